@@ -10,11 +10,11 @@ use ratatui::style::{Color, Modifier};
 use crate::decorations::Decorations;
 
 /// The longest target of a hyperlink, in bytes; a longer one is none. What VTE and iTerm2 take.
-const URI: usize = 2083;
+const MAX_URI: usize = 2083;
 /// A character's form as text, and as an emoji.
 const SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
 /// The longest id of a hyperlink, in bytes.
-const ID: usize = 250;
+const MAX_ID: usize = 250;
 
 /// Adds the bytes for cells, which are given from left to right and from top to bottom. Before and after them the terminal has its usual look
 /// and no hyperlink. Nothing in a cell or a hyperlink can drive the terminal. Without colours (`coloured`) underlines have none either.
@@ -24,13 +24,14 @@ pub fn write<'a>(
     coloured: bool,
     out: &mut Vec<u8>,
 ) {
-    let (at, covered, marks, link) = (None, None, None, None);
-    let mut pen = Pen { out, decorations, coloured, at, covered, marks, look: Look::default(), link };
-    cells.for_each(|(x, y, cell)| pen.cell(x, y, cell));
-    pen.lift();
+    let (at, covered, cell_style, link) = (None, None, None, None);
+    let mut writer =
+        AnsiWriter { out, decorations, coloured, at, covered, cell_style, look: Look::default(), link };
+    cells.for_each(|(x, y, cell)| writer.write_cell(x, y, cell));
+    writer.finish();
 }
 
-struct Pen<'a> {
+struct AnsiWriter<'a> {
     out: &'a mut Vec<u8>,
     decorations: &'a Decorations,
     coloured: bool,
@@ -39,23 +40,23 @@ struct Pen<'a> {
     /// The row of the cell before, and where that one ends.
     covered: Option<(u16, u16)>,
     /// Of the cell before, if that says how the next one begins.
-    marks: Option<Marks>,
+    cell_style: Option<CellStyle>,
     look: Look,
     link: Option<&'a Link>,
 }
 
 /// What tells whether a cell looks as another one.
 #[derive(Clone, Copy, PartialEq)]
-struct Marks {
+struct CellStyle {
     fg: Color,
     bg: Color,
     modifier: Modifier,
     decoration: Color,
 }
 
-impl Marks {
-    fn of(cell: &Cell) -> Marks {
-        Marks { fg: cell.fg, bg: cell.bg, modifier: cell.modifier, decoration: cell.underline_color }
+impl CellStyle {
+    fn of(cell: &Cell) -> CellStyle {
+        CellStyle { fg: cell.fg, bg: cell.bg, modifier: cell.modifier, decoration: cell.underline_color }
     }
 }
 
@@ -63,31 +64,31 @@ impl Marks {
 struct Look {
     fg: Color,
     bg: Color,
-    lines: Lines,
+    attributes: Attributes,
 }
 
 /// All of a look but the colours of text and background.
 #[derive(Clone, Copy, PartialEq, Default)]
-struct Lines {
+struct Attributes {
     modifier: Modifier,
     underline: Underline,
     color: TermColor,
 }
 
-impl Pen<'_> {
-    fn cell(&mut self, x: u16, y: u16, cell: &Cell) {
+impl AnsiWriter<'_> {
+    fn write_cell(&mut self, x: u16, y: u16, cell: &Cell) {
         // Of a character with a variation selector what is behind it may be given too: it would be drawn into that.
         if self.covered.is_some_and(|(row, end)| row == y && x < end) {
             return;
         }
         if self.at != Some((x, y)) {
-            self.unlink();
-            self.goes_to(x, y);
+            self.end_hyperlink();
+            self.move_to(x, y);
         }
-        let marks = Marks::of(cell);
-        if self.marks != Some(marks) {
-            self.marks = Some(marks);
-            self.takes(cell);
+        let cell_style = CellStyle::of(cell);
+        if self.cell_style != Some(cell_style) {
+            self.cell_style = Some(cell_style);
+            self.set_style(cell);
         }
         let symbol = cell.symbol();
         if symbol.chars().any(char::is_control) {
@@ -99,7 +100,7 @@ impl Pen<'_> {
         if columns > 1 && symbol.contains(SELECTORS) {
             // A terminal for which it has one column keeps nothing of what was in the other one.
             (0..columns).for_each(|_| self.out.push(b' '));
-            self.goes_to(x, y);
+            self.move_to(x, y);
         }
         self.out.extend_from_slice(symbol.as_bytes());
         // Terminals do not agree on how wide a character is: the cursor is moved behind those that are not one column wide.
@@ -108,37 +109,37 @@ impl Pen<'_> {
         self.covered = Some((y, x.saturating_add(columns)));
     }
 
-    fn goes_to(&mut self, x: u16, y: u16) {
+    fn move_to(&mut self, x: u16, y: u16) {
         // Writing to memory cannot fail: so with all that follow.
         let _ = write!(self.out, "\x1b[{};{}H", u32::from(y) + 1, u32::from(x) + 1);
     }
 
-    fn takes(&mut self, cell: &Cell) {
+    fn set_style(&mut self, cell: &Cell) {
         let decoration = self.decorations.of(cell);
         let link = decoration.and_then(|decoration| decoration.link.as_ref());
         if link != self.link {
             self.link = link;
             hyperlink(link, self.out);
         }
-        let mut lines = Lines { modifier: cell.modifier, ..Lines::default() };
+        let mut attributes = Attributes { modifier: cell.modifier, ..Attributes::default() };
         if cell.modifier.contains(Modifier::UNDERLINED) {
-            lines.underline = Underline::Single;
+            attributes.underline = Underline::Single;
             if let Some(decoration) = decoration {
-                lines.underline = decoration.underline;
-                lines.color = if self.coloured { decoration.color } else { TermColor::Default };
+                attributes.underline = decoration.underline;
+                attributes.color = if self.coloured { decoration.color } else { TermColor::Default };
             }
         }
-        let look = Look { fg: cell.fg, bg: cell.bg, lines };
+        let look = Look { fg: cell.fg, bg: cell.bg, attributes };
         if look == self.look {
             return;
         }
         let before = std::mem::replace(&mut self.look, look);
-        let is_anew = lines != before.lines;
-        let (fg, bg) = if is_anew { (Color::Reset, Color::Reset) } else { (before.fg, before.bg) };
+        let is_reset = attributes != before.attributes;
+        let (fg, bg) = if is_reset { (Color::Reset, Color::Reset) } else { (before.fg, before.bg) };
         self.out.extend_from_slice(b"\x1b[");
-        if is_anew {
+        if is_reset {
             self.out.extend_from_slice(b"0;");
-            let set = MODIFIERS.iter().filter(|(modifier, _)| lines.modifier.contains(*modifier));
+            let set = MODIFIERS.iter().filter(|(modifier, _)| attributes.modifier.contains(*modifier));
             set.for_each(|(_, code)| self.out.extend_from_slice(&[*code, b';']));
         }
         if look.fg != fg {
@@ -150,22 +151,22 @@ impl Pen<'_> {
         // One parameter there is: the last one has no semicolon behind it.
         self.out.pop();
         self.out.push(b'm');
-        if is_anew {
-            underline(lines, self.out);
+        if is_reset {
+            underline(attributes, self.out);
         }
     }
 
     /// Ends the hyperlink.
-    fn unlink(&mut self) {
+    fn end_hyperlink(&mut self) {
         if self.link.take().is_some() {
             hyperlink(None, self.out);
-            self.marks = None;
+            self.cell_style = None;
         }
     }
 
     /// Ends hyperlink and look.
-    fn lift(mut self) {
-        self.unlink();
+    fn finish(mut self) {
+        self.end_hyperlink();
         if self.look != Look::default() {
             self.out.extend_from_slice(b"\x1b[0m");
         }
@@ -219,8 +220,8 @@ fn index(color: Color) -> u8 {
 
 /// The form of an underline and its colour where they are not the usual ones. In sequences of their own: a terminal that does not know them leaves
 /// out all of a sequence, and has a plain underline then.
-fn underline(lines: Lines, out: &mut Vec<u8>) {
-    let form = match lines.underline {
+fn underline(attributes: Attributes, out: &mut Vec<u8>) {
+    let form = match attributes.underline {
         Underline::None | Underline::Single => None,
         Underline::Double => Some(2),
         Underline::Curl => Some(3),
@@ -230,7 +231,7 @@ fn underline(lines: Lines, out: &mut Vec<u8>) {
     if let Some(form) = form {
         let _ = write!(out, "\x1b[4:{form}m");
     }
-    let _ = match lines.color {
+    let _ = match attributes.color {
         TermColor::Default => Ok(()),
         TermColor::Indexed(index) => write!(out, "\x1b[58:5:{index}m"),
         TermColor::Rgb(red, green, blue) => write!(out, "\x1b[58:2::{red}:{green}:{blue}m"),
@@ -255,13 +256,13 @@ fn target(uri: &str) -> Option<String> {
             _ => target.push_str(&format!("%{byte:02X}")),
         }
     }
-    (1..=URI).contains(&target.len()).then_some(target)
+    (1..=MAX_URI).contains(&target.len()).then_some(target)
 }
 
 /// What tells a terminal which cells are of one link. Pieces of it are drawn at several times, so that one is made up where the program gave
 /// none: of the target (FNV-1a), which is the same in all frames.
 fn id(link: &Link) -> String {
-    let is_known = (1..=ID).contains(&link.id.len());
+    let is_known = (1..=MAX_ID).contains(&link.id.len());
     if is_known && link.id.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !b":;".contains(&byte)) {
         return link.id.clone();
     }

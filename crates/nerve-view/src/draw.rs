@@ -8,7 +8,7 @@ use ratatui::widgets::Widget;
 use crate::cells::{self, put};
 use crate::decorations::Decorations;
 use crate::keys::{Context, Operation};
-use crate::layout::outside;
+use crate::layout::outer;
 use crate::regions::FrameContext;
 use crate::task_entry::render;
 use crate::task_entry::{Target, TaskEntry};
@@ -47,21 +47,21 @@ pub fn draw(
             let style = Style::new().add_modifier(Modifier::DIM);
             match layout.has_sides() {
                 true => border(frame, style, buffer),
-                false => level(frame, style, buffer),
+                false => top_and_bottom(frame, style, buffer),
             }
         }
         cells::lines(frame.document, pager, (lines, gutter), buffer, decorations);
         if viewer.source() == Source::Live {
             cells::edge(frame.document, pager, lines, buffer);
         }
-        let entry = viewer.entry().and_then(|entry| task(viewer, entry, frame, info, lines, buffer));
+        let entry = viewer.entry().and_then(|entry| draw_entry(viewer, entry, frame, info, lines, buffer));
         cursor = match viewer.mode() {
             Mode::Live => cells::cursor(frame.document, pager, lines),
             Mode::Entry => entry,
             _ => None,
         };
         if viewer.modal().is_some() {
-            let at = modal(viewer, frame, layout, buffer, decorations);
+            let at = draw_modal(viewer, frame, layout, buffer, decorations);
             cursor = at.filter(|_| *viewer.mode() == Mode::Tool);
         }
     }
@@ -75,7 +75,7 @@ pub fn draw(
 }
 
 /// The task entry between the lines; gives where its cursor is.
-fn task(
+fn draw_entry(
     viewer: &Viewer,
     entry: &TaskEntry,
     frame: &FrameContext<'_>,
@@ -117,10 +117,10 @@ fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> Stri
         let called = snapshot.map(|snapshot| info.of_snapshot(snapshot)).unwrap_or_default();
         // Where the lines do not say which one it is, its number does.
         let (place, is_erased) = match snapshot.is_some_and(|snapshot| snapshot.alternate) {
-            true => (frame.whole().place_of_snapshot(id), false),
+            true => (frame.end_document().place_of_snapshot(id), false),
             false => (None, document.is_erased(id)),
         };
-        let of = frame.whole().snapshots();
+        let of = frame.end_document().snapshots();
         let place = place.map(|place| format!(" ({place} of {of})")).unwrap_or_default();
         let erased = if is_erased { ", whose lines were erased" } else { "" };
         return format!("branch from snapshot {id}{place}{called}{erased}");
@@ -148,7 +148,7 @@ fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
 }
 
 /// The list of tools, or the tool that is shown; gives where the tool's cursor is.
-fn modal(
+fn draw_modal(
     viewer: &Viewer,
     frame: &FrameContext<'_>,
     layout: &Layout,
@@ -159,7 +159,7 @@ fn modal(
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
         let status = format!("{} running of {}", viewer.tools.running(), viewer.tools.len());
-        modal_box::frame(outside(regions.list, limits), "what the agent runs", &status, buffer);
+        modal_box::frame(outer(regions.list, limits), "what the agent runs", &status, buffer);
         let first = modal.first_row(regions.list.height);
         modal_box::list(regions.list, viewer.tools(), first, modal.row(), buffer);
         return None;
@@ -171,14 +171,14 @@ fn modal(
         let (line, share) = status::place(shown.pager());
         status = format!("{status} · {line} · {share}");
     }
-    modal_box::frame(outside(regions.tool, limits), &title, &status, buffer);
+    modal_box::frame(outer(regions.tool, limits), &title, &status, buffer);
     let tool = frame.tool?;
     cells::lines(tool, shown.pager(), (regions.tool, Rect::default()), buffer, decorations);
     cells::cursor(tool, shown.pager(), regions.tool)
 }
 
 /// Draws the border of a rectangle without its sides.
-fn level(area: Rect, style: Style, buffer: &mut Buffer) {
+fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
     for x in area.left()..area.right() {
         put(buffer, x, area.top(), "─", style);
         put(buffer, x, area.bottom().saturating_sub(1), "─", style);

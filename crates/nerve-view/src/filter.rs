@@ -7,7 +7,7 @@ use crate::pager::Pager;
 use crate::search::Pattern;
 use crate::search::session::{LINES_PER_STEP, shorten};
 use crate::search_prompt::PromptView;
-use crate::viewport::Picked;
+use crate::viewport::FilteredLines;
 
 /// A filter on the lines of a document.
 #[derive(Debug, Clone)]
@@ -56,23 +56,23 @@ impl LineFilter {
     }
 
     /// Looks through some lines more. Those that can still change are looked through each time.
-    fn update_filter(&mut self, document: &Document<'_>, picked: &mut Picked) -> FilterProgress {
+    fn update_filter(&mut self, document: &Document<'_>, filtered: &mut FilteredLines) -> FilterProgress {
         let lines = document.lines();
         if lines.start < self.from {
             // Another moment of a recording, with lines that were forgotten later.
-            picked.clear();
+            filtered.clear();
             self.settled = lines.start;
         }
         self.from = lines.start;
-        picked.drop_before(lines.start);
+        filtered.drop_before(lines.start);
         let end = document.settled_end().clamp(lines.start, lines.end);
         self.settled = self.settled.clamp(lines.start, end);
-        picked.drop_from(self.settled);
+        filtered.drop_from(self.settled);
         let until = end.min(self.settled.saturating_add(LINES_PER_STEP));
         let mut look = |lines: Range<u64>| {
             for line in lines {
                 if document.text(line).is_some_and(|text| self.pattern.is_in(&text)) {
-                    picked.push(line);
+                    filtered.push(line);
                 }
             }
         };
@@ -107,14 +107,14 @@ impl Pager {
             search.recount();
         }
         self.filter = Some(LineFilter::new(pattern, text, &document.lines(), top));
-        self.viewport.pick(Some(Picked::default()));
+        self.viewport.set_filter(Some(FilteredLines::default()));
         self.update_filter(document);
     }
 
     /// All lines are to be seen again.
     pub(crate) fn clear_filter(&mut self) {
         if self.filter.take().is_some() {
-            self.viewport.pick(None);
+            self.viewport.set_filter(None);
             self.search.iter_mut().for_each(|search| search.recount());
         }
     }
@@ -122,8 +122,9 @@ impl Pager {
     /// Goes on finding out which lines are to be seen, a bounded piece; true while there is more to do.
     pub(crate) fn update_filter(&mut self, document: &Document<'_>) -> bool {
         let Some(filter) = &mut self.filter else { return false };
-        let progress =
-            self.viewport.repick(|picked| (filter.update_filter(document, picked), picked.is_empty()));
+        let progress = self
+            .viewport
+            .update_filtered(|filtered| (filter.update_filter(document, filtered), filtered.is_empty()));
         let Some((progress, is_empty)) = progress else { return false };
         if let Some(line) = filter.anchor {
             self.viewport.go_to_line(line);

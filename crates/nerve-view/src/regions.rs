@@ -41,12 +41,12 @@ pub struct FrameContext<'a> {
 
 impl<'a> FrameContext<'a> {
     /// Of lines that have the whole place.
-    pub fn of(document: &'a Document<'a>, regions: Regions) -> FrameContext<'a> {
+    pub fn new(document: &'a Document<'a>, regions: Regions) -> FrameContext<'a> {
         FrameContext { document, end: None, tool: None, timeline: None, regions }
     }
 
     /// What knows all snapshots.
-    pub(crate) fn whole(&self) -> &'a Document<'a> {
+    pub(crate) fn end_document(&self) -> &'a Document<'a> {
         self.end.unwrap_or(self.document)
     }
 }

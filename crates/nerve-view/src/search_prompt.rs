@@ -6,7 +6,7 @@ use crate::keys::{Code, Key};
 use crate::line_edit::LineEdit;
 use crate::search::session::SearchSession;
 use crate::search::{Direction, Pattern, PatternOptions};
-use crate::viewport::Place;
+use crate::viewport::ScrollPosition;
 
 /// Patterns that are remembered.
 const REMEMBERED: usize = 100;
@@ -48,7 +48,7 @@ pub(crate) struct SearchPrompt {
     /// Which match is to be gone to, 1-based.
     pub(crate) times: i64,
     /// Where the window stood before.
-    pub(crate) origin: Place,
+    pub(crate) origin: ScrollPosition,
     /// What was looked for before.
     pub(crate) last: Option<SearchSession>,
     /// What was typed before patterns were recalled, and which of those that begin with it is shown: 0 is the newest.
@@ -89,7 +89,7 @@ impl SearchPrompt {
     pub(crate) fn new(
         kind: PromptKind,
         times: i64,
-        origin: Place,
+        origin: ScrollPosition,
         last: Option<SearchSession>,
     ) -> SearchPrompt {
         let (line, options) = (LineEdit::default(), PatternOptions::default());

@@ -4,17 +4,17 @@ use crate::document::Document;
 use crate::keys::Context;
 use crate::regions::Regions;
 use crate::task_entry::Target;
-use crate::tools::{Changes, Tool, Tools};
+use crate::tools::{Tool, ToolUpdates, Tools};
 use crate::viewer::{Source, Viewer};
 
 impl Viewer {
     /// The window, or what is where in it, has changed.
-    pub fn arrange(&mut self, regions: &Regions) {
+    pub fn set_regions(&mut self, regions: &Regions) {
         self.resize(regions.lines.width, regions.lines.height);
-        self.furthest_help = regions.help;
+        self.max_help_row = regions.help;
         if self.help.is_some_and(|row| row > regions.help) {
             self.help = Some(regions.help);
-            self.note_mode();
+            self.update_mode();
         }
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
             shown.pager.resize(regions.tool.width, regions.tool.height);
@@ -23,16 +23,16 @@ impl Viewer {
 
     /// The window's size, in what is left for lines.
     fn resize(&mut self, cols: u16, rows: u16) {
-        let (is_other, was_seen) = (rows != self.pager.viewport.height(), self.sees_entry());
+        let (is_other, was_seen) = (rows != self.pager.viewport.height(), self.is_entry_visible());
         self.pager.resize(cols, rows);
         self.fit_entry();
         if is_other && was_seen {
-            self.show_entry();
+            self.scroll_to_entry();
         }
     }
 
     /// The document has changed. The task entry of a recording is shown at once.
-    pub fn sees(&mut self, document: &Document<'_>) {
+    pub fn update_document(&mut self, document: &Document<'_>) {
         if let Some(Target::Snapshot { id, line }) = self.entry.target
             && let Some(now) = document.line_of_snapshot(id).filter(|now| *now != line)
         {
@@ -43,7 +43,7 @@ impl Viewer {
         // Another moment of a recording: who was at its end is at the end of that.
         let is_below = matches!(self.entry.target, Some(Target::End | Target::Moment { .. }));
         let sticks = is_below && self.pager.viewport.is_at_end();
-        self.pager.sees(document);
+        self.pager.update_document(document);
         if self.context() == Context::Live && self.pager.prompt.is_none() {
             self.pager.follow_cursor(document);
         }
@@ -52,8 +52,8 @@ impl Viewer {
         }
         if self.source == Source::Recording && !self.has_begun && !document.lines().is_empty() {
             self.has_begun = true;
-            self.begin_entry(document);
-            self.note_mode();
+            self.open_initial_entry(document);
+            self.update_mode();
         }
     }
 
@@ -66,9 +66,9 @@ impl Viewer {
     }
 
     /// What the tool that is shown has written has changed.
-    pub fn sees_tool(&mut self, tool: &Document<'_>) {
+    pub fn update_tool_document(&mut self, tool: &Document<'_>) {
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
-            shown.pager.sees(tool);
+            shown.pager.update_document(tool);
             if !shown.scrolls {
                 shown.pager.follow_cursor(tool);
             }
@@ -84,42 +84,42 @@ impl Viewer {
 
     /// The tools there are now, oldest first. One that has ended is to stay among them until it is dismissed.
     pub fn set_tools(&mut self, tools: Vec<Tool>) {
-        self.tools_become(|known| known.set(tools));
+        self.change_tools_with(|known| known.set(tools));
     }
 
     /// What is new of the tools. Those that have ended stay until they are dismissed.
-    pub fn change_tools(&mut self, changes: Changes) {
-        self.tools_become(|known| known.change(changes));
+    pub fn update_tools(&mut self, changes: ToolUpdates) {
+        self.change_tools_with(|known| known.change(changes));
     }
 
-    fn tools_become(&mut self, become_others: impl FnOnce(&mut Tools)) {
-        let chosen = self.chosen_tool().map(|tool| tool.id.clone());
+    fn change_tools_with(&mut self, change: impl FnOnce(&mut Tools)) {
+        let chosen = self.selected_tool().map(|tool| tool.id.clone());
         let had_keys = self.context() == Context::Modal;
-        become_others(&mut self.tools);
-        self.settle_modal(chosen.as_deref());
-        self.end_typing(had_keys);
-        self.note_mode();
+        change(&mut self.tools);
+        self.revalidate_modal(chosen.as_deref());
+        self.handle_tool_end(had_keys);
+        self.update_mode();
     }
 
     /// The program that ran is no more: keys go through what it wrote.
-    pub fn look_on(&mut self) {
+    pub fn program_ended(&mut self) {
         self.is_live = false;
-        self.note_mode();
+        self.update_mode();
     }
 
     /// Something to be told, until the next key.
-    pub fn tell(&mut self, message: &str) {
+    pub fn show_message(&mut self, message: &str) {
         self.message = Some(message.to_string());
     }
 
     /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
-    pub fn work(&mut self, document: &Document<'_>) -> bool {
-        self.pager.work(document)
+    pub fn advance_search(&mut self, document: &Document<'_>) -> bool {
+        self.pager.advance_search(document)
     }
 
     /// The same in what the tool that is shown has written.
-    pub fn work_tool(&mut self, tool: &Document<'_>) -> bool {
+    pub fn advance_tool_search(&mut self, tool: &Document<'_>) -> bool {
         let shown = self.modal.as_mut().and_then(|modal| modal.shown.as_mut());
-        shown.is_some_and(|shown| shown.pager.work(tool))
+        shown.is_some_and(|shown| shown.pager.advance_search(tool))
     }
 }

@@ -39,11 +39,11 @@ fn drawn(terminal: &TerminalState, decorations: &mut Decorations) -> Buffer {
     let mut buffer = Buffer::empty(area);
     let mut viewer = Viewer::new(Source::Live, Bindings::default());
     let document = Document::live(terminal);
-    let layout = Layout::of(Source::Live, area, SIZE, Gutter::Right);
+    let layout = Layout::new(Source::Live, area, SIZE, Gutter::Right);
     let regions = layout.regions(&viewer, None, StatusInfo::default().capabilities);
-    viewer.arrange(&regions);
-    viewer.sees(&document);
-    let frame = FrameContext::of(&document, regions);
+    viewer.set_regions(&regions);
+    viewer.update_document(&document);
+    let frame = FrameContext::new(&document, regions);
     draw(&viewer, &frame, &StatusInfo::default(), &layout, &mut buffer, decorations);
     buffer
 }
@@ -146,13 +146,13 @@ fn what_is_above_a_link_is_none_of_it() {
     let area = Rect::new(0, 0, SIZE.cols + 1, SIZE.rows + 1);
     let (mut buffer, mut decorations) = (Buffer::empty(area), Decorations::default());
     let mut viewer = Viewer::new(Source::Live, Bindings::default());
-    viewer.tell("something that is longer than the row of the status has room for");
+    viewer.show_message("something that is longer than the row of the status has room for");
     let document = Document::live(&terminal);
-    let layout = Layout::of(Source::Live, area, SIZE, Gutter::Right);
+    let layout = Layout::new(Source::Live, area, SIZE, Gutter::Right);
     let regions = layout.regions(&viewer, None, StatusInfo::default().capabilities);
-    viewer.arrange(&regions);
-    viewer.sees(&document);
-    let frame = FrameContext::of(&document, regions);
+    viewer.set_regions(&regions);
+    viewer.update_document(&document);
+    let frame = FrameContext::new(&document, regions);
     draw(&viewer, &frame, &StatusInfo::default(), &layout, &mut buffer, &mut decorations);
     let is_linked = |row: u16| decorations.of(buffer.cell((1, row)).unwrap()).is_some();
     let is_underlined = |row: u16| buffer.cell((1, row)).unwrap().modifier.contains(Modifier::UNDERLINED);

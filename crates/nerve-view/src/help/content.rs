@@ -45,7 +45,7 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
         // What has no key here but one after the prefix is told there; among a program's own keys there is only what is taken from it.
         let has_row = |entry: &&Entry| {
             let is_bound = !bindings.keys_of(entry).is_empty();
-            is_bound || *context != Context::Live && instead(bindings, entry).is_none()
+            is_bound || *context != Context::Live && prefix_alternative(bindings, entry).is_none()
         };
         let rows = OPERATIONS
             .iter()
@@ -54,12 +54,12 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
             .map(|entry| row(bindings, entry, capabilities));
         let mut rows: Vec<Line> = rows.collect();
         if *context == Context::Scroll {
-            rows.push(plain("10 before a key", "ten times, or to line 10"));
-            rows.push(plain("wheel", "three lines"));
-            rows.push(plain("shift and drag", "text is selected by the terminal itself"));
-            rows.push(plain("click", "tell the agent something at that line; a moment in the timeline"));
+            rows.push(text_row("10 before a key", "ten times, or to line 10"));
+            rows.push(text_row("wheel", "three lines"));
+            rows.push(text_row("shift and drag", "text is selected by the terminal itself"));
+            rows.push(text_row("click", "tell the agent something at that line; a moment in the timeline"));
             if source == Source::Recording {
-                rows.push(plain("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
+                rows.push(text_row("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
             }
         }
         if !rows.is_empty() {
@@ -69,12 +69,13 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
         }
         if *context == Context::Scroll {
             lines.push(Line::Title("While a text is typed".to_string()));
-            lines.push(plain("a text after / ? &", "a regular expression; capitals count if there is one"));
-            lines.push(plain("! before it  ctrl+n", "lines without it"));
-            lines.push(plain("ctrl+r", "as it stands, not as an expression"));
-            lines.push(plain("@ before it  ctrl+f", "from the first line, or from the last one upwards"));
-            lines.push(plain("ctrl+k", "matches are lit, the window stays"));
-            lines.push(plain("up  down", "what was looked for before"));
+            lines
+                .push(text_row("a text after / ? &", "a regular expression; capitals count if there is one"));
+            lines.push(text_row("! before it  ctrl+n", "lines without it"));
+            lines.push(text_row("ctrl+r", "as it stands, not as an expression"));
+            lines.push(text_row("@ before it  ctrl+f", "from the first line, or from the last one upwards"));
+            lines.push(text_row("ctrl+k", "matches are lit, the window stays"));
+            lines.push(text_row("up  down", "what was looked for before"));
             lines.push(Line::Blank);
         }
     }
@@ -82,14 +83,14 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
     let has = |has, yes: &str, no: &str| if has { yes.to_string() } else { no.to_string() };
     let kitty =
         has(capabilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
-    lines.push(plain("kitty keyboard protocol", &kitty));
+    lines.push(text_row("kitty keyboard protocol", &kitty));
     if !capabilities.colours.is_empty() {
-        lines.push(plain("colours", capabilities.colours));
+        lines.push(text_row("colours", capabilities.colours));
     }
     lines
 }
 
-pub(crate) fn plain(keys: &str, help: &str) -> Line {
+pub(crate) fn text_row(keys: &str, help: &str) -> Line {
     Line::Keys { keys: keys.to_string(), arrive: true, help: help.to_string() }
 }
 
@@ -100,7 +101,7 @@ fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
     let (here, not_here): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| arrives(name));
     let mut help = entry.help.to_string();
     let arrive = !here.is_empty() || not_here.is_empty();
-    if !arrive && let Some(instead) = instead(bindings, entry) {
+    if !arrive && let Some(instead) = prefix_alternative(bindings, entry) {
         help = format!("not here: {instead} — {help}");
     }
     let missing = not_here.iter().map(|name| format!("[{name}]"));
@@ -110,7 +111,7 @@ fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
 }
 
 /// The keys that do the same after the prefix.
-fn instead(bindings: &Bindings, entry: &Entry) -> Option<String> {
+fn prefix_alternative(bindings: &Bindings, entry: &Entry) -> Option<String> {
     let prefix = OPERATIONS.iter().find(|other| other.name == "prefix")?;
     let prefix = bindings.keys_of(prefix).into_iter().next()?;
     let after = bindings.keys_in(Context::Prefix, entry.operation).into_iter().next()?;

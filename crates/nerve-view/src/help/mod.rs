@@ -64,7 +64,7 @@ fn wrapped(line: Line, room: usize) -> Vec<Line> {
 }
 
 /// The furthest row that the sheet can begin at.
-pub(crate) fn furthest(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> u16 {
+pub(crate) fn max_row(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> u16 {
     grid(bindings, source, capabilities, area).rows.saturating_sub(area.height)
 }
 
@@ -109,7 +109,7 @@ fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
             let style = if *arrive { bold } else { Style::new().add_modifier(Modifier::DIM) };
             let wide = keys_width(area.width);
             // The first ones are the short ones; all of an operation's keys need not be read.
-            buffer.set_stringn(area.x, area.y, whole(keys, wide.into()), wide.into(), style);
+            buffer.set_stringn(area.x, area.y, fit_keys(keys, wide.into()), wide.into(), style);
             let x = area.x + (wide + 2).min(area.width);
             let room = usize::from(area.right().saturating_sub(x));
             buffer.set_stringn(x, area.y, cut(help, room), room, Style::new());
@@ -118,7 +118,7 @@ fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
 }
 
 /// As many names of keys as there is room for, or the first one cut.
-fn whole(keys: &str, room: usize) -> String {
+fn fit_keys(keys: &str, room: usize) -> String {
     let mut text = String::new();
     for key in keys.split("  ") {
         let more = if text.is_empty() { key.to_string() } else { format!("{text}  {key}") };
@@ -133,19 +133,19 @@ fn whole(keys: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::help::content::plain;
+    use crate::help::content::text_row;
 
     #[test]
     fn long_rows_go_on_below() {
-        let rows = wrapped(plain("j", "one two three"), 8);
-        assert_eq!(rows, [plain("j", "one two"), plain("", "three")]);
-        assert_eq!(wrapped(plain("j", "longest of words"), 3).len(), 3);
+        let rows = wrapped(text_row("j", "one two three"), 8);
+        assert_eq!(rows, [text_row("j", "one two"), text_row("", "three")]);
+        assert_eq!(wrapped(text_row("j", "longest of words"), 3).len(), 3);
     }
 
     #[test]
     fn as_many_names_of_keys_as_fit() {
-        assert_eq!(whole("j  e  down  enter", 9), "j  e");
-        assert_eq!(whole("ctrl+shift+up", 5), "ctrl…");
-        assert_eq!(whole("j", 5), "j");
+        assert_eq!(fit_keys("j  e  down  enter", 9), "j  e");
+        assert_eq!(fit_keys("ctrl+shift+up", 5), "ctrl…");
+        assert_eq!(fit_keys("j", 5), "j");
     }
 }

@@ -154,26 +154,26 @@ impl Pager {
             search.start_count(MatchCounter::new(&lines, None));
         }
         self.search = Some(search);
-        self.work(document);
+        self.advance_search(document);
     }
 
     /// The next match, or with `other_way` the one before; `times` of them.
     pub(crate) fn repeat_search(&mut self, other_way: bool, times: i64, document: &Document<'_>) {
-        self.going();
-        let from = self.here();
+        self.remember_position();
+        let from = self.anchor_line();
         let Some(search) = &mut self.search else {
-            self.tell("nothing was looked for yet");
+            self.show_message("nothing was looked for yet");
             return;
         };
         let direction = if other_way { search.direction.reversed() } else { search.direction };
         search.is_highlighted = true;
         search.remaining = (times.clamp(1, MAX_REPEAT) - 1, direction);
         search.scan_from(from, direction, &document.lines());
-        self.work(document);
+        self.advance_search(document);
     }
 
     /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
-    pub(crate) fn work(&mut self, document: &Document<'_>) -> bool {
+    pub(crate) fn advance_search(&mut self, document: &Document<'_>) -> bool {
         if self.update_filter(document) {
             return true;
         }
@@ -196,11 +196,11 @@ impl Pager {
                     search.start_count(MatchCounter::new(&lines, Some(line)));
                     self.viewport.show(line);
                     // What is written meanwhile must not take it away. Who gives up what he types goes back to where he was, and along again.
-                    self.viewport.stay();
+                    self.viewport.stop_following();
                     self.scroll_to_match(line, document);
                 }
                 if wrapped {
-                    self.tell("around the end");
+                    self.show_message("around the end");
                 }
             }
             ScanStep::NotFound => {
@@ -222,7 +222,7 @@ impl Pager {
         let Some(text) = document.text(line) else { return };
         let Some(Range { start, end }) = pattern.columns(&text).into_iter().next() else { return };
         if start < self.left || end > self.left.saturating_add(self.cols) {
-            self.left = start.saturating_sub(self.cols / 4).min(self.furthest(document));
+            self.left = start.saturating_sub(self.cols / 4).min(self.max_left(document));
         }
     }
 }

@@ -10,9 +10,10 @@ use crate::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
 impl Pager {
     /// A pattern is to be typed; of a search, which of its matches is wanted.
     pub(crate) fn open_prompt(&mut self, kind: PromptKind, times: i64) {
-        self.going();
+        self.remember_position();
         let last = if kind == PromptKind::Filter { None } else { self.search.take() };
-        self.prompt = Some(SearchPrompt::new(kind, times.clamp(1, MAX_REPEAT), self.viewport.place(), last));
+        self.prompt =
+            Some(SearchPrompt::new(kind, times.clamp(1, MAX_REPEAT), self.viewport.scroll_position(), last));
     }
 
     /// Takes a key for the pattern; true if it asks for help: an empty text looked for upwards, with nothing looked for before.
@@ -40,7 +41,7 @@ impl Pager {
             return;
         };
         let (direction, origin) = (*direction, *origin);
-        self.viewport.go_back(origin);
+        self.viewport.restore_position(origin);
         self.viewport.set_lines(document.lines());
         self.start_search(direction, document);
     }
@@ -49,7 +50,7 @@ impl Pager {
         let Some(prompt) = self.prompt.take() else { return };
         if let PromptKind::Search(_) = prompt.kind {
             self.search = None;
-            self.viewport.go_back(prompt.origin);
+            self.viewport.restore_position(prompt.origin);
         }
     }
 

@@ -9,10 +9,10 @@ use unicode_width::UnicodeWidthStr;
 use crate::keys::{Context, Operation};
 use crate::layout::Layout;
 use crate::message;
-use crate::pager::{Pager, numbers};
+use crate::pager::{Pager, line_range};
 use crate::regions::FrameContext;
 use crate::search::Direction;
-use crate::status::truncate::{LEAST, Part, cut, fit};
+use crate::status::truncate::{MAX_RANK, Part, cut, fit};
 use crate::status_info::StatusInfo;
 use crate::timeline::clock;
 use crate::tools::Tools;
@@ -64,7 +64,7 @@ pub(crate) fn draw(
 /// `is_above`: what is told is above the row.
 fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
-    if viewer.awaits_key() {
+    if viewer.is_prefix_pending() {
         let keys = [true, false].map(|all| after_prefix(viewer, all));
         parts.push(Part::new(3, &keys[0]).or(2, &keys[1]).or(0, "…"));
         return parts;
@@ -83,7 +83,7 @@ fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
             parts.push(Part::new(4, format!("! {fault}")).or_cut(3, FAULT, ("! ", fault, "")));
         }
         (None, None) => {
-            let (part, name) = (Part::new(LEAST, &info.name), ("", &*info.name, ""));
+            let (part, name) = (Part::new(MAX_RANK, &info.name), ("", &*info.name, ""));
             parts.push(part.or_cut(8, NAME[0], name).or_cut(6, NAME[1], name));
         }
     }
@@ -123,10 +123,10 @@ fn after_prefix(viewer: &Viewer, all: bool) -> String {
     let named = [
         (Operation::Detach, if is_live { "detach" } else { "leave" }, true),
         (Operation::Scroll, "scroll", is_live),
-        (Operation::EntryUp, "task", viewer.no_entry.is_none()),
-        (Operation::Snapshot, "snapshot", all && viewer.no_snapshot().is_none()),
+        (Operation::EntryUp, "task", viewer.no_entry_reason.is_none()),
+        (Operation::Snapshot, "snapshot", all && viewer.no_snapshot_reason().is_none()),
         (Operation::Tools, "tools", true),
-        (Operation::GoToBranch, "branch", viewer.has_branch),
+        (Operation::SwitchToBranch, "branch", viewer.has_branch),
         (Operation::EndSession, "end", is_live && !viewer.read_only),
         (Operation::Help, "help", true),
     ];
@@ -179,7 +179,7 @@ fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Pa
     }
     parts.extend(viewer.filter().map(|text| Part::new(3, format!("lines {}", cut(text, PATTERN)))));
     if let Some((state, evidence)) = &info.state {
-        let part = Part::new(LEAST, format!("{state} ({evidence})"));
+        let part = Part::new(MAX_RANK, format!("{state} ({evidence})"));
         let cut = (&*format!("{state} ("), &**evidence, ")");
         parts.push(part.or_cut(8, EVIDENCE, cut).or(2, state));
     }
@@ -221,8 +221,8 @@ fn tools(tools: &Tools) -> Option<Part> {
 
 /// How many snapshots there are; which of them one is at, where the lines do not say that.
 fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Option<Part> {
-    let whole = frame.whole();
-    let snapshot = viewer.snapshot_at_hand().and_then(|id| whole.snapshot(id));
+    let whole = frame.end_document();
+    let snapshot = viewer.current_snapshot().and_then(|id| whole.snapshot(id));
     if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.alternate) {
         let words = match whole.place_of_snapshot(snapshot.id) {
             Some(place) => format!("snapshot {place} of {}", whole.snapshots()),
@@ -231,7 +231,7 @@ fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Op
         return Some(Part::new(4, format!("{words}{}", info.of_snapshot(snapshot))).or(3, words));
     }
     match frame.document.snapshots() {
-        _ if frame.document.lacks_begin() => None,
+        _ if frame.document.is_loading_earlier() => None,
         0 => None,
         1 => Some(Part::new(7, "1 snapshot")),
         snapshots => Some(Part::new(7, format!("{snapshots} snapshots"))),
@@ -265,7 +265,7 @@ pub(crate) fn place(pager: &Pager) -> (String, String) {
         (true, _) => "end".to_string(),
         (false, seen) => format!("{} %", seen * 100 / (lines.end - lines.start).max(1)),
     };
-    (format!("line {last} of {}", numbers(&lines)), share)
+    (format!("line {last} of {}", line_range(&lines)), share)
 }
 
 /// Bytes as people read them: powers of 1000.

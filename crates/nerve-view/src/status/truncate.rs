@@ -18,7 +18,7 @@ struct Form {
 
 impl Form {
     /// With what is left of the room for what can be cut, which becomes less.
-    fn with(&self, spare: &mut usize) -> String {
+    fn render(&self, spare: &mut usize) -> String {
         let more = (*spare).min(self.text.width() - self.least);
         *spare -= more;
         format!("{}{}{}", self.before, cut(&self.text, self.least + more), self.after)
@@ -31,7 +31,7 @@ impl Form {
 }
 
 /// Nothing matters less.
-pub(crate) const LEAST: u8 = 9;
+pub(crate) const MAX_RANK: u8 = 9;
 
 impl Part {
     pub(crate) fn new(rank: u8, text: impl Into<String>) -> Part {
@@ -56,7 +56,7 @@ impl Part {
     }
 
     /// Its longest form that matters that much.
-    fn at(&self, rank: u8) -> Option<&Form> {
+    fn form_at(&self, rank: u8) -> Option<&Form> {
         let (_, form) = self.forms.iter().find(|(least, _)| *least <= rank)?;
         Some(form).filter(|form| form.width() > 0)
     }
@@ -67,20 +67,21 @@ const GAP: usize = 2;
 
 /// Both sides, with as much as there is room for; what matters most is cut with a mark at its end if even that is too long.
 pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String) {
-    let signs = ["  ", " · "];
-    let forms = |rank| [left, right].map(|parts| parts.iter().filter_map(|part| part.at(rank)).collect());
-    for rank in (0..=LEAST).rev() {
+    let separators = ["  ", " · "];
+    let forms =
+        |rank| [left, right].map(|parts| parts.iter().filter_map(|part| part.form_at(rank)).collect());
+    for rank in (0..=MAX_RANK).rev() {
         let sides: [Vec<&Form>; 2] = forms(rank);
         let [left, right] = [0, 1].map(|side| {
-            let signs = signs[side].width() * sides[side].len().saturating_sub(1);
-            sides[side].iter().map(|form| form.width()).sum::<usize>() + signs
+            let separators = separators[side].width() * sides[side].len().saturating_sub(1);
+            sides[side].iter().map(|form| form.width()).sum::<usize>() + separators
         });
         // A blank is right of what is right.
         let gap = usize::from(right > 0) + if left > 0 && right > 0 { GAP } else { 0 };
         if let Some(mut spare) = room.checked_sub(left + gap + right) {
             let [left, mut right] = [0, 1].map(|side| {
-                let texts: Vec<String> = sides[side].iter().map(|form| form.with(&mut spare)).collect();
-                texts.join(signs[side])
+                let texts: Vec<String> = sides[side].iter().map(|form| form.render(&mut spare)).collect();
+                texts.join(separators[side])
             });
             if !right.is_empty() {
                 right.push(' ');
@@ -91,8 +92,8 @@ pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String
     let sides: [Vec<&Form>; 2] = forms(0);
     let all = [0, 1].map(|side| {
         let mut spare = usize::MAX;
-        let texts: Vec<String> = sides[side].iter().map(|form| form.with(&mut spare)).collect();
-        texts.join(signs[side])
+        let texts: Vec<String> = sides[side].iter().map(|form| form.render(&mut spare)).collect();
+        texts.join(separators[side])
     });
     (cut(all.join(" ").trim(), room), String::new())
 }

@@ -12,11 +12,11 @@ use ratatui_textarea::{CursorMove, Input as AreaInput, Key as AreaKey, TextArea,
 use crate::keys::{Code, Key};
 
 /// The longest text, in bytes: what is longer belongs into a file that the agent can read.
-pub const TEXT: usize = 32 * 1024;
+pub const MAX_TEXT: usize = 32 * 1024;
 /// Rows and columns of the box that are not text: its border.
 const BORDER: u16 = 2;
 /// The lowest box: a row of text in its border.
-const LOWEST: u16 = 3;
+const MIN_HEIGHT: u16 = 3;
 
 /// Where the task entry stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,13 +89,13 @@ impl TaskEntry {
     /// Rows of the box in a window of so many columns and rows: as high as the text and its border, up to a third of the window, at
     /// least three if the window has them.
     pub(crate) fn fit(&mut self, cols: u16, rows: u16) -> u16 {
-        let most = (rows / 3).max(LOWEST);
+        let most = (rows / 3).max(MIN_HEIGHT);
         let text = self.wrap(cols.saturating_sub(BORDER).max(1));
-        let height = text.saturating_add(BORDER).clamp(LOWEST, most).min(rows.max(1));
+        let height = text.saturating_add(BORDER).clamp(MIN_HEIGHT, most).min(rows.max(1));
         let inner = height.saturating_sub(BORDER).max(1);
         if inner != self.rows {
             self.rows = inner;
-            self.unscroll();
+            self.reset_scroll();
         }
         height
     }
@@ -107,7 +107,7 @@ impl TaskEntry {
         }
         if cols != self.cols {
             self.cols = cols;
-            self.unscroll();
+            self.reset_scroll();
         }
         // The area wraps when it is drawn.
         let rect = Rect::new(0, 0, cols, self.rows);
@@ -133,7 +133,7 @@ impl TaskEntry {
     }
 
     /// Another size: what it had scrolled by is nothing any more.
-    fn unscroll(&mut self) {
+    fn reset_scroll(&mut self) {
         let cursor = self.area.cursor();
         self.area.scroll((-i16::MAX, -i16::MAX));
         self.jump(cursor.0, cursor.1);
@@ -158,7 +158,7 @@ impl TaskEntry {
             Code::Char(_) | Code::Tab => 4,
             _ => 0,
         };
-        if more > 0 && self.len() + more > TEXT {
+        if more > 0 && self.len() + more > MAX_TEXT {
             return false;
         }
         self.wrapped = None;
@@ -175,7 +175,7 @@ impl TaskEntry {
 
     /// A new line at the text cursor.
     pub(crate) fn new_line(&mut self) -> bool {
-        let has_room = self.len() < TEXT;
+        let has_room = self.len() < MAX_TEXT;
         if has_room {
             self.wrapped = None;
             self.area.insert_newline();
@@ -189,7 +189,7 @@ impl TaskEntry {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String =
             text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect();
-        let has_room = self.len() + text.len() <= TEXT;
+        let has_room = self.len() + text.len() <= MAX_TEXT;
         if has_room {
             self.wrapped = None;
             self.area.insert_str(text);

@@ -6,13 +6,13 @@ use super::Viewport;
 
 /// Lines of a document, ascending. Each has a position, one more than the line before it, which it keeps when earlier lines are forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Picked {
+pub(crate) struct FilteredLines {
     /// The position of the first one.
     first: u64,
     lines: VecDeque<u64>,
 }
 
-impl Picked {
+impl FilteredLines {
     /// Adds a line below all others.
     pub(crate) fn push(&mut self, line: u64) {
         self.lines.push_back(line);
@@ -65,37 +65,37 @@ impl Picked {
     }
 
     fn index(&self, line: u64) -> usize {
-        self.lines.partition_point(|picked| *picked < line)
+        self.lines.partition_point(|filtered| *filtered < line)
     }
 }
 
 impl Viewport {
     /// All lines, or some of them. What is at the window's top stays there, or what follows it.
-    pub(crate) fn pick(&mut self, picked: Option<Picked>) {
-        if self.picked.is_none() && picked.is_none() {
+    pub(crate) fn set_filter(&mut self, filtered: Option<FilteredLines>) {
+        if self.filtered.is_none() && filtered.is_none() {
             return;
         }
-        let place = self.place();
-        self.picked = picked;
-        self.go_back(place);
+        let position = self.scroll_position();
+        self.filtered = filtered;
+        self.restore_position(position);
     }
 
     /// Changes which lines are picked.
-    pub(crate) fn repick<T>(&mut self, change: impl FnOnce(&mut Picked) -> T) -> Option<T> {
-        let place = self.place();
-        let done = change(self.picked.as_mut()?);
-        self.go_back(place);
+    pub(crate) fn update_filtered<T>(&mut self, change: impl FnOnce(&mut FilteredLines) -> T) -> Option<T> {
+        let position = self.scroll_position();
+        let done = change(self.filtered.as_mut()?);
+        self.restore_position(position);
         Some(done)
     }
 
     /// Not all lines are to be gone through.
     pub fn is_filtered(&self) -> bool {
-        self.picked.is_some()
+        self.filtered.is_some()
     }
 
     /// The lines that there are to be gone through, from top to bottom.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.positions().filter_map(|position| self.line_of(position))
+        self.positions().filter_map(|position| self.line_at_position(position))
     }
 }
 
@@ -105,18 +105,18 @@ mod tests {
 
     #[test]
     fn positions_stay_when_lines_go() {
-        let mut picked = Picked::default();
-        [2, 5, 9].into_iter().for_each(|line| picked.push(line));
-        assert_eq!((picked.positions(), picked.position(5), picked.position(6)), (0..3, 1, 2));
-        picked.drop_before(5);
-        assert_eq!((picked.positions(), picked.position(5), picked.line(1)), (1..3, 1, Some(5)));
-        picked.drop_from(9);
-        assert_eq!((picked.positions(), picked.line(2), picked.has(9)), (1..2, None, false));
-        picked.renumber(10);
-        assert!(picked.has(15) && !picked.has(5));
-        picked.clear();
-        assert!(picked.is_empty());
-        picked.push(3);
-        assert_eq!(picked.positions(), 2..3);
+        let mut filtered = FilteredLines::default();
+        [2, 5, 9].into_iter().for_each(|line| filtered.push(line));
+        assert_eq!((filtered.positions(), filtered.position(5), filtered.position(6)), (0..3, 1, 2));
+        filtered.drop_before(5);
+        assert_eq!((filtered.positions(), filtered.position(5), filtered.line(1)), (1..3, 1, Some(5)));
+        filtered.drop_from(9);
+        assert_eq!((filtered.positions(), filtered.line(2), filtered.has(9)), (1..2, None, false));
+        filtered.renumber(10);
+        assert!(filtered.has(15) && !filtered.has(5));
+        filtered.clear();
+        assert!(filtered.is_empty());
+        filtered.push(3);
+        assert_eq!(filtered.positions(), 2..3);
     }
 }

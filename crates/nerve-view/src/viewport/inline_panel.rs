@@ -4,7 +4,7 @@ use super::Viewport;
 
 /// The task entry's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct InlinePanel {
     /// It stands above this line; the one before is the snapshot's. A document that is shorter for a while has it at its end.
     pub(super) before: u64,
     /// Rows, at least 1.
@@ -14,20 +14,20 @@ pub(super) struct Slot {
 impl Viewport {
     /// The row of the window at which the task entry begins, which may be above it or below, and its height; `None` if it is not shown.
     pub fn entry(&self) -> Option<(i64, u16)> {
-        let slot = self.slot()?;
-        let row = i128::from(slot.before) - i128::from(self.top);
-        Some((i64::try_from(row).unwrap_or(i64::MAX), slot.height))
+        let panel = self.panel()?;
+        let row = i128::from(panel.before) - i128::from(self.top);
+        Some((i64::try_from(row).unwrap_or(i64::MAX), panel.height))
     }
 
     /// The line above the task entry; `None` if it is not shown or nothing is above it.
     pub fn entry_line(&self) -> Option<u64> {
-        self.slot()?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
+        self.panel()?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
     }
 
     /// Puts the task entry, `height` rows high, below a snapshot's line. If that line is in the window and there is room for all of the
     /// entry below it, nothing scrolls: the line stays in its row. Else the window is centred: as many rows above the entry as below it, or one
     /// less.
-    pub fn put_entry(&mut self, line: u64, height: u16) {
+    pub fn place_entry(&mut self, line: u64, height: u16) {
         self.put(line, line.saturating_add(1), height);
     }
 
@@ -40,7 +40,7 @@ impl Viewport {
     }
 
     /// Puts the task entry below all lines, wherever the document ends.
-    pub fn put_entry_at_end(&mut self, height: u16) {
+    pub fn place_entry_at_end(&mut self, height: u16) {
         self.put(self.lines.end.saturating_sub(1), u64::MAX, height);
     }
 
@@ -48,7 +48,7 @@ impl Viewport {
         // Never higher than the window: its end is where one types.
         let height = height.clamp(1, self.rows);
         let row = self.row_of(line);
-        self.entry = Some(Slot { before, height });
+        self.entry = Some(InlinePanel { before, height });
         let before = before.clamp(self.lines.start, self.lines.end);
         self.top = match row {
             Some(row) if row.saturating_add(1).saturating_add(height) <= self.rows => {
@@ -63,8 +63,8 @@ impl Viewport {
     pub fn set_entry_height(&mut self, height: u16) {
         let Some(entry) = &mut self.entry else { return };
         entry.height = height.clamp(1, self.rows);
-        let Some(slot) = self.slot() else { return };
-        let end = slot.before + u64::from(slot.height);
+        let Some(panel) = self.panel() else { return };
+        let end = panel.before + u64::from(panel.height);
         self.top = self.top.max(end.saturating_sub(self.rows.into()));
         self.clamp();
     }
@@ -80,8 +80,8 @@ impl Viewport {
     }
 
     /// The task entry's place as the document is now.
-    pub(super) fn slot(&self) -> Option<Slot> {
-        let Slot { before, height } = self.entry?;
-        Some(Slot { before: before.clamp(self.lines.start, self.lines.end), height })
+    pub(super) fn panel(&self) -> Option<InlinePanel> {
+        let InlinePanel { before, height } = self.entry?;
+        Some(InlinePanel { before: before.clamp(self.lines.start, self.lines.end), height })
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
-use nerve_view::timeline::{Taken, Timeline};
+use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
 use nerve_view::viewport::Row;
 
 use crate::window::{Window, after};
-use crate::{COLS, Stage, key};
+use crate::{COLS, Harness, key};
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -20,7 +20,7 @@ const ROWS: u16 = 10;
 struct Session {
     /// What was written, one piece a second, and the snapshot that was taken then.
     past: Vec<(String, Option<u64>)>,
-    stage: Stage,
+    harness: Harness,
 }
 
 impl Session {
@@ -30,17 +30,17 @@ impl Session {
 
     fn with(past: &[(&str, Option<u64>)], become_another: impl Fn(Viewer) -> Viewer) -> Session {
         let past: Vec<_> = past.iter().map(|(text, id)| (text.to_string(), *id)).collect();
-        let mut stage = Stage::on(Source::Recording, terminal(&past, usize::MAX), ROWS);
-        stage.viewer = become_another(stage.viewer);
-        stage.resize(ROWS);
+        let mut harness = Harness::on(Source::Recording, terminal(&past, usize::MAX), ROWS);
+        harness.viewer = become_another(harness.viewer);
+        harness.resize(ROWS);
         let taken = (1..).zip(&past).filter_map(|(second, (_, id))| Some((second, (*id)?)));
-        stage.timeline = Some(Timeline {
+        harness.timeline = Some(Timeline {
             of: Duration::from_secs(past.len() as u64),
-            snapshots: taken.map(|(at, id)| Taken { at: Duration::from_secs(at), id }).collect(),
+            snapshots: taken.map(|(at, id)| SnapshotMark { at: Duration::from_secs(at), id }).collect(),
             ..Timeline::default()
         });
-        stage.write("");
-        Session { past, stage }
+        harness.write("");
+        Session { past, harness }
     }
 
     /// A program that has nothing but the whole screen, and three snapshots of what it showed.
@@ -83,14 +83,14 @@ impl Session {
     }
 
     fn go_to(&mut self, second: usize) {
-        self.stage.terminal = terminal(&self.past, second);
-        self.stage.end = (second < self.past.len()).then(|| terminal(&self.past, usize::MAX));
-        self.stage.write("");
+        self.harness.terminal = terminal(&self.past, second);
+        self.harness.end = (second < self.past.len()).then(|| terminal(&self.past, usize::MAX));
+        self.harness.write("");
     }
 
     fn keys(&mut self, names: &str) -> Vec<Effect> {
         let asked = names.split(' ').filter_map(|name| {
-            let asked = self.stage.key(key(name));
+            let asked = self.harness.key(key(name));
             self.asked(asked)
         });
         asked.collect()
@@ -98,25 +98,25 @@ impl Session {
 
     fn click(&mut self, col: u16, row: u16) -> Option<Effect> {
         let mouse = |what| Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false });
-        let asked = self.stage.input(mouse(MouseAct::Press(Button::Left)));
-        self.stage.input(mouse(MouseAct::Release(Button::Left)));
+        let asked = self.harness.input(mouse(MouseAct::Press(Button::Left)));
+        self.harness.input(mouse(MouseAct::Release(Button::Left)));
         self.asked(asked)
     }
 
     /// A click on the mark of a snapshot on the timeline.
     fn click_on(&mut self, id: u64) -> Option<Effect> {
-        let timeline = self.stage.timeline.as_ref().unwrap();
+        let timeline = self.harness.timeline.as_ref().unwrap();
         let col = (0..COLS).find(|col| timeline.snapshot_at(*col, COLS) == Some(id)).unwrap();
         self.click(col, ROWS)
     }
 
     fn target(&self) -> Option<Target> {
-        self.stage.viewer.entry()?.target()
+        self.harness.viewer.entry()?.target()
     }
 
     /// What the program showed, without what is blank.
     fn screen(&self) -> String {
-        self.stage.shown().into_iter().filter(|line| line.starts_with("screen ")).collect()
+        self.harness.shown().into_iter().filter(|line| line.starts_with("screen ")).collect()
     }
 
     fn submitted(&mut self) -> Submission {
@@ -162,17 +162,17 @@ fn the_task_entry_goes_from_moment_to_moment_and_past_the_last_one_to_the_end() 
     {
         session.keys(keys);
         assert_eq!((session.target(), session.screen()), (moment(id), format!("screen {shown}")), "{keys}");
-        let rows: Vec<Row> = session.stage.viewer.viewport().rows().collect();
+        let rows: Vec<Row> = session.harness.viewer.viewport().rows().collect();
         let after = rows.iter().skip_while(|row| !matches!(row, Row::Entry(_)));
         assert!(after.clone().count() >= 3, "it is in sight: {rows:?}");
         assert!(after.clone().all(|row| matches!(row, Row::Entry(_) | Row::Blank)), "below all: {rows:?}");
     }
     session.keys("up up");
-    assert_eq!((session.target(), session.stage.message()), (moment(11), "no snapshot above"));
+    assert_eq!((session.target(), session.harness.message()), (moment(11), "no snapshot above"));
     session.keys("down down ctrl+shift+down");
     assert_eq!((session.target(), session.screen()), (Some(Target::End), "screen last".into()));
     session.keys("down");
-    assert_eq!(session.stage.message(), "no snapshot below");
+    assert_eq!(session.harness.message(), "no snapshot below");
 }
 
 #[test]
@@ -182,12 +182,12 @@ fn a_branch_is_made_from_the_snapshot_whose_screen_is_shown() {
     let submission = session.submitted();
     assert_eq!((submission.snapshot, submission.text.as_str()), (Some(12), "x"));
     // It was made: what is shown then is the end.
-    session.stage.viewer.submitted();
-    let asked = session.stage.viewer.asks();
+    session.harness.viewer.branch_created();
+    let asked = session.harness.viewer.take_effect();
     assert_eq!(asked, Some(Effect::SeekSnapshot(None)));
     session.asked(asked);
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
-    assert_eq!(session.stage.viewer.asks(), None, "told once");
+    assert_eq!(session.harness.viewer.take_effect(), None, "told once");
     let mut end = Session::full();
     assert_eq!(end.submitted().snapshot, None);
 }
@@ -197,10 +197,10 @@ fn esc_takes_the_entry_and_the_moment_away_and_keeps_the_text() {
     let mut session = Session::full();
     session.keys("up up a b esc");
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
-    assert_eq!(session.stage.message(), "Esc once more to leave");
+    assert_eq!(session.harness.message(), "Esc once more to leave");
     session.keys("ctrl+shift+up");
     assert_eq!((session.target(), session.screen()), (moment(13), "screen third".into()));
-    assert_eq!(session.stage.viewer.entry().unwrap().text(), "ab");
+    assert_eq!(session.harness.viewer.entry().unwrap().text(), "ab");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn brackets_go_from_moment_to_moment() {
     session.keys("esc j");
     let mut goes = |keys: &str| {
         session.keys(keys);
-        (session.screen(), session.stage.message().to_string())
+        (session.screen(), session.harness.message().to_string())
     };
     let to = |name: &str, message: &str| (format!("screen {name}"), message.to_string());
     assert_eq!(goes("]"), to("last", "no snapshot below"));
@@ -223,7 +223,7 @@ fn brackets_go_from_moment_to_moment() {
     assert_eq!(goes("esc"), to("last", "Esc once more to leave"));
     assert_eq!(goes("["), to("third", ""));
     assert_eq!(goes("G"), to("last", ""));
-    assert!(session.stage.viewer.entry().is_none());
+    assert!(session.harness.viewer.entry().is_none());
     assert_eq!(session.keys("[ esc esc"), [Effect::Quit]);
 }
 
@@ -241,7 +241,10 @@ fn the_snapshot_of_the_end_is_the_end() {
     session.keys("esc [");
     assert_eq!(session.screen(), "screen second");
     session.keys("]");
-    assert_eq!((session.screen(), session.stage.viewer.viewport().is_at_end()), ("screen last".into(), true));
+    assert_eq!(
+        (session.screen(), session.harness.viewer.viewport().is_at_end()),
+        ("screen last".into(), true)
+    );
     session.keys("i up up");
     assert_eq!((session.target(), session.screen()), (moment(1), "screen first".into()));
     session.keys("down down");
@@ -285,7 +288,7 @@ fn a_mark_on_the_timeline_leads_to_its_snapshot() {
     assert_eq!((begin, session.target()), (Some(Effect::Seek(Duration::ZERO)), None));
     session.go_to(1);
     session.keys("i");
-    assert_eq!((session.target(), session.stage.message()), (None, "no snapshot at this line or above it"));
+    assert_eq!((session.target(), session.harness.message()), (None, "no snapshot at this line or above it"));
     session.keys("]");
     assert_eq!(session.screen(), "screen first");
 }
@@ -325,19 +328,19 @@ fn lines_and_moments_are_gone_through_in_turn() {
     for _ in 0..6 {
         session.keys("]");
         stops.push(match session.screen() {
-            screen if screen.is_empty() => session.stage.first(),
+            screen if screen.is_empty() => session.harness.first(),
             screen => screen,
         });
     }
     let there = ["line 20", "line 30", "screen first", "screen second", "line 30", "line 53"];
     assert_eq!(stops, there, "the last one as far up as there are lines below");
     session.keys("]");
-    assert_eq!(session.stage.message(), "no snapshot below");
+    assert_eq!(session.harness.message(), "no snapshot below");
     let mut back = Vec::new();
     for _ in 0..6 {
         session.keys("[");
         back.push(match session.screen() {
-            screen if screen.is_empty() => session.stage.first(),
+            screen if screen.is_empty() => session.harness.first(),
             screen => screen,
         });
     }
@@ -360,13 +363,13 @@ fn lines_and_moments_are_gone_through_in_turn() {
 fn a_session_that_is_still_recorded_begins_at_the_moment_of_its_latest_snapshot() {
     let past =
         [(ENTER, None), (&screen("first"), Some(1)), (&screen("second"), Some(2)), (&screen("now"), None)];
-    let mut session = Session::with(&past, Viewer::of_running);
+    let mut session = Session::with(&past, Viewer::still_recording);
     assert_eq!(session.target(), moment(2));
-    let asked = session.stage.viewer.asks();
+    let asked = session.harness.viewer.take_effect();
     session.asked(asked);
     assert_eq!((session.target(), session.screen()), (moment(2), "screen second".into()));
     session.keys("down");
-    assert_eq!((session.target(), session.stage.message()), (moment(2), "no snapshot below"));
+    assert_eq!((session.target(), session.harness.message()), (moment(2), "no snapshot below"));
     session.keys("up esc");
     assert_eq!((session.target(), session.screen()), (None, "screen now".into()));
 }
@@ -391,7 +394,7 @@ fn of_a_tool_moments_are_shown_and_nothing_goes_on_from_them() {
     assert_eq!(session.screen(), "screen first");
     session.keys("i");
     assert_eq!(session.target(), None);
-    assert!(session.stage.message().starts_with("nothing can go on from here"));
+    assert!(session.harness.message().starts_with("nothing can go on from here"));
 }
 
 // ---- Moments of lines ----
@@ -417,15 +420,15 @@ fn at_a_moment_before_the_end_i_is_at_its_own_snapshot_not_at_the_end() {
             let mut session = lines_alone();
             session.keys("esc ,");
             session.go_to(moment);
-            let before = session.stage.document().lines();
+            let before = session.harness.document().lines();
             session.keys(keys);
             assert_eq!(session.target(), first, "{keys} at {moment}");
-            assert_eq!(session.stage.document().lines(), before, "the moment is still shown");
-            assert!(session.stage.viewer.viewport().rows().any(|row| matches!(row, Row::Entry(_))));
+            assert_eq!(session.harness.document().lines(), before, "the moment is still shown");
+            assert!(session.harness.viewer.viewport().rows().any(|row| matches!(row, Row::Entry(_))));
             session.keys("up");
-            assert_eq!((session.target(), session.stage.message()), (first, "no snapshot above"));
+            assert_eq!((session.target(), session.harness.message()), (first, "no snapshot above"));
             session.keys("down");
-            assert_eq!((session.target(), session.stage.message()), (first, "no snapshot below"));
+            assert_eq!((session.target(), session.harness.message()), (first, "no snapshot below"));
             assert_eq!(session.submitted().snapshot, Some(1));
         }
     }
@@ -437,7 +440,7 @@ fn at_a_moment_before_the_end_i_is_at_its_own_snapshot_not_at_the_end() {
         session.keys("esc ,");
         session.go_to(1);
         session.keys(keys);
-        assert_eq!((session.target(), session.stage.message()), (None, told));
+        assert_eq!((session.target(), session.harness.message()), (None, told));
     }
 }
 
@@ -450,10 +453,10 @@ fn an_entry_at_the_end_is_closed_by_who_goes_to_another_moment_and_keeps_its_tex
     assert_eq!(session.target(), Some(Target::End), "who goes to the end is there already");
     assert_eq!(session.click(0, ROWS), Some(Effect::Seek(Duration::ZERO)));
     session.go_to(3);
-    assert_eq!((session.target(), session.stage.viewer.mode()), (None, &Mode::Scrolling));
+    assert_eq!((session.target(), session.harness.viewer.mode()), (None, &Mode::Scrolling));
     session.keys("i");
     assert_eq!(session.target(), Some(Target::Snapshot { id: 1, line: 19 }));
-    assert_eq!(session.stage.viewer.entry().unwrap().text(), "ab");
+    assert_eq!(session.harness.viewer.entry().unwrap().text(), "ab");
 }
 
 #[test]
@@ -464,7 +467,7 @@ fn an_entry_at_a_snapshot_that_is_still_to_come_goes_up_to_those_there_are() {
     session.click(0, ROWS);
     session.go_to(3);
     session.keys("down");
-    assert_eq!(session.stage.message(), "no snapshot below");
+    assert_eq!(session.harness.message(), "no snapshot below");
     session.keys("up");
     assert_eq!(session.target(), Some(Target::Snapshot { id: 1, line: 19 }));
 }
@@ -477,13 +480,13 @@ fn a_moment_that_was_jumped_to_does_not_deny_the_snapshots_before_its_lines() {
         session.keys("esc ,");
         session.go_to(3);
         // As it is after a jump: what was before the keyframe is not there.
-        let offset = session.stage.terminal.offset();
+        let offset = session.harness.terminal.offset();
         let mut jumped = TerminalState::new(Size::new(COLS, 5));
         jumped.process_data(TsNs(0), &vec![b' '; usize::try_from(offset).unwrap()]);
-        session.stage.terminal = jumped;
-        session.stage.write("\r\nline 29");
+        session.harness.terminal = jumped;
+        session.harness.write("\r\nline 29");
         session.keys(keys);
-        assert_eq!((session.target(), session.stage.message()), (None, elsewhere), "{keys}");
+        assert_eq!((session.target(), session.harness.message()), (None, elsewhere), "{keys}");
     }
 }
 
@@ -492,9 +495,9 @@ fn a_moment_that_was_jumped_to_does_not_deny_the_snapshots_before_its_lines() {
 impl Session {
     /// The place of the match that was gone to and how many there are, when all are counted.
     fn matches(&mut self) -> Option<(Option<u64>, Option<u64>)> {
-        let document = nerve_view::document::Document::of(&self.stage.terminal);
-        while self.stage.viewer.work(&document) {}
-        self.stage.viewer.matches()
+        let document = nerve_view::document::Document::recorded(&self.harness.terminal);
+        while self.harness.viewer.advance_search(&document) {}
+        self.harness.viewer.matches()
     }
 }
 
@@ -502,7 +505,7 @@ impl Session {
 fn the_matches_are_those_of_the_moment_that_is_shown() {
     let mut session = Session::mixed();
     session.keys("esc g");
-    session.stage.types("/line\n");
+    session.harness.types("/line\n");
     assert_eq!(session.matches(), Some((Some(1), Some(61))));
     session.keys("G [ [");
     assert_eq!(session.screen(), "screen second");
@@ -522,7 +525,7 @@ fn the_matches_are_those_of_the_moment_that_is_shown() {
 fn the_matches_are_those_of_the_moment_that_was_sought() {
     let mut session = lines_alone();
     session.keys("esc G");
-    session.stage.types("?line\n");
+    session.harness.types("?line\n");
     assert_eq!(session.matches().unwrap().1, Some(61));
     session.keys(",");
     for (moment, matches) in [(2, 19), (1, 9), (3, 29), (4, 59), (usize::MAX, 61), (2, 19)] {

@@ -6,7 +6,7 @@ use nerve_view::bindings::Bindings;
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 
-use crate::{COLS, Stage};
+use crate::{COLS, Harness};
 
 /// What is set: an operation, its key, the one it usually has.
 const SET: [(&str, &str, &str); 11] = [
@@ -26,22 +26,22 @@ const SET: [(&str, &str, &str); 11] = [
 const KINDS: [Source; 2] = [Source::Live, Source::Recording];
 
 /// Ten lines with snapshots 3 and 6 on those lines, and two tools that run; the screen of the tool that is shown has text.
-fn stage(source: Source) -> Stage {
+fn harness(source: Source) -> Harness {
     let rows = 8;
-    let mut stage = Stage::on(source, TerminalState::new(Size::new(COLS, rows)), rows);
+    let mut harness = Harness::on(source, TerminalState::new(Size::new(COLS, rows)), rows);
     let set: Vec<_> = SET.map(|(name, key, _)| (name.to_string(), vec![key.to_string()])).into();
-    stage.viewer = Viewer::new(source, Bindings::with(&set).unwrap());
-    stage.resize(rows);
-    stage.numbered(10, &[3, 6]);
+    harness.viewer = Viewer::new(source, Bindings::with(&set).unwrap());
+    harness.resize(rows);
+    harness.numbered(10, &[3, 6]);
     let tool = |id: &str| Tool { id: id.into(), command: id.into(), state: ToolState::Running };
-    stage.viewer.set_tools(vec![tool("a"), tool("b")]);
+    harness.viewer.set_tools(vec![tool("a"), tool("b")]);
     let mut terminal = TerminalState::new(Size::new(COLS, 5));
     terminal.process_data(TsNs(0), b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7");
-    stage.tool = Some(terminal);
+    harness.tool = Some(terminal);
     if source == Source::Recording {
-        stage.keys("esc j");
+        harness.keys("esc j");
     }
-    stage
+    harness
 }
 
 fn branch(asked: &[Effect]) -> (Option<u64>, String) {
@@ -54,33 +54,33 @@ fn branch(asked: &[Effect]) -> (Option<u64>, String) {
 #[test]
 fn a_task_is_written_with_the_keys_that_are_set() {
     for source in KINDS {
-        let mut stage = stage(source);
-        stage.keys("alt+up");
-        assert_eq!(stage.viewer.mode(), &Mode::Entry, "{source:?}");
+        let mut harness = harness(source);
+        harness.keys("alt+up");
+        assert_eq!(harness.viewer.mode(), &Mode::Entry, "{source:?}");
         // Of a recording it is at the end first.
         if source == Source::Recording {
-            stage.keys("alt+up");
+            harness.keys("alt+up");
         }
-        stage.keys("alt+up alt+down alt+up");
-        stage.types("do it");
-        assert_eq!(branch(&stage.keys("ctrl+s")), (Some(3), "do it".into()), "{source:?}");
+        harness.keys("alt+up alt+down alt+up");
+        harness.types("do it");
+        assert_eq!(branch(&harness.keys("ctrl+s")), (Some(3), "do it".into()), "{source:?}");
     }
 }
 
 #[test]
 fn tools_are_gone_through_with_the_keys_that_are_set() {
     for source in KINDS {
-        let mut stage = stage(source);
+        let mut harness = harness(source);
         for open in ["alt+t", "ctrl+g t"] {
-            stage.keys(open);
-            assert_eq!(stage.viewer.mode(), &Mode::Tools, "{source:?} {open}");
-            stage.keys("c");
-            assert_ne!(stage.viewer.mode(), &Mode::Tools, "{source:?}");
+            harness.keys(open);
+            assert_eq!(harness.viewer.mode(), &Mode::Tools, "{source:?} {open}");
+            harness.keys("c");
+            assert_ne!(harness.viewer.mode(), &Mode::Tools, "{source:?}");
         }
-        assert_eq!(stage.keys("alt+t n u n o"), [Effect::ShowTool("a".into())], "{source:?}");
-        assert_eq!(stage.viewer.mode(), &Mode::Tool, "{source:?}");
-        stage.keys("alt+pageup");
-        assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling, "{source:?}");
+        assert_eq!(harness.keys("alt+t n u n o"), [Effect::ShowTool("a".into())], "{source:?}");
+        assert_eq!(harness.viewer.mode(), &Mode::Tool, "{source:?}");
+        harness.keys("alt+pageup");
+        assert_eq!(harness.viewer.mode(), &Mode::ToolScrolling, "{source:?}");
     }
 }
 
@@ -91,7 +91,7 @@ fn the_prefix_that_is_set_leads_to_the_keys_that_are_set_after_it() {
         Source::Recording => Effect::Quit,
     };
     for source in KINDS {
-        assert_eq!(stage(source).keys("ctrl+g l"), [left(source)], "{source:?}");
+        assert_eq!(harness(source).keys("ctrl+g l"), [left(source)], "{source:?}");
     }
 }
 
@@ -99,9 +99,9 @@ fn the_prefix_that_is_set_leads_to_the_keys_that_are_set_after_it() {
 fn the_keys_that_were_usual_do_nothing_more() {
     for source in KINDS {
         let begun = |keys: &str| {
-            let mut stage = stage(source);
-            stage.keys(keys);
-            stage
+            let mut harness = harness(source);
+            harness.keys(keys);
+            harness
         };
         for (name, _, usual) in SET {
             let before = match name {
@@ -112,13 +112,13 @@ fn the_keys_that_were_usual_do_nothing_more() {
                 "tool-scroll" => "alt+t o",
                 _ => "alt+t n",
             };
-            let mut stage = if before.is_empty() { stage(source) } else { begun(before) };
-            let mode = stage.viewer.mode().clone();
-            let asked = stage.keys(usual);
-            assert_eq!(stage.viewer.mode(), &mode, "{source:?} {name}");
+            let mut harness = if before.is_empty() { harness(source) } else { begun(before) };
+            let mode = harness.viewer.mode().clone();
+            let asked = harness.keys(usual);
+            assert_eq!(harness.viewer.mode(), &mode, "{source:?} {name}");
             let passed_on = |asked: &Effect| matches!(asked, Effect::Input(_) | Effect::ToolInput(_));
             assert!(asked.iter().all(passed_on), "{source:?} {name}: {asked:?}");
-            assert!(!stage.viewer.awaits_key(), "{source:?} {name}");
+            assert!(!harness.viewer.is_prefix_pending(), "{source:?} {name}");
         }
     }
 }

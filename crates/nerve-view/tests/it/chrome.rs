@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_view::bindings::Bindings;
 use nerve_view::draw::{Capabilities, StatusInfo};
-use nerve_view::timeline::{Taken, Timeline};
+use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::{Source, Viewer};
 use ratatui::style::Modifier;
@@ -124,7 +124,7 @@ fn what_is_told_or_typed_comes_before_all_else() {
         let mut window = after(cols, 6);
         window.hundred();
         window.keys("esc j");
-        window.viewer.tell("nothing there");
+        window.viewer.show_message("nothing there");
         let text = window.text();
         let rows: Vec<&str> = text.lines().collect();
         match cols < 13 {
@@ -196,7 +196,7 @@ fn a_timeline_is_above_the_status_where_there_is_room() {
     window.timeline = Some(Timeline {
         at: Duration::from_secs(65),
         of: Duration::from_secs(125),
-        snapshots: vec![Taken { at: Duration::from_secs(30), id: 1 }],
+        snapshots: vec![SnapshotMark { at: Duration::from_secs(30), id: 1 }],
         idle: vec![Duration::from_secs(70)..Duration::from_secs(90)],
     });
     window.hundred();

@@ -318,9 +318,9 @@ fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
     window.hundred();
     window.keys("esc j g");
     let before = window.text();
-    window
-        .viewer
-        .tell("node 'one' has it now; its conversation is a new one: which conversation it had is not known");
+    window.viewer.show_message(
+        "node 'one' has it now; its conversation is a new one: which conversation it had is not known",
+    );
     let text = window.text();
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(rows[6], "node 'one' has it now; its conversation");
@@ -332,11 +332,11 @@ fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
     window.keys("alt+u");
     assert!(!window.text().contains("node"), "{}", window.text());
     // What has room is in the row.
-    window.viewer.tell("node 'one' has it now");
+    window.viewer.show_message("node 'one' has it now");
     assert!(window.text().lines().last().unwrap().contains("node 'one' has it now"), "{}", window.text());
     // Where no row is above it, it is cut.
     window.size = (40, 1);
-    window.viewer.tell(&"word ".repeat(30));
+    window.viewer.show_message(&"word ".repeat(30));
     assert!(window.text().trim_end().ends_with("word…"), "{}", window.text());
 }
 
@@ -345,7 +345,7 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
     let mut window = live(40, 6);
     window.write("one\r\ntwo\r\nthree\r\nfour\r\nfive");
     assert_eq!(window.drawn().1.cursor, Some((4, 4)));
-    window.viewer.tell(&"word ".repeat(30));
+    window.viewer.show_message(&"word ".repeat(30));
     assert_eq!(window.drawn().1.cursor, None);
     window.write("\x1b[H");
     assert_eq!(window.drawn().1.cursor, Some((0, 0)));

@@ -33,7 +33,7 @@ use ratatui::layout::Rect;
 const COLS: u16 = 20;
 
 /// A viewer on a terminal.
-struct Stage {
+struct Harness {
     terminal: TerminalState,
     /// The recording's end, while the terminal is another moment of it.
     end: Option<TerminalState>,
@@ -44,42 +44,42 @@ struct Stage {
     regions: Regions,
 }
 
-impl Stage {
+impl Harness {
     /// On a recording with these lines, in a window of so many rows; its task entry is closed: it is of no concern to most.
-    fn new(lines: &[&str], rows: u16) -> Stage {
-        let mut stage = Stage::after(lines, rows);
-        stage.keys("esc j");
-        stage
+    fn new(lines: &[&str], rows: u16) -> Harness {
+        let mut harness = Harness::after(lines, rows);
+        harness.keys("esc j");
+        harness
     }
 
     /// A hundred lines: `line 1` to `line 100`.
-    fn hundred(rows: u16) -> Stage {
+    fn hundred(rows: u16) -> Harness {
         let lines: Vec<String> = (1..=100).map(|number| format!("line {number}")).collect();
-        Stage::new(&lines.iter().map(String::as_str).collect::<Vec<_>>(), rows)
+        Harness::new(&lines.iter().map(String::as_str).collect::<Vec<_>>(), rows)
     }
 
     /// As it is shown at first.
-    fn after(lines: &[&str], rows: u16) -> Stage {
+    fn after(lines: &[&str], rows: u16) -> Harness {
         let terminal = TerminalState::new(Size::new(40, 5));
-        let mut stage = Stage::on(Source::Recording, terminal, rows);
-        stage.write(&lines.join("\r\n"));
-        stage
+        let mut harness = Harness::on(Source::Recording, terminal, rows);
+        harness.write(&lines.join("\r\n"));
+        harness
     }
 
     /// On a program whose screen is the window.
-    fn live(lines: &[&str], rows: u16) -> Stage {
+    fn live(lines: &[&str], rows: u16) -> Harness {
         let terminal = TerminalState::new(Size::new(COLS, rows));
-        let mut stage = Stage::on(Source::Live, terminal, rows);
-        stage.write(&lines.join("\r\n"));
-        stage
+        let mut harness = Harness::on(Source::Live, terminal, rows);
+        harness.write(&lines.join("\r\n"));
+        harness
     }
 
-    fn on(source: Source, terminal: TerminalState, rows: u16) -> Stage {
+    fn on(source: Source, terminal: TerminalState, rows: u16) -> Harness {
         let viewer = Viewer::new(source, Bindings::default());
         let regions = Regions::default();
-        let mut stage = Stage { terminal, end: None, timeline: None, viewer, tool: None, regions };
-        stage.resize(rows);
-        stage
+        let mut harness = Harness { terminal, end: None, timeline: None, viewer, tool: None, regions };
+        harness.resize(rows);
+        harness
     }
 
     /// Lines, a gutter right of them, the timeline and the status below; the modal is over all lines.
@@ -94,13 +94,13 @@ impl Stage {
             tool: lines,
             help: 100,
         };
-        self.viewer.arrange(&self.regions);
+        self.viewer.set_regions(&self.regions);
     }
 
     fn document(&self) -> Document<'_> {
         match self.viewer.source() {
             Source::Live => Document::live(&self.terminal),
-            Source::Recording => Document::of(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         }
     }
 
@@ -108,9 +108,9 @@ impl Stage {
         self.terminal.process_data(TsNs(0), text.as_bytes());
         let document = match self.viewer.source() {
             Source::Live => Document::live(&self.terminal),
-            Source::Recording => Document::of(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         };
-        self.viewer.sees(&document);
+        self.viewer.update_document(&document);
     }
 
     fn snapshot(&mut self, id: u64) {
@@ -144,19 +144,19 @@ impl Stage {
     fn input(&mut self, input: Input) -> Option<Effect> {
         let document = match self.viewer.source() {
             Source::Live => Document::live(&self.terminal),
-            Source::Recording => Document::of(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         };
         let tool = self.tool.as_ref().map(Document::live);
-        let end = self.end.as_ref().map(Document::of);
+        let end = self.end.as_ref().map(Document::recorded);
         let (end, timeline) = (end.as_ref(), self.timeline.as_ref());
         let frame =
-            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::of(&document, self.regions) };
+            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::new(&document, self.regions) };
         let asked = self.viewer.input(input, &frame);
-        while self.viewer.work(&document) {}
-        self.viewer.arrange(&self.regions);
+        while self.viewer.advance_search(&document) {}
+        self.viewer.set_regions(&self.regions);
         if let Some(tool) = &tool {
-            self.viewer.sees_tool(tool);
-            while self.viewer.work_tool(tool) {}
+            self.viewer.update_tool_document(tool);
+            while self.viewer.advance_tool_search(tool) {}
         }
         asked
     }

@@ -8,7 +8,7 @@ use nerve_term::event::TsNs;
 use nerve_term::terminal::Snapshot;
 use nerve_view::draw::{Capabilities, StatusInfo};
 use nerve_view::svg::svg;
-use nerve_view::timeline::{Taken, Timeline};
+use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Source;
 
@@ -50,7 +50,7 @@ fn claude(source: Source, size: (u16, u16), seconds: f64) -> Window {
             let snapshot =
                 Snapshot { id, label: Some(label.to_string()), at: at(*moment), ..Snapshot::default() };
             window.terminal.record_snapshot(Snapshot { offset: window.terminal.offset(), ..snapshot });
-            timeline.snapshots.push(Taken { at: Duration::from_secs_f64(*moment), id });
+            timeline.snapshots.push(SnapshotMark { at: Duration::from_secs_f64(*moment), id });
         }
         if clock - last > IDLE {
             timeline.idle.push(Duration::from_secs_f64(last)..Duration::from_secs_f64(clock));

@@ -22,7 +22,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::viewport::check;
-use crate::{Stage, key};
+use crate::{Harness, key};
 
 /// Keys that mean something somewhere, those of the task entry more often.
 const KEYS: &[&str] = &[
@@ -220,7 +220,7 @@ enum Past {
 
 /// A viewer in a window, drawn after each deed.
 struct Room {
-    stage: Stage,
+    harness: Harness,
     past: Vec<Past>,
     timeline: Option<Timeline>,
     gutter: Gutter,
@@ -234,14 +234,14 @@ struct Room {
 
 impl Room {
     fn new(source: Source, cols: u16, rows: u16) -> Room {
-        let mut stage = Stage::on(source, TerminalState::new(Size::new(cols, rows)), rows);
-        stage.tool = Some(TerminalState::new(Size::new(cols, rows)));
-        stage.write("");
+        let mut harness = Harness::on(source, TerminalState::new(Size::new(cols, rows)), rows);
+        harness.tool = Some(TerminalState::new(Size::new(cols, rows)));
+        harness.write("");
         let past = vec![Past::Sized(Size::new(cols, rows))];
         let timeline = (source == Source::Recording).then(Timeline::default);
         let window = Rect::new(0, 0, cols, rows);
         Room {
-            stage,
+            harness,
             past,
             timeline,
             gutter: Gutter::Right,
@@ -258,12 +258,12 @@ impl Room {
             self.go_to(u8::MAX);
         }
         match &past {
-            Past::Wrote(text) => self.stage.write(text),
+            Past::Wrote(text) => self.harness.write(text),
             Past::Sized(size) => {
-                self.stage.terminal.resize(*size);
-                self.stage.write("");
+                self.harness.terminal.resize(*size);
+                self.harness.write("");
             }
-            Past::Took(id) => self.stage.snapshot(*id),
+            Past::Took(id) => self.harness.snapshot(*id),
         }
         self.past.push(past);
     }
@@ -276,9 +276,9 @@ impl Room {
     /// The moment after so many of them.
     fn go_behind(&mut self, until: usize) {
         self.is_before = until < self.past.len();
-        self.stage.end = self.is_before.then(|| self.terminal(self.past.len()));
-        self.stage.terminal = self.terminal(until);
-        self.stage.write("");
+        self.harness.end = self.is_before.then(|| self.terminal(self.past.len()));
+        self.harness.terminal = self.terminal(until);
+        self.harness.write("");
     }
 
     fn terminal(&self, until: usize) -> TerminalState {
@@ -311,7 +311,7 @@ impl Room {
             let all = self.terminal(self.past.len());
             let taken = all.snapshots_by_line().find(|(_, taken)| taken.id == id).unwrap();
             assert!(
-                self.stage.viewer.source() == Source::Recording && taken.1.alternate,
+                self.harness.viewer.source() == Source::Recording && taken.1.alternate,
                 "{taken:?} has a line"
             );
             let at = self.past.iter().position(|past| matches!(past, Past::Took(other) if *other == id));
@@ -321,26 +321,26 @@ impl Room {
     }
 
     fn does(&mut self, deed: Deed) {
-        let stage = &mut self.stage;
+        let harness = &mut self.harness;
         match deed {
             Deed::Key(key) => {
-                let asked = stage.key(key);
+                let asked = harness.key(key);
                 self.asked(asked);
             }
             Deed::Way(keys) => {
-                let asked = stage.keys(keys);
+                let asked = harness.keys(keys);
                 self.asked(asked);
             }
-            Deed::Paste(text) => drop(stage.input(Input::Paste(text))),
+            Deed::Paste(text) => drop(harness.input(Input::Paste(text))),
             Deed::Mouse(what, col, row) => {
                 let mouse = Mouse { what, col, row, ctrl: false, alt: false, shift: false };
                 // A click on the timeline asks for a moment.
-                match stage.input(Input::Mouse(mouse)) {
+                match harness.input(Input::Mouse(mouse)) {
                     Some(Effect::Seek(_)) => self.go_to((col * 8).min(200) as u8),
                     asked => self.asked(asked),
                 }
             }
-            Deed::Focus(is_here) => drop(stage.input(Input::Focus(is_here))),
+            Deed::Focus(is_here) => drop(harness.input(Input::Focus(is_here))),
             Deed::Write(text) => self.happened(Past::Wrote(text)),
             Deed::Snapshot => {
                 self.snapshots += 1;
@@ -348,48 +348,49 @@ impl Room {
             }
             Deed::Window(cols, rows) => self.window = Rect::new(0, 0, cols, rows),
             Deed::Terminal(cols, rows) => self.happened(Past::Sized(Size::new(cols, rows))),
-            Deed::Moment(share) if stage.viewer.source() == Source::Recording => self.go_to(share),
+            Deed::Moment(share) if harness.viewer.source() == Source::Recording => self.go_to(share),
             Deed::Moment(_) => {}
             Deed::Gutter(gutter) => self.gutter = gutter,
-            Deed::Tools(told) => stage.viewer.set_tools(tools(&told)),
+            Deed::Tools(told) => harness.viewer.set_tools(tools(&told)),
             Deed::ToolWrites(text) => {
-                stage.tool.as_mut().unwrap().process_data(TsNs(0), text.as_bytes());
+                harness.tool.as_mut().unwrap().process_data(TsNs(0), text.as_bytes());
             }
             Deed::Submitted => {
-                stage.viewer.submitted();
-                let asked = stage.viewer.asks();
+                harness.viewer.branch_created();
+                let asked = harness.viewer.take_effect();
                 self.asked(asked);
             }
-            Deed::Refused(words) => stage.viewer.refused(&"no 日 longer ".repeat(words)),
+            Deed::Refused(words) => harness.viewer.branch_failed(&"no 日 longer ".repeat(words)),
         }
     }
 
     /// As the binary draws it.
     fn draw(&mut self) -> Result<(), TestCaseError> {
-        let Room { stage, timeline, gutter, window, .. } = self;
-        let source = stage.viewer.source();
-        let (info, tool) = (StatusInfo::default(), stage.tool.as_ref().unwrap());
+        let Room { harness, timeline, gutter, window, .. } = self;
+        let source = harness.viewer.source();
+        let (info, tool) = (StatusInfo::default(), harness.tool.as_ref().unwrap());
         let document = match source {
-            Source::Live => Document::live(&stage.terminal),
-            Source::Recording => Document::of(&stage.terminal),
+            Source::Live => Document::live(&harness.terminal),
+            Source::Recording => Document::recorded(&harness.terminal),
         };
         let tool_document = Document::live(tool);
-        let end = stage.end.as_ref().map(Document::of);
-        let layout = Layout::of(source, *window, stage.terminal.size(), *gutter);
-        stage.regions = layout.regions(&stage.viewer, Some(tool.size()), info.capabilities);
-        stage.viewer.arrange(&stage.regions);
-        stage.viewer.sees(&document);
-        stage.viewer.sees_tool(&tool_document);
-        while stage.viewer.work(&document) || stage.viewer.work_tool(&tool_document) {}
+        let end = harness.end.as_ref().map(Document::recorded);
+        let layout = Layout::new(source, *window, harness.terminal.size(), *gutter);
+        harness.regions = layout.regions(&harness.viewer, Some(tool.size()), info.capabilities);
+        harness.viewer.set_regions(&harness.regions);
+        harness.viewer.update_document(&document);
+        harness.viewer.update_tool_document(&tool_document);
+        while harness.viewer.advance_search(&document) || harness.viewer.advance_tool_search(&tool_document) {
+        }
         let frame = FrameContext {
             end: end.as_ref(),
             tool: Some(&tool_document),
             timeline: timeline.as_ref(),
-            ..FrameContext::of(&document, stage.regions)
+            ..FrameContext::new(&document, harness.regions)
         };
         let mut buffer = Buffer::empty(*window);
         let mut decorations = Decorations::default();
-        let drawn = draw(&stage.viewer, &frame, &info, &layout, &mut buffer, &mut decorations);
+        let drawn = draw(&harness.viewer, &frame, &info, &layout, &mut buffer, &mut decorations);
         let is_within = |(col, row): (u16, u16)| col < window.width && row < window.height;
         prop_assert!(drawn.cursor.is_none_or(is_within), "{:?} in {window:?}", drawn.cursor);
         Ok(())
@@ -410,8 +411,8 @@ fn check_filter(filter: Option<&str>, view: &Viewport, document: &Document<'_>) 
     Ok(())
 }
 
-fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
-    let viewer = &stage.viewer;
+fn check_viewer(harness: &Harness) -> Result<(), TestCaseError> {
+    let viewer = &harness.viewer;
     check(viewer.viewport())?;
     if let Some(shown) = viewer.modal().and_then(|modal| modal.shown()) {
         check(shown.pager().viewport())?;
@@ -423,7 +424,7 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
         // Attached to its line, as long as that is there.
         Some(Target::Snapshot { id, line }) if viewport.lines().contains(&line) => {
             prop_assert_eq!(viewport.entry_line(), Some(line));
-            let is_there = stage.document().line_of_snapshot(id);
+            let is_there = harness.document().line_of_snapshot(id);
             prop_assert!(is_there.is_none_or(|now| now == line), "{is_there:?}, not {line}");
         }
         Some(Target::End | Target::Moment { .. }) => {
@@ -432,10 +433,10 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
         _ => {}
     }
     let shown = viewer.modal().and_then(|modal| modal.shown());
-    let tool = stage.tool.as_ref().map(Document::live);
+    let tool = harness.tool.as_ref().map(Document::live);
     match (shown.filter(|shown| shown.pager().filter().is_some()), &tool) {
         (Some(shown), Some(tool)) => check_filter(shown.pager().filter(), shown.pager().viewport(), tool)?,
-        _ if shown.is_none() => check_filter(viewer.filter(), viewport, &stage.document())?,
+        _ if shown.is_none() => check_filter(viewer.filter(), viewport, &harness.document())?,
         _ => {}
     }
     let is_pressed = |row: Row| matches!(row, Row::Line { dimmed: true, .. });
@@ -444,14 +445,14 @@ fn check_viewer(stage: &Stage) -> Result<(), TestCaseError> {
         Mode::Help(row) => Some(*row),
         _ => None,
     } {
-        prop_assert!(row <= stage.regions.help, "the sheet from {row} of {}", stage.regions.help);
+        prop_assert!(row <= harness.regions.help, "the sheet from {row} of {}", harness.regions.help);
     }
     if let Some(modal) = viewer.modal() {
         prop_assert!(modal.row() < viewer.tools().len(), "{} of {}", modal.row(), viewer.tools().len());
     }
     if *viewer.mode() == Mode::Live {
         prop_assert!(viewer.filter().is_none(), "who types sees all of what the program shows");
-        let (cursor, ..) = stage.document().cursor().unwrap();
+        let (cursor, ..) = harness.document().cursor().unwrap();
         prop_assert!(viewport.follows(), "who types sees what the program shows");
         prop_assert!(viewport.row_of(cursor).is_some(), "its cursor in {cursor}: {:?}", viewport);
     }
@@ -472,23 +473,23 @@ proptest! {
         let mut room = Room::new(source, first.0, first.1);
         for deed in deeds {
             room.draw()?;
-            let before = room.stage.viewer.viewport().clone();
-            let target = room.stage.viewer.entry().and_then(|entry| entry.target());
+            let before = room.harness.viewer.viewport().clone();
+            let target = room.harness.viewer.entry().and_then(|entry| entry.target());
             let is_input = matches!(deed, Deed::Key(_) | Deed::Mouse(..));
             room.does(deed);
-            let stage = &room.stage;
-            let now = stage.viewer.entry().and_then(|entry| entry.target());
+            let harness = &room.harness;
+            let now = harness.viewer.entry().and_then(|entry| entry.target());
             if let Some(Target::Snapshot { line, .. }) = now
                 && is_input
                 && now != target
-                && stage.viewer.viewport().lines() == before.lines()
+                && harness.viewer.viewport().lines() == before.lines()
                 && !before.is_filtered()
                 && before.lines().contains(&line)
             {
-                check_move(&before, stage.viewer.viewport(), line)?;
+                check_move(&before, harness.viewer.viewport(), line)?;
             }
             room.draw()?;
-            check_viewer(&room.stage)?;
+            check_viewer(&room.harness)?;
         }
     }
 }
@@ -504,7 +505,7 @@ fn the_deeds_lead_to_all_modes() {
         for deed in prop::collection::vec(deeds(), 80).new_tree(&mut runner).unwrap().current() {
             room.does(deed);
             room.draw().unwrap();
-            let viewer = &room.stage.viewer;
+            let viewer = &room.harness.viewer;
             let mode = format!("{:?}", viewer.mode());
             reached.insert(mode.split('(').next().unwrap_or_default().to_string());
             let tool = viewer.modal().and_then(|modal| modal.shown());

@@ -96,15 +96,15 @@ impl Window {
         let document = known(document, lacks_begin && self.end.is_none());
         let viewer = &mut self.viewer;
         let tool = self.tool.as_ref().map(Document::live);
-        let end = self.end.as_ref().map(|end| known(Document::of(end), lacks_begin));
+        let end = self.end.as_ref().map(|end| known(Document::recorded(end), lacks_begin));
         let frame = FrameContext {
             end: end.as_ref(),
             tool: tool.as_ref(),
             timeline: self.timeline.as_ref(),
-            ..FrameContext::of(&document, self.regions)
+            ..FrameContext::new(&document, self.regions)
         };
         let asked = viewer.input(input, &frame);
-        while viewer.work(&document) {}
+        while viewer.advance_search(&document) {}
         self.drawn();
         asked
     }
@@ -116,19 +116,19 @@ impl Window {
         let lacks_begin = self.lacks_begin;
         let Window { terminal, end, tool, viewer, timeline, info, gutter, decorations, .. } = self;
         let document = known(document(terminal, viewer.source()), lacks_begin && end.is_none());
-        let layout = Layout::of(viewer.source(), area, terminal.size(), *gutter);
-        let end = end.as_ref().map(|end| known(Document::of(end), lacks_begin));
+        let layout = Layout::new(viewer.source(), area, terminal.size(), *gutter);
+        let end = end.as_ref().map(|end| known(Document::recorded(end), lacks_begin));
         let size = tool.as_ref().map(TerminalState::size);
         let tool = tool.as_ref().map(Document::live);
         self.regions = layout.regions(viewer, size, info.capabilities);
-        viewer.arrange(&self.regions);
-        viewer.sees(&document);
+        viewer.set_regions(&self.regions);
+        viewer.update_document(&document);
         if let Some(tool) = &tool {
-            viewer.sees_tool(tool);
+            viewer.update_tool_document(tool);
         }
         let (end, timeline) = (end.as_ref(), timeline.as_ref());
         let frame =
-            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::of(&document, self.regions) };
+            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::new(&document, self.regions) };
         let drawn = draw(viewer, &frame, info, &layout, &mut buffer, decorations);
         (buffer, drawn)
     }
@@ -156,12 +156,12 @@ pub(crate) fn live(cols: u16, rows: u16) -> Window {
 fn document(terminal: &TerminalState, source: Source) -> Document<'_> {
     match source {
         Source::Live => Document::live(terminal),
-        Source::Recording => Document::of(terminal),
+        Source::Recording => Document::recorded(terminal),
     }
 }
 
 fn known(document: Document<'_>, lacks_begin: bool) -> Document<'_> {
-    if lacks_begin { document.without_begin() } else { document }
+    if lacks_begin { document.loading_earlier() } else { document }
 }
 
 /// The rows of a buffer without the blanks at their ends.

@@ -12,7 +12,7 @@ use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
 use nerve_view::regions::FrameContext;
-use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
+use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_view::viewer::{Source, Viewer};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -54,25 +54,25 @@ struct Tools {
 }
 
 /// As many tools, each tenth of which runs.
-fn told(count: u64) -> Changes {
+fn told(count: u64) -> ToolUpdates {
     let told = (0..count).map(|number| {
         let state = if number % 10 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
         let (id, command) = (format!("toolu_{number:08}"), "cargo test --workspace".to_string());
-        Told { number, tool: Tool { id, command, state }, reader: Reader::Tool }
+        ToolUpdate { number, tool: Tool { id, command, state }, reader: InputReader::Tool }
     });
-    Changes { anew: false, first: 0, told: told.collect() }
+    ToolUpdates { reset: false, first: 0, updates: told.collect() }
 }
 
 /// Milliseconds and bytes of each frame.
 fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
-    let size = Layout::room(WINDOW.cols, WINDOW.rows, Gutter::Right);
+    let size = Layout::program_size(WINDOW.cols, WINDOW.rows, Gutter::Right);
     let mut terminal = TerminalState::new(size);
     let mut viewer = Viewer::new(Source::Live, Bindings::default());
-    viewer.change_tools(told(tools.count));
+    viewer.update_tools(told(tools.count));
     if tools.is_open {
         let document = Document::live(&terminal);
         let key = Key { code: Code::Char('t'), shift: true, ..Key::ctrl('t') };
-        viewer.input(Input::Key(key), &FrameContext::of(&document, Default::default()));
+        viewer.input(Input::Key(key), &FrameContext::new(&document, Default::default()));
         anyhow::ensure!(viewer.modal().is_some(), "the list of tools does not open");
     }
     let area = Rect::new(0, 0, WINDOW.cols, WINDOW.rows);
@@ -86,11 +86,11 @@ fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
         let facts = StatusInfo { name: "bench".to_string(), recorded: Some(nth), ..StatusInfo::default() };
         next.reset();
         decorations.tidy(&mut shown);
-        let layout = Layout::of(Source::Live, area, size, Gutter::Right);
+        let layout = Layout::new(Source::Live, area, size, Gutter::Right);
         let regions = layout.regions(&viewer, None, facts.capabilities);
-        viewer.arrange(&regions);
-        viewer.sees(&document);
-        draw(&viewer, &FrameContext::of(&document, regions), &facts, &layout, &mut next, &mut decorations);
+        viewer.set_regions(&regions);
+        viewer.update_document(&document);
+        draw(&viewer, &FrameContext::new(&document, regions), &facts, &layout, &mut next, &mut decorations);
         let mut written = Vec::new();
         ansi_writer::write(shown.diff_iter(&next), &decorations, true, &mut written);
         std::mem::swap(&mut shown, &mut next);

@@ -8,7 +8,7 @@ use nerve_term::terminal::TerminalState;
 use nerve_view::viewer::{Submission, Viewer};
 
 use super::branch_job::{Branching, Step};
-use super::snapshot_job::{Taking, Told};
+use super::snapshot_job::{Taking, ToolUpdate};
 use super::target::Place;
 use super::tool_list::listed_at;
 use super::tool_streams::{Followers, News, Taker};
@@ -38,7 +38,7 @@ impl Unfinished {
 pub(crate) enum Turn {
     Step(Step),
     News(News),
-    Snapshot(Told),
+    Snapshot(ToolUpdate),
 }
 
 impl Beside {
@@ -70,22 +70,22 @@ impl Beside {
     /// Tells the viewer.
     pub(crate) fn apply(&mut self, turn: Turn, viewer: &mut Viewer) {
         match turn {
-            Turn::Step(Step::Doing(words)) => viewer.tell(&format!("branching: {words} …")),
+            Turn::Step(Step::Doing(words)) => viewer.show_message(&format!("branching: {words} …")),
             Turn::Step(Step::Made(made)) => {
-                viewer.submitted();
+                viewer.branch_created();
                 let keys = viewer.keys_to_branch();
-                viewer.tell(&made.told(keys.as_deref()));
+                viewer.show_message(&made.told(keys.as_deref()));
             }
-            Turn::Step(Step::Refused(why)) => viewer.refused(&why),
-            Turn::News(News::Tools(changes)) => viewer.change_tools(changes),
+            Turn::Step(Step::Refused(why)) => viewer.branch_failed(&why),
+            Turn::News(News::Tools(changes)) => viewer.update_tools(changes),
             Turn::News(News::Changed) => {}
             Turn::News(News::Whole(by)) => viewer.renumber_tool(by),
-            Turn::News(News::Fault(fault)) => viewer.tell(&fault),
+            Turn::News(News::Fault(fault)) => viewer.show_message(&fault),
             Turn::News(News::Unlisted(fault)) => {
-                viewer.tell(&fault);
+                viewer.show_message(&fault);
                 viewer.explain_no_tools(fault);
             }
-            Turn::Snapshot(Ok(told) | Err(told)) => viewer.tell(&told),
+            Turn::Snapshot(Ok(told) | Err(told)) => viewer.show_message(&told),
         }
     }
 
@@ -94,7 +94,7 @@ impl Beside {
     /// Begins to make one.
     pub(crate) fn branch(&mut self, asked: Submission, viewer: &mut Viewer) {
         if let Err(why) = self.branching.begin(asked) {
-            viewer.refused(&why);
+            viewer.branch_failed(&why);
         }
     }
 
@@ -113,8 +113,8 @@ impl Beside {
     /// Begins to take one of what runs in that host.
     pub(crate) fn snapshot(&mut self, host: &Entry, viewer: &mut Viewer) {
         match self.taking.begin(host) {
-            Ok(()) => viewer.tell("taking a snapshot …"),
-            Err(why) => viewer.tell(&why),
+            Ok(()) => viewer.show_message("taking a snapshot …"),
+            Err(why) => viewer.show_message(&why),
         }
     }
 

@@ -71,7 +71,7 @@ impl Live {
     pub(super) fn new(source: TerminalMirror, options: Options) -> Live {
         let mut viewer = Viewer::new(Source::Live, options.bindings.clone());
         if let Some(told) = options.told {
-            viewer.tell(told);
+            viewer.show_message(told);
         }
         // Nothing goes on from a tool's terminal.
         let is_tool = is_tool(&source);
@@ -80,7 +80,7 @@ impl Live {
             Some(_) => viewer,
             None => viewer.without_branches(NOTHING_KEPT),
         };
-        let mut viewer = if options.read_only { viewer.reading_only() } else { viewer };
+        let mut viewer = if options.read_only { viewer.read_only() } else { viewer };
         let beside = Beside::of_host(source.entry());
         viewer.explain_no_tools(why_empty(source.entry(), source.tells_tools()));
         Live {
@@ -167,7 +167,7 @@ impl Live {
         let facts = self.facts(tty);
         let window = self.showing.draw(tty, self.source.terminal(), None, &facts);
         self.pass_said(tty);
-        let room = Layout::room(window.cols, window.rows, self.options.gutter);
+        let room = Layout::program_size(window.cols, window.rows, self.options.gutter);
         if self.room.replace(room) != Some(room) {
             self.source.view(room);
         }
@@ -236,9 +236,9 @@ impl Live {
             Seen::Ended(exit) => {
                 self.ended = Some(exit);
                 if self.options.stay {
-                    self.showing.viewer.look_on();
+                    self.showing.viewer.program_ended();
                 }
-                self.showing.viewer.tell("the program has ended");
+                self.showing.viewer.show_message("the program has ended");
             }
         }
     }
@@ -257,7 +257,7 @@ impl Live {
             Effect::EndProgram if self.options.read_only => self.tell("attached for reading only"),
             Effect::EndProgram => self.source.stop(),
             Effect::Branch(_) if self.options.read_only => {
-                self.showing.viewer.refused("attached for reading only: 'nerve branch' makes one");
+                self.showing.viewer.branch_failed("attached for reading only: 'nerve branch' makes one");
             }
             Effect::TakeSnapshot => self.snapshot(),
             Effect::SwitchToBranch => match self.showing.beside.latest() {
@@ -291,7 +291,7 @@ impl Live {
         }
         if self.options.read_only {
             if matches!(input, Input::Key(_) | Input::Paste(_)) {
-                let told = self.showing.viewer.told_read_only();
+                let told = self.showing.viewer.read_only_message();
                 self.tell(&told);
             }
         } else if !self.source.send(input) {

@@ -96,7 +96,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let places = Places::from_env();
     let gutter = settings.gutter(args.gutter);
     let window = tty::window().unwrap_or_default();
-    let room = Layout::room(window.cols, window.rows, gutter);
+    let room = Layout::program_size(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
         id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
             out::preview(&entry.asked().join(" "), 40)

@@ -134,7 +134,7 @@ impl Onward {
 async fn opened(place: &Place, options: &Options) -> Result<TerminalMirror> {
     let entry = resolve::host(place).await?;
     let window = tty::window().unwrap_or_default();
-    let room = Layout::room(window.cols, window.rows, options.gutter);
+    let room = Layout::program_size(window.cols, window.rows, options.gutter);
     let places = Places::from_env();
     TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), SizeRule::default(), Some(room))
 }

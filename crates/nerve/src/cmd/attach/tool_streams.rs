@@ -8,7 +8,7 @@ use anyhow::Result;
 use nerve_core::host::registry::real;
 use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
-use nerve_view::tools::Changes;
+use nerve_view::tools::ToolUpdates;
 use tokio::task::JoinHandle;
 
 use super::mirror::{Seen, TerminalMirror};
@@ -17,7 +17,7 @@ use crate::cmd::show::tools::{self, Shown, Tools};
 /// Something about them is new.
 pub(crate) enum News {
     /// These are other ones, or in another state.
-    Tools(Changes),
+    Tools(ToolUpdates),
     /// The one that is shown has changed.
     Changed,
     /// All lines of the one that is shown are there: those that were have numbers that are larger by so many.

@@ -84,7 +84,7 @@ impl Showing {
 
     /// Something to be told, until the next key.
     pub(crate) fn tell(&mut self, message: &str) {
-        self.viewer.tell(message);
+        self.viewer.show_message(message);
         self.changed();
     }
 
@@ -106,20 +106,20 @@ impl Showing {
         let mut window = Size::default();
         tty.draw(*coloured, |buffer, decorations| {
             window = Size::new(buffer.area.width, buffer.area.height);
-            let layout = Layout::of(source, buffer.area, terminal.size(), *gutter);
+            let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
             *regions = layout.regions(viewer, shown.map(TerminalState::size), facts.capabilities);
-            viewer.arrange(regions);
-            viewer.sees(&document);
-            *works = viewer.work(&document);
+            viewer.set_regions(regions);
+            viewer.update_document(&document);
+            *works = viewer.advance_search(&document);
             if let Some(tool) = &tool {
-                viewer.sees_tool(tool);
-                *works |= viewer.work_tool(tool);
+                viewer.update_tool_document(tool);
+                *works |= viewer.advance_tool_search(tool);
             }
             let frame = FrameContext {
                 end: end.as_ref(),
                 tool: tool.as_ref(),
                 timeline,
-                ..FrameContext::of(&document, *regions)
+                ..FrameContext::new(&document, *regions)
             };
             let drawn = draw(viewer, &frame, facts, &layout, buffer, decorations);
             let style = match viewer.mode() {
@@ -140,7 +140,7 @@ impl Showing {
         terminal: &TerminalState,
         recorded: Option<Recorded<'_>>,
     ) -> Option<Effect> {
-        let before = self.viewer.told();
+        let before = self.viewer.status_line();
         let document = known_to(recorded, document(self.viewer.source(), terminal));
         let tool = self.beside.terminal(terminal).map(Document::live);
         let (timeline, end) = in_time(recorded);
@@ -148,11 +148,11 @@ impl Showing {
             end: end.as_ref(),
             tool: tool.as_ref(),
             timeline,
-            ..FrameContext::of(&document, self.regions)
+            ..FrameContext::new(&document, self.regions)
         };
         let asked = self.viewer.input(input, &frame);
         // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
-        if !matches!(asked, Some(Effect::Input(_))) || self.viewer.told() != before {
+        if !matches!(asked, Some(Effect::Input(_))) || self.viewer.status_line() != before {
             self.pacing.change();
         }
         asked
@@ -163,7 +163,7 @@ impl Showing {
         match asked {
             Effect::Copy(text) => {
                 tty.copy(&text);
-                self.viewer.tell("copied");
+                self.viewer.show_message("copied");
             }
             Effect::Redraw => tty.redraw(),
             Effect::ShowTool(id) => self.beside.show(id),
@@ -183,9 +183,9 @@ impl Showing {
 
     /// Goes on with a search, a piece of it.
     pub(crate) fn work(&mut self, terminal: &TerminalState) {
-        self.works = self.viewer.work(&document(self.viewer.source(), terminal));
+        self.works = self.viewer.advance_search(&document(self.viewer.source(), terminal));
         if let Some(tool) = self.beside.terminal(terminal) {
-            self.works |= self.viewer.work_tool(&Document::live(tool));
+            self.works |= self.viewer.advance_tool_search(&Document::live(tool));
         }
         self.changed();
     }
@@ -220,15 +220,15 @@ pub(crate) async fn heard(pacing: &mut Pacing, seat: &mut Seat) -> Heard {
 fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
     match source {
         Source::Live => Document::live(terminal),
-        Source::Recording => Document::of(terminal),
+        Source::Recording => Document::recorded(terminal),
     }
 }
 
 fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
     let Some(recorded) = recorded else { return (None, None) };
-    let end = recorded.end.map(Document::of).map(|end| match recorded.is_whole {
+    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_whole {
         true => end,
-        false => end.without_begin(),
+        false => end.loading_earlier(),
     });
     (Some(recorded.timeline), end)
 }
@@ -236,7 +236,7 @@ fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Documen
 /// What is shown, which is the end unless that is elsewhere.
 fn known_to<'a>(recorded: Option<Recorded<'_>>, document: Document<'a>) -> Document<'a> {
     match recorded {
-        Some(Recorded { end: None, is_whole: false, .. }) => document.without_begin(),
+        Some(Recorded { end: None, is_whole: false, .. }) => document.loading_earlier(),
         _ => document,
     }
 }

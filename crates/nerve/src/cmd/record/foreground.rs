@@ -89,7 +89,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
 /// The size of the program's terminal: what the window has room for, or what was asked for.
 async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
     let now = tty::window().unwrap_or_default();
-    let room = Layout::room(now.cols, now.rows, gutter);
+    let room = Layout::program_size(now.cols, now.rows, gutter);
     if args.cols.is_none() && args.rows.is_none() {
         return (room, SizeRule::Smallest);
     }

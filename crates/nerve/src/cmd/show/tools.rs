@@ -12,7 +12,7 @@ use nerve_record::playback::Playback;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
-use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
+use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 
 use super::lookup::{At, in_session};
 use crate::cmd::attach::mirror::TerminalMirror;
@@ -34,7 +34,7 @@ pub(crate) struct Tools {
 /// What is new of them.
 pub(crate) enum News {
     /// These are other ones, or are in another state.
-    Changed(Changes),
+    Changed(ToolUpdates),
     /// No more can be listed.
     Full,
 }
@@ -55,24 +55,28 @@ impl Tools {
         }
         let executions::Changes { anew, first, told, full } = self.watch.changed().await?;
         self.full = full;
-        Ok(News::Changed(Changes { anew, first, told: told.into_iter().map(of_viewer).collect() }))
+        Ok(News::Changed(ToolUpdates {
+            reset: anew,
+            first,
+            updates: told.into_iter().map(of_viewer).collect(),
+        }))
     }
 }
 
 /// The same in the viewer's words.
-fn of_viewer(told: executions::Told) -> Told {
+fn of_viewer(told: executions::Told) -> ToolUpdate {
     let executions::Told { number, id, command, state, reader } = told;
     let state = match state {
         executions::State::Running => ToolState::Running,
         executions::State::Ended(code) => ToolState::Ended(code),
     };
     let reader = match reader {
-        executions::Reader::Itself => Reader::Tool,
-        executions::Reader::AsksOnly => Reader::AsksOnly,
-        executions::Reader::HasInput => Reader::HasInput,
-        executions::Reader::Agent => Reader::Agent,
+        executions::Reader::Itself => InputReader::Tool,
+        executions::Reader::AsksOnly => InputReader::AsksOnly,
+        executions::Reader::HasInput => InputReader::HasInput,
+        executions::Reader::Agent => InputReader::Agent,
     };
-    Told { number, tool: Tool { id, command, state }, reader }
+    ToolUpdate { number, tool: Tool { id, command, state }, reader }
 }
 
 /// What a viewer shows of an execution.

@@ -9,7 +9,7 @@ use nerve_record::ahr::{AhrError, Body, Record};
 use nerve_record::index::Index;
 use nerve_record::playback::Playback;
 use nerve_term::event::{Size, TsNs};
-use nerve_view::timeline::Taken;
+use nerve_view::timeline::SnapshotMark;
 use tokio::sync::oneshot;
 
 use super::recording_view::IDLE;
@@ -28,7 +28,7 @@ pub(super) struct Whole {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Marks {
     /// Snapshots, in the order they were taken.
-    pub(super) snapshots: Vec<Taken>,
+    pub(super) snapshots: Vec<SnapshotMark>,
     /// Stretches of more than [`IDLE`] in which nothing happened, ascending.
     pub(super) idle: Vec<Range<Duration>>,
     /// Times of the first and the latest record.
@@ -45,7 +45,7 @@ impl Marks {
         if let Body::Snapshot { id, .. } = record.body
             && self.snapshots.len() < MARKS
         {
-            self.snapshots.push(Taken { at: now.since(begin), id });
+            self.snapshots.push(SnapshotMark { at: now.since(begin), id });
         }
     }
 
@@ -125,14 +125,14 @@ mod tests {
     fn snapshots_and_what_playing_cuts() {
         let records = [(0, DATA), (2000, DATA), (2500, SNAPSHOT), (9000, SNAPSHOT), (9100, DATA)];
         let marks = seen(&records, 12_000);
-        assert_eq!(marks.snapshots, [2500, 9000].map(|at| Taken { at: millis(at), id: 1 }));
+        assert_eq!(marks.snapshots, [2500, 9000].map(|at| SnapshotMark { at: millis(at), id: 1 }));
         assert_eq!(marks.idle, [millis(2500)..millis(9000), millis(9100)..millis(12_000)]);
     }
 
     #[test]
     fn a_clock_that_steps_back_stands_still() {
         let marks = seen(&[(0, DATA), (5000, DATA), (1000, SNAPSHOT), (6000, DATA), (8000, DATA)], 0);
-        assert_eq!(marks.snapshots, [Taken { at: millis(5000), id: 1 }]);
+        assert_eq!(marks.snapshots, [SnapshotMark { at: millis(5000), id: 1 }]);
         assert_eq!(marks.idle, [millis(0)..millis(5000)]);
     }
 

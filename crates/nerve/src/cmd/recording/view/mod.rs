@@ -53,7 +53,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
     let mut losses = Losses::of(&recording);
     let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
-    let viewer = if is_live(&recording) { viewer.of_running() } else { viewer };
+    let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
     let film = Film::open(&recording, &facts(&recording)).map_err(unreadable)?;
     let gutter: Gutter = settings.gutter(args.gutter);
     let options = Options {
@@ -165,7 +165,7 @@ impl Show {
         let timeline = film.timeline();
         let recorded = timeline.as_ref().map(|timeline| recorded(film, timeline));
         self.showing.draw(tty, film.terminal(), recorded, &facts);
-        if let Some(Effect::SeekSnapshot(snapshot)) = self.showing.viewer.asks() {
+        if let Some(Effect::SeekSnapshot(snapshot)) = self.showing.viewer.take_effect() {
             self.visit(snapshot)?;
             self.showing.changed();
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nerve_record::ahr::{Body, Record, Segment, Writer};
 use nerve_term::terminal::LineIndex;
-use nerve_view::timeline::Taken;
+use nerve_view::timeline::SnapshotMark;
 use tempfile::TempDir;
 
 use super::*;
@@ -102,7 +102,10 @@ async fn the_timeline_knows_snapshots_and_pauses() {
     film.is_whole().await.unwrap();
     let timeline = film.timeline().unwrap();
     let end = Duration::from_millis(LINES) + PAUSE;
-    assert_eq!((timeline.at, timeline.of, timeline.snapshots), (end, end, vec![Taken { at: end, id: 1 }]));
+    assert_eq!(
+        (timeline.at, timeline.of, timeline.snapshots),
+        (end, end, vec![SnapshotMark { at: end, id: 1 }])
+    );
     assert_eq!(timeline.idle, [Duration::from_millis(LINES - 1)..end]);
     film.seek(Duration::from_secs(1_000_000)).unwrap();
     assert_eq!(film.time(), Some((end, end)));
