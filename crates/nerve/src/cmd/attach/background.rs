@@ -8,7 +8,7 @@ use nerve_term::terminal::TerminalState;
 use nerve_view::viewer::{Submission, Viewer};
 
 use super::branch_job::{Branching, Step};
-use super::snapshot_job::{Taking, ToolUpdate};
+use super::snapshot_job::{Taking, Told};
 use super::target::Place;
 use super::tool_list::listed_at;
 use super::tool_streams::{Followers, News, Taker};
@@ -38,7 +38,7 @@ impl Unfinished {
 pub(crate) enum Turn {
     Step(Step),
     News(News),
-    Snapshot(ToolUpdate),
+    Snapshot(Told),
 }
 
 impl Beside {
