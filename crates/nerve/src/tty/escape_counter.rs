@@ -5,11 +5,11 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 /// The bytes of a read that its events do not account for yet; `None` where that is not known.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Escapes {
+pub(super) struct EscapeCounter {
     left: Option<usize>,
 }
 
-impl Escapes {
+impl EscapeCounter {
     /// So many bytes were read at once.
     pub(super) fn read(&mut self, bytes: usize) {
         self.left = Some(bytes);
@@ -49,7 +49,7 @@ mod tests {
 
     /// The presses of the events that a read gave.
     fn presses(read: &str, events: &[(KeyCode, KeyModifiers)]) -> Vec<usize> {
-        let mut escapes = Escapes::default();
+        let mut escapes = EscapeCounter::default();
         escapes.read(read.len());
         let press = |(code, modifiers): &(KeyCode, KeyModifiers)| {
             escapes.presses(&Event::Key(KeyEvent::new(*code, *modifiers)))
@@ -73,6 +73,6 @@ mod tests {
         assert_eq!(presses("\x03\x1bv\r\x1b", &both), [1, 1, 1, 1]);
         // Cursor keys are sent in several ways.
         assert_eq!(presses("\x1b[A\x1b\x1b", &[(KeyCode::Up, NONE), esc]), [1, 1]);
-        assert_eq!(Escapes::default().presses(&Event::Key(KeyCode::Esc.into())), 1);
+        assert_eq!(EscapeCounter::default().presses(&Event::Key(KeyCode::Esc.into())), 1);
     }
 }

@@ -9,7 +9,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetpgrp, tcsetattr};
 
 /// How often a job in the background looks whether it is in the foreground: a shell that brings it there tells it only if it was stopped.
-pub(super) const LOOK: Duration = Duration::from_millis(200);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The terminal's keys are ours: a job in the background that reads them, or changes the terminal's modes, is stopped. True where nobody
 /// shares the terminal out.

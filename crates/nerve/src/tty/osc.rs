@@ -23,7 +23,7 @@ pub(super) fn notification(notification: &Notification, in_tmux: bool) -> Vec<u8
         Notification::Titled { title, body } => sequence(&["777", "notify", title, body]),
         Notification::Piece { metadata, payload } => sequence(&["99", metadata, payload]),
     };
-    if in_tmux { passed_through(&bytes) } else { bytes }
+    if in_tmux { tmux_passthrough(&bytes) } else { bytes }
 }
 
 /// Shows how far the program is: a state of 0 to 4, where 0 is nothing to be shown, and percent.
@@ -41,7 +41,7 @@ fn sequence(parts: &[&str]) -> Vec<u8> {
 }
 
 /// For the terminal that tmux is in (tmux(1), `allow-passthrough`): with each ESC doubled.
-fn passed_through(bytes: &[u8]) -> Vec<u8> {
+fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
     let mut passed = b"\x1bPtmux;".to_vec();
     for byte in bytes {
         passed.extend_from_slice(if *byte == 0x1b { b"\x1b\x1b" } else { std::slice::from_ref(byte) });

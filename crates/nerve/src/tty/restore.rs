@@ -23,10 +23,10 @@ const LEAVE: &[u8] =
 pub(super) const KITTY_ON: &[u8] = b"\x1b[>1u";
 const KITTY_OFF: &[u8] = b"\x1b[<u";
 /// Failures of what can fail alone that are told when the terminal is given back.
-const FAILURES: usize = 10;
+const MAX_FAILURES: usize = 10;
 
 /// The terminal is taken until this is dropped, in a panic too: then before its message is printed.
-pub(super) struct Back {
+pub(super) struct RestoreGuard {
     state: Arc<State>,
 }
 
@@ -41,9 +41,9 @@ struct State {
     failures: Mutex<Vec<String>>,
 }
 
-impl Back {
+impl RestoreGuard {
     /// Makes it raw, and writes what takes it.
-    pub(super) fn take(writer: &Arc<Writer>) -> io::Result<Back> {
+    pub(super) fn take(writer: &Arc<Writer>) -> io::Result<RestoreGuard> {
         // Somebody else has had it since it could not be given back.
         if is_raw_mode_enabled().unwrap_or(false) {
             disable_raw_mode()?;
@@ -57,50 +57,50 @@ impl Back {
             thread: thread::current().id(),
             failures: Mutex::default(),
         });
-        hook(&state);
+        install_panic_hook(&state);
         writer.write(ENTER.to_vec());
-        Ok(Back { state })
+        Ok(RestoreGuard { state })
     }
 
     /// It was asked for the kitty keyboard protocol.
-    pub(super) fn with_kitty(&self) {
+    pub(super) fn set_kitty(&self) {
         self.state.kitty.store(true, Ordering::Relaxed);
     }
 
     /// It shows how far the program is, or does not; says whether it did before.
-    pub(super) fn shows_progress(&self, shows: bool) -> bool {
+    pub(super) fn set_progress(&self, shows: bool) -> bool {
         self.state.progress.swap(shows, Ordering::Relaxed)
     }
 
-    pub(super) fn give(&self) {
-        self.state.give();
+    pub(super) fn restore(&self) {
+        self.state.restore();
     }
 }
 
-impl Drop for Back {
+impl Drop for RestoreGuard {
     fn drop(&mut self) {
-        self.state.give();
+        self.state.restore();
     }
 }
 
 impl State {
     /// Takes about a second at most, whatever the terminal does.
-    fn give(&self) {
+    fn restore(&self) {
         if !self.taken.swap(false, Ordering::Relaxed) {
             return;
         }
         let kitty = if self.kitty.load(Ordering::Relaxed) { KITTY_OFF } else { b"" };
         let progress = if self.progress.load(Ordering::Relaxed) { NO_PROGRESS } else { b"" };
-        let mut is_given = self.writer.finish([kitty, progress, LEAVE].concat());
+        let mut is_restored = self.writer.finish([kitty, progress, LEAVE].concat());
         // In the background it is somebody else's already, and whoever sets its modes there is stopped.
         if job_control::is_foreground() {
-            if !is_given {
-                self.writer.cut();
+            if !is_restored {
+                self.writer.discard_pending();
             }
             let _ = disable_raw_mode();
-            is_given = is_given || self.writer.has_ended();
+            is_restored = is_restored || self.writer.wait_until_flushed();
         }
-        if !is_given {
+        if !is_restored {
             job_control::silence();
         }
         let failures = self.failures.lock().map(|mut failures| std::mem::take(&mut *failures));
@@ -111,28 +111,28 @@ impl State {
 }
 
 /// Whose the terminal is, for the panic hook.
-static TAKER: Mutex<Option<Arc<State>>> = Mutex::new(None);
+static OWNER: Mutex<Option<Arc<State>>> = Mutex::new(None);
 
-fn hook(state: &Arc<State>) {
+fn install_panic_hook(state: &Arc<State>) {
     static ONCE: Once = Once::new();
-    if let Ok(mut taker) = TAKER.lock() {
-        *taker = Some(Arc::clone(state));
+    if let Ok(mut owner) = OWNER.lock() {
+        *owner = Some(Arc::clone(state));
     }
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let taker = TAKER.lock().ok().and_then(|taker| taker.clone());
-            let Some(state) = taker.filter(|state| state.taken.load(Ordering::Relaxed)) else {
+            let owner = OWNER.lock().ok().and_then(|owner| owner.clone());
+            let Some(state) = owner.filter(|state| state.taken.load(Ordering::Relaxed)) else {
                 return before(info);
             };
             // Of a thread or a task that can fail alone the viewer goes on, and keeps the terminal.
             let is_viewer = state.thread == thread::current().id() && tokio::task::try_id().is_none();
             if is_viewer {
-                state.give();
+                state.restore();
                 return before(info);
             }
             if let Ok(mut failures) = state.failures.lock()
-                && failures.len() < FAILURES
+                && failures.len() < MAX_FAILURES
             {
                 failures.push(info.to_string());
             }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::job_control;
 
 /// Keys are read in pieces of this size; a paste is several.
-const KEYS: usize = 16 * 1024;
+const BUFFER_SIZE: usize = 16 * 1024;
 /// End of file, where the keys come from a file or a pipe that has ended (termios(3), VEOF).
 const END_OF_FILE: u8 = 0x04;
 
@@ -20,11 +20,11 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
         let is_terminal = input.is_terminal();
-        let mut bytes = vec![0; KEYS];
+        let mut bytes = vec![0; BUFFER_SIZE];
         let mut line_ended = true;
         loop {
             if is_terminal {
-                wait_for_ours();
+                wait_for_foreground_input();
                 // It was given back: what is typed now is for who comes next.
                 if sender.is_closed() {
                     return;
@@ -54,7 +54,7 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
 
 /// Waits until there is something to be read from the terminal, and it is ours. In a read itself a job that comes into the background would
 /// be stopped.
-fn wait_for_ours() {
+fn wait_for_foreground_input() {
     let stdin = stdin();
     loop {
         // What goes wrong here the read meets too.
@@ -64,7 +64,7 @@ fn wait_for_ours() {
         }
         // What is there is for whoever has the terminal. Nobody tells when it is given to us.
         while !job_control::is_foreground() {
-            std::thread::sleep(job_control::LOOK);
+            std::thread::sleep(job_control::POLL_INTERVAL);
         }
     }
 }

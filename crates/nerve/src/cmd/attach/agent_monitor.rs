@@ -11,31 +11,31 @@ use nerve_term::profile::{Profile, Profiles};
 use nerve_term::terminal::{Notice, TerminalState};
 
 /// How often the state is looked for on a screen that changes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// See the module.
-pub(super) struct Agent {
+pub(super) struct AgentMonitor {
     driver: Driver,
-    looks_at_foreground: bool,
-    last_look: TsNs,
-    look_due: Option<TsNs>,
+    uses_foreground: bool,
+    last_check: TsNs,
+    check_due: Option<TsNs>,
 }
 
-impl Agent {
+impl AgentMonitor {
     /// The one of that host; `None` if no profile fits it.
-    pub(super) fn of(entry: &Entry, profiles: &Profiles, now: TsNs) -> Option<Agent> {
+    pub(super) fn new(entry: &Entry, profiles: &Profiles, now: TsNs) -> Option<AgentMonitor> {
         let profile = profile_of(entry, profiles)?;
-        let looks_at_foreground = profile.foreground;
-        Some(Agent {
+        let uses_foreground = profile.foreground;
+        Some(AgentMonitor {
             driver: driver(profile, entry, now),
-            looks_at_foreground,
-            last_look: TsNs(0),
-            look_due: None,
+            uses_foreground,
+            last_check: TsNs(0),
+            check_due: None,
         })
     }
 
     /// It tells what it runs as it happens.
-    pub(super) fn tells_tools(&self) -> bool {
+    pub(super) fn reports_tools(&self) -> bool {
         self.driver.profile().transcript.is_some()
     }
 
@@ -50,8 +50,8 @@ impl Agent {
         notices.iter().for_each(|notice| self.driver.notice(notice));
         // These say what it does: that is not to wait.
         match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
-            true => self.look_at_once(now),
-            false => self.look_soon(),
+            true => self.check_now(now),
+            false => self.schedule_check(),
         }
     }
 
@@ -59,24 +59,24 @@ impl Agent {
         self.driver.exited(now, exit);
     }
 
-    pub(super) fn look_soon(&mut self) {
-        self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
+    pub(super) fn schedule_check(&mut self) {
+        self.check_due.get_or_insert(self.last_check + CHECK_INTERVAL);
     }
 
-    pub(super) fn look_at_once(&mut self, now: TsNs) {
-        self.look_due = Some(now);
+    pub(super) fn check_now(&mut self, now: TsNs) {
+        self.check_due = Some(now);
     }
 
-    /// When [`Agent::look`] is due.
+    /// When [`AgentMonitor::look`] is due.
     pub(super) fn due(&self) -> Option<TsNs> {
-        self.look_due.into_iter().chain(self.driver.deadline()).min()
+        self.check_due.into_iter().chain(self.driver.deadline()).min()
     }
 
     /// Looks what it does; says whether that is something else than before.
-    pub(super) fn look(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
-        self.last_look = now;
-        self.look_due = None;
-        let foreground = match self.looks_at_foreground {
+    pub(super) fn check(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
+        self.last_check = now;
+        self.check_due = None;
+        let foreground = match self.uses_foreground {
             true => host.foreground(!self.driver.trusts_marks(), &self.driver.profile().programs),
             false => Foreground::Unknown,
         };
@@ -98,7 +98,7 @@ impl Agent {
             true => evidence.source.as_str().to_string(),
             false => format!("{}: {}", evidence.source.as_str(), evidence.text),
         };
-        (word(self.driver.state()), text)
+        (state_name(self.driver.state()), text)
     }
 }
 
@@ -108,12 +108,12 @@ fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
 }
 
 fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
-    let goes_on = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let resumes = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
     let driver = Driver::new(profile, now);
-    if goes_on { driver.going_on() } else { driver }
+    if resumes { driver.going_on() } else { driver }
 }
 
-fn word(state: &AgentState) -> &'static str {
+fn state_name(state: &AgentState) -> &'static str {
     match state {
         AgentState::Starting => "starting",
         AgentState::Ready => "ready",

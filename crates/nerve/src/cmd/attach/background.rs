@@ -7,112 +7,118 @@ use nerve_term::keys::Input;
 use nerve_term::terminal::TerminalState;
 use nerve_view::viewer::{Submission, Viewer};
 
-use super::branch_job::{Branching, Step};
-use super::snapshot_job::{Taking, Told};
-use super::target::Place;
-use super::tool_list::listed_at;
-use super::tool_streams::{Followers, News, Taker};
+use super::branch_job::{BranchEvent, BranchJob};
+use super::snapshot_job::{SnapshotJob, SnapshotResult};
+use super::target::AttachTarget;
+use super::tool_list::tool_list_path;
+use super::tool_streams::{SendResult, ToolEvent, ToolStreams};
 
 /// The agent's tools, the branches and the snapshots of one session.
-pub(crate) struct Beside {
-    followers: Followers,
-    branching: Branching,
-    taking: Taking,
+pub(crate) struct Background {
+    tool_streams: ToolStreams,
+    branch_job: BranchJob,
+    snapshot_job: SnapshotJob,
 }
 
 /// What is not done yet when the viewer is left.
 pub(crate) struct Unfinished {
-    branching: Branching,
-    taking: Taking,
+    branch_job: BranchJob,
+    snapshot_job: SnapshotJob,
 }
 
 impl Unfinished {
     /// Waits for it, until this process is told to end, and tells what has become of it.
     pub(crate) async fn finish(self) {
-        self.taking.finish().await;
-        self.branching.finish().await;
+        self.snapshot_job.finish().await;
+        self.branch_job.finish().await;
     }
 }
 
 /// Something has happened there.
-pub(crate) enum Turn {
-    Step(Step),
-    News(News),
-    Snapshot(Told),
+pub(crate) enum BackgroundEvent {
+    Branch(BranchEvent),
+    Tool(ToolEvent),
+    Snapshot(SnapshotResult),
 }
 
-impl Beside {
+impl Background {
     /// Of the session with this recording.
-    pub(crate) fn of(recording: Option<&Path>) -> Beside {
-        Beside::with(recording, recording)
+    pub(crate) fn for_recording(recording: Option<&Path>) -> Background {
+        Background::new(recording, recording)
     }
 
     /// Of the session of this host.
-    pub(crate) fn of_host(entry: &Entry) -> Beside {
-        Beside::with(entry.session_file(), listed_at(entry).ok())
+    pub(crate) fn for_host(entry: &Entry) -> Background {
+        Background::new(entry.session_file(), tool_list_path(entry).ok())
     }
 
     /// `file`: of the session that can be gone on from; `listed`: the one beside which its tools are listed.
-    fn with(file: Option<&Path>, listed: Option<&Path>) -> Beside {
-        Beside { followers: Followers::of(listed), branching: Branching::of(file), taking: Taking::default() }
+    fn new(file: Option<&Path>, listed: Option<&Path>) -> Background {
+        Background {
+            tool_streams: ToolStreams::new(listed),
+            branch_job: BranchJob::new(file),
+            snapshot_job: SnapshotJob::default(),
+        }
     }
 
     /// What happens next. May be dropped and called again. Who has much to say lets the other speak: whose turn it is among those who could is
     /// a matter of chance.
-    pub(crate) async fn turn(&mut self) -> Turn {
+    pub(crate) async fn next(&mut self) -> BackgroundEvent {
         tokio::select! {
-            step = self.branching.next() => Turn::Step(step),
-            news = self.followers.next() => Turn::News(news),
-            taken = self.taking.next() => Turn::Snapshot(taken),
+            event = self.branch_job.next() => BackgroundEvent::Branch(event),
+            event = self.tool_streams.next() => BackgroundEvent::Tool(event),
+            event = self.snapshot_job.next() => BackgroundEvent::Snapshot(event),
         }
     }
 
     /// Tells the viewer.
-    pub(crate) fn apply(&mut self, turn: Turn, viewer: &mut Viewer) {
-        match turn {
-            Turn::Step(Step::Doing(words)) => viewer.show_message(&format!("branching: {words} …")),
-            Turn::Step(Step::Made(made)) => {
+    pub(crate) fn apply(&mut self, event: BackgroundEvent, viewer: &mut Viewer) {
+        match event {
+            BackgroundEvent::Branch(BranchEvent::Progress(words)) => {
+                viewer.show_message(&format!("branching: {words} …"))
+            }
+            BackgroundEvent::Branch(BranchEvent::Created(created)) => {
                 viewer.branch_created();
                 let keys = viewer.keys_to_branch();
-                viewer.show_message(&made.told(keys.as_deref()));
+                viewer.show_message(&created.message(keys.as_deref()));
             }
-            Turn::Step(Step::Refused(why)) => viewer.branch_failed(&why),
-            Turn::News(News::Tools(changes)) => viewer.update_tools(changes),
-            Turn::News(News::Changed) => {}
-            Turn::News(News::Whole(by)) => viewer.renumber_tool(by),
-            Turn::News(News::Fault(fault)) => viewer.show_message(&fault),
-            Turn::News(News::Unlisted(fault)) => {
+            BackgroundEvent::Branch(BranchEvent::Failed(why)) => viewer.branch_failed(&why),
+            BackgroundEvent::Tool(ToolEvent::Tools(changes)) => viewer.update_tools(changes),
+            BackgroundEvent::Tool(ToolEvent::Changed) => {}
+            BackgroundEvent::Tool(ToolEvent::Loaded(by)) => viewer.renumber_tool(by),
+            BackgroundEvent::Tool(ToolEvent::Fault(fault)) => viewer.show_message(&fault),
+            BackgroundEvent::Tool(ToolEvent::ListFailed(fault)) => {
                 viewer.show_message(&fault);
                 viewer.explain_no_tools(fault);
             }
-            Turn::Snapshot(Ok(told) | Err(told)) => viewer.show_message(&told),
+            BackgroundEvent::Snapshot(Ok(message) | Err(message)) => viewer.show_message(&message),
         }
     }
 
     // ---- Branches ----
 
     /// Begins to make one.
-    pub(crate) fn branch(&mut self, asked: Submission, viewer: &mut Viewer) {
-        if let Err(why) = self.branching.begin(asked) {
+    pub(crate) fn branch(&mut self, submission: Submission, viewer: &mut Viewer) {
+        if let Err(why) = self.branch_job.begin(submission) {
             viewer.branch_failed(&why);
         }
     }
 
     /// A task is being written, at a session that is not recorded: what is known of it must not go with it.
     pub(crate) fn keep_origin(&mut self) {
-        self.branching.keep();
+        self.branch_job.keep_origin();
     }
 
     /// The node of the one that was made last; or why there is none, in words.
-    pub(crate) fn latest(&self) -> Result<Place, &'static str> {
-        self.branching.latest()
+    pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
+        self.branch_job.latest()
     }
 
     // ---- Snapshots ----
 
     /// Begins to take one of what runs in that host.
     pub(crate) fn snapshot(&mut self, host: &Entry, viewer: &mut Viewer) {
-        match self.taking.begin(host) {
+        match self.snapshot_job.begin(host) {
             Ok(()) => viewer.show_message("taking a snapshot …"),
             Err(why) => viewer.show_message(&why),
         }
@@ -120,28 +126,28 @@ impl Beside {
 
     /// What is still being done, when the viewer is left.
     pub(crate) fn into_unfinished(self) -> Unfinished {
-        Unfinished { branching: self.branching, taking: self.taking }
+        Unfinished { branch_job: self.branch_job, snapshot_job: self.snapshot_job }
     }
 
     // ---- Tools ----
 
     /// Shows another one.
     pub(crate) fn show(&mut self, id: String) {
-        self.followers.show(id);
+        self.tool_streams.show(id);
     }
 
     /// Only the one that the viewer shows goes on to be followed.
-    pub(crate) fn keep(&mut self, viewer: &Viewer) {
-        self.followers.keep(viewer.shown_tool());
+    pub(crate) fn retain_shown(&mut self, viewer: &Viewer) {
+        self.tool_streams.retain(viewer.shown_tool());
     }
 
     /// The terminal of the one that is shown; `agent` where that is its own.
     pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
-        self.followers.terminal(agent)
+        self.tool_streams.terminal(agent)
     }
 
     /// Types into the one that is shown.
-    pub(crate) fn send(&mut self, input: &Input) -> Taker {
-        self.followers.send(input)
+    pub(crate) fn send(&mut self, input: &Input) -> SendResult {
+        self.tool_streams.send(input)
     }
 }

@@ -14,20 +14,20 @@ use nerve_term::keys::Input;
 use nerve_term::terminal::{Notice, TerminalState};
 use tokio::time::Instant;
 
-use super::agent_monitor::Agent;
-use super::osc_passthrough::Said;
+use super::agent_monitor::AgentMonitor;
+use super::osc_passthrough::OscPassthrough;
 use super::size_rule::SizeRule;
 
 /// How long output is taken without a pause, and how much at most: more is shown with the next frame, so that keys are heard in between
 /// and another terminal has its turn.
-const SLICE: Duration = Duration::from_millis(4);
-const AT_ONCE: usize = 512 * 1024;
+const MAX_SLICE_TIME: Duration = Duration::from_millis(4);
+const MAX_SLICE_BYTES: usize = 512 * 1024;
 /// How long the last keys may take to the host.
-const LAST_KEYS: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Something to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum MirrorEvent {
     /// The terminal or the agent's state is another than before.
     Changed,
     /// The program's title is another one.
@@ -49,27 +49,27 @@ pub(crate) struct TerminalMirror {
     origin: Origin,
     clock: Clock,
     terminal: TerminalState,
-    agent: Agent,
+    agent: AgentMonitor,
     title: String,
-    said: Said,
+    passthrough: OscPassthrough,
     /// Nothing was before we came: what the program said then is for us.
-    is_first: bool,
+    is_owner: bool,
     /// What was before we came is still read.
     catching_up: bool,
     changed: bool,
-    told: VecDeque<Seen>,
+    events: VecDeque<MirrorEvent>,
     exit: Option<ExitStatus>,
-    /// [`Seen::Ended`] was told, or waits to be.
-    over: bool,
+    /// [`MirrorEvent::Ended`] was told, or waits to be.
+    has_ended: bool,
     /// Some of its output is not in the terminal.
-    skipped: bool,
+    has_gap: bool,
 }
 
 impl std::fmt::Debug for TerminalMirror {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Source")
             .field("host", &self.entry.id)
-            .field("over", &self.over)
+            .field("over", &self.has_ended)
             .finish_non_exhaustive()
     }
 }
@@ -89,7 +89,8 @@ impl TerminalMirror {
     ) -> Result<TerminalMirror> {
         let (profiles, errors) = nerve_core::profiles::load(profiles);
         let clock = Clock::start();
-        let agent = Agent::of(&entry, &profiles, clock.now()).context("no profile fits the program")?;
+        let agent =
+            AgentMonitor::new(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
         Ok(TerminalMirror {
             host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
@@ -99,28 +100,28 @@ impl TerminalMirror {
             terminal: TerminalState::new(Size::new(entry.cols, entry.rows)),
             agent,
             title: String::new(),
-            said: Said::default(),
-            is_first: false,
+            passthrough: OscPassthrough::default(),
+            is_owner: false,
             catching_up: true,
             changed: false,
-            told: errors.iter().map(|error| Seen::Fault(error.to_string())).collect(),
+            events: errors.iter().map(|error| MirrorEvent::Fault(error.to_string())).collect(),
             exit: None,
-            over: false,
-            skipped: false,
+            has_ended: false,
+            has_gap: false,
             entry,
         })
     }
 
     /// The same for somebody who sits in front of another terminal: what is typed is recorded as injected.
     #[must_use]
-    pub(crate) fn injecting(self) -> TerminalMirror {
+    pub(crate) fn as_injected(self) -> TerminalMirror {
         TerminalMirror { origin: Origin::Injected, ..self }
     }
 
     /// The same for whoever has started the program: all that it says is for him.
     #[must_use]
-    pub(crate) fn heard_from_the_start(self) -> TerminalMirror {
-        TerminalMirror { is_first: true, ..self }
+    pub(crate) fn as_owner(self) -> TerminalMirror {
+        TerminalMirror { is_owner: true, ..self }
     }
 
     /// For a terminal that may have been flooded: what is now is shown before what was ([`Hosted::latest`]).
@@ -130,9 +131,9 @@ impl TerminalMirror {
     }
 
     /// The recording of what is over, if the terminal does not have all of it.
-    pub(crate) fn missed(&self) -> Option<&Path> {
-        let is_told = self.over && !self.changed && self.told.is_empty();
-        self.entry.recording.as_deref().filter(|_| is_told && self.skipped)
+    pub(crate) fn incomplete_recording(&self) -> Option<&Path> {
+        let is_told = self.has_ended && !self.changed && self.events.is_empty();
+        self.entry.recording.as_deref().filter(|_| is_told && self.has_gap)
     }
 
     /// What there was to be seen in the end.
@@ -141,123 +142,124 @@ impl TerminalMirror {
     }
 
     /// Waits for what is to be seen next; several outputs are one. May be dropped and called again: nothing is lost. Waits for ever
-    /// after [`Seen::Ended`].
+    /// after [`MirrorEvent::Ended`].
     ///
     /// # Errors
-    /// None today: what breaks is told as [`Seen::Fault`], and [`Seen::Ended`] if there is nothing more to come.
-    pub(crate) async fn next(&mut self) -> Result<Seen> {
+    /// None today: what breaks is told as [`MirrorEvent::Fault`], and [`MirrorEvent::Ended`] if there is nothing more to come.
+    pub(crate) async fn next(&mut self) -> Result<MirrorEvent> {
         loop {
-            if let Some(seen) = self.seen() {
+            if let Some(seen) = self.take_event() {
                 return Ok(seen);
             }
-            if self.over {
+            if self.has_ended {
                 return std::future::pending().await;
             }
             let due = self.due();
             let timer = tokio::time::sleep_until(self.clock.instant(due.unwrap_or_default()));
             tokio::select! {
-                happened = self.host.next() => self.happened(happened),
-                () = timer, if due.is_some() => self.timer(),
+                happened = self.host.next() => self.handle_backend_event(happened),
+                () = timer, if due.is_some() => self.handle_timer(),
             }
-            self.take_what_is_there().await;
+            self.drain_backend().await;
         }
     }
 
     /// What was found and not told yet.
-    fn seen(&mut self) -> Option<Seen> {
+    fn take_event(&mut self) -> Option<MirrorEvent> {
         // The end is seen after what came before it.
-        let ended = matches!(self.told.front(), Some(Seen::Ended(_)));
-        if (ended || self.told.is_empty()) && std::mem::take(&mut self.changed) {
-            return Some(Seen::Changed);
+        let ended = matches!(self.events.front(), Some(MirrorEvent::Ended(_)));
+        if (ended || self.events.is_empty()) && std::mem::take(&mut self.changed) {
+            return Some(MirrorEvent::Changed);
         }
-        self.told.pop_front()
+        self.events.pop_front()
     }
 
     /// What else has happened already, to a limit.
-    async fn take_what_is_there(&mut self) {
-        let (limit, until) = (self.terminal.offset() + AT_ONCE as u64, Instant::now() + SLICE);
-        while !self.over && self.terminal.offset() < limit && Instant::now() < until {
+    async fn drain_backend(&mut self) {
+        let (limit, until) =
+            (self.terminal.offset() + MAX_SLICE_BYTES as u64, Instant::now() + MAX_SLICE_TIME);
+        while !self.has_ended && self.terminal.offset() < limit && Instant::now() < until {
             tokio::select! {
                 biased;
-                happened = self.host.next() => self.happened(happened),
+                happened = self.host.next() => self.handle_backend_event(happened),
                 () = std::future::ready(()) => return,
             }
         }
     }
 
-    fn happened(&mut self, happened: Happened) {
+    fn handle_backend_event(&mut self, happened: Happened) {
         match happened {
-            Happened::Output => self.output(),
+            Happened::Output => self.handle_output(),
             Happened::Resized(size) => {
                 self.changed |= self.terminal.size() != size;
                 self.terminal.resize(size);
-                self.agent.look_soon();
+                self.agent.schedule_check();
             }
             Happened::Snapshot(snapshot) => {
                 self.terminal.record_snapshot(snapshot);
                 self.changed = true;
             }
-            Happened::CaughtUp => self.caught_up(),
+            Happened::CaughtUp => self.handle_caught_up(),
             Happened::Skipped(offset) => {
                 self.terminal.skip_to(offset);
-                self.skipped = true;
+                self.has_gap = true;
             }
             Happened::Exited(exit) => {
                 self.exit = Some(exit);
                 self.agent.exited(self.clock.now(), exit);
                 self.changed = true;
             }
-            Happened::Closed => self.ended(),
-            Happened::Fault(message) => self.told.push_back(Seen::Fault(message)),
+            Happened::Closed => self.handle_end(),
+            Happened::Fault(message) => self.events.push_back(MirrorEvent::Fault(message)),
             Happened::Lost(message) | Happened::Gone(message) => {
-                self.told.push_back(Seen::Fault(message));
-                self.ended();
+                self.events.push_back(MirrorEvent::Fault(message));
+                self.handle_end();
             }
             // Of panes, which have no host.
             Happened::Moved | Happened::Left(_) | Happened::Lease => {}
         }
     }
 
-    fn output(&mut self) {
+    fn handle_output(&mut self) {
         let now = self.clock.now();
         // Its questions are for whoever drives it.
         let changes = self.terminal.process_data(now, self.host.output());
         self.agent.output(now, self.terminal.offset(), &changes.notices);
         // What rang and was said before we came has been heard, or not.
-        let is_past = self.catching_up && !self.is_first;
-        self.said.take(&changes.notices, is_past);
+        let is_past = self.catching_up && !self.is_owner;
+        self.passthrough.add(&changes.notices, is_past);
         let rings = !is_past && changes.notices.contains(&Notice::Bell);
-        if rings && !self.told.contains(&Seen::Bell) {
-            self.told.push_back(Seen::Bell);
+        if rings && !self.events.contains(&MirrorEvent::Bell) {
+            self.events.push_back(MirrorEvent::Bell);
         }
         if self.terminal.title() != self.title {
             self.title = self.terminal.title().to_string();
             if !self.catching_up {
-                self.told.push_back(Seen::Title);
+                self.events.push_back(MirrorEvent::Title);
             }
         }
         self.changed = true;
     }
 
-    fn caught_up(&mut self) {
+    fn handle_caught_up(&mut self) {
         self.catching_up = false;
         let memory: Memory = serde_json::from_value(self.entry.memory.clone()).unwrap_or_default();
         if memory.was_ready {
             self.agent.taken_over(self.clock.now());
         }
         if !self.title.is_empty() {
-            self.told.push_back(Seen::Title);
+            self.events.push_back(MirrorEvent::Title);
         }
         self.changed = true;
-        self.agent.look_at_once(self.clock.now());
+        self.agent.check_now(self.clock.now());
     }
 
-    fn ended(&mut self) {
-        if !std::mem::replace(&mut self.over, true) {
+    fn handle_end(&mut self) {
+        if !std::mem::replace(&mut self.has_ended, true) {
             self.catching_up = false;
             self.terminal.expire_frame(TsNs(u64::MAX));
             self.changed = true;
-            self.told.push_back(Seen::Ended(self.exit.unwrap_or(ExitStatus::Unknown)));
+            self.events.push_back(MirrorEvent::Ended(self.exit.unwrap_or(ExitStatus::Unknown)));
         }
     }
 
@@ -268,16 +270,16 @@ impl TerminalMirror {
         look.into_iter().chain(self.terminal.frame_deadline()).min()
     }
 
-    fn timer(&mut self) {
+    fn handle_timer(&mut self) {
         let now = self.clock.now();
         let due = |at: Option<TsNs>| at.is_some_and(|at| at <= now);
         if due(self.terminal.frame_deadline()) {
             self.terminal.expire_frame(now);
             self.changed = true;
-            self.agent.look_soon();
+            self.agent.schedule_check();
         }
         if !self.catching_up && due(self.agent.due()) {
-            self.changed |= self.agent.look(now, &self.terminal, &self.host);
+            self.changed |= self.agent.check(now, &self.terminal, &self.host);
         }
     }
 
@@ -294,8 +296,8 @@ impl TerminalMirror {
     }
 
     /// What the program has said to the terminal since this was asked last.
-    pub(super) fn take_said(&mut self) -> Said {
-        std::mem::take(&mut self.said)
+    pub(super) fn take_passthrough(&mut self) -> OscPassthrough {
+        std::mem::take(&mut self.passthrough)
     }
 
     /// What the agent does, and how that is known, in words.
@@ -304,8 +306,8 @@ impl TerminalMirror {
     }
 
     /// The program tells what it runs as it happens.
-    pub(crate) fn tells_tools(&self) -> bool {
-        self.agent.tells_tools()
+    pub(crate) fn reports_tools(&self) -> bool {
+        self.agent.reports_tools()
     }
 
     /// What is known of the host.
@@ -329,26 +331,26 @@ impl TerminalMirror {
             Input::Mouse(_) | Input::Focus(_) => Origin::Terminal,
         };
         let bytes = input.bytes(self.terminal.modes());
-        bytes.is_empty() || (!self.over && self.host.write(self.clock.now(), &bytes, origin))
+        bytes.is_empty() || (!self.has_ended && self.host.write(self.clock.now(), &bytes, origin))
     }
 
     /// Waits until what was typed is with the host: before a viewer leaves that has just been typed into. Not for long, if the host does
     /// not take it.
     pub(crate) async fn flush(&mut self) {
         let flushed = async {
-            while self.host.waiting() > 0 && !self.over {
+            while self.host.waiting() > 0 && !self.has_ended {
                 tokio::select! {
                     biased;
-                    happened = self.host.next() => self.happened(happened),
+                    happened = self.host.next() => self.handle_backend_event(happened),
                     () = tokio::task::yield_now() => {}
                 }
             }
         };
-        let _ = tokio::time::timeout(LAST_KEYS, flushed).await;
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, flushed).await;
     }
 
     /// The window has room for a program of this size now.
-    pub(crate) fn view(&mut self, size: Size) {
+    pub(crate) fn set_size(&mut self, size: Size) {
         self.host.set_window(self.rule.window(size));
     }
 

@@ -9,21 +9,21 @@ use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;
 
-use super::target::Place;
+use super::target::AttachTarget;
 use crate::cmd::server::{connect, is_remote};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Programs that are named where one is not clear.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The host of the program that is meant.
 ///
 /// # Errors
 /// There is none, more than one, or one that cannot be attached to: with what to do instead.
-pub(crate) async fn host(args: &Place) -> Result<Entry> {
+pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     if is_remote(&args.server) {
-        let Place { target, server, .. } = args;
+        let AttachTarget { target, server, .. } = args;
         let message =
             format!("'{server}' is reached over the network: 'nerve attach' shows terminals of this machine");
         let hint = format!(
@@ -53,7 +53,7 @@ pub(crate) async fn host(args: &Place) -> Result<Entry> {
     Err(without_host(args).await)
 }
 
-fn is_node(entry: &Entry, args: &Place) -> bool {
+fn is_node(entry: &Entry, args: &AttachTarget) -> bool {
     text(entry, "server") == Some(&args.server)
         && text(entry, "node") == Some(&args.target)
         && (args.session.is_none() || text(entry, "session") == args.session.as_deref())
@@ -64,15 +64,15 @@ fn text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
 }
 
 /// The one with that id or of that session; else the only one whose id or session begins so.
-fn by_id(all: &[Entry], args: &Place) -> Result<Option<Entry>> {
+fn by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
     let wanted = args.target.as_str();
     if wanted.is_empty() {
         return Ok(None);
     }
-    let named = |same: fn(&str, &str) -> bool| -> Vec<&Entry> {
+    let matching = |same: fn(&str, &str) -> bool| -> Vec<&Entry> {
         all.iter().filter(|entry| same(&entry.id, wanted) || same(&entry.session_id, wanted)).collect()
     };
-    for found in [named(|id, wanted| id == wanted), named(|id, wanted| id.starts_with(wanted))] {
+    for found in [matching(|id, wanted| id == wanted), matching(|id, wanted| id.starts_with(wanted))] {
         let running: Vec<&Entry> = found.iter().copied().filter(|entry| entry.is_alive()).collect();
         match (running.as_slice(), found.as_slice()) {
             ([entry], _) => return Ok(Some((*entry).clone())),
@@ -93,7 +93,7 @@ fn ended(entry: &Entry) -> Failure {
     }
 }
 
-fn ambiguous(args: &Place, several: &[&Entry]) -> Failure {
+fn ambiguous(args: &AttachTarget, several: &[&Entry]) -> Failure {
     let one = |entry: &&Entry| {
         let command = out::preview(&entry.asked().join(" "), 30);
         match (text(entry, "session"), text(entry, "node")) {
@@ -101,9 +101,9 @@ fn ambiguous(args: &Place, several: &[&Entry]) -> Failure {
             _ => format!("{command} ({})", entry.id),
         }
     };
-    let named: Vec<String> = several.iter().take(NAMED).map(one).collect();
-    let more = if several.len() > NAMED { " …" } else { "" };
-    let message = format!("'{}' is {} programs: {}{more}", args.target, several.len(), named.join(", "));
+    let matching: Vec<String> = several.iter().take(MAX_NAMED).map(one).collect();
+    let more = if several.len() > MAX_NAMED { " …" } else { "" };
+    let message = format!("'{}' is {} programs: {}{more}", args.target, several.len(), matching.join(", "));
     let is_node = several.iter().all(|entry| text(entry, "node").is_some());
     let ids = |id: fn(&Entry) -> &str| -> Vec<&str> { several.iter().map(|entry| id(entry)).collect() };
     let (hosts, sessions) = (ids(|entry| &entry.id), ids(|entry| &entry.session_id));
@@ -116,8 +116,8 @@ fn ambiguous(args: &Place, several: &[&Entry]) -> Failure {
 }
 
 /// Why there is no host: a node may have its terminal elsewhere, or none.
-async fn without_host(args: &Place) -> anyhow::Error {
-    let Place { target, server, session, .. } = args;
+async fn without_host(args: &AttachTarget) -> anyhow::Error {
+    let AttachTarget { target, server, session, .. } = args;
     let missing = Failure::new(NOT_FOUND, format!("no program '{target}' that runs on this machine"))
         .hint("'nerve server node list' shows nodes; 'nerve host list' shows all that can be attached to");
     let Ok(client) = connect(server).await else { return missing.into() };
@@ -142,7 +142,7 @@ fn elsewhere(node: &NodeInfo) -> Failure {
         let socket = match fact("tmux_socket") {
             "" => String::new(),
             path if path.starts_with('/') => format!(" -S {path}"),
-            named => format!(" -L {named}"),
+            matching => format!(" -L {matching}"),
         };
         let message = format!("node '{name}' is in pane {pane} of tmux, which shows it itself");
         return Failure::new(USAGE, message).hint(format!("'tmux{socket} attach -t {pane}' goes there"));

@@ -2,7 +2,7 @@
 
 /// A node of a server, or another program that can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct AttachTarget {
     /// A node's name, or the beginning of the id of a recorded session or of a host.
     pub(crate) target: String,
     /// The server whose node it is.
@@ -14,7 +14,7 @@ pub(crate) struct Place {
 /// The server that is meant where none is named.
 const DEFAULT: &str = "default";
 
-impl Place {
+impl AttachTarget {
     /// What shows it, to be typed.
     pub(crate) fn command(&self) -> String {
         let mut command = format!("nerve attach {}", self.target);
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_says_no_more_than_it_must() {
-        let place = |server: &str, session: Option<&str>| Place {
+        let place = |server: &str, session: Option<&str>| AttachTarget {
             target: "me".into(),
             server: server.into(),
             session: session.map(str::to_string),

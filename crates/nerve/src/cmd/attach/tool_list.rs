@@ -7,7 +7,7 @@ use nerve_core::host::registry::Entry;
 use rustix::fs::{Access, access};
 
 /// The file of the session, beside which they are listed; or why they are not.
-pub(super) fn listed_at(entry: &Entry) -> Result<&Path, &'static str> {
+pub(super) fn tool_list_path(entry: &Entry) -> Result<&Path, &'static str> {
     if entry.label.get(OF).is_some() {
         return Err("this is the terminal of a tool: the viewer of its agent lists what runs");
     }
@@ -16,8 +16,8 @@ pub(super) fn listed_at(entry: &Entry) -> Result<&Path, &'static str> {
 }
 
 /// Why there may be nothing in the list. `tells`: its agent tells what it runs as it happens.
-pub(super) fn why_empty(entry: &Entry, tells: bool) -> String {
-    let session = match listed_at(entry) {
+pub(super) fn empty_reason(entry: &Entry, reports_tools: bool) -> String {
+    let session = match tool_list_path(entry) {
         Ok(session) => session,
         Err(why) => return why.to_string(),
     };
@@ -26,7 +26,7 @@ pub(super) fn why_empty(entry: &Entry, tells: bool) -> String {
         let error = std::io::Error::from(error);
         return format!("what it runs cannot be listed: {}: {error}", folder.display());
     }
-    match (tells, entry.label.get("node")) {
+    match (reports_tools, entry.label.get("node")) {
         (true, _) => "it has run nothing yet".to_string(),
         (false, Some(_)) => {
             "nothing yet: what it runs is listed when a turn ends, what 'nerve exec' runs at once".to_string()
@@ -54,17 +54,17 @@ mod tests {
     fn every_empty_list_has_its_words() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
-        let words = |entry: &Entry, tells| why_empty(entry, tells);
+        let words = |entry: &Entry, reports_tools| empty_reason(entry, reports_tools);
         let recorded = host(Some(&recording), Value::Null);
-        assert_eq!(listed_at(&recorded), Ok(recording.as_path()));
+        assert_eq!(tool_list_path(&recorded), Ok(recording.as_path()));
         assert!(words(&recorded, true).contains("nothing yet"));
         assert!(words(&recorded, false).contains("nerve exec"));
         assert!(words(&host(Some(&recording), json!({ "node": "me" })), false).contains("when a turn ends"));
         let tool = host(Some(&recording), json!({ "of": "/r.ahr" }));
-        assert!(listed_at(&tool).is_err() && words(&tool, true).contains("terminal of a tool"));
+        assert!(tool_list_path(&tool).is_err() && words(&tool, true).contains("terminal of a tool"));
         assert!(words(&host(None, Value::Null), true).contains("older nerve"));
         let unrecorded = Entry { unrecorded: Some(recording.clone()), ..host(None, Value::Null) };
-        assert_eq!(listed_at(&unrecorded), Ok(recording.as_path()));
+        assert_eq!(tool_list_path(&unrecorded), Ok(recording.as_path()));
         let nowhere = host(Some(&dir.path().join("gone").join("s.ahr")), Value::Null);
         assert!(words(&nowhere, true).contains("cannot be listed"), "{}", words(&nowhere, true));
     }

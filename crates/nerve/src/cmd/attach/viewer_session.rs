@@ -12,80 +12,93 @@ use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 use tokio::time::Instant;
 
-use super::background::{Beside, Turn};
+use super::background::{Background, BackgroundEvent};
 use crate::tty::pacing::{Pacing, until};
-use crate::tty::signals::{Signalled, Signals};
-use crate::tty::{Cursor, Tty, Typed};
+use crate::tty::signals::{SignalEvent, Signals};
+use crate::tty::{Cursor, Tty, TtyEvent};
 
 /// The user's terminal, and the signals that come from there. Dropping it gives the terminal back.
-pub(crate) struct Seat {
+pub(crate) struct UserTerminal {
     pub(crate) tty: Tty,
     signals: Signals,
 }
 
 /// What is to be done at the user's terminal.
-pub(crate) enum Heard {
+pub(crate) enum TerminalEvent {
     /// To leave: the signal's number.
-    End(u8),
+    Signal(u8),
     /// To take this.
     Input(Input),
     /// To leave: nobody can type any more.
-    Gone,
+    Closed,
     /// To draw.
-    Due,
+    DrawDue,
 }
 
 /// What a recording has besides what is shown of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Recorded<'a> {
+pub(crate) struct RecordingContext<'a> {
     pub(crate) timeline: &'a Timeline,
     /// Its end, while another moment is shown.
     pub(crate) end: Option<&'a TerminalState>,
     /// All of it is read: what was written before the first line of its end is known.
-    pub(crate) is_whole: bool,
+    pub(crate) is_loaded: bool,
 }
 
 /// See the module.
-pub(crate) struct Showing {
+pub(crate) struct ViewerSession {
     pub(crate) viewer: Viewer,
-    pub(crate) beside: Beside,
+    pub(crate) background: Background,
     gutter: Gutter,
     coloured: bool,
     pub(crate) pacing: Pacing,
     regions: Regions,
-    /// A search goes on: [`Showing::work`] is to be called as soon as nothing else is to be done.
-    pub(crate) works: bool,
+    /// A search goes on: [`ViewerSession::work`] is to be called as soon as nothing else is to be done.
+    pub(crate) is_searching: bool,
 }
 
-impl Seat {
+impl UserTerminal {
     /// Takes the terminal.
     ///
     /// # Errors
     /// It is none, or gone; signals cannot be listened for.
-    pub(crate) fn take() -> anyhow::Result<Seat> {
+    pub(crate) fn take() -> anyhow::Result<UserTerminal> {
         // Heard before the terminal has to be given back.
         let signals = Signals::listen()?;
-        Ok(Seat { tty: Tty::enter().context("cannot use the terminal")?, signals })
+        Ok(UserTerminal { tty: Tty::enter().context("cannot use the terminal")?, signals })
     }
 }
 
-impl Showing {
+impl ViewerSession {
     /// Of nothing yet.
-    pub(crate) fn new(viewer: Viewer, beside: Beside, gutter: Gutter, coloured: bool) -> Showing {
+    pub(crate) fn new(
+        viewer: Viewer,
+        background: Background,
+        gutter: Gutter,
+        coloured: bool,
+    ) -> ViewerSession {
         let mut pacing = Pacing::default();
-        pacing.change();
-        Showing { viewer, beside, gutter, coloured, pacing, regions: Regions::default(), works: false }
+        pacing.request();
+        ViewerSession {
+            viewer,
+            background,
+            gutter,
+            coloured,
+            pacing,
+            regions: Regions::default(),
+            is_searching: false,
+        }
     }
 
     /// Something else is to be seen than before.
-    pub(crate) fn changed(&mut self) {
-        self.pacing.change();
+    pub(crate) fn request_draw(&mut self) {
+        self.pacing.request();
     }
 
     /// Something to be told, until the next key.
-    pub(crate) fn tell(&mut self, message: &str) {
+    pub(crate) fn show_message(&mut self, message: &str) {
         self.viewer.show_message(message);
-        self.changed();
+        self.request_draw();
     }
 
     /// Draws what there is to be seen; says how large the window is.
@@ -93,15 +106,15 @@ impl Showing {
         &mut self,
         tty: &mut Tty,
         terminal: &TerminalState,
-        recorded: Option<Recorded<'_>>,
+        recorded: Option<RecordingContext<'_>>,
         facts: &StatusInfo,
     ) -> Size {
-        let Showing { viewer, beside, gutter, coloured, regions, works, .. } = self;
-        beside.keep(viewer);
+        let ViewerSession { viewer, background, gutter, coloured, regions, is_searching, .. } = self;
+        background.retain_shown(viewer);
         let source = viewer.source();
-        let (timeline, end) = in_time(recorded);
-        let document = known_to(recorded, document(source, terminal));
-        let shown = beside.terminal(terminal);
+        let (timeline, end) = recording_frame(recorded);
+        let document = mark_loading(recorded, document(source, terminal));
+        let shown = background.terminal(terminal);
         let tool = shown.map(Document::live);
         let mut window = Size::default();
         tty.draw(*coloured, |buffer, decorations| {
@@ -110,10 +123,10 @@ impl Showing {
             *regions = layout.regions(viewer, shown.map(TerminalState::size), facts.capabilities);
             viewer.set_regions(regions);
             viewer.update_document(&document);
-            *works = viewer.advance_search(&document);
+            *is_searching = viewer.advance_search(&document);
             if let Some(tool) = &tool {
                 viewer.update_tool_document(tool);
-                *works |= viewer.advance_tool_search(tool);
+                *is_searching |= viewer.advance_tool_search(tool);
             }
             let frame = FrameContext {
                 end: end.as_ref(),
@@ -129,7 +142,7 @@ impl Showing {
             };
             drawn.cursor.map(|(col, row)| Cursor { col, row, style })
         });
-        self.pacing.drew(Instant::now());
+        self.pacing.record(Instant::now());
         window
     }
 
@@ -138,79 +151,82 @@ impl Showing {
         &mut self,
         input: Input,
         terminal: &TerminalState,
-        recorded: Option<Recorded<'_>>,
+        recorded: Option<RecordingContext<'_>>,
     ) -> Option<Effect> {
         let before = self.viewer.status_line();
-        let document = known_to(recorded, document(self.viewer.source(), terminal));
-        let tool = self.beside.terminal(terminal).map(Document::live);
-        let (timeline, end) = in_time(recorded);
+        let document = mark_loading(recorded, document(self.viewer.source(), terminal));
+        let tool = self.background.terminal(terminal).map(Document::live);
+        let (timeline, end) = recording_frame(recorded);
         let frame = FrameContext {
             end: end.as_ref(),
             tool: tool.as_ref(),
             timeline,
             ..FrameContext::new(&document, self.regions)
         };
-        let asked = self.viewer.input(input, &frame);
+        let effect = self.viewer.input(input, &frame);
         // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
-        if !matches!(asked, Some(Effect::Input(_))) || self.viewer.status_line() != before {
-            self.pacing.change();
+        if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != before {
+            self.pacing.request();
         }
-        asked
+        effect
     }
 
     /// Does what is the same wherever it is asked; gives back the rest.
-    pub(crate) fn done(&mut self, asked: Effect, tty: &mut Tty) -> Option<Effect> {
-        match asked {
+    pub(crate) fn apply(&mut self, effect: Effect, tty: &mut Tty) -> Option<Effect> {
+        match effect {
             Effect::Copy(text) => {
                 tty.copy(&text);
                 self.viewer.show_message("copied");
             }
             Effect::Redraw => tty.redraw(),
-            Effect::ShowTool(id) => self.beside.show(id),
+            Effect::ShowTool(id) => self.background.show(id),
             // It is off the list already, which is nobody else's.
             Effect::DismissTool(_) => {}
-            Effect::Branch(submission) => self.beside.branch(submission, &mut self.viewer),
+            Effect::Branch(submission) => self.background.branch(submission, &mut self.viewer),
             other => return Some(other),
         }
         None
     }
 
     /// Something has happened beside it.
-    pub(crate) fn turned(&mut self, turn: Turn) {
-        self.beside.apply(turn, &mut self.viewer);
-        self.changed();
+    pub(crate) fn handle_background_event(&mut self, event: BackgroundEvent) {
+        self.background.apply(event, &mut self.viewer);
+        self.request_draw();
     }
 
     /// Goes on with a search, a piece of it.
-    pub(crate) fn work(&mut self, terminal: &TerminalState) {
-        self.works = self.viewer.advance_search(&document(self.viewer.source(), terminal));
-        if let Some(tool) = self.beside.terminal(terminal) {
-            self.works |= self.viewer.advance_tool_search(&Document::live(tool));
+    pub(crate) fn advance_search(&mut self, terminal: &TerminalState) {
+        self.is_searching = self.viewer.advance_search(&document(self.viewer.source(), terminal));
+        if let Some(tool) = self.background.terminal(terminal) {
+            self.is_searching |= self.viewer.advance_tool_search(&Document::live(tool));
         }
-        self.changed();
+        self.request_draw();
     }
 }
 
 /// What is to be done next at the terminal. May be dropped and called again.
-pub(crate) async fn heard(pacing: &mut Pacing, seat: &mut Seat) -> Heard {
+pub(crate) async fn next_terminal_event(
+    pacing: &mut Pacing,
+    user_terminal: &mut UserTerminal,
+) -> TerminalEvent {
     loop {
         let now = Instant::now();
         let frame = pacing.due(now);
         let is_due = frame.is_some_and(|due| due <= now);
-        if is_due && seat.tty.is_free() {
-            return Heard::Due;
+        if is_due && user_terminal.tty.is_idle() {
+            return TerminalEvent::DrawDue;
         }
         tokio::select! {
             biased;
-            signalled = seat.signals.next() => match signalled {
-                Signalled::End(number) => return Heard::End(number),
-                Signalled::Size => pacing.change(),
+            signal = user_terminal.signals.next() => match signal {
+                SignalEvent::Terminate(number) => return TerminalEvent::Signal(number),
+                SignalEvent::Resize => pacing.request(),
             },
-            typed = seat.tty.next(is_due) => match typed {
-                Typed::Input(input) => return Heard::Input(input),
-                Typed::Gone => return Heard::Gone,
-                Typed::Changed => pacing.change(),
-                Typed::Free => {}
+            event = user_terminal.tty.next(is_due) => match event {
+                TtyEvent::Input(input) => return TerminalEvent::Input(input),
+                TtyEvent::Closed => return TerminalEvent::Closed,
+                TtyEvent::Redraw => pacing.request(),
+                TtyEvent::Writable => {}
             },
             () = until(frame), if !is_due => {}
         }
@@ -224,9 +240,9 @@ fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
     }
 }
 
-fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
+fn recording_frame(recorded: Option<RecordingContext<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
     let Some(recorded) = recorded else { return (None, None) };
-    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_whole {
+    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_loaded {
         true => end,
         false => end.loading_earlier(),
     });
@@ -234,9 +250,9 @@ fn in_time(recorded: Option<Recorded<'_>>) -> (Option<&Timeline>, Option<Documen
 }
 
 /// What is shown, which is the end unless that is elsewhere.
-fn known_to<'a>(recorded: Option<Recorded<'_>>, document: Document<'a>) -> Document<'a> {
+fn mark_loading<'a>(recorded: Option<RecordingContext<'_>>, document: Document<'a>) -> Document<'a> {
     match recorded {
-        Some(Recorded { end: None, is_whole: false, .. }) => document.loading_earlier(),
+        Some(RecordingContext { end: None, is_loaded: false, .. }) => document.loading_earlier(),
         _ => document,
     }
 }

@@ -41,7 +41,7 @@ const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 /// It cannot be run; [`crate::exit::Interrupted`].
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     // Signals are waited for before there is anything that they must not leave behind.
-    let signals = Signals::passed_on()?;
+    let signals = Signals::forwarded()?;
     let announced = args.announced.is_some().then(|| args.command.clone());
     let clock = Clock::start();
     let Execution { id, session, mut host, stream, streams } = match start(args, clock).await {
@@ -146,8 +146,8 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let follows = to_terminal && args.cols.is_none() && args.rows.is_none();
     let streams = Streams {
         keys: from_terminal,
-        shows: true,
-        tells: true,
+        stdout: true,
+        reports_faults: true,
         size: if follows { SizeFrom::Window } else { SizeFrom::Start },
         plain_lines: !to_terminal,
         // Where no terminal answers the command's questions, ours does.

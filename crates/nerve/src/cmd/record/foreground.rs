@@ -9,7 +9,7 @@ use super::recorder_daemon::{Recorder, Started};
 use crate::cli::record::RecordArgs;
 use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
-use crate::cmd::attach::{self, Left, Options};
+use crate::cmd::attach::{self, ExitReason, ViewerOptions};
 use crate::exit::{DONE, Interrupted};
 use crate::settings::Settings;
 use crate::{exit, out, tty};
@@ -33,7 +33,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         Started::Runs(recorder) => recorder,
         Started::Refused(code) => return Ok(code),
     };
-    let options = Options {
+    let options = ViewerOptions {
         name: out::preview(&args.command.join(" "), NAME),
         gutter,
         bindings: settings.bindings(),
@@ -41,16 +41,16 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         clipboard: settings.clipboard,
         stay: args.stay,
-        told: settings.unread,
+        notice: settings.unread,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
     // The session's id may be a node's name, or several sessions'.
     let id = entry.id.clone();
     let shown = async {
-        let source =
+        let mirror =
             TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
-        let source = source.heard_from_the_start();
-        attach::run(source, options).await
+        let mirror = mirror.as_owner();
+        attach::run(mirror, options).await
     };
     let outcome = match shown.await {
         Ok(outcome) => outcome,
@@ -61,25 +61,25 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
             return Err(error);
         }
     };
-    if let Some(onward) = outcome.onward {
+    if let Some(switch_to) = outcome.switch_to {
         let command = format!("nerve attach {id}");
-        return (*onward).having_left(outcome.left, &command).go().await;
+        return (*switch_to).after_leaving(outcome.exit_reason, &command).run().await;
     }
     outcome.faults.iter().for_each(out::warning);
-    match outcome.left {
-        Left::Detached => {
+    match outcome.exit_reason {
+        ExitReason::Detached => {
             out::line(format_args!("detached; come back with 'nerve attach {id}'"))?;
             Ok(DONE)
         }
-        Left::Ended(exit) => {
+        ExitReason::Ended(exit) => {
             // As a program leaves it that has run here.
-            outcome.last.iter().try_for_each(out::line)?;
+            outcome.last_lines.iter().try_for_each(out::line)?;
             let code = recorder.ended(stop).await?;
             exit::ended(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
             Ok(code)
         }
         // As without a viewer, the program does not outlive its window.
-        Left::Gone(_) => {
+        ExitReason::Closed(_) => {
             recorder.stop();
             recorder.ended(stop).await
         }
@@ -98,7 +98,7 @@ async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
         now.cols.saturating_sub(room.cols).saturating_add(wanted.cols),
         now.rows.saturating_sub(room.rows).saturating_add(wanted.rows),
     );
-    if !tty::window::takes(around).await {
+    if !tty::window::request_size(around).await {
         out::warning(format_args!(
             "this window stays at {}x{}; the program's terminal is {}x{}, and what of it fits is shown",
             now.cols, now.rows, wanted.cols, wanted.rows

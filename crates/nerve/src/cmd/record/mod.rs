@@ -70,7 +70,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
     // Signals are waited for before there is anything that they must not leave behind.
-    let signals = Signals::stop();
+    let signals = Signals::stop_requests();
     // Where no terminal answers the program's questions, ours does.
     let unseen = headless || !std::io::stdout().is_terminal();
     let relay = crate::own::path().ok();
@@ -100,9 +100,9 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let follows = if headless { SizeFrom::Start } else { SizeFrom::Window };
     let streams = Streams {
         keys: !headless,
-        shows: !headless,
+        stdout: !headless,
         // A viewer before it tells what went wrong.
-        tells: args.behind.is_none(),
+        reports_faults: args.behind.is_none(),
         size: fixed.map_or(follows, SizeFrom::Fixed),
         plain_lines: false,
         answers: None,

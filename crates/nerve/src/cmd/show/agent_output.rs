@@ -17,7 +17,7 @@ use crate::cmd::exec::session;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 use crate::tty::RawMode;
-use crate::tty::signals::{Signalled, Signals};
+use crate::tty::signals::{SignalEvent, Signals};
 use crate::tty::stdin_reader::read_keys;
 
 /// Ctrl+]: leaves, as in the viewer.
@@ -57,7 +57,7 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
                 }
                 Some(_) => {}
             },
-            signalled = signals.next() => if let Signalled::End(number) = signalled {
+            signal = signals.next() => if let SignalEvent::Terminate(number) = signal {
                 // The terminal is given back before anything is told.
                 break Err(Failure::new(128 + number, "left; it goes on").into());
             },

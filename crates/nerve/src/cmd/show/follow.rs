@@ -10,28 +10,28 @@ use crate::cmd::attach::mirror::TerminalMirror;
 use crate::out;
 
 /// The next runs of an id, in whatever session.
-pub(crate) struct Again {
+pub(crate) struct NextRuns {
     runs: Runs,
     places: Places,
 }
 
 /// A run that has begun.
 pub(crate) struct Run {
-    pub(crate) source: TerminalMirror,
+    pub(crate) mirror: TerminalMirror,
     /// Its command, shortly.
     pub(crate) name: String,
     /// What is to be known of it at first.
-    pub(crate) told: Option<&'static str>,
+    pub(crate) notice: Option<&'static str>,
 }
 
-impl Again {
+impl NextRuns {
     /// Those that begin from now on. Must be called on a runtime.
     ///
     /// # Errors
     /// They cannot be waited for.
-    pub(crate) fn of(id: &str, places: &Places) -> Result<Again> {
+    pub(crate) fn of(id: &str, places: &Places) -> Result<NextRuns> {
         let runs = Runs::of(id, places.hosts()).context("cannot wait for the next run")?;
-        Ok(Again { runs, places: places.clone() })
+        Ok(NextRuns { runs, places: places.clone() })
     }
 
     /// Waits for the next one. May be dropped and called again.
@@ -42,15 +42,15 @@ impl Again {
         let entry = self.runs.next().await.context("cannot wait for the next run")?;
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
         let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), NAME);
-        let told = Some("it runs again: this is the next run");
-        Ok(Run { source: tools::source(entry, &self.places)?, name, told })
+        let notice = Some("it runs again: this is the next run");
+        Ok(Run { mirror: tools::open_mirror(entry, &self.places)?, name, notice })
     }
 }
 
 /// The next one; never, if none is waited for.
-pub(crate) async fn next(again: &mut Option<Again>) -> Result<Run> {
-    match again {
-        Some(again) => again.next().await,
+pub(crate) async fn next(next_runs: &mut Option<NextRuns>) -> Result<Run> {
+    match next_runs {
+        Some(next_runs) => next_runs.next().await,
         None => std::future::pending().await,
     }
 }

@@ -16,21 +16,21 @@ use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
 
 /// Ids that an error names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// An execution that was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundExecution {
     /// What is listed of it.
     pub(crate) line: ExecutionLine,
     /// The file of its session; none if it was run outside of one.
     pub(crate) session: Option<PathBuf>,
-    pub(crate) at: At,
+    pub(crate) location: Location,
 }
 
 /// Where an execution can be seen.
 #[derive(Debug, Clone)]
-pub(crate) enum At {
+pub(crate) enum Location {
     /// Its terminal runs.
     Host(Box<Entry>),
     /// Its terminal was recorded here.
@@ -39,25 +39,25 @@ pub(crate) enum At {
     Agent { running: bool },
 }
 
-impl Found {
+impl FoundExecution {
     /// What is listed with where it is now.
-    fn of(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> Found {
+    fn new(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> FoundExecution {
         let own = executions::recording_of(&session, &line.id).ok().filter(|path| path.is_file());
-        let at = match (host_of(&line, hosts), own) {
-            (Some(host), _) => At::Host(Box::new(host.clone())),
-            (None, Some(recording)) => At::Recording(recording),
-            (None, None) => At::Agent {
+        let location = match (host_of(&line, hosts), own) {
+            (Some(host), _) => Location::Host(Box::new(host.clone())),
+            (None, Some(recording)) => Location::Recording(recording),
+            (None, None) => Location::Agent {
                 // An agent that is gone ends nothing any more.
-                running: !line.has_ended() && !line.has_terminal() && goes_on(&session, hosts),
+                running: !line.has_ended() && !line.has_terminal() && is_session_running(&session, hosts),
             },
         };
-        Found { line, session: Some(session), at }
+        FoundExecution { line, session: Some(session), location }
     }
 
     /// One that was run outside of a session.
-    fn alone(id: &str, at: At, command: Option<String>) -> Found {
+    fn standalone(id: &str, location: Location, command: Option<String>) -> FoundExecution {
         let line = ExecutionLine { id: id.to_string(), command, ..ExecutionLine::default() };
-        Found { line, session: None, at }
+        FoundExecution { line, session: None, location }
     }
 }
 
@@ -67,7 +67,7 @@ fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
 }
 
 /// The session with this file goes on.
-fn goes_on(session: &Path, hosts: &[Entry]) -> bool {
+fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
     hosts.iter().any(|host| host.is_of(session) && host.is_alive())
 }
 
@@ -75,10 +75,10 @@ fn goes_on(session: &Path, hosts: &[Entry]) -> bool {
 ///
 /// # Errors
 /// There is none of that id, or the list cannot be read.
-pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<Found> {
+pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
     match listed(id, recording)? {
-        Some(line) => Ok(Found::of(line, recording.to_path_buf(), hosts)),
-        None => Err(unknown(id, Some((recording, &list(recording)?))).into()),
+        Some(line) => Ok(FoundExecution::new(line, recording.to_path_buf(), hosts)),
+        None => Err(not_found(id, Some((recording, &list(recording)?))).into()),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
 ///
 /// # Errors
 /// The id cannot be one; there is no such session, or no such execution.
-pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Found> {
+pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<FoundExecution> {
     exec::check(id)?;
     let hosts = entries(&places.hosts());
     if let Some(recording) = session::recording(named, places)? {
@@ -100,10 +100,10 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
     }
     let unrecorded = session::unrecorded_ones(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
     let mut recordings = unrecorded.chain(Store::new(places.recordings()).all());
-    let Some(found) = recordings.find_map(|recording| kept(id, recording, &hosts)) else {
-        return Err(unknown(id, None).into());
+    let Some(found) = recordings.find_map(|recording| recorded(id, recording, &hosts)) else {
+        return Err(not_found(id, None).into());
     };
-    if recordings.any(|recording| kept(id, recording, &hosts).is_some()) {
+    if recordings.any(|recording| recorded(id, recording, &hosts).is_some()) {
         out::warning(format_args!(
             "other sessions have an execution '{id}' too: this is the newest; --session says which"
         ));
@@ -112,27 +112,28 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
 }
 
 /// The one of that id that is recorded there, or was run in what is.
-fn kept(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<Found> {
+fn recorded(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<FoundExecution> {
     if id_of(&recording) == Some(id) && recording.is_file() {
         let command = Meta::load(&recording).ok().flatten().map(|meta| shell_words::join(&meta.cmd));
-        return Some(Found::alone(id, At::Recording(recording), command));
+        return Some(FoundExecution::standalone(id, Location::Recording(recording), command));
     }
     // One list that cannot be read hides no other.
     let line = listed(id, &recording).ok().flatten()?;
-    Some(Found::of(line, recording, hosts))
+    Some(FoundExecution::new(line, recording, hosts))
 }
 
 /// One that runs: its session's recording may be anywhere.
-fn running(id: &str, hosts: &[Entry]) -> Option<Found> {
+fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
     let text = |host: &Entry, key: &str| host.label.get(key).and_then(Value::as_str).map(str::to_string);
     let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
     let host = hosts.iter().rev().find(is_it)?;
     let listed = text(host, OF).map(PathBuf::from).and_then(|session| {
         let line = listed(id, &session).ok()??;
-        Some(Found::of(line, session, hosts))
+        Some(FoundExecution::new(line, session, hosts))
     });
-    let alone = || Found::alone(id, At::Host(Box::new(host.clone())), text(host, "command"));
-    Some(listed.unwrap_or_else(alone))
+    let standalone =
+        || FoundExecution::standalone(id, Location::Host(Box::new(host.clone())), text(host, "command"));
+    Some(listed.unwrap_or_else(standalone))
 }
 
 fn listed(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
@@ -145,7 +146,7 @@ fn list(recording: &Path) -> Result<Executions> {
     executions::read(recording).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn unknown(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
+fn not_found(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
     let Some((recording, known)) = session else {
         return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
             .hint("say in which session with --session; a recording outside of the folder of recordings is named by its file");
@@ -154,7 +155,7 @@ fn unknown(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
         true => format!("the session {} has no execution '{id}'", recording.display()),
         false => format!("the session has no execution '{id}'"),
     };
-    let ids: Vec<&str> = known.iter().rev().take(NAMED).map(|line| line.id.as_str()).collect();
+    let ids: Vec<&str> = known.iter().rev().take(MAX_NAMED).map(|line| line.id.as_str()).collect();
     let hint = match ids[..] {
         [] => "nothing that was run in it is known".to_string(),
         _ => format!("the last it ran: {}", ids.join(", ")),

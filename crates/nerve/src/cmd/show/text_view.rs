@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nerve_core::clock::Clock;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
 
-use super::tools::{AS_WIDE, lines_of};
+use super::tools::{DEFAULT_SIZE, lines_of};
 use super::view;
 use crate::cli::exec::ShowArgs;
 
@@ -27,7 +27,7 @@ fn record(lines: &str, file: &Path) -> Result<()> {
     let mut writer = Writer::create(file)?;
     let mut segment = Segment::new(0);
     let at = Clock::start().now();
-    segment.push(&Record { at, body: Body::Resize { cols: AS_WIDE.cols, rows: AS_WIDE.rows } })?;
+    segment.push(&Record { at, body: Body::Resize { cols: DEFAULT_SIZE.cols, rows: DEFAULT_SIZE.rows } })?;
     for bytes in lines.as_bytes().chunks(PIECE) {
         if segment.is_full() {
             writer.append(&segment.seal(DEFAULT_QUALITY, false))?;
@@ -57,6 +57,6 @@ mod tests {
         let fold = Fold::whole(&mut Reader::open(&file).unwrap(), |_| lost += 1).unwrap();
         let line = |number| fold.terminal.line_text(LineIndex(number));
         assert_eq!((lost, line(99_999).as_deref().map(str::trim_end)), (0, Some("line 99999 [2J")));
-        assert_eq!(fold.terminal.size(), AS_WIDE);
+        assert_eq!(fold.terminal.size(), DEFAULT_SIZE);
     }
 }

@@ -16,14 +16,14 @@ use rustix::process::Signal;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
-use self::line_endings::PlainLines;
+use self::line_endings::CrlfFilter;
+use self::signals::SignalEvent;
 pub(crate) use self::signals::Signals;
-use self::signals::Told;
 use crate::exit::Interrupted;
 use crate::out;
 use crate::tty::pacing::until;
-use crate::tty::raw_mode::{Front, Fronted};
-use crate::tty::{self, LAST, Writer, job_control};
+use crate::tty::raw_mode::{StdinEvent, StdinTerminal};
+use crate::tty::{self, FLUSH_TIMEOUT, Writer, job_control};
 
 /// Bytes of orders that may wait for the host.
 const MAX_ORDERS: usize = 64 * 1024;
@@ -42,9 +42,9 @@ pub(crate) struct Streams {
     /// Standard input: keys.
     pub(crate) keys: bool,
     /// Standard output shows what it writes.
-    pub(crate) shows: bool,
+    pub(crate) stdout: bool,
     /// What went wrong is told here.
-    pub(crate) tells: bool,
+    pub(crate) reports_faults: bool,
     pub(crate) size: SizeFrom,
     /// Line ends are written as the program wrote them.
     pub(crate) plain_lines: bool,
@@ -83,60 +83,60 @@ pub(crate) async fn run(
     if let Some(window) = streams.size.window() {
         push(&mut orders, &Order::View(window));
     }
-    let mut front = Front::take(streams.keys)?;
+    let mut stdin = StdinTerminal::take(streams.keys)?;
     let mut faults = link.hello.faults.clone();
-    let mut shown = Shown::new(streams);
-    let mut over = false;
+    let mut output = OutputRelay::new(streams);
+    let mut is_closed = false;
     let mut interrupted = None;
     loop {
-        while shown.takes_more()
-            && !over
+        while output.accepts_output()
+            && !is_closed
             && let Some(report) = link.decoded()?
         {
             match report {
                 Report::Output { at, bytes, .. } => {
-                    let replies = shown.output(at, bytes);
+                    let replies = output.push(at, bytes);
                     if !replies.is_empty() && orders.len() < MAX_ORDERS {
                         push(&mut orders, &Order::Input { origin: Origin::Terminal, bytes: replies });
                     }
                 }
                 Report::Fault(message) => faults.push(message),
                 Report::Exited(_) => push(&mut orders, &Order::Seen),
-                Report::Closed => over = true,
-                Report::Resized(size) => shown.resize(size),
+                Report::Closed => is_closed = true,
+                Report::Resized(size) => output.resize(size),
                 _ => {}
             }
         }
-        if over && shown.takes_more() {
+        if is_closed && output.accepts_output() {
             break;
         }
         tokio::select! {
             // Nobody takes it any more: the program ends as it would without us, and is recorded to its end.
-            is_taken = shown.written(), if !shown.takes_more() => if !is_taken {
+            is_written = output.written(), if !output.accepts_output() => if !is_written {
                 host.stop().await;
             },
-            alive = link.exchange(&mut orders), if shown.takes_more() && !over => if !alive? {
-                over = true;
+            alive = link.exchange(&mut orders), if output.accepts_output() && !is_closed => if !alive? {
+                is_closed = true;
                 faults.push("the program's terminal went away before its end was told: output may be missing".into());
             },
-            fronted = front.next(), if orders.len() < MAX_ORDERS => match fronted {
-                Fronted::Keys(bytes) => {
-                    if front.is_terminal() && bytes.contains(&CTRL_C) {
+            event = stdin.next(), if orders.len() < MAX_ORDERS => match event {
+                StdinEvent::Keys(bytes) => {
+                    if stdin.is_terminal() && bytes.contains(&CTRL_C) {
                         interrupted = Some(Interrupted::Typed);
                     }
                     push(&mut orders, &Order::Input { origin: Origin::User, bytes });
                 }
-                Fronted::Size => if let (SizeFrom::Window, Some(window)) = (streams.size, streams.size.window()) {
+                StdinEvent::Resize => if let (SizeFrom::Window, Some(window)) = (streams.size, streams.size.window()) {
                     push(&mut orders, &Order::View(window));
                 },
             },
             told = signals.next() => {
-                if told.ends() {
-                    shown.hurry();
+                if told.is_termination() {
+                    output.start_deadline();
                 }
                 match told {
-                    Told::Stop => host.stop().await,
-                    Told::Signal(signal) => {
+                    SignalEvent::Stop => host.stop().await,
+                    SignalEvent::Signal(signal) => {
                         if signal == Signal::INT {
                             interrupted = interrupted.or(Some(Interrupted::Signalled));
                         }
@@ -148,9 +148,9 @@ pub(crate) async fn run(
     }
     drop(link);
     let exit = host.finished().await;
-    let written = shown.finish().await;
-    drop(front);
-    if streams.tells {
+    let written = output.finish().await;
+    drop(stdin);
+    if streams.reports_faults {
         faults.iter().for_each(out::warning);
     }
     written.context("cannot write to standard output")?;
@@ -168,43 +168,43 @@ impl SizeFrom {
 }
 
 /// Output on its way to standard output.
-struct Shown {
+struct OutputRelay {
     /// `None` if nobody takes it.
     writer: Option<Writer>,
     /// Why nobody does any more.
     failure: Option<io::Error>,
     /// Answers what the program asks its terminal.
     model: Option<TerminalState>,
-    lines: Option<PlainLines>,
+    lines: Option<CrlfFilter>,
     /// What there is no room for yet; meanwhile nothing more is taken from the host.
     piece: Option<Vec<u8>>,
     /// The end was asked for: when it is given up, unless something is taken before.
-    hurry: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
-impl Shown {
-    fn new(streams: Streams) -> Shown {
-        Shown {
-            writer: streams.shows.then(Writer::start),
+impl OutputRelay {
+    fn new(streams: Streams) -> OutputRelay {
+        OutputRelay {
+            writer: streams.stdout.then(Writer::start),
             failure: None,
             model: streams.answers.map(|size| TerminalState::new(size).with_limits(ROWS, usize::MAX)),
-            lines: streams.plain_lines.then(PlainLines::default),
+            lines: streams.plain_lines.then(CrlfFilter::default),
             piece: None,
-            hurry: None,
+            deadline: None,
         }
     }
 
-    fn takes_more(&self) -> bool {
+    fn accepts_output(&self) -> bool {
         self.piece.is_none()
     }
 
     /// Gives back what answers the program's questions.
-    fn output(&mut self, at: TsNs, bytes: Vec<u8>) -> Vec<u8> {
+    fn push(&mut self, at: TsNs, bytes: Vec<u8>) -> Vec<u8> {
         let from = if bytes.contains(&0x1b) { 0 } else { bytes.len().saturating_sub(TAIL) };
         let replies = self.model.as_mut().map(|model| model.process_data(at, &bytes[from..]).replies);
         if self.writer.is_some() {
             self.piece = Some(match &mut self.lines {
-                Some(lines) => lines.plain(&bytes),
+                Some(lines) => lines.filter(&bytes),
                 None => bytes,
             });
         }
@@ -216,17 +216,17 @@ impl Shown {
     }
 
     /// From now on who takes nothing is not waited for.
-    fn hurry(&mut self) {
-        self.hurry.get_or_insert_with(|| Instant::now() + LAST);
+    fn start_deadline(&mut self) {
+        self.deadline.get_or_insert_with(|| Instant::now() + FLUSH_TIMEOUT);
     }
 
     /// Ends when the piece is on its way; false if nobody takes it. May be dropped and called again.
     async fn written(&mut self) -> bool {
         let Some(writer) = &self.writer else { return true };
         let has_room = tokio::select! {
-            has_room = writer.room(MAX_PIECES) => has_room,
-            () = until(self.hurry) => {
-                self.give_up();
+            has_room = writer.has_room(MAX_PIECES) => has_room,
+            () = until(self.deadline) => {
+                self.discard();
                 return true;
             }
         };
@@ -238,11 +238,11 @@ impl Shown {
         if let Some(piece) = self.piece.take() {
             writer.write(piece);
         }
-        self.hurry = self.hurry.map(|_| Instant::now() + LAST);
+        self.deadline = self.deadline.map(|_| Instant::now() + FLUSH_TIMEOUT);
         true
     }
 
-    fn give_up(&mut self) {
+    fn discard(&mut self) {
         // A terminal that takes no output takes no words either.
         job_control::silence();
         (self.writer, self.piece) = (None, None);
@@ -250,14 +250,14 @@ impl Shown {
 
     /// Waits until all is out. Somebody who is gone misses nothing.
     async fn finish(mut self) -> io::Result<()> {
-        let rest = self.lines.as_mut().map(PlainLines::rest).unwrap_or_default();
+        let rest = self.lines.as_mut().map(CrlfFilter::finish).unwrap_or_default();
         if let Some(writer) = &self.writer {
             if !rest.is_empty() {
                 writer.write(rest);
             }
             tokio::select! {
-                _ = writer.free() => self.failure = writer.failure(),
-                () = until(self.hurry) => self.give_up(),
+                _ = writer.flushed() => self.failure = writer.failure(),
+                () = until(self.deadline) => self.discard(),
             }
         }
         match self.failure {

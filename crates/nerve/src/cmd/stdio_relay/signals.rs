@@ -11,24 +11,24 @@ use tokio::sync::mpsc;
 /// What is heard.
 pub(crate) enum Signals {
     /// Each is for the program.
-    Passed(mpsc::Receiver<Signal>),
+    Forwarded(mpsc::Receiver<Signal>),
     /// Each asks for its end; heard once.
     Stop(Option<Pin<Box<dyn Future<Output = ()>>>>),
 }
 
 /// Something that was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum SignalEvent {
     /// A signal for the program.
     Signal(Signal),
     /// The program is to end.
     Stop,
 }
 
-impl Told {
+impl SignalEvent {
     /// Nobody wants to see more of it.
-    pub(super) fn ends(self) -> bool {
-        matches!(self, Told::Stop | Told::Signal(Signal::TERM | Signal::HUP))
+    pub(super) fn is_termination(self) -> bool {
+        matches!(self, SignalEvent::Stop | SignalEvent::Signal(Signal::TERM | Signal::HUP))
     }
 }
 
@@ -37,7 +37,7 @@ impl Signals {
     ///
     /// # Errors
     /// Signals cannot be listened for.
-    pub(crate) fn passed_on() -> Result<Signals> {
+    pub(crate) fn forwarded() -> Result<Signals> {
         let (sender, signals) = mpsc::channel(16);
         let passed = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
         for number in passed {
@@ -48,27 +48,27 @@ impl Signals {
                 async move { while come.recv().await.is_some() && sender.send(number).await.is_ok() {} },
             );
         }
-        Ok(Signals::Passed(signals))
+        Ok(Signals::Forwarded(signals))
     }
 
     /// Those that ask for the end. Must be called on a runtime.
-    pub(crate) fn stop() -> Signals {
+    pub(crate) fn stop_requests() -> Signals {
         Signals::Stop(Some(Box::pin(nerve_server::stop_signal())))
     }
 
     /// The next one. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(super) async fn next(&mut self) -> SignalEvent {
         match self {
-            Signals::Passed(signals) => {
+            Signals::Forwarded(signals) => {
                 if let Some(signal) = signals.recv().await {
-                    return Told::Signal(signal);
+                    return SignalEvent::Signal(signal);
                 }
             }
             Signals::Stop(stop) => {
                 if let Some(told) = stop {
                     told.await;
                     *stop = None;
-                    return Told::Stop;
+                    return SignalEvent::Stop;
                 }
             }
         }

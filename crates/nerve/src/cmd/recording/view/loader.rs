@@ -12,36 +12,36 @@ use nerve_term::event::{Size, TsNs};
 use nerve_view::timeline::SnapshotMark;
 use tokio::sync::oneshot;
 
-use super::recording_view::IDLE;
+use super::recording_view::MAX_IDLE;
 
 /// Snapshots, and idle stretches, that are shown. Later ones are left out of the timeline.
 const MARKS: usize = 10_000;
 
 /// What was read.
-pub(super) struct Whole {
+pub(super) struct LoadedRecording {
     /// At the recording's end, with all lines.
     pub(super) play: Playback,
-    pub(super) marks: Marks,
+    pub(super) marks: TimelineMarks,
 }
 
 /// What there is to be found in a recording's time, counted from its begin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Marks {
+pub(super) struct TimelineMarks {
     /// Snapshots, in the order they were taken.
     pub(super) snapshots: Vec<SnapshotMark>,
-    /// Stretches of more than [`IDLE`] in which nothing happened, ascending.
+    /// Stretches of more than [`MAX_IDLE`] in which nothing happened, ascending.
     pub(super) idle: Vec<Range<Duration>>,
     /// Times of the first and the latest record.
     times: Option<(TsNs, TsNs)>,
 }
 
-impl Marks {
+impl TimelineMarks {
     /// Takes the next record into account. A clock that steps back stands still until that is made good, as it does in playing.
     fn see(&mut self, record: &Record<'_>) {
-        let (begin, last) = self.times.unwrap_or((record.at, record.at));
-        let now = record.at.max(last);
+        let (begin, end_playback) = self.times.unwrap_or((record.at, record.at));
+        let now = record.at.max(end_playback);
         self.times = Some((begin, now));
-        self.rest(begin, last, now);
+        self.rest(begin, end_playback, now);
         if let Body::Snapshot { id, .. } = record.body
             && self.snapshots.len() < MARKS
         {
@@ -51,20 +51,24 @@ impl Marks {
 
     /// Nothing happens any more until the recording is over.
     fn end(&mut self, end: TsNs) {
-        if let Some((begin, last)) = self.times {
-            self.rest(begin, last, end.max(last));
+        if let Some((begin, end_playback)) = self.times {
+            self.rest(begin, end_playback, end.max(end_playback));
         }
     }
 
     fn rest(&mut self, begin: TsNs, from: TsNs, to: TsNs) {
-        if to.since(from) > IDLE && self.idle.len() < MARKS {
+        if to.since(from) > MAX_IDLE && self.idle.len() < MARKS {
             self.idle.push(from.since(begin)..to.since(begin));
         }
     }
 }
 
 /// Begins to read it, up to `end`. Nobody need wait for what comes of it.
-pub(super) fn begin(recording: &Path, size: Size, end: TsNs) -> oneshot::Receiver<Result<Whole, AhrError>> {
+pub(super) fn begin(
+    recording: &Path,
+    size: Size,
+    end: TsNs,
+) -> oneshot::Receiver<Result<LoadedRecording, AhrError>> {
     let (sender, whole) = oneshot::channel();
     let recording = recording.to_path_buf();
     thread::spawn(move || {
@@ -91,12 +95,12 @@ fn indexing(recording: PathBuf) -> thread::JoinHandle<()> {
 }
 
 /// All of it, from the start.
-fn read(path: &Path, size: Size, end: TsNs) -> Result<Whole, AhrError> {
-    let (mut play, mut marks) = (Playback::open(path, size)?, Marks::default());
+fn read(path: &Path, size: Size, end: TsNs) -> Result<LoadedRecording, AhrError> {
+    let (mut play, mut marks) = (Playback::open(path, size)?, TimelineMarks::default());
     play.play(|_| true, |record| marks.see(record))?;
     play.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
     marks.end(end);
-    Ok(Whole { play, marks })
+    Ok(LoadedRecording { play, marks })
 }
 
 #[cfg(test)]
@@ -105,8 +109,8 @@ mod tests {
 
     const BEGIN: u64 = 1_700_000_000_000_000_000;
 
-    fn seen(records: &[(u64, Body<'_>)], end: u64) -> Marks {
-        let mut marks = Marks::default();
+    fn seen(records: &[(u64, Body<'_>)], end: u64) -> TimelineMarks {
+        let mut marks = TimelineMarks::default();
         for (millis, body) in records {
             marks.see(&Record { at: TsNs(BEGIN + millis * 1_000_000), body: *body });
         }
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn nothing_and_very_much() {
-        assert_eq!(seen(&[], 9000), Marks::default());
+        assert_eq!(seen(&[], 9000), TimelineMarks::default());
         let flood: Vec<_> = (0..MARKS as u64 + 50).map(|nth| (nth * 3000, SNAPSHOT)).collect();
         let marks = seen(&flood, 0);
         assert_eq!((marks.snapshots.len(), marks.idle.len()), (MARKS, MARKS));

@@ -10,24 +10,24 @@ use super::super::super::replay::Pace;
 
 /// A moment to go to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Goal {
+pub(super) struct SeekTarget {
     pub(super) time: TsNs,
     /// Bytes of output before it, where that is known: where a clock stepped back, time stands still.
     pub(super) offset: Option<u64>,
 }
 
 /// A moment of it.
-pub(super) struct Moment {
+pub(super) struct Playhead {
     pub(super) play: Playback,
     pub(super) clock: TsNs,
-    pub(super) plays: bool,
+    pub(super) is_playing: bool,
     /// When what is next is due, while it plays.
     pub(super) due: Instant,
 }
 
-impl Moment {
+impl Playhead {
     /// Sets when what is next is due, counted from `from`; false at the end.
-    pub(super) fn plan(&mut self, from: Instant, pace: Pace) -> Result<bool, AhrError> {
+    pub(super) fn schedule(&mut self, from: Instant, pace: Pace) -> Result<bool, AhrError> {
         let next = self.play.next_at()?;
         let wait = pace.wait(self.clock, next.unwrap_or(self.clock).max(self.clock));
         self.due = from.checked_add(wait).unwrap_or(from);
@@ -43,8 +43,8 @@ impl Moment {
     }
 
     /// Goes to another one; `is_start`: without an index, since there is nothing before it.
-    pub(super) fn go_to(&mut self, goal: Goal, is_start: bool) -> Result<(), AhrError> {
-        let Goal { time, offset } = goal;
+    pub(super) fn go_to(&mut self, target: SeekTarget, is_start: bool) -> Result<(), AhrError> {
+        let SeekTarget { time, offset } = target;
         if is_start {
             self.reach(time)?;
         } else {

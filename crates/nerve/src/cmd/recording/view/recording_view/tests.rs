@@ -43,9 +43,9 @@ fn recording() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn last_line(film: &Film) -> (u64, String) {
-    let last = film.terminal().line_count() - 2;
-    (last, film.terminal().line_text(LineIndex(last)).unwrap())
+fn last_line(view: &RecordingView) -> (u64, String) {
+    let end_playback = view.terminal().line_count() - 2;
+    (end_playback, view.terminal().line_text(LineIndex(end_playback)).unwrap())
 }
 
 fn is_last(text: &str) -> bool {
@@ -55,79 +55,79 @@ fn is_last(text: &str) -> bool {
 #[tokio::test]
 async fn its_end_is_there_before_it_is_read() {
     let (_folder, path) = recording();
-    let mut film = Film::open(&path, &Meta::default()).unwrap();
-    assert!(!film.is_indexed, "there is no index yet");
-    let (number, text) = last_line(&film);
+    let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
+    assert!(!view.is_indexed, "there is no index yet");
+    let (number, text) = last_line(&view);
     assert!(is_last(&text) && number < LINES / 2, "{number}: {text}");
-    assert!(film.timeline().unwrap().snapshots.is_empty());
-    let fault = film.fault().unwrap();
+    assert!(view.timeline().unwrap().snapshots.is_empty());
+    let fault = view.fault().unwrap();
     assert!(fault.contains("its end alone"), "{fault}");
     // As it will be seen then, in the numbers of then.
-    assert!(!film.is_read());
-    let moved = film.is_whole().await.unwrap();
-    assert!(film.is_read());
-    assert_eq!(last_line(&film), (LINES - 1, text));
+    assert!(!view.is_loaded());
+    let moved = view.loaded().await.unwrap();
+    assert!(view.is_loaded());
+    assert_eq!(last_line(&view), (LINES - 1, text));
     assert_eq!(number.saturating_add_signed(moved), LINES - 1);
-    assert_eq!((film.fault(), film.is_indexed), (None, true));
+    assert_eq!((view.fault(), view.is_indexed), (None, true));
     // Opened once more, nothing has to be made good.
-    let mut again = Film::open(&path, &Meta::default()).unwrap();
-    assert!(again.is_indexed && again.terminal().line_count() == film.terminal().line_count());
-    assert_eq!(again.is_whole().await.unwrap(), 0);
+    let mut reopened = RecordingView::open(&path, &Meta::default()).unwrap();
+    assert!(reopened.is_indexed && reopened.terminal().line_count() == view.terminal().line_count());
+    assert_eq!(reopened.loaded().await.unwrap(), 0);
 }
 
 #[tokio::test]
 async fn a_moment_waits_for_the_index_and_the_start_does_not() {
     let (_folder, path) = recording();
-    let mut film = Film::open(&path, &Meta::default()).unwrap();
-    film.seek(Duration::from_secs(60)).unwrap();
-    assert!(is_last(&last_line(&film).1), "the end is still shown");
-    let fault = film.fault().unwrap();
+    let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
+    view.seek(Duration::from_secs(60)).unwrap();
+    assert!(is_last(&last_line(&view).1), "the end is still shown");
+    let fault = view.fault().unwrap();
     assert!(fault.contains("that moment"), "{fault}");
     // What is asked last counts: from the start it plays at once.
-    film.play_or_stop().unwrap();
-    assert_eq!((film.time().unwrap().0, film.terminal().line_count()), (Duration::ZERO, 1));
-    assert!(film.speed().is_some());
-    film.seek(Duration::from_secs(50)).unwrap();
-    film.skip(10).unwrap();
-    assert_eq!(film.is_whole().await.unwrap(), 0, "another document is shown");
-    assert_eq!(film.time().unwrap().0, Duration::from_secs(60));
-    let (_, text) = last_line(&film);
+    view.toggle_play().unwrap();
+    assert_eq!((view.time().unwrap().0, view.terminal().line_count()), (Duration::ZERO, 1));
+    assert!(view.speed().is_some());
+    view.seek(Duration::from_secs(50)).unwrap();
+    view.skip(10).unwrap();
+    assert_eq!(view.loaded().await.unwrap(), 0, "another document is shown");
+    assert_eq!(view.time().unwrap().0, Duration::from_secs(60));
+    let (_, text) = last_line(&view);
     assert!(text.starts_with("line 59999 "), "{text}");
 }
 
 #[tokio::test]
 async fn the_timeline_knows_snapshots_and_pauses() {
     let (_folder, path) = recording();
-    let mut film = Film::open(&path, &Meta::default()).unwrap();
-    film.is_whole().await.unwrap();
-    let timeline = film.timeline().unwrap();
+    let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
+    view.loaded().await.unwrap();
+    let timeline = view.timeline().unwrap();
     let end = Duration::from_millis(LINES) + PAUSE;
     assert_eq!(
         (timeline.at, timeline.of, timeline.snapshots),
         (end, end, vec![SnapshotMark { at: end, id: 1 }])
     );
     assert_eq!(timeline.idle, [Duration::from_millis(LINES - 1)..end]);
-    film.seek(Duration::from_secs(1_000_000)).unwrap();
-    assert_eq!(film.time(), Some((end, end)));
+    view.seek(Duration::from_secs(1_000_000)).unwrap();
+    assert_eq!(view.time(), Some((end, end)));
 }
 
 #[tokio::test]
 async fn a_snapshots_moment_waits_for_the_index_and_is_exact() {
     let (_folder, path) = recording();
-    let mut film = Film::open(&path, &Meta::default()).unwrap();
-    film.visit(1).unwrap();
-    assert!(film.end().is_none() && is_last(&last_line(&film).1), "the end is still shown");
-    assert!(film.fault().unwrap().contains("that moment"));
-    film.is_whole().await.unwrap();
+    let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
+    view.seek_snapshot(1).unwrap();
+    assert!(view.end().is_none() && is_last(&last_line(&view).1), "the end is still shown");
+    assert!(view.fault().unwrap().contains("that moment"));
+    view.loaded().await.unwrap();
     // The line after it was written at the same time.
-    let (number, text) = last_line(&film);
+    let (number, text) = last_line(&view);
     assert!(number == LINES - 2 && text.starts_with(&format!("line {number} ")), "{number}: {text}");
-    let end = film.end().unwrap();
-    assert_eq!(end.line_count(), film.terminal().line_count() + 1);
-    film.visit(404).unwrap();
-    assert_eq!(last_line(&film).0, number, "of one that is not known nothing can be shown");
-    film.go_to_end();
-    assert!(film.end().is_none() && is_last(&last_line(&film).1));
+    let end = view.end().unwrap();
+    assert_eq!(end.line_count(), view.terminal().line_count() + 1);
+    view.seek_snapshot(404).unwrap();
+    assert_eq!(last_line(&view).0, number, "of one that is not known nothing can be shown");
+    view.go_to_end();
+    assert!(view.end().is_none() && is_last(&last_line(&view).1));
 }
 
 /// A full-screen program's recording: at those milliseconds it writes these, and snapshots with these ids are taken.
@@ -153,18 +153,18 @@ async fn each_snapshot_shows_its_screen_and_stands_there() {
     // The clock steps back after the second one.
     let steps = [(1000, "first", 7), (5000, "second", 8), (2000, "third", 9), (9000, "fourth", 10)];
     let (_folder, path) = screens(&steps);
-    let mut film = Film::open(&path, &Meta::default()).unwrap();
-    film.is_whole().await.unwrap();
-    film.play_or_stop().unwrap();
+    let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
+    view.loaded().await.unwrap();
+    view.toggle_play().unwrap();
     let mut shown = |id| {
-        film.visit(id).unwrap();
-        assert_eq!(film.speed(), None, "it does not play");
-        (film.terminal().screen().rows[0].text.clone(), film.time().unwrap().0.as_millis())
+        view.seek_snapshot(id).unwrap();
+        assert_eq!(view.speed(), None, "it does not play");
+        (view.terminal().screen().rows[0].text.clone(), view.time().unwrap().0.as_millis())
     };
     assert_eq!(shown(9), ("third".to_string(), 5000));
     assert_eq!(shown(8), ("second".to_string(), 5000), "time stood still then");
     assert_eq!(shown(7), ("first".to_string(), 1000));
     assert_eq!(shown(8), ("second".to_string(), 5000));
     assert_eq!(shown(10), ("fourth".to_string(), 9000));
-    assert!(film.end().is_none(), "that is the end");
+    assert!(view.end().is_none(), "that is the end");
 }
