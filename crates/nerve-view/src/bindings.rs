@@ -87,7 +87,7 @@ impl Bindings {
             let entry = OPERATIONS.iter().find(|entry| entry.name == name);
             let entry = entry.ok_or_else(|| BadBinding::Unknown(name.chars().take(40).collect()))?;
             for key in names {
-                let key = bare(key.parse().map_err(BadBinding::Key)?);
+                let key = normalize(key.parse().map_err(BadBinding::Key)?);
                 for &context in entry.contexts {
                     let is_typed = context.is_typed_into() && is_text(key);
                     if is_typed || context == Context::Scroll && is_digit(key) {
@@ -116,21 +116,21 @@ impl Bindings {
 
     /// What a key does there.
     pub fn operation(&self, context: Context, key: Key) -> Option<Operation> {
-        self.keys.get(&(context, bare(key))).map(|entry| entry.operation)
+        self.keys.get(&(context, normalize(key))).map(|entry| entry.operation)
     }
 
     /// The keys of an operation there as text, those with short names first.
     pub fn keys_in(&self, context: Context, operation: Operation) -> Vec<String> {
-        self.names(|at, entry| at == context && entry.operation == operation)
+        self.key_names(|at, entry| at == context && entry.operation == operation)
     }
 
     /// The keys of one of [`OPERATIONS`] as text, those with short names first: those it has in any of its contexts.
     pub fn keys_of(&self, entry: &Entry) -> Vec<String> {
-        self.names(|_, bound| bound.name == entry.name)
+        self.key_names(|_, bound| bound.name == entry.name)
     }
 
-    fn names(&self, is_asked: impl Fn(Context, &Entry) -> bool) -> Vec<String> {
-        let asked = self.keys.iter().filter(|((context, _), entry)| is_asked(*context, entry));
+    fn key_names(&self, is_wanted: impl Fn(Context, &Entry) -> bool) -> Vec<String> {
+        let asked = self.keys.iter().filter(|((context, _), entry)| is_wanted(*context, entry));
         let mut keys: Vec<(usize, usize, String)> = asked
             .map(|((_, key), entry)| {
                 let name = key.to_string();
@@ -146,7 +146,7 @@ impl Bindings {
 }
 
 /// Shift says nothing more of a character that is typed with it, but of letters with Control: some terminals tell it all the same.
-fn bare(key: Key) -> Key {
+fn normalize(key: Key) -> Key {
     match key.code {
         Code::Char(char) if key.ctrl => Key { code: Code::Char(char.to_ascii_lowercase()), ..key },
         Code::Char(_) => Key { shift: false, ..key },

@@ -5,7 +5,7 @@ use crate::keys::Operation;
 use crate::pager::Pager;
 
 /// Lines that are looked through at most.
-const LINES: usize = 50_000;
+const MAX_LINES: usize = 50_000;
 
 impl Pager {
     /// From the bracket in the window's first line down to the one that closes it, or from the one in its last line up to the one that opens it. With
@@ -23,23 +23,23 @@ impl Pager {
         let nth = usize::try_from(nth.max(1)).unwrap_or(usize::MAX);
         let Some((at, _)) = text.match_indices(from).nth(nth - 1) else {
             let place = if is_down { "first" } else { "last" };
-            return self.tell(&format!("no '{from}' in the {place} line of the window"));
+            return self.show_message(&format!("no '{from}' in the {place} line of the window"));
         };
         let lines = document.lines();
         let found = if is_down {
             let rest = text[at + 1..].to_string();
             let others = (line + 1..lines.end).map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            belonging(texts, (from, to), |text, see| text.chars().any(see))
+            matching_line(texts, (from, to), |text, see| text.chars().any(see))
         } else {
             let rest = text[..at].to_string();
             let others =
                 (lines.start..line).rev().map(|line| (line, document.text(line).unwrap_or_default()));
             let texts = std::iter::once((line, rest)).chain(others);
-            belonging(texts, (from, to), |text, see| text.chars().rev().any(see))
+            matching_line(texts, (from, to), |text, see| text.chars().rev().any(see))
         };
         let Some(line) = found else {
-            return self.tell(&format!("no '{to}' belongs to it within {LINES} lines"));
+            return self.show_message(&format!("no '{to}' belongs to it within {MAX_LINES} lines"));
         };
         self.go_to(line);
         if is_down {
@@ -49,7 +49,7 @@ impl Pager {
 }
 
 /// The line with the bracket that belongs to one before these texts; brackets between both belong to one another.
-fn belonging(
+fn matching_line(
     texts: impl Iterator<Item = (u64, String)>,
     (from, to): (char, char),
     is_seen: impl Fn(&str, &mut dyn FnMut(char) -> bool) -> bool,
@@ -63,5 +63,5 @@ fn belonging(
         }
         depth == 0
     };
-    texts.take(LINES).find(|(_, text)| is_seen(text, &mut see)).map(|(line, _)| line)
+    texts.take(MAX_LINES).find(|(_, text)| is_seen(text, &mut see)).map(|(line, _)| line)
 }

@@ -117,11 +117,11 @@ fn line(
             style = style.add_modifier(Modifier::DIM);
         }
         if let Some(decoration) = cell.decoration {
-            let (_, sign) = last
+            let (_, tag) = last
                 .filter(|(before, _)| std::ptr::eq(*before, decoration))
-                .unwrap_or_else(|| (decoration, decorations.put(&row, decoration)));
-            last = Some((decoration, sign));
-            style = style.underline_color(sign);
+                .unwrap_or_else(|| (decoration, decorations.register(&row, decoration)));
+            last = Some((decoration, tag));
+            style = style.underline_color(tag);
         }
         // Half of a wide character is a blank.
         let is_whole = cell.col >= left && end <= right;
@@ -129,7 +129,7 @@ fn line(
         let x = area.x + first - left;
         put(buffer, x, area.y, if is_whole { cell.text } else { " " }, style);
         if is_whole {
-            takes(cell.width, x, area.y, buffer);
+            force_width(cell.width, x, area.y, buffer);
         }
         for col in first + 1..end.min(right) {
             put(buffer, area.x + col - left, area.y, " ", style);
@@ -146,7 +146,7 @@ pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style)
 }
 
 /// The columns that a cell takes, where its text alone would say another number.
-fn takes(columns: u16, x: u16, y: u16, buffer: &mut Buffer) {
+fn force_width(columns: u16, x: u16, y: u16, buffer: &mut Buffer) {
     if let Some(cell) = buffer.cell_mut((x, y))
         && cell.cell_width() != columns
         && let Some(columns) = NonZeroU16::new(columns)

@@ -12,9 +12,9 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Color;
 
 /// Decorations from which on those are dropped that are not shown.
-const MANY: usize = 4096;
+const TIDY_THRESHOLD: usize = 4096;
 /// Decorations there can be; further cells have none. A window with more of them has no room for their links' texts.
-const LIMIT: usize = 4 * MANY;
+const MAX_DECORATIONS: usize = 4 * TIDY_THRESHOLD;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,25 +54,25 @@ impl Decorations {
     }
 
     /// What stands for it in the cells of a row.
-    pub(crate) fn put(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
+    pub(crate) fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
         let screen::Decoration { underline, underline_color: color, .. } = *decoration;
         let wanted = Wanted { underline, color, link: row.link(decoration) };
         match self.all.get_index_of(&wanted) {
-            Some(index) => sign(index),
+            Some(index) => tag(index),
             None => self.add(Decoration { underline, color, link: wanted.link.cloned() }),
         }
     }
 
     fn add(&mut self, decoration: Decoration) -> Color {
-        if self.all.len() >= LIMIT {
+        if self.all.len() >= MAX_DECORATIONS {
             return Color::Reset;
         }
-        sign(self.all.insert_full(decoration).0)
+        tag(self.all.insert_full(decoration).0)
     }
 
     /// When there are many, keeps those alone that cells have which are shown. Nothing else may have been drawn with them.
     pub fn tidy(&mut self, shown: &mut Buffer) {
-        if self.all.len() < MANY {
+        if self.all.len() < TIDY_THRESHOLD {
             return;
         }
         let before = std::mem::take(self);
@@ -84,13 +84,13 @@ impl Decorations {
 }
 
 /// What stands for a decoration in a cell.
-fn sign(index: usize) -> Color {
+fn tag(index: usize) -> Color {
     let [.., red, green, blue] = index.to_be_bytes();
     Color::Rgb(red, green, blue)
 }
 
-fn number(sign: Color) -> Option<usize> {
-    let Color::Rgb(red, green, blue) = sign else { return None };
+fn number(tag: Color) -> Option<usize> {
+    let Color::Rgb(red, green, blue) = tag else { return None };
     Some(usize::from(red) << 16 | usize::from(green) << 8 | usize::from(blue))
 }
 
@@ -117,7 +117,7 @@ mod tests {
         let mut all = Decorations::default();
         let mut put = |link: &str| {
             let (row, decoration) = decorated(link);
-            all.put(&row, &decoration)
+            all.register(&row, &decoration)
         };
         let (first, second) = (put("a"), put("b"));
         assert_ne!(first, second);
@@ -132,17 +132,20 @@ mod tests {
     fn what_is_not_shown_any_more_is_dropped_when_there_is_much_of_it() {
         let mut all = Decorations::default();
         let mut shown = Buffer::empty(Rect::new(0, 0, 2, 1));
-        for number in 0..2 * LIMIT {
+        for number in 0..2 * MAX_DECORATIONS {
             let (row, decoration) = decorated(&number.to_string());
-            let sign = all.put(&row, &decoration);
-            if number == MANY + 1 {
-                shown.content[1].underline_color = sign;
+            let tag = all.register(&row, &decoration);
+            if number == TIDY_THRESHOLD + 1 {
+                shown.content[1].underline_color = tag;
             }
         }
-        assert_eq!(all.all.len(), LIMIT);
+        assert_eq!(all.all.len(), MAX_DECORATIONS);
         all.tidy(&mut shown);
         assert_eq!((all.all.len(), shown.content[0].underline_color), (1, Color::Reset));
-        assert_eq!(all.of(&shown.content[1]).unwrap().link.as_ref().unwrap().uri, (MANY + 1).to_string());
+        assert_eq!(
+            all.of(&shown.content[1]).unwrap().link.as_ref().unwrap().uri,
+            (TIDY_THRESHOLD + 1).to_string()
+        );
         let kept = shown.content[1].underline_color;
         all.tidy(&mut shown);
         assert_eq!(shown.content[1].underline_color, kept, "few");

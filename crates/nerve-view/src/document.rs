@@ -14,42 +14,42 @@ pub struct Document<'a> {
     /// Nobody can go back in time: snapshots whose lines were erased stand at the first line that is kept.
     is_live: bool,
     /// What was written before its first line is still being read.
-    lacks_begin: bool,
+    is_loading_earlier: bool,
     /// One past the last line of the main screen.
     end: u64,
     /// The screen as it is shown, from this line on.
-    screen: Option<(u64, Shown<'a>)>,
+    screen: Option<(u64, VisibleScreen<'a>)>,
 }
 
 /// A screen as it is shown.
 #[derive(Debug)]
-enum Shown<'a> {
+enum VisibleScreen<'a> {
     /// The last finished frame, while another is being drawn.
     Frame(&'a Screen),
     /// As the terminal has it.
     Live(&'a TerminalState),
     /// So many rows of the alternate screen that was left.
-    Left(&'a TerminalState, u16),
+    LastAltScreen(&'a TerminalState, u16),
 }
 
-impl<'a> Shown<'a> {
-    fn of(terminal: &'a TerminalState) -> Shown<'a> {
-        terminal.frame().map_or(Shown::Live(terminal), Shown::Frame)
+impl<'a> VisibleScreen<'a> {
+    fn of(terminal: &'a TerminalState) -> VisibleScreen<'a> {
+        terminal.frame().map_or(VisibleScreen::Live(terminal), VisibleScreen::Frame)
     }
 
     fn rows(&self) -> u64 {
         match self {
-            Shown::Frame(screen) => screen.rows.len() as u64,
-            Shown::Live(terminal) => terminal.size().rows.into(),
-            Shown::Left(_, rows) => (*rows).into(),
+            VisibleScreen::Frame(screen) => screen.rows.len() as u64,
+            VisibleScreen::Live(terminal) => terminal.size().rows.into(),
+            VisibleScreen::LastAltScreen(_, rows) => (*rows).into(),
         }
     }
 
     fn row(&self, row: u64) -> Option<Cow<'a, Row>> {
         match self {
-            Shown::Frame(screen) => screen.rows.get(usize::try_from(row).ok()?).map(Cow::Borrowed),
-            Shown::Live(terminal) => terminal.screen_row(u16::try_from(row).ok()?).map(Cow::Owned),
-            Shown::Left(terminal, rows) => {
+            VisibleScreen::Frame(screen) => screen.rows.get(usize::try_from(row).ok()?).map(Cow::Borrowed),
+            VisibleScreen::Live(terminal) => terminal.screen_row(u16::try_from(row).ok()?).map(Cow::Owned),
+            VisibleScreen::LastAltScreen(terminal, rows) => {
                 let row = u16::try_from(row).ok().filter(|row| row < rows)?;
                 terminal.last_alt_screen_row(row).map(Cow::Owned)
             }
@@ -58,23 +58,23 @@ impl<'a> Shown<'a> {
 
     fn cursor(&self) -> Option<Cursor> {
         match self {
-            Shown::Frame(screen) => Some(screen.cursor),
-            Shown::Live(terminal) => Some(terminal.cursor()),
-            Shown::Left(..) => None,
+            VisibleScreen::Frame(screen) => Some(screen.cursor),
+            VisibleScreen::Live(terminal) => Some(terminal.cursor()),
+            VisibleScreen::LastAltScreen(..) => None,
         }
     }
 }
 
 impl<'a> Document<'a> {
     /// Of a terminal as it is now, without the empty end of its screen.
-    pub fn of(terminal: &'a TerminalState) -> Document<'a> {
+    pub fn recorded(terminal: &'a TerminalState) -> Document<'a> {
         let end = terminal.line_count();
         let screen = match terminal.modes().alternate {
-            true => Some(Shown::of(terminal)),
-            false => left(terminal),
+            true => Some(VisibleScreen::of(terminal)),
+            false => last_alt_screen(terminal),
         };
         let screen = screen.map(|screen| (end, screen));
-        Document { terminal, is_live: false, lacks_begin: false, end, screen }
+        Document { terminal, is_live: false, is_loading_earlier: false, end, screen }
     }
 
     /// Of a terminal that somebody works at: its last lines are its screen, all of it, as of the last finished frame.
@@ -88,21 +88,21 @@ impl<'a> Document<'a> {
         Document {
             terminal,
             is_live: true,
-            lacks_begin: false,
+            is_loading_earlier: false,
             end,
-            screen: Some((start, Shown::of(terminal))),
+            screen: Some((start, VisibleScreen::of(terminal))),
         }
     }
 
     /// The same while what was written before its first line is still being read: nobody knows yet which snapshots are there.
     #[must_use]
-    pub fn without_begin(self) -> Document<'a> {
-        Document { lacks_begin: true, ..self }
+    pub fn loading_earlier(self) -> Document<'a> {
+        Document { is_loading_earlier: true, ..self }
     }
 
     /// What was written before its first line is still being read.
-    pub(crate) fn lacks_begin(&self) -> bool {
-        self.lacks_begin
+    pub(crate) fn is_loading_earlier(&self) -> bool {
+        self.is_loading_earlier
     }
 
     /// Its lines by number. The numbers of the main screen's lines stay; those of the alternate screen follow them.
@@ -169,23 +169,23 @@ impl<'a> Document<'a> {
     /// Does a snapshot stand at that line?
     pub fn has_snapshot(&self, line: u64) -> bool {
         let own = line < self.end && self.terminal.has_snapshot_at_line(LineIndex(line));
-        own || (self.is_live && line == self.first_kept() && self.before(line).is_some())
+        own || (self.is_live && line == self.first_kept() && self.snapshot_on_earlier_line(line).is_some())
     }
 
     /// The nearest line with a snapshot after this one.
     pub fn snapshot_after(&self, line: u64) -> Option<u64> {
         let (line, snapshot) = self.terminal.next_snapshot_after_line(LineIndex(line))?;
-        self.stands_at(line, snapshot)
+        self.snapshot_line(line, snapshot)
     }
 
     /// The nearest line with a snapshot before this one that is still kept.
     pub fn snapshot_before(&self, line: u64) -> Option<u64> {
-        let (found, snapshot) = self.before(line)?;
-        self.stands_at(found, snapshot).filter(|found| *found < line)
+        let (found, snapshot) = self.snapshot_on_earlier_line(line)?;
+        self.snapshot_line(found, snapshot).filter(|found| *found < line)
     }
 
     /// The snapshot on the nearest line before this one, kept or not.
-    fn before(&self, line: u64) -> Option<(LineIndex, &'a Snapshot)> {
+    fn snapshot_on_earlier_line(&self, line: u64) -> Option<(LineIndex, &'a Snapshot)> {
         self.terminal.last_snapshot_before_line(LineIndex(line))
     }
 
@@ -194,13 +194,13 @@ impl<'a> Document<'a> {
     }
 
     /// Where a snapshot stands that was taken on that line; `None` if that line is not kept and says its place.
-    fn stands_at(&self, line: LineIndex, snapshot: &Snapshot) -> Option<u64> {
+    fn snapshot_line(&self, line: LineIndex, snapshot: &Snapshot) -> Option<u64> {
         let first = self.first_kept();
-        (self.is_live || self.is_moment(snapshot) || line.0 >= first).then_some(line.0.max(first))
+        (self.is_live || self.is_alt_screen(snapshot) || line.0 >= first).then_some(line.0.max(first))
     }
 
     /// Its line does not say its place, and the screen on which it was taken can be shown.
-    pub(crate) fn is_moment(&self, snapshot: &Snapshot) -> bool {
+    pub(crate) fn is_alt_screen(&self, snapshot: &Snapshot) -> bool {
         !self.is_live && snapshot.alternate
     }
 
@@ -222,12 +222,12 @@ impl<'a> Document<'a> {
     /// The snapshots whose lines are kept, with those lines, from top to bottom; on one line in the order they were taken.
     pub fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_line();
-        all.filter_map(|(line, snapshot)| Some((self.stands_at(line, snapshot)?, snapshot))).collect()
+        all.filter_map(|(line, snapshot)| Some((self.snapshot_line(line, snapshot)?, snapshot))).collect()
     }
 
     /// Why no snapshot is above, in words; what to do where other moments can be gone to.
-    pub(crate) fn none_above(&self, has_moments: bool) -> &'static str {
-        if self.lacks_begin {
+    pub(crate) fn explain_none_above(&self, has_moments: bool) -> &'static str {
+        if self.is_loading_earlier {
             return "earlier snapshots are still being read: try again when all lines are there";
         }
         match (self.kept_snapshots().len() < self.snapshots(), has_moments) {
@@ -240,20 +240,20 @@ impl<'a> Document<'a> {
     /// The snapshot of a line: the last one that was taken on it, else the last one on a line before it.
     pub fn snapshot_at(&self, line: u64) -> Option<(u64, &'a Snapshot)> {
         let own = self.terminal.get_snapshot_for_line(LineIndex(line)).map(|own| (LineIndex(line), own));
-        let (found, snapshot) = own.or_else(|| self.before(line))?;
-        Some((self.stands_at(found, snapshot)?, snapshot))
+        let (found, snapshot) = own.or_else(|| self.snapshot_on_earlier_line(line))?;
+        Some((self.snapshot_line(found, snapshot)?, snapshot))
     }
 
     /// The one that was taken last, if its line is kept.
     pub fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
-        self.latest_until(u64::MAX)
+        self.latest_snapshot_until(u64::MAX)
     }
 
     /// The one that was taken last when there were so many bytes of output, if its line is kept.
-    pub(crate) fn latest_until(&self, offset: u64) -> Option<(u64, &'a Snapshot)> {
+    pub(crate) fn latest_snapshot_until(&self, offset: u64) -> Option<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_time().into_iter();
         let (line, snapshot) = all.rev().find(|(_, snapshot)| snapshot.offset <= offset)?;
-        Some((self.stands_at(line, snapshot)?, snapshot))
+        Some((self.snapshot_line(line, snapshot)?, snapshot))
     }
 
     /// Bytes of output that made it.
@@ -263,7 +263,7 @@ impl<'a> Document<'a> {
 
     /// The place of a snapshot among all, from top to bottom, 1-based; `None` while not all are known.
     pub(crate) fn place_of_snapshot(&self, id: u64) -> Option<usize> {
-        if self.lacks_begin {
+        if self.is_loading_earlier {
             return None;
         }
         self.terminal.snapshots_by_line().position(|(_, snapshot)| snapshot.id == id).map(|at| at + 1)
@@ -282,7 +282,7 @@ impl<'a> Document<'a> {
 
     /// The line that the snapshot with that id is on.
     pub fn line_of_snapshot(&self, id: u64) -> Option<u64> {
-        self.stands_at(self.terminal.line_of_snapshot(id)?, self.snapshot(id)?)
+        self.snapshot_line(self.terminal.line_of_snapshot(id)?, self.snapshot(id)?)
     }
 
     /// The row of the screen, if the line is one of it and the screen is told from other lines.
@@ -294,10 +294,10 @@ impl<'a> Document<'a> {
 
 /// Of a program that had the whole screen and has left it, what it left: a session's only lines then, if the main screen has no more than
 /// fit on it.
-fn left(terminal: &TerminalState) -> Option<Shown<'_>> {
+fn last_alt_screen(terminal: &TerminalState) -> Option<VisibleScreen<'_>> {
     if terminal.line_count() > u64::from(terminal.size().rows) {
         return None;
     }
-    let rows = terminal.last_alt_screen_rows();
-    (rows > 0).then_some(Shown::Left(terminal, rows))
+    let rows = terminal.left_screen_rows();
+    (rows > 0).then_some(VisibleScreen::LastAltScreen(terminal, rows))
 }

@@ -7,16 +7,17 @@ use ratatui::widgets::Widget;
 
 use crate::cells::{self, put};
 use crate::decorations::Decorations;
-use crate::entry::{Target, TaskEntry};
 use crate::keys::{Context, Operation};
-use crate::layout::outside;
-use crate::places::Scene;
+use crate::layout::outer;
+use crate::regions::FrameContext;
+use crate::task_entry::render;
+use crate::task_entry::{Target, TaskEntry};
 use crate::timeline::clock;
-use crate::viewer::{Kind, Mode, Viewer};
-use crate::{entry_box, help, message, modal_box, status};
+use crate::viewer::{Mode, Source, Viewer};
+use crate::{help, message, modal_box, status};
 
-pub use crate::facts::{Abilities, Facts};
 pub use crate::layout::{Gutter, Layout};
+pub use crate::status_info::{Capabilities, StatusInfo};
 
 /// What drawing does not do itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,11 +27,11 @@ pub struct Drawn {
 }
 
 /// Draws all of it into a buffer that is blank where the window of `layout` is, with the decorations of the frames before. The scene's places
-/// are those of the layout ([`Layout::places`]).
+/// are those of the layout ([`Layout::regions`]).
 pub fn draw(
     viewer: &Viewer,
-    scene: &Scene<'_>,
-    facts: &Facts,
+    frame: &FrameContext<'_>,
+    info: &StatusInfo,
     layout: &Layout,
     buffer: &mut Buffer,
     decorations: &mut Decorations,
@@ -40,50 +41,50 @@ pub fn draw(
     let mut cursor = None;
     if let Mode::Help(from) = viewer.mode() {
         let area = layout.above();
-        help::draw(viewer.bindings(), viewer.kind(), facts.abilities, *from, area, buffer);
+        help::draw(viewer.bindings(), viewer.source(), info.capabilities, *from, area, buffer);
     } else {
         if let Some(frame) = layout.frame {
             let style = Style::new().add_modifier(Modifier::DIM);
             match layout.has_sides() {
                 true => border(frame, style, buffer),
-                false => level(frame, style, buffer),
+                false => top_and_bottom(frame, style, buffer),
             }
         }
-        cells::lines(scene.document, pager, (lines, gutter), buffer, decorations);
-        if viewer.kind() == Kind::Live {
-            cells::edge(scene.document, pager, lines, buffer);
+        cells::lines(frame.document, pager, (lines, gutter), buffer, decorations);
+        if viewer.source() == Source::Live {
+            cells::edge(frame.document, pager, lines, buffer);
         }
-        let entry = viewer.entry().and_then(|entry| task(viewer, entry, scene, facts, lines, buffer));
+        let entry = viewer.entry().and_then(|entry| draw_entry(viewer, entry, frame, info, lines, buffer));
         cursor = match viewer.mode() {
-            Mode::Live => cells::cursor(scene.document, pager, lines),
+            Mode::Live => cells::cursor(frame.document, pager, lines),
             Mode::Entry => entry,
             _ => None,
         };
         if viewer.modal().is_some() {
-            let at = modal(viewer, scene, layout, buffer, decorations);
+            let at = draw_modal(viewer, frame, layout, buffer, decorations);
             cursor = at.filter(|_| *viewer.mode() == Mode::Tool);
         }
     }
-    if let Some(timeline) = scene.timeline {
+    if let Some(timeline) = frame.timeline {
         timeline.draw(layout.timeline, buffer);
     }
-    status::draw(viewer, scene, facts, layout, buffer);
+    status::draw(viewer, frame, info, layout, buffer);
     let told = message::draw(viewer, layout, buffer);
     // What is below a message has no cursor.
     Drawn { cursor: cursor.filter(|at| !told.contains((*at).into())) }
 }
 
 /// The task entry between the lines; gives where its cursor is.
-fn task(
+fn draw_entry(
     viewer: &Viewer,
     entry: &TaskEntry,
-    scene: &Scene<'_>,
-    facts: &Facts,
+    frame: &FrameContext<'_>,
+    info: &StatusInfo,
     lines: Rect,
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
     let place = viewer.viewport().entry()?;
-    let (title, hint) = (title(entry, scene, facts), hint(viewer, entry));
+    let (title, hint) = (title(entry, frame, info), hint(viewer, entry));
     let text = entry.text_area();
     let write = |area: Rect, buffer: &mut Buffer| {
         // Always at the same place of a buffer of its own: the text area wraps anew when it is moved.
@@ -105,28 +106,28 @@ fn task(
         }
         cursor.map(|(x, y)| (area.x + x, area.y + y))
     };
-    entry_box::draw(lines, place, &title, &hint, write, buffer)
+    render::draw(lines, place, &title, &hint, write, buffer)
 }
 
 /// What one branches from.
-fn title(entry: &TaskEntry, scene: &Scene<'_>, facts: &Facts) -> String {
-    let document = scene.document;
+fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> String {
+    let document = frame.document;
     if let Some(Target::Snapshot { id, .. } | Target::Moment { id }) = entry.target() {
-        let snapshot = document.snapshot(id).or_else(|| scene.end?.snapshot(id));
-        let called = snapshot.map(|snapshot| facts.of_snapshot(snapshot)).unwrap_or_default();
+        let snapshot = document.snapshot(id).or_else(|| frame.end?.snapshot(id));
+        let called = snapshot.map(|snapshot| info.of_snapshot(snapshot)).unwrap_or_default();
         // Where the lines do not say which one it is, its number does.
         let (place, is_erased) = match snapshot.is_some_and(|snapshot| snapshot.alternate) {
-            true => (scene.whole().place_of_snapshot(id), false),
+            true => (frame.end_document().place_of_snapshot(id), false),
             false => (None, document.is_erased(id)),
         };
-        let of = scene.whole().snapshots();
+        let of = frame.end_document().snapshots();
         let place = place.map(|place| format!(" ({place} of {of})")).unwrap_or_default();
         let erased = if is_erased { ", whose lines were erased" } else { "" };
         return format!("branch from snapshot {id}{place}{called}{erased}");
     }
-    let end = facts.time.map(|(_, of)| clock(of));
+    let end = info.time.map(|(_, of)| clock(of));
     let snapshot = document.end_snapshot();
-    let at = snapshot.map_or(end, |snapshot| facts.since(snapshot.at));
+    let at = snapshot.map_or(end, |snapshot| info.since(snapshot.at));
     let label = snapshot.and_then(|snapshot| snapshot.label.as_deref()).filter(|label| *label != "end");
     let label = label.map(|label| format!(" '{label}'")).unwrap_or_default();
     let at = at.map(|at| format!(", {at}")).unwrap_or_default();
@@ -147,37 +148,37 @@ fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
 }
 
 /// The list of tools, or the tool that is shown; gives where the tool's cursor is.
-fn modal(
+fn draw_modal(
     viewer: &Viewer,
-    scene: &Scene<'_>,
+    frame: &FrameContext<'_>,
     layout: &Layout,
     buffer: &mut Buffer,
     decorations: &mut Decorations,
 ) -> Option<(u16, u16)> {
-    let (places, limits) = (&scene.places, layout.above());
+    let (regions, limits) = (&frame.regions, layout.above());
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
         let status = format!("{} running of {}", viewer.tools.running(), viewer.tools.len());
-        modal_box::frame(outside(places.list, limits), "what the agent runs", &status, buffer);
-        let first = modal.first_row(places.list.height);
-        modal_box::list(places.list, viewer.tools(), first, modal.row(), buffer);
+        modal_box::frame(outer(regions.list, limits), "what the agent runs", &status, buffer);
+        let first = modal.first_row(regions.list.height);
+        modal_box::list(regions.list, viewer.tools(), first, modal.row(), buffer);
         return None;
     };
     let tool = viewer.tools.get(shown.id());
     let title = tool.map(|tool| modal_box::one_line(&tool.command)).unwrap_or_default();
     let mut status = tool.map(|tool| modal_box::state(tool.state).0).unwrap_or_default();
-    if *viewer.mode() == Mode::ToolScrolling && scene.tool.is_some() {
+    if *viewer.mode() == Mode::ToolScrolling && frame.tool.is_some() {
         let (line, share) = status::place(shown.pager());
         status = format!("{status} · {line} · {share}");
     }
-    modal_box::frame(outside(places.tool, limits), &title, &status, buffer);
-    let tool = scene.tool?;
-    cells::lines(tool, shown.pager(), (places.tool, Rect::default()), buffer, decorations);
-    cells::cursor(tool, shown.pager(), places.tool)
+    modal_box::frame(outer(regions.tool, limits), &title, &status, buffer);
+    let tool = frame.tool?;
+    cells::lines(tool, shown.pager(), (regions.tool, Rect::default()), buffer, decorations);
+    cells::cursor(tool, shown.pager(), regions.tool)
 }
 
 /// Draws the border of a rectangle without its sides.
-fn level(area: Rect, style: Style, buffer: &mut Buffer) {
+fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
     for x in area.left()..area.right() {
         put(buffer, x, area.top(), "─", style);
         put(buffer, x, area.bottom().saturating_sub(1), "─", style);

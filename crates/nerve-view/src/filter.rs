@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use crate::document::Document;
-use crate::finding::{BUDGET, short};
 use crate::pager::Pager;
-use crate::prompt::Typed;
 use crate::search::Pattern;
-use crate::viewport::Picked;
+use crate::search::session::{LINES_PER_STEP, shorten};
+use crate::search_prompt::PromptView;
+use crate::viewport::FilteredLines;
 
 /// A filter on the lines of a document.
 #[derive(Debug, Clone)]
-pub(crate) struct Filter {
+pub(crate) struct LineFilter {
     pattern: Pattern,
     /// As it was typed, sign and all.
     pub(crate) text: String,
@@ -22,25 +22,25 @@ pub(crate) struct Filter {
     /// The line to be at the window's top as soon as it is known which ones are picked.
     pub(crate) anchor: Option<u64>,
     /// All lines were looked through once.
-    is_through: bool,
+    is_complete: bool,
 }
 
 /// How far a filter has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sifted {
+enum FilterProgress {
     /// Not through yet.
-    More,
+    Pending,
     /// All lines were looked through for the first time.
-    Through,
+    Completed,
     /// Nothing is left to be done.
-    Nothing,
+    Idle,
 }
 
-impl Filter {
+impl LineFilter {
     /// On these lines.
-    fn new(pattern: Pattern, text: String, lines: &Range<u64>, anchor: Option<u64>) -> Filter {
+    fn new(pattern: Pattern, text: String, lines: &Range<u64>, anchor: Option<u64>) -> LineFilter {
         let (from, settled) = (lines.start, lines.start);
-        Filter { pattern, text, from, settled, anchor, is_through: false }
+        LineFilter { pattern, text, from, settled, anchor, is_complete: false }
     }
 
     /// Lines have other numbers.
@@ -51,38 +51,42 @@ impl Filter {
     }
 
     /// Whether a line with this text is let through.
-    pub(crate) fn lets_through(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         self.pattern.is_in(text)
     }
 
     /// Looks through some lines more. Those that can still change are looked through each time.
-    fn sift(&mut self, document: &Document<'_>, picked: &mut Picked) -> Sifted {
+    fn update_filter(&mut self, document: &Document<'_>, filtered: &mut FilteredLines) -> FilterProgress {
         let lines = document.lines();
         if lines.start < self.from {
             // Another moment of a recording, with lines that were forgotten later.
-            picked.clear();
+            filtered.clear();
             self.settled = lines.start;
         }
         self.from = lines.start;
-        picked.drop_before(lines.start);
+        filtered.drop_before(lines.start);
         let end = document.settled_end().clamp(lines.start, lines.end);
         self.settled = self.settled.clamp(lines.start, end);
-        picked.drop_from(self.settled);
-        let until = end.min(self.settled.saturating_add(BUDGET));
+        filtered.drop_from(self.settled);
+        let until = end.min(self.settled.saturating_add(LINES_PER_STEP));
         let mut look = |lines: Range<u64>| {
             for line in lines {
                 if document.text(line).is_some_and(|text| self.pattern.is_in(&text)) {
-                    picked.push(line);
+                    filtered.push(line);
                 }
             }
         };
         look(self.settled..until);
         self.settled = until;
         if until < end {
-            return Sifted::More;
+            return FilterProgress::Pending;
         }
         look(until..lines.end);
-        if std::mem::replace(&mut self.is_through, true) { Sifted::Nothing } else { Sifted::Through }
+        if std::mem::replace(&mut self.is_complete, true) {
+            FilterProgress::Idle
+        } else {
+            FilterProgress::Completed
+        }
     }
 }
 
@@ -92,7 +96,7 @@ impl Pager {
         self.filter.as_ref().map(|filter| filter.text.as_str())
     }
 
-    pub(crate) fn filter_by(&mut self, pattern: Pattern, typed: Typed, document: &Document<'_>) {
+    pub(crate) fn set_filter(&mut self, pattern: Pattern, typed: PromptView, document: &Document<'_>) {
         // Who is at the end stays there.
         let top = (!self.viewport.follows()).then(|| self.viewport.top_line());
         let text = format!("{}{}", typed.sign, typed.text);
@@ -102,36 +106,38 @@ impl Pager {
             search.found = search.found.filter(lets);
             search.recount();
         }
-        self.filter = Some(Filter::new(pattern, text, &document.lines(), top));
-        self.viewport.pick(Some(Picked::default()));
-        self.sift(document);
+        self.filter = Some(LineFilter::new(pattern, text, &document.lines(), top));
+        self.viewport.set_filter(Some(FilteredLines::default()));
+        self.update_filter(document);
     }
 
     /// All lines are to be seen again.
-    pub(crate) fn unfilter(&mut self) {
+    pub(crate) fn clear_filter(&mut self) {
         if self.filter.take().is_some() {
-            self.viewport.pick(None);
+            self.viewport.set_filter(None);
             self.search.iter_mut().for_each(|search| search.recount());
         }
     }
 
     /// Goes on finding out which lines are to be seen, a bounded piece; true while there is more to do.
-    pub(crate) fn sift(&mut self, document: &Document<'_>) -> bool {
+    pub(crate) fn update_filter(&mut self, document: &Document<'_>) -> bool {
         let Some(filter) = &mut self.filter else { return false };
-        let sifted = self.viewport.repick(|picked| (filter.sift(document, picked), picked.is_empty()));
-        let Some((sifted, is_empty)) = sifted else { return false };
+        let progress = self
+            .viewport
+            .update_filtered(|filtered| (filter.update_filter(document, filtered), filtered.is_empty()));
+        let Some((progress, is_empty)) = progress else { return false };
         if let Some(line) = filter.anchor {
             self.viewport.go_to_line(line);
         }
-        match sifted {
-            Sifted::More => return true,
-            Sifted::Through if is_empty => {
+        match progress {
+            FilterProgress::Pending => return true,
+            FilterProgress::Completed if is_empty => {
                 let text = std::mem::take(&mut filter.text);
-                self.unfilter();
-                self.message = Some(format!("no line for {}: all are shown", short(&text)));
+                self.clear_filter();
+                self.message = Some(format!("no line for {}: all are shown", shorten(&text)));
             }
-            Sifted::Through => filter.anchor = None,
-            Sifted::Nothing => {}
+            FilterProgress::Completed => filter.anchor = None,
+            FilterProgress::Idle => {}
         }
         false
     }

@@ -55,21 +55,21 @@ pub enum Operation {
     /// Only lines with a text.
     Filter,
     /// Matches are not lit any more, or again.
-    Unlight,
+    ToggleHighlight,
     /// Nothing is looked for any more.
-    Forget,
+    ClearSearch,
     /// The next snapshot.
     NextSnapshot,
     /// The snapshot before.
     PreviousSnapshot,
     /// Keeps the place under a letter.
-    Mark,
+    SetBookmark,
     /// The same for the line at the window's bottom.
-    MarkBottom,
+    SetBottomBookmark,
     /// Keeps it no more.
-    Unmark,
+    ClearBookmark,
     /// Goes to a place that was kept.
-    ToMark,
+    GoToBookmark,
     /// To the brace that closes the one in the first line.
     CloseBrace,
     /// To the parenthesis that closes the one in the first line.
@@ -85,17 +85,17 @@ pub enum Operation {
     /// What follows is a command of `less`.
     Colon,
     /// Play on, or stop.
-    Play,
+    TogglePlay,
     /// Five seconds back.
-    Back,
+    Rewind,
     /// Five seconds on.
-    On,
+    Forward,
     /// Twice as fast.
     Faster,
     /// Half as fast.
     Slower,
     /// The task entry, at the snapshot of where one is.
-    Insert,
+    InsertEntry,
     /// The task entry at the latest snapshot; if it is shown, at the one before.
     EntryUp,
     /// The task entry at the next snapshot.
@@ -103,7 +103,7 @@ pub enum Operation {
     /// Takes a snapshot of what runs.
     Snapshot,
     /// Leaves for the branch that was made last.
-    GoToBranch,
+    SwitchToBranch,
     /// Sends what is in the task entry.
     Submit,
     /// A new line in the task entry.

@@ -3,10 +3,10 @@
 use nerve_term::event::Size;
 use ratatui::layout::Rect;
 
-use crate::facts::Abilities;
 use crate::help;
-use crate::places::Places;
-use crate::viewer::{Kind, Viewer};
+use crate::regions::Regions;
+use crate::status_info::Capabilities;
+use crate::viewer::{Source, Viewer};
 
 /// A window of fewer rows has no timeline, and no frame: its rows are for the lines.
 const TIMELINE_FROM: u16 = 8;
@@ -51,55 +51,57 @@ pub struct Layout {
 
 impl Layout {
     /// For a terminal of `size` in the window: a program that runs has all of it, a recording has its frame and its timeline.
-    pub fn of(kind: Kind, window: Rect, size: Size, gutter: Gutter) -> Layout {
-        match kind {
-            Kind::Live => Layout::live(window, gutter),
-            Kind::After if window.height < TIMELINE_FROM => Layout::around(window, size, gutter, (0, false)),
-            Kind::After => Layout::around(window, size, gutter, (1, true)),
+    pub fn new(source: Source, window: Rect, size: Size, gutter: Gutter) -> Layout {
+        match source {
+            Source::Live => Layout::live(window, gutter),
+            Source::Recording if window.height < TIMELINE_FROM => {
+                Layout::with_frame(window, size, gutter, (0, false))
+            }
+            Source::Recording => Layout::with_frame(window, size, gutter, (1, true)),
         }
     }
 
     /// All of the window but the status and the gutter.
     pub fn live(window: Rect, gutter: Gutter) -> Layout {
-        let (above, timeline, status) = split(window, 0);
-        let (lines, gutter) = beside(above, gutter);
+        let (above, timeline, status) = split_rows(window, 0);
+        let (lines, gutter) = split_gutter(above, gutter);
         Layout { window, frame: None, lines, gutter, timeline, status }
     }
 
     /// The size a program can have in a window of `cols` × `rows`: at least the smallest there is.
-    pub fn room(cols: u16, rows: u16, gutter: Gutter) -> Size {
+    pub fn program_size(cols: u16, rows: u16, gutter: Gutter) -> Size {
         let lines = Layout::live(Rect::new(0, 0, cols, rows), gutter).lines;
         Size::new(lines.width, lines.height)
     }
 
     /// A frame for `cols` × `rows` in the middle of the window; smaller where the window is, none where it would be all there is.
     pub fn framed(window: Rect, cols: u16, rows: u16, gutter: Gutter) -> Layout {
-        Layout::around(window, Size::new(cols, rows), gutter, (0, true))
+        Layout::with_frame(window, Size::new(cols, rows), gutter, (0, true))
     }
 
     /// With so many rows of a timeline, and a frame or none.
-    fn around(
+    fn with_frame(
         window: Rect,
         Size { cols, rows }: Size,
         gutter: Gutter,
         (timeline, frame): (u16, bool),
     ) -> Layout {
-        let (above, timeline, status) = split(window, timeline);
+        let (above, timeline, status) = split_rows(window, timeline);
         let frame = (frame && above.width > 2 + gutter.cols() && above.height > 2).then(|| {
             let width = cols.max(1).saturating_add(gutter.cols() + 2);
-            middle(above, width, rows.max(1).saturating_add(2))
+            centered(above, width, rows.max(1).saturating_add(2))
         });
         let all = cols.max(1).saturating_add(gutter.cols());
-        let inner = match frame {
+        let content = match frame {
             Some(frame) if frame.width < all.saturating_add(2) => {
                 let width = frame.width.min(all);
                 let x = frame.x + (frame.width - width) / 2;
                 Rect { x, y: frame.y + 1, width, height: frame.height - 2 }
             }
-            Some(frame) => inside(frame),
-            None => middle(above, all, rows.max(1)),
+            Some(frame) => inner(frame),
+            None => centered(above, all, rows.max(1)),
         };
-        let (lines, gutter) = beside(inner, gutter);
+        let (lines, gutter) = split_gutter(content, gutter);
         Layout { window, frame, lines, gutter, timeline, status }
     }
 
@@ -109,41 +111,41 @@ impl Layout {
     }
 
     /// Where what is, for who clicks, with what is shown above the lines; `tool` is the size of the tool's terminal that is shown.
-    pub fn places(&self, viewer: &Viewer, tool: Option<Size>, abilities: Abilities) -> Places {
+    pub fn regions(&self, viewer: &Viewer, tool: Option<Size>, capabilities: Capabilities) -> Regions {
         let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
             None => (Rect::default(), Rect::default()),
             Some(None) => {
                 let rows = u16::try_from(viewer.tools().len()).unwrap_or(u16::MAX);
-                (inside(self.modal(Size::new(LIST, rows))), Rect::default())
+                (inner(self.modal(Size::new(LIST, rows))), Rect::default())
             }
             // Until its size is known, as large as can be.
             Some(Some(_)) => {
-                (Rect::default(), inside(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
+                (Rect::default(), inner(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
             }
         };
         let help = match viewer.mode() {
             crate::viewer::Mode::Help(_) => {
-                help::furthest(viewer.bindings(), viewer.kind(), abilities, self.above())
+                help::max_row(viewer.bindings(), viewer.source(), capabilities, self.above())
             }
             _ => u16::MAX,
         };
         let Layout { lines, gutter, timeline, status, .. } = *self;
-        Places { lines, gutter, timeline, status, list, tool, help }
+        Regions { lines, gutter, timeline, status, list, tool, help }
     }
 
     /// What is above the timeline and the status.
     pub(crate) fn above(&self) -> Rect {
-        split(self.window, self.timeline.height).0
+        split_rows(self.window, self.timeline.height).0
     }
 
     /// The box of what is shown above the lines: as large as `size` asks for with its border, as far as the window is.
     fn modal(&self, size: Size) -> Rect {
-        middle(self.above(), size.cols.saturating_add(2), size.rows.saturating_add(2))
+        centered(self.above(), size.cols.saturating_add(2), size.rows.saturating_add(2))
     }
 }
 
-/// A box around what is [`inside`] of it; itself where there is no room for a border within `limits`.
-pub(crate) fn outside(inner: Rect, limits: Rect) -> Rect {
+/// A box around what is [`inner`] of it; itself where there is no room for a border within `limits`.
+pub(crate) fn outer(inner: Rect, limits: Rect) -> Rect {
     let has_room = inner.x > limits.x
         && inner.y > limits.y
         && inner.right() < limits.right()
@@ -155,7 +157,7 @@ pub(crate) fn outside(inner: Rect, limits: Rect) -> Rect {
 }
 
 /// What is left within a border one cell wide; the rectangle itself where there is no room for a border.
-pub(crate) fn inside(area: Rect) -> Rect {
+pub(crate) fn inner(area: Rect) -> Rect {
     if area.width < 3 || area.height < 3 {
         return area;
     }
@@ -163,7 +165,7 @@ pub(crate) fn inside(area: Rect) -> Rect {
 }
 
 /// What is above, the rows of the timeline, the row of the status.
-fn split(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
+fn split_rows(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
     let status = Rect { y: window.bottom().saturating_sub(1), height: window.height.min(1), ..window };
     let above = Rect { height: window.height.saturating_sub(1 + timeline), ..window };
     let timeline =
@@ -172,7 +174,7 @@ fn split(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
 }
 
 /// The lines, and the gutter on its side. A single column is for the lines.
-fn beside(area: Rect, gutter: Gutter) -> (Rect, Rect) {
+fn split_gutter(area: Rect, gutter: Gutter) -> (Rect, Rect) {
     let side = gutter.cols().min(area.width.saturating_sub(1));
     let is_left = gutter == Gutter::Left;
     let lines = Rect { x: if is_left { area.x + side } else { area.x }, width: area.width - side, ..area };
@@ -181,7 +183,7 @@ fn beside(area: Rect, gutter: Gutter) -> (Rect, Rect) {
 }
 
 /// As much of the area, in its middle.
-fn middle(area: Rect, width: u16, height: u16) -> Rect {
+fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
@@ -195,11 +197,11 @@ mod tests {
         for (cols, rows) in (0..14).flat_map(|cols| (0..14).map(move |rows| (cols, rows))) {
             let window = Rect::new(3, 2, cols, rows);
             for gutter in [Gutter::Left, Gutter::Right, Gutter::None] {
-                for kind in [Kind::Live, Kind::After] {
-                    let layout = Layout::of(kind, window, Size::new(5, 4), gutter);
+                for source in [Source::Live, Source::Recording] {
+                    let layout = Layout::new(source, window, Size::new(5, 4), gutter);
                     let parts = [layout.lines, layout.gutter, layout.timeline, layout.status];
                     for part in parts.iter().filter(|part| !part.is_empty()) {
-                        assert_eq!(part.intersection(window), *part, "{kind:?} {gutter:?} {layout:?}");
+                        assert_eq!(part.intersection(window), *part, "{source:?} {gutter:?} {layout:?}");
                     }
                     for (at, part) in parts.iter().enumerate() {
                         assert!(parts[..at].iter().all(|other| !part.intersects(*other)), "{layout:?}");
@@ -215,9 +217,9 @@ mod tests {
 
     #[test]
     fn a_program_has_the_whole_window_but_the_status_and_the_gutter() {
-        assert_eq!(Layout::room(80, 24, Gutter::Right), Size::new(79, 23));
-        assert_eq!(Layout::room(80, 24, Gutter::None), Size::new(80, 23));
-        assert_eq!(Layout::room(1, 1, Gutter::Left), Size::new(2, 1));
+        assert_eq!(Layout::program_size(80, 24, Gutter::Right), Size::new(79, 23));
+        assert_eq!(Layout::program_size(80, 24, Gutter::None), Size::new(80, 23));
+        assert_eq!(Layout::program_size(1, 1, Gutter::Left), Size::new(2, 1));
         let layout = Layout::live(Rect::new(0, 0, 80, 24), Gutter::Left);
         assert_eq!((layout.lines.x, layout.gutter.x, layout.frame), (1, 0, None));
     }
@@ -226,7 +228,7 @@ mod tests {
     fn columns_are_for_the_lines_before_they_are_for_the_frame() {
         let lines = |cols| {
             let window = Rect::new(0, 0, cols, 24);
-            let layout = Layout::of(Kind::After, window, Size::new(79, 20), Gutter::Right);
+            let layout = Layout::new(Source::Recording, window, Size::new(79, 20), Gutter::Right);
             (layout.lines.x, layout.lines.width, layout.has_sides())
         };
         let wide = [(82, (1, 79, true)), (90, (5, 79, true))];
@@ -239,7 +241,8 @@ mod tests {
     #[test]
     fn the_timeline_and_the_frame_need_eight_rows() {
         let rows = |rows| {
-            let layout = Layout::of(Kind::After, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
+            let layout =
+                Layout::new(Source::Recording, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);
             (layout.timeline.height, layout.lines.height)
         };
         assert_eq!((rows(5), rows(7), rows(8)), ((0, 4), (0, 6), (1, 4)));

@@ -1,62 +1,52 @@
-//! The viewer: what a window on a terminal shows, live or of a recording. Pure: keys, output and sizes in, rows out.
+//! The viewer's core: turns input events, terminal output and window sizes into screen cells. It does no I/O and reads no clock.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`viewer`] | its state; what keys do: `input`, `entering`, `moments`, `modal`, `mouse` |
-//! | [`pager`] | a window that is gone through, with `finding` |
-//! | [`entry`], [`tools`] | the task entry's text; what the agent runs |
-//! | [`places`] | what somebody has before him who does something |
-//! | [`draw`], [`layout`], [`facts`], [`timeline`] | its state as cells, and where what is |
-//! | [`decorations`] | what cells have that ratatui's have not |
-//! | [`pen`], [`svg`] | cells as bytes for a terminal, as a picture |
-//! | [`document`] | what there is to show |
-//! | [`keys`], [`bindings`] | what can be done, and by which key |
-//! | [`search`] | text in its lines |
+//! | [`viewer`] | the viewer's state; its input handling is in `input`, `mouse`, `modal` and [`task_entry`] |
+//! | [`pager`] | one scrollable window with the keys of `less`; searching is in [`search`] |
+//! | [`task_entry`], [`tools`] | the text box for a new task; the tools that the agent runs |
+//! | [`regions`] | the frame that an input event refers to |
+//! | [`draw`], [`layout`], [`status_info`], [`timeline`] | rendering into cells |
+//! | [`decorations`] | cell attributes that ratatui cannot hold |
+//! | [`ansi_writer`], [`svg`] | encodes cells for a terminal, or as a picture |
+//! | [`document`] | the lines to show |
+//! | [`keys`], [`bindings`] | operations and their key bindings |
 //! | [`viewport`] | which rows of a document are in the window |
 #![warn(missing_docs)]
 
-mod along;
-mod asked;
-mod asking;
+mod alt_screen_snapshots;
+pub mod ansi_writer;
 pub mod bindings;
+mod bookmarks;
 mod brackets;
 mod cells;
-mod changes;
 pub mod decorations;
 pub mod document;
 pub mod draw;
-mod entering;
-pub mod entry;
-mod entry_box;
-pub mod facts;
+mod effect;
 mod filter;
-mod finding;
-mod fitting;
+mod follow;
 mod help;
 mod input;
 pub mod keys;
 pub mod layout;
-mod looking;
-mod marks;
+mod line_edit;
 mod message;
 mod modal;
 mod modal_box;
-mod moments;
 mod mouse;
 mod operations;
 pub mod pager;
-mod pattern;
-pub mod pen;
-pub mod places;
-mod prefixed;
-mod prompt;
+pub mod regions;
 pub mod search;
-mod sheet;
+mod search_prompt;
 mod snapshots;
 mod status;
+pub mod status_info;
 pub mod svg;
+pub mod task_entry;
 pub mod timeline;
 pub mod tools;
-mod typing;
+mod update;
 pub mod viewer;
 pub mod viewport;

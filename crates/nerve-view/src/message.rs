@@ -6,18 +6,18 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::cells::put;
-use crate::fitting::cut;
 use crate::layout::Layout;
+use crate::status::truncate::cut;
 use crate::viewer::{Mode, Viewer};
 
 /// Rows that it has at most.
-const ROWS: usize = 3;
+const MAX_ROWS: usize = 3;
 
 /// Its rows; none if the status has room for it, or shows something else.
 pub(crate) fn rows(viewer: &Viewer, layout: &Layout) -> Vec<String> {
     let (width, status) = (usize::from(layout.status.width), layout.status);
-    let above = usize::from(status.y.saturating_sub(layout.window.y)).min(ROWS);
-    let is_asked = viewer.awaits_key() || matches!(viewer.mode(), Mode::Typing(_) | Mode::Confirm);
+    let above = usize::from(status.y.saturating_sub(layout.window.y)).min(MAX_ROWS);
+    let is_asked = viewer.is_prefix_pending() || matches!(viewer.mode(), Mode::Prompt(_) | Mode::Confirm);
     match viewer.message().filter(|_| !is_asked && !status.is_empty()) {
         Some(message) if message.width() > width => wrapped(message, width, above),
         _ => Vec::new(),

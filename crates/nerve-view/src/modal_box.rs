@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cells::{clear, put};
 use crate::draw::border;
-use crate::fitting::cut;
 use crate::status::ID;
+use crate::status::truncate::cut;
 use crate::tools::{Listed, ToolState};
 
 /// Columns of the list's box that rows need beside the command.
@@ -126,7 +126,7 @@ mod tests {
         frame(Rect::new(2, 0, 6, 3), "", "", &mut buffer);
         let mut bytes = Vec::new();
         let decorations = crate::decorations::Decorations::default();
-        crate::pen::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
+        crate::ansi_writer::write(Buffer::empty(area).diff_iter(&buffer), &decorations, true, &mut bytes);
         let mut terminal = TerminalState::new(Size::new(12, 3));
         terminal.process_data(TsNs(0), &bytes);
         assert_eq!(terminal.screen().text(), "a ┌────┐ d\na │    │ d\na └────┘ d");

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-use crate::along::Along;
-use crate::asked::Kind;
+use crate::bookmarks::{Bookmarks, PendingBookmark};
 use crate::document::Document;
-use crate::filter::Filter;
-use crate::finding::Search;
+use crate::effect::Source;
+use crate::filter::LineFilter;
+use crate::follow::FollowMode;
 use crate::keys::{Code, Key, Operation};
-use crate::marks::{Awaited, Marks};
-use crate::prompt::{Asking, History, Prompt};
 use crate::search::Direction;
+use crate::search::session::SearchSession;
+use crate::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
 use crate::viewport::{Row, Viewport};
 
 /// The largest number that is typed before a key.
-const NUMBER: u64 = 1_000_000_000_000;
+const MAX_NUMBER: u64 = 1_000_000_000_000;
 
 /// The window, and where somebody is in it.
 #[derive(Debug, Clone)]
@@ -29,21 +29,21 @@ pub struct Pager {
     /// A number typed before a key.
     pub(crate) number: Option<u64>,
     /// Lines of half a window and of a window, where somebody said so.
-    half: Option<i64>,
-    window: Option<i64>,
+    half_step: Option<i64>,
+    page_step: Option<i64>,
     /// Columns that it is moved sideways, where somebody said so.
-    sideways: Option<u16>,
-    pub(crate) awaited: Option<Awaited>,
-    pub(crate) marks: Marks,
-    pub(crate) search: Option<Search>,
+    column_step: Option<u16>,
+    pub(crate) pending_bookmark: Option<PendingBookmark>,
+    pub(crate) bookmarks: Bookmarks,
+    pub(crate) search: Option<SearchSession>,
     /// The lines that are to be seen, where those are not all.
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<LineFilter>,
     /// Going along with what is written.
-    pub(crate) along: Option<Along>,
+    pub(crate) follow_mode: Option<FollowMode>,
     /// A pattern is being typed.
-    pub(crate) prompt: Option<Prompt>,
+    pub(crate) prompt: Option<SearchPrompt>,
     /// Patterns that were typed.
-    pub(crate) history: History,
+    pub(crate) history: PatternHistory,
     /// Something to be told.
     pub(crate) message: Option<String>,
     /// Other moments of what is shown can be gone to.
@@ -58,16 +58,16 @@ impl Default for Pager {
             cols: 1,
             screen_start: None,
             number: None,
-            half: None,
-            window: None,
-            sideways: None,
-            awaited: None,
-            marks: Marks::default(),
+            half_step: None,
+            page_step: None,
+            column_step: None,
+            pending_bookmark: None,
+            bookmarks: Bookmarks::default(),
             search: None,
             filter: None,
-            along: None,
+            follow_mode: None,
             prompt: None,
-            history: History::default(),
+            history: PatternHistory::default(),
             message: None,
             has_moments: false,
         }
@@ -76,8 +76,8 @@ impl Default for Pager {
 
 impl Pager {
     /// On a program that runs, or on a recording.
-    pub(crate) fn of(kind: Kind) -> Pager {
-        Pager { has_moments: kind == Kind::After, ..Pager::default() }
+    pub(crate) fn new(source: Source) -> Pager {
+        Pager { has_moments: source == Source::Recording, ..Pager::default() }
     }
 
     /// Which lines are in the window.
@@ -97,8 +97,8 @@ impl Pager {
         self.prompt.iter_mut().for_each(|prompt| prompt.renumber(by));
         self.search.iter_mut().for_each(|search| search.renumber(by));
         self.filter.iter_mut().for_each(|filter| filter.renumber(by));
-        self.along.iter_mut().for_each(|along| along.renumber(by));
-        self.marks.renumber(by);
+        self.follow_mode.iter_mut().for_each(|follow_mode| follow_mode.renumber(by));
+        self.bookmarks.renumber(by);
     }
 
     pub(crate) fn resize(&mut self, cols: u16, rows: u16) {
@@ -106,14 +106,14 @@ impl Pager {
         self.viewport.set_rows(rows);
     }
 
-    pub(crate) fn sees(&mut self, document: &Document<'_>) {
+    pub(crate) fn update_document(&mut self, document: &Document<'_>) {
         self.viewport.set_lines(document.lines());
         self.screen_start = document.screen_start();
         let cursor = document.cursor().map(|(line, ..)| line);
-        self.viewport.keep(document.screen_start().zip(cursor));
-        self.sift(document);
-        self.go_along(document);
-        self.left = self.left.min(self.furthest(document));
+        self.viewport.pin(document.screen_start().zip(cursor));
+        self.update_filter(document);
+        self.check_follow_pattern(document);
+        self.left = self.left.min(self.max_left(document));
     }
 
     /// Sideways as far as it takes to have the cursor in the window, if that is shown.
@@ -124,7 +124,7 @@ impl Pager {
         } else if col < self.left {
             self.left = col;
         } else if col - self.left >= self.cols {
-            self.left = (col - self.cols + 1).min(self.furthest(document));
+            self.left = (col - self.cols + 1).min(self.max_left(document));
         }
     }
 
@@ -147,9 +147,9 @@ impl Pager {
     }
 
     /// Takes a key that belongs to the one before it, or that is a digit; true if it did.
-    pub(crate) fn takes(&mut self, key: Key) -> bool {
-        if let Some(awaited) = self.awaited.take() {
-            self.marked(awaited, key);
+    pub(crate) fn take_prefix_key(&mut self, key: Key) -> bool {
+        if let Some(pending_bookmark) = self.pending_bookmark.take() {
+            self.finish_bookmark(pending_bookmark, key);
             return true;
         }
         if let Code::Char(digit @ '0'..='9') = key.code
@@ -157,67 +157,69 @@ impl Pager {
             && !key.alt
         {
             let digit = u64::from(digit) - u64::from('0');
-            self.number = Some((self.number.unwrap_or(0) * 10 + digit).min(NUMBER));
+            self.number = Some((self.number.unwrap_or(0) * 10 + digit).min(MAX_NUMBER));
             return true;
         }
         false
     }
 
     /// Does what a key asks for; false if that is nothing of a window.
-    pub(crate) fn operate(&mut self, operation: Operation, document: &Document<'_>) -> bool {
+    pub(crate) fn run(&mut self, operation: Operation, document: &Document<'_>) -> bool {
         let number = self.number.take();
         let times = i64::try_from(number.unwrap_or(1)).unwrap_or(i64::MAX);
         let rows = i64::from(self.viewport.height());
-        self.along = None;
+        self.follow_mode = None;
         self.filter.iter_mut().for_each(|filter| filter.anchor = None);
         match operation {
             Operation::LineDown => self.viewport.scroll(times),
             Operation::LineUp => self.viewport.scroll(-times),
             Operation::HalfDown | Operation::HalfUp => {
-                self.half = number.map(|_| times.max(1)).or(self.half);
-                let half = self.half.unwrap_or((rows / 2).max(1));
+                self.half_step = number.map(|_| times.max(1)).or(self.half_step);
+                let half = self.half_step.unwrap_or((rows / 2).max(1));
                 self.viewport.scroll(if operation == Operation::HalfDown { half } else { -half });
             }
             Operation::WindowDown | Operation::WindowUp => {
-                self.window = number.map(|_| times.max(1)).or(self.window);
-                let window = self.window.unwrap_or(rows);
+                self.page_step = number.map(|_| times.max(1)).or(self.page_step);
+                let window = self.page_step.unwrap_or(rows);
                 self.viewport.scroll(if operation == Operation::WindowDown { window } else { -window });
             }
             // A number is of lines, as in less.
             Operation::PageDown => {
-                self.viewport.scroll(number.map_or(self.window.unwrap_or(rows), |_| times))
+                self.viewport.scroll(number.map_or(self.page_step.unwrap_or(rows), |_| times))
             }
-            Operation::PageUp => self.viewport.scroll(-number.map_or(self.window.unwrap_or(rows), |_| times)),
-            Operation::Start | Operation::End | Operation::Percent => self.go_far(operation, number),
+            Operation::PageUp => {
+                self.viewport.scroll(-number.map_or(self.page_step.unwrap_or(rows), |_| times))
+            }
+            Operation::Start | Operation::End | Operation::Percent => self.jump(operation, number),
             Operation::Follow => {
-                self.go_far(operation, number);
-                self.along = Some(Along::Always);
+                self.jump(operation, number);
+                self.follow_mode = Some(FollowMode::Always);
             }
             Operation::FollowUntil => self.follow_until(document),
             Operation::Right | Operation::Left => {
                 let columns = number.map(|_| u16::try_from(times.max(1)).unwrap_or(u16::MAX));
-                self.sideways = columns.or(self.sideways);
-                let columns = self.sideways.unwrap_or((self.cols / 2).max(1));
+                self.column_step = columns.or(self.column_step);
+                let columns = self.column_step.unwrap_or((self.cols / 2).max(1));
                 self.left = match operation {
-                    Operation::Right => self.left.saturating_add(columns).min(self.furthest(document)),
+                    Operation::Right => self.left.saturating_add(columns).min(self.max_left(document)),
                     _ => self.left.saturating_sub(columns),
                 };
             }
-            Operation::RightEnd => self.left = self.furthest(document),
+            Operation::RightEnd => self.left = self.max_left(document),
             Operation::LeftEnd => self.left = 0,
-            Operation::SearchDown => self.type_pattern(Asking::Search(Direction::Down), times),
-            Operation::SearchUp => self.type_pattern(Asking::Search(Direction::Up), times),
-            Operation::Filter => self.type_pattern(Asking::Filter, 1),
-            Operation::Next => self.again(false, times, document),
-            Operation::Previous => self.again(true, times, document),
-            Operation::Unlight => self.unlight(true),
-            Operation::Forget => self.search = None,
+            Operation::SearchDown => self.open_prompt(PromptKind::Search(Direction::Down), times),
+            Operation::SearchUp => self.open_prompt(PromptKind::Search(Direction::Up), times),
+            Operation::Filter => self.open_prompt(PromptKind::Filter, 1),
+            Operation::Next => self.repeat_search(false, times, document),
+            Operation::Previous => self.repeat_search(true, times, document),
+            Operation::ToggleHighlight => self.toggle_highlight(true),
+            Operation::ClearSearch => self.search = None,
             Operation::NextSnapshot => self.go_to_snapshot(Direction::Down, times, document),
             Operation::PreviousSnapshot => self.go_to_snapshot(Direction::Up, times, document),
-            Operation::Mark => self.awaited = Some(Awaited::Mark),
-            Operation::MarkBottom => self.awaited = Some(Awaited::MarkBottom),
-            Operation::Unmark => self.awaited = Some(Awaited::Unmark),
-            Operation::ToMark => self.awaited = Some(Awaited::ToMark),
+            Operation::SetBookmark => self.pending_bookmark = Some(PendingBookmark::Set),
+            Operation::SetBottomBookmark => self.pending_bookmark = Some(PendingBookmark::SetBottom),
+            Operation::ClearBookmark => self.pending_bookmark = Some(PendingBookmark::Clear),
+            Operation::GoToBookmark => self.pending_bookmark = Some(PendingBookmark::GoTo),
             Operation::CloseBrace
             | Operation::CloseParenthesis
             | Operation::OpenBrace
@@ -228,8 +230,8 @@ impl Pager {
         true
     }
 
-    pub(crate) fn go_far(&mut self, operation: Operation, number: Option<u64>) {
-        self.going();
+    pub(crate) fn jump(&mut self, operation: Operation, number: Option<u64>) {
+        self.remember_position();
         let lines = self.viewport.lines();
         match (operation, number) {
             (Operation::Percent, _) => {
@@ -247,13 +249,13 @@ impl Pager {
     }
 
     /// The line that steps from one thing to the next begin at: the one gone to as long as it is in the window, else the window's first.
-    pub(crate) fn here(&self) -> u64 {
+    pub(crate) fn anchor_line(&self) -> u64 {
         let found = self.found().filter(|line| self.viewport.row_of(*line).is_some());
         found.unwrap_or_else(|| self.viewport.top_line())
     }
 
     pub(crate) fn go_to(&mut self, line: u64) {
-        self.going();
+        self.remember_position();
         self.viewport.go_to_line(line);
         if let Some(search) = &mut self.search {
             search.found = None;
@@ -261,11 +263,11 @@ impl Pager {
     }
 
     /// The last column that can be at the window's left: what is right of it fills the window.
-    pub(crate) fn furthest(&self, document: &Document<'_>) -> u16 {
+    pub(crate) fn max_left(&self, document: &Document<'_>) -> u16 {
         document.width().saturating_sub(self.cols)
     }
 
-    pub(crate) fn tell(&mut self, message: &str) {
+    pub(crate) fn show_message(&mut self, message: &str) {
         self.message = Some(message.to_string());
     }
 
@@ -274,13 +276,13 @@ impl Pager {
         let first = self.viewport.top_line() + 1;
         let last = self.last_line().map_or(first, |line| line + 1).max(first);
         let percent = (last.saturating_sub(lines.start)) * 100 / (lines.end - lines.start).max(1);
-        format!("lines {first}–{last} of {}, {} %", numbers(&lines), percent.min(100))
+        format!("lines {first}–{last} of {}, {} %", line_range(&lines), percent.min(100))
     }
 }
 
 /// Which lines there are, by the numbers that people call them by: how many, unless the first ones are not kept any more. (A line has its number
 /// for good, in exports too.)
-pub(crate) fn numbers(lines: &Range<u64>) -> String {
+pub(crate) fn line_range(lines: &Range<u64>) -> String {
     match lines.start {
         start if start == 0 || lines.is_empty() => lines.end.to_string(),
         start => format!("{}–{}", start + 1, lines.end),

@@ -13,17 +13,17 @@ impl Pager {
         };
         let mut at = None;
         for _ in 0..times.clamp(1, i64::try_from(document.snapshots()).unwrap_or(i64::MAX).max(1)) {
-            let Some(line) = step(at.unwrap_or_else(|| self.here())) else { break };
+            let Some(line) = step(at.unwrap_or_else(|| self.anchor_line())) else { break };
             at = Some(line);
         }
         match at {
             Some(line) => self.go_to(line),
-            None if document.snapshots() == 0 && !document.lacks_begin() => {
-                self.tell("there are no snapshots")
+            None if document.snapshots() == 0 && !document.is_loading_earlier() => {
+                self.show_message("there are no snapshots")
             }
-            None => self.tell(match direction {
+            None => self.show_message(match direction {
                 Direction::Down => "no snapshot below",
-                Direction::Up => document.none_above(self.has_moments),
+                Direction::Up => document.explain_none_above(self.has_moments),
             }),
         }
     }

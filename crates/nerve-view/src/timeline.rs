@@ -12,7 +12,7 @@ const BAR: u16 = 8;
 
 /// A snapshot in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct SnapshotMark {
     /// When it was taken.
     pub at: Duration,
     /// Its id.
@@ -27,7 +27,7 @@ pub struct Timeline {
     /// How long the recording is.
     pub of: Duration,
     /// Snapshots, in the order they were taken.
-    pub snapshots: Vec<Taken>,
+    pub snapshots: Vec<SnapshotMark>,
     /// Stretches in which nothing was written, ascending.
     pub idle: Vec<Range<Duration>>,
 }
@@ -108,7 +108,7 @@ impl Timeline {
     }
 
     /// The first snapshot whose mark is in this column.
-    fn snapshot_in(&self, col: u16, cols: u16) -> Option<Taken> {
+    fn snapshot_in(&self, col: u16, cols: u16) -> Option<SnapshotMark> {
         let first = self.snapshots.partition_point(|taken| self.col_of(taken.at, cols) < col);
         self.snapshots.get(first).copied().filter(|taken| self.col_of(taken.at, cols) == col)
     }
@@ -145,7 +145,7 @@ mod tests {
         Timeline {
             at: seconds(30),
             of: seconds(100),
-            snapshots: [(10, 4), (60, 7)].map(|(at, id)| Taken { at: seconds(at), id }).to_vec(),
+            snapshots: [(10, 4), (60, 7)].map(|(at, id)| SnapshotMark { at: seconds(at), id }).to_vec(),
             idle: vec![seconds(15)..seconds(25), seconds(70)..seconds(95)],
         }
     }

@@ -36,7 +36,7 @@ impl Tool {
 
 /// Who reads what is typed into an execution that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reader {
+pub enum InputReader {
     /// The tool itself.
     #[default]
     Tool,
@@ -48,47 +48,49 @@ pub enum Reader {
     Agent,
 }
 
-impl Reader {
+impl InputReader {
     /// What somebody has to know before he types.
     pub(crate) fn hint(self) -> Option<&'static str> {
         match self {
-            Reader::Tool => None,
-            Reader::AsksOnly => Some("its input is /dev/null: keys reach only what asks on /dev/tty"),
-            Reader::HasInput => Some("its input is a file or a pipe: keys reach only what asks on /dev/tty"),
-            Reader::Agent => Some("it has no terminal of its own: keys go to the agent's"),
+            InputReader::Tool => None,
+            InputReader::AsksOnly => Some("its input is /dev/null: keys reach only what asks on /dev/tty"),
+            InputReader::HasInput => {
+                Some("its input is a file or a pipe: keys reach only what asks on /dev/tty")
+            }
+            InputReader::Agent => Some("it has no terminal of its own: keys go to the agent's"),
         }
     }
 }
 
 /// What is told of an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct ToolUpdate {
     /// It counts in the order in which executions began to be known, and is always the same of one.
     pub number: u64,
     /// How it is now.
     pub tool: Tool,
     /// Who reads what is typed into it.
-    pub reader: Reader,
+    pub reader: InputReader,
 }
 
 /// What is new of the executions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ToolUpdates {
     /// None of what was told before holds.
-    pub anew: bool,
+    pub reset: bool,
     /// Those with smaller numbers are not listed any more: they are too many.
     pub first: u64,
     /// What is new.
-    pub told: Vec<Told>,
+    pub updates: Vec<ToolUpdate>,
 }
 
 /// The executions, as they are listed: those that run first, of both the newest first. Ended ones stay until they are dismissed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tools {
     /// The other way round: what is new comes to the end, and moves little.
-    kept: Vec<Tool>,
+    tools: Vec<Tool>,
     /// Of each its number and who reads what is typed into it.
-    about: Vec<(u64, Reader)>,
+    metadata: Vec<(u64, InputReader)>,
     /// So many of them run: the last ones.
     running: usize,
     numbers: HashMap<String, u64>,
@@ -96,7 +98,7 @@ pub(crate) struct Tools {
     /// Executions that are not listed because there are too many newer ones.
     older: u64,
     /// Why nothing may be listed.
-    pub(crate) why_none: Option<String>,
+    pub(crate) empty_reason: Option<String>,
 }
 
 impl Tools {
@@ -105,22 +107,23 @@ impl Tools {
         let mut dismissed = std::mem::take(&mut self.dismissed);
         // An id that is not told any more need not be kept.
         dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
-        *self = Tools { dismissed, why_none: self.why_none.take(), ..Tools::default() };
-        let told = (0..).zip(tools).map(|(number, tool)| Told { number, tool, reader: Reader::Tool });
+        *self = Tools { dismissed, empty_reason: self.empty_reason.take(), ..Tools::default() };
+        let told =
+            (0..).zip(tools).map(|(number, tool)| ToolUpdate { number, tool, reader: InputReader::Tool });
         let told = told.collect();
-        self.change(Changes { anew: false, first: 0, told });
+        self.change(ToolUpdates { reset: false, first: 0, updates: told });
     }
 
     /// Takes what is new; what it costs is a matter of that, and of moving in memory what is newer.
-    pub(crate) fn change(&mut self, changes: Changes) {
-        if changes.anew {
-            *self = Tools { why_none: self.why_none.take(), ..Tools::default() };
+    pub(crate) fn change(&mut self, changes: ToolUpdates) {
+        if changes.reset {
+            *self = Tools { empty_reason: self.empty_reason.take(), ..Tools::default() };
         }
-        for Told { number, tool, reader } in changes.told {
-            self.take_out(number);
+        for ToolUpdate { number, tool, reader } in changes.updates {
+            self.remove(number);
             self.numbers.insert(tool.id.clone(), number);
             if tool.is_running() || !self.dismissed.contains(&tool.id) {
-                self.put_in(number, tool, reader);
+                self.insert(number, tool, reader);
             }
         }
         if changes.first > self.older {
@@ -130,15 +133,15 @@ impl Tools {
 
     /// Where those that run begin.
     fn split(&self) -> usize {
-        self.kept.len() - self.running
+        self.tools.len() - self.running
     }
 
     /// Where the one with that number is, or would be, among those that run or the others.
     fn place(&self, number: u64, runs: bool) -> Result<usize, usize> {
         let split = self.split();
         let (part, from) = match runs {
-            true => (&self.about[split..], split),
-            false => (&self.about[..split], 0),
+            true => (&self.metadata[split..], split),
+            false => (&self.metadata[..split], 0),
         };
         let found = part.binary_search_by_key(&number, |(other, _)| *other);
         found.map(|at| from + at).map_err(|at| from + at)
@@ -148,19 +151,19 @@ impl Tools {
         self.place(number, true).or_else(|_| self.place(number, false)).ok()
     }
 
-    fn take_out(&mut self, number: u64) {
+    fn remove(&mut self, number: u64) {
         if let Some(at) = self.index(number) {
             self.running -= usize::from(at >= self.split());
-            self.kept.remove(at);
-            self.about.remove(at);
+            self.tools.remove(at);
+            self.metadata.remove(at);
         }
     }
 
-    fn put_in(&mut self, number: u64, tool: Tool, reader: Reader) {
+    fn insert(&mut self, number: u64, tool: Tool, reader: InputReader) {
         let runs = tool.is_running();
         let (Ok(at) | Err(at)) = self.place(number, runs);
-        self.kept.insert(at, tool);
-        self.about.insert(at, (number, reader));
+        self.tools.insert(at, tool);
+        self.metadata.insert(at, (number, reader));
         self.running += usize::from(runs);
     }
 
@@ -170,29 +173,29 @@ impl Tools {
         self.dismissed.retain(|id| numbers.get(id).is_some_and(|number| *number >= first));
         // They are the first ones of both parts.
         let split = self.split();
-        let running = self.about[split..].partition_point(|(number, _)| *number < first);
-        let ended = self.about[..split].partition_point(|(number, _)| *number < first);
+        let running = self.metadata[split..].partition_point(|(number, _)| *number < first);
+        let ended = self.metadata[..split].partition_point(|(number, _)| *number < first);
         for range in [split..split + running, 0..ended] {
-            self.kept.drain(range.clone());
-            self.about.drain(range);
+            self.tools.drain(range.clone());
+            self.metadata.drain(range);
         }
         self.running -= running;
-        if self.numbers.len() > 2 * self.kept.len() + SPARE {
+        if self.numbers.len() > 2 * self.tools.len() + SPARE {
             self.numbers.retain(|_, number| *number >= first);
         }
     }
 
     /// All, in the order of the list.
     pub(crate) fn listed(&self) -> Listed<'_> {
-        self.kept.iter().rev()
+        self.tools.iter().rev()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.kept.len()
+        self.tools.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.tools.is_empty()
     }
 
     /// How many of them run: the first ones of the list.
@@ -206,26 +209,26 @@ impl Tools {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Tool> {
-        self.kept.get(self.index(*self.numbers.get(id)?)?)
+        self.tools.get(self.index(*self.numbers.get(id)?)?)
     }
 
     /// The row of the list that has it.
     pub(crate) fn row(&self, id: &str) -> Option<usize> {
         let at = self.index(*self.numbers.get(id)?)?;
-        Some(self.kept.len() - 1 - at)
+        Some(self.tools.len() - 1 - at)
     }
 
     /// Who reads what is typed into it.
-    pub(crate) fn reader(&self, id: &str) -> Reader {
+    pub(crate) fn reader(&self, id: &str) -> InputReader {
         let at = self.numbers.get(id).and_then(|number| self.index(*number));
-        at.and_then(|at| self.about.get(at)).map(|(_, reader)| *reader).unwrap_or_default()
+        at.and_then(|at| self.metadata.get(at)).map(|(_, reader)| *reader).unwrap_or_default()
     }
 
     /// Takes one that has ended out of the list; false if it runs or is not there.
     pub(crate) fn dismiss(&mut self, id: &str) -> bool {
         let number = self.numbers.get(id).copied();
         let Some(number) = number.filter(|number| self.place(*number, false).is_ok()) else { return false };
-        self.take_out(number);
+        self.remove(number);
         self.dismissed.insert(id.to_string());
         true
     }
@@ -239,12 +242,12 @@ pub type Listed<'a> = std::iter::Rev<std::slice::Iter<'a, Tool>>;
 pub struct Modal {
     /// The row of the list that is chosen.
     pub(crate) row: usize,
-    pub(crate) shown: Option<Shown>,
+    pub(crate) shown: Option<ShownTool>,
 }
 
 /// The tool that is shown.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct ShownTool {
     pub(crate) id: String,
     pub(crate) pager: Pager,
     /// Keys are not the tool's but go through what it wrote.
@@ -262,7 +265,7 @@ impl Modal {
     }
 
     /// The tool that is shown in place of the list.
-    pub fn shown(&self) -> Option<&Shown> {
+    pub fn shown(&self) -> Option<&ShownTool> {
         self.shown.as_ref()
     }
 
@@ -272,10 +275,10 @@ impl Modal {
     }
 }
 
-impl Shown {
-    pub(crate) fn new(id: &str) -> Shown {
+impl ShownTool {
+    pub(crate) fn new(id: &str) -> ShownTool {
         let (id, pager) = (id.to_string(), Pager::default());
-        Shown { id, pager, scrolls: false, is_typed_into: false, swallows: false }
+        ShownTool { id, pager, scrolls: false, is_typed_into: false, swallows: false }
     }
 
     /// Its id.

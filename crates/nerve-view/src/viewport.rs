@@ -4,13 +4,13 @@
 //! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines; *visual* rows count both: a line
 //! below the entry stands as many rows further down as the entry is high.
 
-mod picked;
-mod slot;
+mod filtered;
+mod inline_panel;
 
 use std::ops::Range;
 
-pub(crate) use self::picked::Picked;
-use self::slot::Slot;
+pub(crate) use self::filtered::FilteredLines;
+use self::inline_panel::InlinePanel;
 
 /// A row of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,20 +37,20 @@ pub struct Viewport {
     top: u64,
     follows: bool,
     /// The screen's first line, and the line of it that stays in a window that follows.
-    kept: Option<(u64, u64)>,
-    entry: Option<Slot>,
+    pinned: Option<(u64, u64)>,
+    entry: Option<InlinePanel>,
     /// The lines that there are to be gone through, where those are not all. There is no task entry then, and visual rows are positions in these.
-    picked: Option<Picked>,
+    filtered: Option<FilteredLines>,
 }
 
 /// Where a window stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ScrollPosition {
     line: u64,
     follows: bool,
 }
 
-impl Place {
+impl ScrollPosition {
     /// Lines have other numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.line = self.line.saturating_add_signed(by);
@@ -65,9 +65,9 @@ impl Viewport {
             rows: rows.max(1),
             top: 0,
             follows: true,
-            kept: None,
+            pinned: None,
             entry: None,
-            picked: None,
+            filtered: None,
         }
     }
 
@@ -75,22 +75,22 @@ impl Viewport {
     /// those lines are kept.
     pub fn set_lines(&mut self, lines: Range<u64>) {
         self.lines = lines.start..lines.end.max(lines.start);
-        if let Some(picked) = &mut self.picked {
-            picked.drop_before(self.lines.start);
-            picked.drop_from(self.lines.end);
+        if let Some(filtered) = &mut self.filtered {
+            filtered.drop_before(self.lines.start);
+            filtered.drop_from(self.lines.end);
         }
-        self.settle();
+        self.relayout();
     }
 
     /// Lines have other numbers from now on: larger by so many. Called before [`Viewport::set_lines`]; what is in the window stays.
     pub fn renumber(&mut self, by: i64) {
         let number = |line: u64| line.saturating_add_signed(by);
         self.lines = number(self.lines.start)..number(self.lines.end);
-        match &mut self.picked {
-            Some(picked) => picked.renumber(by),
+        match &mut self.filtered {
+            Some(filtered) => filtered.renumber(by),
             None => self.top = number(self.top),
         }
-        self.kept = self.kept.map(|(start, line)| (number(start), number(line)));
+        self.pinned = self.pinned.map(|(start, line)| (number(start), number(line)));
         if let Some(entry) = &mut self.entry
             && entry.before < u64::MAX
         {
@@ -100,15 +100,15 @@ impl Viewport {
 
     /// Of a screen higher than the window, a window that follows shows the top, and what is further down as far as it must to show a line:
     /// the one with the cursor. Given are the screen's first line and that one.
-    pub fn keep(&mut self, lines: Option<(u64, u64)>) {
-        self.kept = lines;
-        self.settle();
+    pub fn pin(&mut self, lines: Option<(u64, u64)>) {
+        self.pinned = lines;
+        self.relayout();
     }
 
     /// The window has another height.
     pub fn set_rows(&mut self, rows: u16) {
         self.rows = rows.max(1);
-        self.settle();
+        self.relayout();
     }
 
     /// Its height in rows.
@@ -135,9 +135,9 @@ impl Viewport {
 
     /// The row of the window in which a line stands.
     pub fn row_of(&self, line: u64) -> Option<u16> {
-        let is_there = self.picked.as_ref().is_none_or(|picked| picked.has(line));
+        let is_there = self.filtered.as_ref().is_none_or(|filtered| filtered.has(line));
         let is_there = is_there && self.lines.contains(&line);
-        let row = is_there.then(|| self.visual(line))?.checked_sub(self.top)?;
+        let row = is_there.then(|| self.visual_row(line))?.checked_sub(self.top)?;
         u16::try_from(row).ok().filter(|row| *row < self.rows)
     }
 
@@ -151,18 +151,18 @@ impl Viewport {
 
     /// The line at the window's top, or the first one below it.
     pub fn top_line(&self) -> u64 {
-        let top = match self.slot() {
+        let top = match self.panel() {
             Some(entry) if self.top >= entry.before => {
                 entry.before.max(self.top.saturating_sub(entry.height.into()))
             }
-            _ => self.line_of(self.top).unwrap_or(self.lines.end),
+            _ => self.line_at_position(self.top).unwrap_or(self.lines.end),
         };
         top.min(self.lines.end)
     }
 
     /// Nothing is below the window.
     pub fn is_at_end(&self) -> bool {
-        self.top >= self.last_top()
+        self.top >= self.max_top()
     }
 
     // ---- Scrolling ----
@@ -182,12 +182,12 @@ impl Viewport {
     /// To the end; it follows from now on.
     pub fn go_to_end(&mut self) {
         self.scroll(i64::MAX);
-        self.settle();
+        self.relayout();
     }
 
     /// Puts a line at the window's top, as far as what follows fills it.
     pub fn go_to_line(&mut self, line: u64) {
-        self.top = self.visual(line);
+        self.top = self.visual_row(line);
         self.clamp();
         self.follows = self.is_at_end();
     }
@@ -195,7 +195,7 @@ impl Viewport {
     /// Makes sure that a line is in the window: stays if it is, else puts it into the middle.
     pub fn show(&mut self, line: u64) {
         if self.row_of(line).is_none() {
-            self.top = self.visual(line).saturating_sub(u64::from(self.rows / 2));
+            self.top = self.visual_row(line).saturating_sub(u64::from(self.rows / 2));
             self.clamp();
             self.follows = self.is_at_end();
         }
@@ -203,56 +203,58 @@ impl Viewport {
 
     /// Puts a line at the window's bottom, as far as what is above it fills it.
     pub(crate) fn go_to_bottom(&mut self, line: u64) {
-        self.top = (self.visual(line) + 1).saturating_sub(self.rows.into());
+        self.top = (self.visual_row(line) + 1).saturating_sub(self.rows.into());
         self.clamp();
         self.follows = self.is_at_end();
     }
 
     /// Does not go along with what is written, until somebody scrolls.
-    pub(crate) fn stay(&mut self) {
+    pub(crate) fn stop_following(&mut self) {
         self.follows = false;
     }
 
     /// Where it stands.
-    pub(crate) fn place(&self) -> Place {
-        Place { line: self.top_line(), follows: self.follows }
+    pub(crate) fn scroll_position(&self) -> ScrollPosition {
+        ScrollPosition { line: self.top_line(), follows: self.follows }
     }
 
     /// Stands again where it stood once, as far as those lines are there.
-    pub(crate) fn go_back(&mut self, to: Place) {
-        (self.top, self.follows) = (self.visual(to.line), to.follows);
-        self.settle();
+    pub(crate) fn restore_position(&mut self, to: ScrollPosition) {
+        (self.top, self.follows) = (self.visual_row(to.line), to.follows);
+        self.relayout();
     }
 
     // ---- Visual rows ----
 
     /// The visual rows without the task entry.
     fn positions(&self) -> Range<u64> {
-        self.picked.as_ref().map_or(self.lines.clone(), Picked::positions)
+        self.filtered.as_ref().map_or(self.lines.clone(), FilteredLines::positions)
     }
 
     /// The line in a visual row, where there is no task entry above it.
-    fn line_of(&self, row: u64) -> Option<u64> {
-        match &self.picked {
-            Some(picked) => picked.line(row),
+    fn line_at_position(&self, row: u64) -> Option<u64> {
+        match &self.filtered {
+            Some(filtered) => filtered.line(row),
             None => Some(row),
         }
     }
 
     /// The visual row of a line, or of the first one below it.
-    fn visual(&self, line: u64) -> u64 {
-        if let Some(picked) = &self.picked {
-            return picked.position(line);
+    fn visual_row(&self, line: u64) -> u64 {
+        if let Some(filtered) = &self.filtered {
+            return filtered.position(line);
         }
-        match self.slot() {
+        match self.panel() {
             Some(entry) if line >= entry.before => line + u64::from(entry.height),
             _ => line,
         }
     }
 
     fn row(&self, row: u64) -> Row {
-        let Some(Slot { before, height }) = self.slot() else {
-            return self.line_of(row).map_or(Row::Blank, |number| Row::Line { number, dimmed: false });
+        let Some(InlinePanel { before, height }) = self.panel() else {
+            return self
+                .line_at_position(row)
+                .map_or(Row::Blank, |number| Row::Line { number, dimmed: false });
         };
         match row.checked_sub(before) {
             None => Row::Line { number: row, dimmed: false },
@@ -269,26 +271,26 @@ impl Viewport {
     }
 
     /// The top of a window on the document's end.
-    fn last_top(&self) -> u64 {
+    fn max_top(&self) -> u64 {
         self.end().saturating_sub(self.rows.into()).max(self.positions().start)
     }
 
     fn clamp(&mut self) {
-        self.top = self.top.clamp(self.positions().start, self.last_top());
+        self.top = self.top.clamp(self.positions().start, self.max_top());
     }
 
     /// After the document or the window has changed.
-    fn settle(&mut self) {
+    fn relayout(&mut self) {
         if let Some(entry) = &mut self.entry {
             entry.height = entry.height.min(self.rows);
         }
         if self.follows() {
-            let kept = self.kept.filter(|_| self.picked.is_none());
-            let kept = kept.filter(|(start, line)| start <= line && self.lines.contains(line));
-            let top = kept.map_or(u64::MAX, |(start, line)| {
-                self.visual(start).max((self.visual(line) + 1).saturating_sub(self.rows.into()))
+            let pinned = self.pinned.filter(|_| self.filtered.is_none());
+            let pinned = pinned.filter(|(start, line)| start <= line && self.lines.contains(line));
+            let top = pinned.map_or(u64::MAX, |(start, line)| {
+                self.visual_row(start).max((self.visual_row(line) + 1).saturating_sub(self.rows.into()))
             });
-            self.top = top.min(self.last_top());
+            self.top = top.min(self.max_top());
         }
         self.clamp();
     }

@@ -123,8 +123,8 @@ fn blocks(char: char) -> Option<Vec<Block>> {
             const QUARTERS: [u8; 10] =
                 [0b0010, 0b0001, 0b1000, 0b1011, 0b1001, 0b1110, 0b1101, 0b0100, 0b0110, 0b0111];
             let quarters = QUARTERS[usize::try_from(u32::from(char) - 0x2596).ok()?];
-            let places = [(8, 0.0, 0.0), (4, 0.5, 0.0), (2, 0.0, 0.5), (1, 0.5, 0.5)];
-            let there = places.iter().filter(|(bit, ..)| quarters & bit != 0);
+            let regions = [(8, 0.0, 0.0), (4, 0.5, 0.0), (2, 0.0, 0.5), (1, 0.5, 0.5)];
+            let there = regions.iter().filter(|(bit, ..)| quarters & bit != 0);
             Some(there.map(|(_, x, y)| ([*x, *y, 0.5, 0.5], 1.0)).collect())
         }
         _ => None,

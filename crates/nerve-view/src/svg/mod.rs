@@ -247,7 +247,7 @@ mod tests {
         for (x, underline) in (0u16..).zip(forms) {
             let color = nerve_term::screen::Color::Rgb(1, 2, 3);
             let of = screen::Decoration { start: 0, len: 1, underline, underline_color: color, link: 0 };
-            let sign = decorations.put(&screen::Row::default(), &of);
+            let sign = decorations.register(&screen::Row::default(), &of);
             let style = Style::new().add_modifier(Modifier::UNDERLINED);
             buffer.set_string(2 * x, 0, "ab", style.underline_color(sign));
         }

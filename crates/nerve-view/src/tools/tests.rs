@@ -1,12 +1,12 @@
 use super::*;
 
-fn told(number: u64, state: ToolState) -> Told {
+fn told(number: u64, state: ToolState) -> ToolUpdate {
     let tool = Tool { id: format!("t{number}"), command: "make".into(), state };
-    Told { number, tool, reader: Reader::Tool }
+    ToolUpdate { number, tool, reader: InputReader::Tool }
 }
 
-fn change(tools: &mut Tools, first: u64, told: Vec<Told>) {
-    tools.change(Changes { anew: false, first, told });
+fn change(tools: &mut Tools, first: u64, told: Vec<ToolUpdate>) {
+    tools.change(ToolUpdates { reset: false, first, updates: told });
 }
 
 fn ids(tools: &Tools) -> Vec<&str> {
@@ -31,7 +31,7 @@ fn what_is_new_takes_its_place_and_all_else_stays() {
     assert_eq!(ids(&tools), ["t4", "t1", "t3", "t0"]);
     change(&mut tools, 0, vec![told(2, RUNS)]);
     assert_eq!(ids(&tools), ["t4", "t2", "t1", "t3", "t0"]);
-    tools.change(Changes { anew: true, first: 0, told: vec![told(0, RUNS)] });
+    tools.change(ToolUpdates { reset: true, first: 0, updates: vec![told(0, RUNS)] });
     assert_eq!(ids(&tools), ["t0"]);
 }
 

@@ -5,11 +5,11 @@ use nerve_term::terminal::Snapshot;
 use nerve_view::draw::{Gutter, Layout};
 use nerve_view::timeline::Timeline;
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::{Kind, Mode};
+use nerve_view::viewer::{Mode, Source};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use crate::scene::{Window, after, live, text};
+use crate::window::{Window, after, live, text};
 
 fn tool(id: &str, command: &str, state: ToolState) -> Tool {
     Tool { id: id.into(), command: command.into(), state }
@@ -121,7 +121,7 @@ fn a_low_window_has_its_rows_for_the_lines_and_the_task() {
 #[test]
 fn the_task_entry_is_a_box_below_its_snapshot_and_what_follows_is_dim() {
     let mut window = live(60, 12);
-    window.facts.begin = Some(TsNs(0));
+    window.info.begin = Some(TsNs(0));
     window.write("one\r\ntwo\r\nthree");
     window.terminal.record_snapshot(Snapshot {
         id: 3,
@@ -220,8 +220,8 @@ fn any_window_can_be_drawn_into() {
     for (size, gutter) in
         sizes.flat_map(|size| [Gutter::Left, Gutter::Right, Gutter::None].map(|gutter| (size, gutter)))
     {
-        for kind in [Kind::Live, Kind::After] {
-            let mut window = Window::new(kind, (40, 5), size);
+        for source in [Source::Live, Source::Recording] {
+            let mut window = Window::new(source, (40, 5), size);
             window.gutter = gutter;
             window.timeline = Some(Timeline::default());
             window.write("日本語 one\r\ntwo");
@@ -246,7 +246,7 @@ fn any_window_can_be_drawn_into() {
                 let (_, drawn) = window.drawn();
                 assert!(
                     drawn.cursor.is_none_or(|(col, row)| col < size.0 && row < size.1),
-                    "{kind:?} {size:?}"
+                    "{source:?} {size:?}"
                 );
             }
         }
@@ -318,9 +318,9 @@ fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
     window.hundred();
     window.keys("esc j g");
     let before = window.text();
-    window
-        .viewer
-        .tell("node 'one' has it now; its conversation is a new one: which conversation it had is not known");
+    window.viewer.show_message(
+        "node 'one' has it now; its conversation is a new one: which conversation it had is not known",
+    );
     let text = window.text();
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(rows[6], "node 'one' has it now; its conversation");
@@ -332,11 +332,11 @@ fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
     window.keys("alt+u");
     assert!(!window.text().contains("node"), "{}", window.text());
     // What has room is in the row.
-    window.viewer.tell("node 'one' has it now");
+    window.viewer.show_message("node 'one' has it now");
     assert!(window.text().lines().last().unwrap().contains("node 'one' has it now"), "{}", window.text());
     // Where no row is above it, it is cut.
     window.size = (40, 1);
-    window.viewer.tell(&"word ".repeat(30));
+    window.viewer.show_message(&"word ".repeat(30));
     assert!(window.text().trim_end().ends_with("word…"), "{}", window.text());
 }
 
@@ -345,7 +345,7 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
     let mut window = live(40, 6);
     window.write("one\r\ntwo\r\nthree\r\nfour\r\nfive");
     assert_eq!(window.drawn().1.cursor, Some((4, 4)));
-    window.viewer.tell(&"word ".repeat(30));
+    window.viewer.show_message(&"word ".repeat(30));
     assert_eq!(window.drawn().1.cursor, None);
     window.write("\x1b[H");
     assert_eq!(window.drawn().1.cursor, Some((0, 0)));
@@ -354,12 +354,12 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
 #[test]
 fn evidence_and_faults_have_the_room_that_is_left() {
     let mut window = live(80, 6);
-    window.facts.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
-    let status = |window: &mut crate::scene::Window| window.text().lines().last().unwrap().to_string();
+    window.info.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
+    let status = |window: &mut crate::window::Window| window.text().lines().last().unwrap().to_string();
     let told = status(&mut window);
     assert!(told.contains("(screen: the spinner turns and says") && told.contains("…) · "), "{told}");
-    window.facts.state = None;
-    window.facts.fault =
+    window.info.state = None;
+    window.info.fault =
         Some("the recording cannot be written: no space is left on the device /dev/sda1".into());
     let told = status(&mut window);
     assert!(told.contains("no space is left on the device /dev"), "{told}");

@@ -1,16 +1,16 @@
 //! What keys do.
 
 use nerve_view::keys::{Code, Key};
-use nerve_view::viewer::{Asked, Mode};
+use nerve_view::viewer::{Effect, Mode};
 
-use crate::Stage;
+use crate::Harness;
 
 #[test]
 fn the_keys_of_less_move_the_window() {
-    let mut stage = Stage::hundred(10);
+    let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
-        stage.keys(keys);
-        stage.first()
+        harness.keys(keys);
+        harness.first()
     };
     assert_eq!(after("G"), "line 91");
     assert_eq!(after("k"), "line 90");
@@ -31,148 +31,148 @@ fn the_keys_of_less_move_the_window() {
 
 #[test]
 fn esc_twice_leaves_and_any_other_key_between_disarms_it() {
-    let mut stage = Stage::hundred(10);
-    assert_eq!(stage.keys("esc j esc"), []);
-    assert_eq!(stage.viewer.message(), Some("Esc once more to leave"));
-    assert_eq!(stage.keys("k esc esc"), [Asked::Quit]);
-    assert_eq!(stage.keys("q"), [Asked::Quit]);
+    let mut harness = Harness::hundred(10);
+    assert_eq!(harness.keys("esc j esc"), []);
+    assert_eq!(harness.viewer.message(), Some("Esc once more to leave"));
+    assert_eq!(harness.keys("k esc esc"), [Effect::Quit]);
+    assert_eq!(harness.keys("q"), [Effect::Quit]);
 }
 
 #[test]
 fn what_the_viewer_cannot_do_is_asked_of_others() {
-    let mut stage = Stage::hundred(10);
+    let mut harness = Harness::hundred(10);
     assert_eq!(
-        stage.keys("p , 3 . + -"),
+        harness.keys("p , 3 . + -"),
         [
-            Asked::Play,
-            Asked::Skip(-5),
-            Asked::Skip(15),
-            Asked::Speed { faster: true },
-            Asked::Speed { faster: false }
+            Effect::TogglePlay,
+            Effect::Skip(-5),
+            Effect::Skip(15),
+            Effect::Speed { faster: true },
+            Effect::Speed { faster: false }
         ]
     );
 }
 
 #[test]
 fn a_search_goes_along_with_what_is_typed_and_back_when_it_is_taken_back() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g");
-    stage.types("/line 5");
-    assert_eq!(stage.viewer.found(), Some(4), "in the window: it does not move");
-    assert_eq!(stage.first(), "line 1");
-    stage.types("7");
-    assert_eq!((stage.viewer.found(), stage.first()), (Some(56), "line 52".into()));
-    stage.key(Key::plain(Code::Backspace));
-    assert_eq!((stage.viewer.found(), stage.first()), (Some(4), "line 1".into()));
-    stage.types("7\n");
-    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
-    assert_eq!(stage.viewer.matches(), Some((Some(1), Some(1))));
+    let mut harness = Harness::hundred(10);
+    harness.keys("g");
+    harness.types("/line 5");
+    assert_eq!(harness.viewer.found(), Some(4), "in the window: it does not move");
+    assert_eq!(harness.first(), "line 1");
+    harness.types("7");
+    assert_eq!((harness.viewer.found(), harness.first()), (Some(56), "line 52".into()));
+    harness.key(Key::plain(Code::Backspace));
+    assert_eq!((harness.viewer.found(), harness.first()), (Some(4), "line 1".into()));
+    harness.types("7\n");
+    assert_eq!(harness.viewer.mode(), &Mode::Scrolling);
+    assert_eq!(harness.viewer.matches(), Some((Some(1), Some(1))));
 }
 
 #[test]
 fn a_search_that_is_given_up_leaves_the_window_where_it_was() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g");
+    let mut harness = Harness::hundred(10);
+    harness.keys("g");
     for end in ["esc", "ctrl+c", "backspace backspace backspace"] {
-        stage.types("/99");
-        assert_eq!(stage.viewer.found(), Some(98));
-        stage.keys(end);
-        assert_eq!((stage.first(), stage.viewer.mode()), ("line 1".into(), &Mode::Scrolling), "{end}");
-        assert_eq!(stage.viewer.pattern().map(|pattern| pattern.text()), None);
+        harness.types("/99");
+        assert_eq!(harness.viewer.found(), Some(98));
+        harness.keys(end);
+        assert_eq!((harness.first(), harness.viewer.mode()), ("line 1".into(), &Mode::Scrolling), "{end}");
+        assert_eq!(harness.viewer.pattern().map(|pattern| pattern.text()), None);
     }
 }
 
 #[test]
 fn matches_are_gone_through_both_ways_around_the_ends_and_counted() {
-    let mut stage = Stage::new(&["a", "x1", "b", "x2 x2", "c", "x3", "d"], 2);
-    stage.keys("g");
-    stage.types("/x\n");
-    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(1), Some((Some(1), Some(4)))));
-    stage.keys("n");
-    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(3), Some((Some(2), Some(4)))));
-    stage.keys("n n");
-    assert_eq!((stage.viewer.found(), stage.viewer.message()), (Some(1), Some("around the end")));
-    stage.keys("N");
-    assert_eq!((stage.viewer.found(), stage.viewer.message()), (Some(5), Some("around the end")));
-    stage.types("?x1\n");
-    assert_eq!(stage.viewer.found(), Some(1));
-    stage.types("/nobody\n");
-    assert_eq!((stage.viewer.found(), stage.viewer.message()), (None, Some("'nobody' is nowhere")));
-    stage.keys("n");
-    assert_eq!(stage.viewer.message(), Some("'nobody' is nowhere"));
+    let mut harness = Harness::new(&["a", "x1", "b", "x2 x2", "c", "x3", "d"], 2);
+    harness.keys("g");
+    harness.types("/x\n");
+    assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(1), Some((Some(1), Some(4)))));
+    harness.keys("n");
+    assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(3), Some((Some(2), Some(4)))));
+    harness.keys("n n");
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(1), Some("around the end")));
+    harness.keys("N");
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(5), Some("around the end")));
+    harness.types("?x1\n");
+    assert_eq!(harness.viewer.found(), Some(1));
+    harness.types("/nobody\n");
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (None, Some("'nobody' is nowhere")));
+    harness.keys("n");
+    assert_eq!(harness.viewer.message(), Some("'nobody' is nowhere"));
 }
 
 #[test]
 fn without_a_search_there_is_no_next_match() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("n");
-    assert_eq!(stage.viewer.message(), Some("nothing was looked for yet"));
+    let mut harness = Harness::hundred(10);
+    harness.keys("n");
+    assert_eq!(harness.viewer.message(), Some("nothing was looked for yet"));
 }
 
 #[test]
 fn brackets_go_from_snapshot_to_snapshot() {
-    let mut stage = Stage::new(&[], 3);
-    stage.keys("]");
-    assert_eq!(stage.viewer.message(), Some("there are no snapshots"));
+    let mut harness = Harness::new(&[], 3);
+    harness.keys("]");
+    assert_eq!(harness.viewer.message(), Some("there are no snapshots"));
     for number in 1..=50 {
-        stage.write(&format!("line {number}"));
+        harness.write(&format!("line {number}"));
         if number % 20 == 0 {
-            stage.snapshot(number);
+            harness.snapshot(number);
         }
-        stage.write("\r\n");
+        harness.write("\r\n");
     }
-    stage.keys("g ]");
-    assert_eq!(stage.first(), "line 20");
-    stage.keys("]");
-    assert_eq!(stage.first(), "line 40");
-    stage.keys("]");
-    assert_eq!((stage.first(), stage.viewer.message()), ("line 40".into(), Some("no snapshot below")));
-    stage.keys("[ [");
-    assert_eq!((stage.first(), stage.viewer.message()), ("line 20".into(), Some("no snapshot above")));
+    harness.keys("g ]");
+    assert_eq!(harness.first(), "line 20");
+    harness.keys("]");
+    assert_eq!(harness.first(), "line 40");
+    harness.keys("]");
+    assert_eq!((harness.first(), harness.viewer.message()), ("line 40".into(), Some("no snapshot below")));
+    harness.keys("[ [");
+    assert_eq!((harness.first(), harness.viewer.message()), ("line 20".into(), Some("no snapshot above")));
 }
 
 #[test]
 fn wide_lines_are_moved_over_and_matches_in_them_shown() {
-    let mut stage = Stage::new(&["0123456789abcdefghijklmnopqrstuvwxyz", "short"], 2);
-    stage.keys("right");
-    assert_eq!(stage.viewer.left(), 10);
-    stage.keys("right right");
-    assert_eq!(stage.viewer.left(), 20, "40 columns in a window of 20");
-    stage.keys("left left left");
-    assert_eq!(stage.viewer.left(), 0);
-    stage.types("/xyz\n");
-    assert_eq!(stage.viewer.left(), 20);
+    let mut harness = Harness::new(&["0123456789abcdefghijklmnopqrstuvwxyz", "short"], 2);
+    harness.keys("right");
+    assert_eq!(harness.viewer.left(), 10);
+    harness.keys("right right");
+    assert_eq!(harness.viewer.left(), 20, "40 columns in a window of 20");
+    harness.keys("left left left");
+    assert_eq!(harness.viewer.left(), 0);
+    harness.types("/xyz\n");
+    assert_eq!(harness.viewer.left(), 20);
 }
 
 #[test]
 fn the_help_sheet_is_left_by_any_key() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("h j j");
-    assert_eq!(stage.viewer.mode(), &Mode::Help(2));
-    assert_eq!(stage.keys("q"), []);
-    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
-    stage.types("?\n");
-    assert_eq!(stage.viewer.mode(), &Mode::Help(0), "a search upwards for nothing");
+    let mut harness = Harness::hundred(10);
+    harness.keys("h j j");
+    assert_eq!(harness.viewer.mode(), &Mode::Help(2));
+    assert_eq!(harness.keys("q"), []);
+    assert_eq!(harness.viewer.mode(), &Mode::Scrolling);
+    harness.types("?\n");
+    assert_eq!(harness.viewer.mode(), &Mode::Help(0), "a search upwards for nothing");
 }
 
 #[test]
 fn the_alternate_screen_stands_below_the_lines() {
-    let mut stage = Stage::new(&["one", "two"], 4);
-    stage.write("\x1b[?1049h\x1b[Hfull\r\nscreen");
-    stage.keys("g");
-    assert_eq!(stage.shown(), ["one", "two", "full", "screen"]);
-    stage.types("/screen\n");
-    assert_eq!(stage.viewer.found(), Some(3));
-    stage.write("\x1b[?1049l");
-    assert_eq!(stage.shown(), ["one", "two", "", ""]);
+    let mut harness = Harness::new(&["one", "two"], 4);
+    harness.write("\x1b[?1049h\x1b[Hfull\r\nscreen");
+    harness.keys("g");
+    assert_eq!(harness.shown(), ["one", "two", "full", "screen"]);
+    harness.types("/screen\n");
+    assert_eq!(harness.viewer.found(), Some(3));
+    harness.write("\x1b[?1049l");
+    assert_eq!(harness.shown(), ["one", "two", "", ""]);
 }
 
 #[test]
 fn less_remembers_how_far_half_a_window_and_a_window_are() {
-    let mut stage = Stage::hundred(10);
+    let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
-        stage.keys(keys);
-        stage.first()
+        harness.keys(keys);
+        harness.first()
     };
     assert_eq!(after("g 3 d"), "line 4");
     assert_eq!(after("d"), "line 7");
@@ -184,10 +184,10 @@ fn less_remembers_how_far_half_a_window_and_a_window_are() {
 
 #[test]
 fn places_are_gone_to_by_percent_and_by_letters() {
-    let mut stage = Stage::hundred(10);
+    let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
-        stage.keys(keys);
-        stage.first()
+        harness.keys(keys);
+        harness.first()
     };
     assert_eq!(after("5 0 %"), "line 51");
     assert_eq!(after("m a g"), "line 1");
@@ -196,156 +196,159 @@ fn places_are_gone_to_by_percent_and_by_letters() {
     assert_eq!(after("' $"), "line 91");
     assert_eq!(after("' ^"), "line 1");
     assert_eq!(after("' z"), "line 1");
-    assert_eq!(stage.message(), "no place is kept under that letter");
+    assert_eq!(harness.message(), "no place is kept under that letter");
 }
 
 #[test]
 fn places_at_the_bottom_are_kept_and_places_are_forgotten() {
-    let mut stage = Stage::hundred(10);
+    let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
-        stage.keys(keys);
-        stage.first()
+        harness.keys(keys);
+        harness.first()
     };
     assert_eq!(after("3 0 g M b G"), "line 91");
     assert_eq!(after("' b"), "line 30", "line 39 at the bottom");
     assert_eq!(after("ctrl+x ctrl+x '"), "line 91", "as ' '");
     assert_eq!(after("alt+m b ' b"), "line 91");
-    assert_eq!(stage.message(), "no place is kept under that letter");
-    stage.keys("m 1");
-    assert_eq!(stage.message(), "a place is kept under a letter");
-    stage.keys("esc M c");
-    assert_eq!(stage.message(), "no place is kept under that letter", "Esc and M are Alt and M");
+    assert_eq!(harness.message(), "no place is kept under that letter");
+    harness.keys("m 1");
+    assert_eq!(harness.message(), "a place is kept under a letter");
+    harness.keys("esc M c");
+    assert_eq!(harness.message(), "no place is kept under that letter", "Esc and M are Alt and M");
 }
 
 #[test]
 fn brackets_that_belong_together_are_gone_to() {
     let lines = ["fn (a) {", "  { x }", "  (", "  {", "  }", "  )", "}", "end", "end", "end"];
-    let mut stage = Stage::new(&lines, 3);
-    stage.keys("g {");
-    assert_eq!(stage.shown(), ["  }", "  )", "}"]);
-    stage.keys("}");
-    assert_eq!(stage.first(), "fn (a) {");
-    stage.keys("3 g (");
-    assert_eq!(stage.shown(), ["  {", "  }", "  )"]);
-    stage.keys(")");
-    assert_eq!(stage.first(), "  (");
-    stage.keys("2 g 2 {");
-    assert_eq!(stage.message(), "no '{' in the first line of the window");
-    stage.keys("3 g j {");
-    assert_eq!(stage.shown(), ["  (", "  {", "  }"]);
-    let mut stage = Stage::new(&["{", "a", "b", "c"], 2);
-    stage.keys("g {");
-    assert_eq!((stage.first().as_str(), stage.message()), ("{", "no '}' belongs to it within 50000 lines"));
+    let mut harness = Harness::new(&lines, 3);
+    harness.keys("g {");
+    assert_eq!(harness.shown(), ["  }", "  )", "}"]);
+    harness.keys("}");
+    assert_eq!(harness.first(), "fn (a) {");
+    harness.keys("3 g (");
+    assert_eq!(harness.shown(), ["  {", "  }", "  )"]);
+    harness.keys(")");
+    assert_eq!(harness.first(), "  (");
+    harness.keys("2 g 2 {");
+    assert_eq!(harness.message(), "no '{' in the first line of the window");
+    harness.keys("3 g j {");
+    assert_eq!(harness.shown(), ["  (", "  {", "  }"]);
+    let mut harness = Harness::new(&["{", "a", "b", "c"], 2);
+    harness.keys("g {");
+    assert_eq!(
+        (harness.first().as_str(), harness.message()),
+        ("{", "no '}' belongs to it within 50000 lines")
+    );
 }
 
 #[test]
 fn sideways_by_as_many_columns_as_somebody_said_last() {
-    let mut stage = Stage::new(&["0123456789abcdefghijklmnopqrstuvwxyz"], 2);
-    stage.keys("3 right right");
-    assert_eq!(stage.viewer.left(), 6);
-    stage.keys("2 left");
-    assert_eq!(stage.viewer.left(), 4);
-    stage.keys("left left left");
-    assert_eq!(stage.viewer.left(), 0);
+    let mut harness = Harness::new(&["0123456789abcdefghijklmnopqrstuvwxyz"], 2);
+    harness.keys("3 right right");
+    assert_eq!(harness.viewer.left(), 6);
+    harness.keys("2 left");
+    assert_eq!(harness.viewer.left(), 4);
+    harness.keys("left left left");
+    assert_eq!(harness.viewer.left(), 0);
 }
 
 #[test]
 fn j_and_k_with_shift_are_lines_too() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g J J K ctrl+m");
-    assert_eq!(stage.first(), "line 3");
+    let mut harness = Harness::hundred(10);
+    harness.keys("g J J K ctrl+m");
+    assert_eq!(harness.first(), "line 3");
 }
 
 #[test]
 fn what_less_and_more_have_is_there() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g =");
-    assert_eq!(stage.message(), "lines 1–10 of 100, 10 %");
-    assert_eq!(stage.keys("r ctrl+l"), [Asked::Redraw, Asked::Redraw]);
-    assert_eq!(stage.keys(": q"), [Asked::Quit]);
-    assert_eq!(stage.keys(": j q"), [Asked::Quit], "a colon and something else is something else");
-    stage.keys("g ctrl+v");
-    assert_eq!(stage.first(), "line 11");
-    stage.keys("esc v");
-    assert_eq!(stage.first(), "line 1", "Esc and v are Alt and v");
-    assert_eq!(stage.keys("esc"), [], "and Esc is not pressed twice by that");
-    stage.keys("j g s alt+space");
-    assert_eq!(stage.first(), "line 12");
-    stage.keys("alt+< 2 ctrl+j");
-    assert_eq!(stage.first(), "line 3");
+    let mut harness = Harness::hundred(10);
+    harness.keys("g =");
+    assert_eq!(harness.message(), "lines 1–10 of 100, 10 %");
+    assert_eq!(harness.keys("r ctrl+l"), [Effect::Redraw, Effect::Redraw]);
+    assert_eq!(harness.keys(": q"), [Effect::Quit]);
+    assert_eq!(harness.keys(": j q"), [Effect::Quit], "a colon and something else is something else");
+    harness.keys("g ctrl+v");
+    assert_eq!(harness.first(), "line 11");
+    harness.keys("esc v");
+    assert_eq!(harness.first(), "line 1", "Esc and v are Alt and v");
+    assert_eq!(harness.keys("esc"), [], "and Esc is not pressed twice by that");
+    harness.keys("j g s alt+space");
+    assert_eq!(harness.first(), "line 12");
+    harness.keys("alt+< 2 ctrl+j");
+    assert_eq!(harness.first(), "line 3");
 }
 
 #[test]
 fn a_number_before_n_goes_so_many_matches_on() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g");
-    stage.types("/line 1\n");
-    stage.keys("3 n");
-    assert_eq!(stage.viewer.found(), Some(11), "lines 1, 10, 11, 12");
-    stage.keys("2 N");
-    assert_eq!(stage.viewer.found(), Some(9));
-    stage.keys("alt+u");
-    assert!(stage.viewer.pattern().is_none());
+    let mut harness = Harness::hundred(10);
+    harness.keys("g");
+    harness.types("/line 1\n");
+    harness.keys("3 n");
+    assert_eq!(harness.viewer.found(), Some(11), "lines 1, 10, 11, 12");
+    harness.keys("2 N");
+    assert_eq!(harness.viewer.found(), Some(9));
+    harness.keys("alt+u");
+    assert!(harness.viewer.pattern().is_none());
 }
 
 #[test]
 fn a_text_to_look_for_is_pasted_too() {
-    let mut stage = Stage::hundred(10);
-    stage.keys("g /");
-    stage.input(nerve_view::keys::Input::Paste("line 77\nmore".into()));
-    assert_eq!(stage.viewer.found(), Some(76));
-    stage.keys("ctrl+u");
-    assert_eq!((stage.viewer.found(), stage.first()), (None, "line 1".into()));
+    let mut harness = Harness::hundred(10);
+    harness.keys("g /");
+    harness.input(nerve_view::keys::Input::Paste("line 77\nmore".into()));
+    assert_eq!(harness.viewer.found(), Some(76));
+    harness.keys("ctrl+u");
+    assert_eq!((harness.viewer.found(), harness.first()), (None, "line 1".into()));
 }
 
 #[test]
 fn a_question_mark_and_nothing_is_help_and_what_was_looked_for_is_looked_for_again() {
-    let mut stage = Stage::hundred(10);
-    stage.types("?\n");
-    assert_eq!(stage.viewer.mode(), &Mode::Help(0));
-    stage.keys("q g");
-    stage.types("/line 5\n");
-    stage.types("?\n");
-    assert_eq!(stage.viewer.mode(), &Mode::Scrolling);
-    assert_eq!(stage.viewer.found(), Some(58), "the other way around the end");
-    stage.keys("f1");
-    assert_eq!(stage.viewer.mode(), &Mode::Help(0));
+    let mut harness = Harness::hundred(10);
+    harness.types("?\n");
+    assert_eq!(harness.viewer.mode(), &Mode::Help(0));
+    harness.keys("q g");
+    harness.types("/line 5\n");
+    harness.types("?\n");
+    assert_eq!(harness.viewer.mode(), &Mode::Scrolling);
+    assert_eq!(harness.viewer.found(), Some(58), "the other way around the end");
+    harness.keys("f1");
+    assert_eq!(harness.viewer.mode(), &Mode::Help(0));
 }
 
 #[test]
 fn what_is_seen_is_copied() {
-    let mut stage = Stage::new(&["a", "", "b", ""], 6);
-    assert_eq!(stage.keys("Y"), [Asked::Copy("a\n\nb".into())]);
-    assert_eq!(stage.message(), "copied: 3 lines");
+    let mut harness = Harness::new(&["a", "", "b", ""], 6);
+    assert_eq!(harness.keys("Y"), [Effect::Copy("a\n\nb".into())]);
+    assert_eq!(harness.message(), "copied: 3 lines");
 }
 
 #[test]
 fn looking_upwards_begins_with_the_last_line_in_the_window() {
-    let mut stage = Stage::hundred(5);
-    stage.keys("g");
-    stage.types("?line\n");
-    assert_eq!(stage.viewer.found(), Some(4));
-    assert_eq!(stage.first(), "line 1", "in the window: it does not move");
+    let mut harness = Harness::hundred(5);
+    harness.keys("g");
+    harness.types("?line\n");
+    assert_eq!(harness.viewer.found(), Some(4));
+    assert_eq!(harness.first(), "line 1", "in the window: it does not move");
 }
 
 #[test]
 fn esc_that_closed_the_task_entry_is_no_alt() {
-    let mut stage = Stage::new(&["line 1", "line 2"], 5);
-    stage.snapshot(1);
-    stage.types("/line 2\n");
-    stage.keys("i esc u");
-    assert!(stage.viewer.pattern().is_some(), "u is half a window up, alt+u puts out the matches");
-    assert_eq!(stage.keys("i esc esc"), [Asked::Quit]);
+    let mut harness = Harness::new(&["line 1", "line 2"], 5);
+    harness.snapshot(1);
+    harness.types("/line 2\n");
+    harness.keys("i esc u");
+    assert!(harness.viewer.pattern().is_some(), "u is half a window up, alt+u puts out the matches");
+    assert_eq!(harness.keys("i esc esc"), [Effect::Quit]);
 }
 
 #[test]
 fn after_a_colon_only_q_means_something() {
-    let mut stage = Stage::hundred(5);
-    stage.keys("g : G");
-    assert_eq!((stage.first().as_str(), stage.message()), ("line 1", "only :q and :f are known"));
-    stage.keys(": f");
-    assert_eq!(stage.message(), "lines 1–5 of 100, 5 %");
-    assert_eq!(stage.keys(": q"), [Asked::Quit]);
-    stage.keys(": esc");
-    assert_eq!(stage.message(), "");
+    let mut harness = Harness::hundred(5);
+    harness.keys("g : G");
+    assert_eq!((harness.first().as_str(), harness.message()), ("line 1", "only :q and :f are known"));
+    harness.keys(": f");
+    assert_eq!(harness.message(), "lines 1–5 of 100, 5 %");
+    assert_eq!(harness.keys(": q"), [Effect::Quit]);
+    harness.keys(": esc");
+    assert_eq!(harness.message(), "");
 }

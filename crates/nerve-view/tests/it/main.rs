@@ -1,30 +1,31 @@
 //! Tests of the viewer: keys and output in, rows and cells out.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 
-mod around;
+mod alt_screen_snapshots;
+mod bindings;
+mod chrome;
 mod drawing;
-mod entry;
-mod finding;
-mod full_screen;
+
 mod keys;
+mod last_alt_screen;
 mod live;
-mod moments;
 mod mouse;
 mod pictures;
-mod random;
-mod remapped;
-mod scene;
+mod proptests;
+mod search;
+mod task_entry;
 mod tools;
 mod viewport;
+mod window;
 
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{Snapshot, TerminalState};
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Code, Input, Key};
-use nerve_view::places::{Places, Scene};
+use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Viewer};
+use nerve_view::viewer::{Effect, Source, Viewer};
 use nerve_view::viewport::Row;
 use ratatui::layout::Rect;
 
@@ -32,7 +33,7 @@ use ratatui::layout::Rect;
 const COLS: u16 = 20;
 
 /// A viewer on a terminal.
-struct Stage {
+struct Harness {
     terminal: TerminalState,
     /// The recording's end, while the terminal is another moment of it.
     end: Option<TerminalState>,
@@ -40,51 +41,51 @@ struct Stage {
     viewer: Viewer,
     /// That of the tool that is shown.
     tool: Option<TerminalState>,
-    places: Places,
+    regions: Regions,
 }
 
-impl Stage {
+impl Harness {
     /// On a recording with these lines, in a window of so many rows; its task entry is closed: it is of no concern to most.
-    fn new(lines: &[&str], rows: u16) -> Stage {
-        let mut stage = Stage::after(lines, rows);
-        stage.keys("esc j");
-        stage
+    fn new(lines: &[&str], rows: u16) -> Harness {
+        let mut harness = Harness::after(lines, rows);
+        harness.keys("esc j");
+        harness
     }
 
     /// A hundred lines: `line 1` to `line 100`.
-    fn hundred(rows: u16) -> Stage {
+    fn hundred(rows: u16) -> Harness {
         let lines: Vec<String> = (1..=100).map(|number| format!("line {number}")).collect();
-        Stage::new(&lines.iter().map(String::as_str).collect::<Vec<_>>(), rows)
+        Harness::new(&lines.iter().map(String::as_str).collect::<Vec<_>>(), rows)
     }
 
     /// As it is shown at first.
-    fn after(lines: &[&str], rows: u16) -> Stage {
+    fn after(lines: &[&str], rows: u16) -> Harness {
         let terminal = TerminalState::new(Size::new(40, 5));
-        let mut stage = Stage::on(Kind::After, terminal, rows);
-        stage.write(&lines.join("\r\n"));
-        stage
+        let mut harness = Harness::on(Source::Recording, terminal, rows);
+        harness.write(&lines.join("\r\n"));
+        harness
     }
 
     /// On a program whose screen is the window.
-    fn live(lines: &[&str], rows: u16) -> Stage {
+    fn live(lines: &[&str], rows: u16) -> Harness {
         let terminal = TerminalState::new(Size::new(COLS, rows));
-        let mut stage = Stage::on(Kind::Live, terminal, rows);
-        stage.write(&lines.join("\r\n"));
-        stage
+        let mut harness = Harness::on(Source::Live, terminal, rows);
+        harness.write(&lines.join("\r\n"));
+        harness
     }
 
-    fn on(kind: Kind, terminal: TerminalState, rows: u16) -> Stage {
-        let viewer = Viewer::new(kind, Bindings::default());
-        let places = Places::default();
-        let mut stage = Stage { terminal, end: None, timeline: None, viewer, tool: None, places };
-        stage.resize(rows);
-        stage
+    fn on(source: Source, terminal: TerminalState, rows: u16) -> Harness {
+        let viewer = Viewer::new(source, Bindings::default());
+        let regions = Regions::default();
+        let mut harness = Harness { terminal, end: None, timeline: None, viewer, tool: None, regions };
+        harness.resize(rows);
+        harness
     }
 
     /// Lines, a gutter right of them, the timeline and the status below; the modal is over all lines.
     fn resize(&mut self, rows: u16) {
         let lines = Rect::new(0, 0, COLS, rows);
-        self.places = Places {
+        self.regions = Regions {
             lines,
             gutter: Rect::new(COLS, 0, 1, rows),
             timeline: Rect::new(0, rows, COLS, 1),
@@ -93,23 +94,23 @@ impl Stage {
             tool: lines,
             help: 100,
         };
-        self.viewer.arrange(&self.places);
+        self.viewer.set_regions(&self.regions);
     }
 
     fn document(&self) -> Document<'_> {
-        match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+        match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         }
     }
 
     fn write(&mut self, text: &str) {
         self.terminal.process_data(TsNs(0), text.as_bytes());
-        let document = match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+        let document = match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         };
-        self.viewer.sees(&document);
+        self.viewer.update_document(&document);
     }
 
     fn snapshot(&mut self, id: u64) {
@@ -131,30 +132,31 @@ impl Stage {
     }
 
     /// Types keys by name; says what was asked of others.
-    fn keys(&mut self, names: &str) -> Vec<Asked> {
+    fn keys(&mut self, names: &str) -> Vec<Effect> {
         let keys: Vec<Key> = names.split(' ').map(|name| name.parse().unwrap()).collect();
         keys.into_iter().filter_map(|key| self.key(key)).collect()
     }
 
-    fn key(&mut self, key: Key) -> Option<Asked> {
+    fn key(&mut self, key: Key) -> Option<Effect> {
         self.input(Input::Key(key))
     }
 
-    fn input(&mut self, input: Input) -> Option<Asked> {
-        let document = match self.viewer.kind() {
-            Kind::Live => Document::live(&self.terminal),
-            Kind::After => Document::of(&self.terminal),
+    fn input(&mut self, input: Input) -> Option<Effect> {
+        let document = match self.viewer.source() {
+            Source::Live => Document::live(&self.terminal),
+            Source::Recording => Document::recorded(&self.terminal),
         };
         let tool = self.tool.as_ref().map(Document::live);
-        let end = self.end.as_ref().map(Document::of);
+        let end = self.end.as_ref().map(Document::recorded);
         let (end, timeline) = (end.as_ref(), self.timeline.as_ref());
-        let scene = Scene { end, tool: tool.as_ref(), timeline, ..Scene::of(&document, self.places) };
-        let asked = self.viewer.input(input, &scene);
-        while self.viewer.work(&document) {}
-        self.viewer.arrange(&self.places);
+        let frame =
+            FrameContext { end, tool: tool.as_ref(), timeline, ..FrameContext::new(&document, self.regions) };
+        let asked = self.viewer.input(input, &frame);
+        while self.viewer.advance_search(&document) {}
+        self.viewer.set_regions(&self.regions);
         if let Some(tool) = &tool {
-            self.viewer.sees_tool(tool);
-            while self.viewer.work_tool(tool) {}
+            self.viewer.update_tool_document(tool);
+            while self.viewer.advance_tool_search(tool) {}
         }
         asked
     }

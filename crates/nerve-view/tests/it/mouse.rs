@@ -4,28 +4,28 @@ use std::time::Duration;
 
 use nerve_view::document::Document;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct, Wheel};
-use nerve_view::places::Scene;
+use nerve_view::regions::FrameContext;
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Mode, Target};
+use nerve_view::viewer::{Effect, Mode, Target};
 
-use crate::{COLS, Stage};
+use crate::{COLS, Harness};
 
 fn mouse(what: MouseAct, col: u16, row: u16) -> Input {
     Input::Mouse(Mouse { what, col, row, ctrl: false, alt: false, shift: false })
 }
 
-fn click(stage: &mut Stage, col: u16, row: u16) -> Option<Asked> {
-    let asked = stage.input(mouse(MouseAct::Press(Button::Left), col, row));
-    assert_eq!(stage.input(mouse(MouseAct::Release(Button::Left), col, row)), None);
+fn click(harness: &mut Harness, col: u16, row: u16) -> Option<Effect> {
+    let asked = harness.input(mouse(MouseAct::Press(Button::Left), col, row));
+    assert_eq!(harness.input(mouse(MouseAct::Release(Button::Left), col, row)), None);
     asked
 }
 
-fn wheel(stage: &mut Stage, way: Wheel) -> Option<Asked> {
-    stage.input(mouse(MouseAct::Wheel(way), 1, 1))
+fn wheel(harness: &mut Harness, way: Wheel) -> Option<Effect> {
+    harness.input(mouse(MouseAct::Wheel(way), 1, 1))
 }
 
-fn target(stage: &Stage) -> Option<Target> {
-    stage.viewer.entry()?.target()
+fn target(harness: &Harness) -> Option<Target> {
+    harness.viewer.entry()?.target()
 }
 
 fn at(line: u64) -> Option<Target> {
@@ -34,184 +34,184 @@ fn at(line: u64) -> Option<Target> {
 
 #[test]
 fn a_click_on_a_line_inserts_the_entry_at_the_lines_snapshot() {
-    let mut stage = Stage::new(&[], 10);
-    stage.numbered(100, &[20, 53, 56]);
-    stage.keys("5 1 g");
-    click(&mut stage, 3, 2);
-    assert_eq!(target(&stage), at(53), "its own");
-    assert_eq!(stage.window(), "51 52 53 - - - [54] [55] [56] [57]");
-    click(&mut stage, 3, 7);
-    assert_eq!(target(&stage), at(53), "the one before line 55");
-    click(&mut stage, 3, 1);
-    assert_eq!(target(&stage), at(20), "the one before line 52");
-    stage.keys("esc j g");
-    click(&mut stage, 3, 1);
-    assert_eq!(stage.message(), "no snapshot at this line or above it");
+    let mut harness = Harness::new(&[], 10);
+    harness.numbered(100, &[20, 53, 56]);
+    harness.keys("5 1 g");
+    click(&mut harness, 3, 2);
+    assert_eq!(target(&harness), at(53), "its own");
+    assert_eq!(harness.window(), "51 52 53 - - - [54] [55] [56] [57]");
+    click(&mut harness, 3, 7);
+    assert_eq!(target(&harness), at(53), "the one before line 55");
+    click(&mut harness, 3, 1);
+    assert_eq!(target(&harness), at(20), "the one before line 52");
+    harness.keys("esc j g");
+    click(&mut harness, 3, 1);
+    assert_eq!(harness.message(), "no snapshot at this line or above it");
 }
 
 #[test]
 fn a_click_on_a_mark_in_the_gutter_does_too() {
-    let mut stage = Stage::new(&[], 10);
-    stage.numbered(100, &[20, 53, 56]);
-    stage.keys("5 1 g");
-    click(&mut stage, COLS, 5);
-    assert_eq!((target(&stage), stage.window()), (at(56), "51 52 53 54 55 56 - - - [57]".into()));
-    click(&mut stage, COLS, 7);
-    assert_eq!(target(&stage), at(56), "beside the entry is nothing");
+    let mut harness = Harness::new(&[], 10);
+    harness.numbered(100, &[20, 53, 56]);
+    harness.keys("5 1 g");
+    click(&mut harness, COLS, 5);
+    assert_eq!((target(&harness), harness.window()), (at(56), "51 52 53 54 55 56 - - - [57]".into()));
+    click(&mut harness, COLS, 7);
+    assert_eq!(target(&harness), at(56), "beside the entry is nothing");
 }
 
 #[test]
 fn a_click_into_the_text_moves_its_cursor() {
-    let mut stage = Stage::after(&["x"], 6);
-    stage.types("one two");
-    click(&mut stage, 1 + 3, 2);
-    stage.types("!");
-    assert_eq!(stage.viewer.entry().unwrap().text(), "one! two");
+    let mut harness = Harness::after(&["x"], 6);
+    harness.types("one two");
+    click(&mut harness, 1 + 3, 2);
+    harness.types("!");
+    assert_eq!(harness.viewer.entry().unwrap().text(), "one! two");
 }
 
 #[test]
 fn a_click_at_a_program_is_a_click_at_the_window_unless_there_is_a_mark() {
-    let mut stage = Stage::live(&[], 10);
-    stage.numbered(100, &[94]);
-    assert_eq!(click(&mut stage, 3, 7), None);
-    assert_eq!((stage.viewer.mode(), stage.message()), (&Mode::Live, ""));
-    click(&mut stage, 3, 3);
-    assert_eq!(target(&stage), at(94));
-    stage.keys("esc esc");
-    click(&mut stage, COLS, 8);
-    assert_eq!(target(&stage), at(94), "the gutter is the viewer's");
+    let mut harness = Harness::live(&[], 10);
+    harness.numbered(100, &[94]);
+    assert_eq!(click(&mut harness, 3, 7), None);
+    assert_eq!((harness.viewer.mode(), harness.message()), (&Mode::Live, ""));
+    click(&mut harness, 3, 3);
+    assert_eq!(target(&harness), at(94));
+    harness.keys("esc esc");
+    click(&mut harness, COLS, 8);
+    assert_eq!(target(&harness), at(94), "the gutter is the viewer's");
 }
 
 #[test]
 fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
-    let mut stage = Stage::live(&["1", "2", "3", "4"], 3);
-    stage.write("\x1b[?1002h\x1b[?1006h");
+    let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
+    harness.write("\x1b[?1002h\x1b[?1006h");
     for what in
         [MouseAct::Press(Button::Right), MouseAct::Wheel(Wheel::Up), MouseAct::Move(Some(Button::Left))]
     {
-        assert_eq!(stage.input(mouse(what, 4, 2)), Some(Asked::Input(mouse(what, 4, 2))));
+        assert_eq!(harness.input(mouse(what, 4, 2)), Some(Effect::Input(mouse(what, 4, 2))));
     }
-    stage.input(mouse(MouseAct::Release(Button::Right), 4, 2));
-    assert_eq!(stage.input(mouse(MouseAct::Press(Button::Left), COLS, 0)), None, "not in the gutter");
-    assert_eq!(stage.input(mouse(MouseAct::Press(Button::Left), 2, 4)), None, "not in the status");
+    harness.input(mouse(MouseAct::Release(Button::Right), 4, 2));
+    assert_eq!(harness.input(mouse(MouseAct::Press(Button::Left), COLS, 0)), None, "not in the gutter");
+    assert_eq!(harness.input(mouse(MouseAct::Press(Button::Left), 2, 4)), None, "not in the status");
     // In a window that is lower than the screen, places are those of the screen.
-    stage.resize(2);
-    stage.write("");
+    harness.resize(2);
+    harness.write("");
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 2, 1)), Some(Asked::Input(mouse(press, 2, 2))));
+    assert_eq!(harness.input(mouse(press, 2, 1)), Some(Effect::Input(mouse(press, 2, 2))));
     // Not while somebody scrolls.
-    stage.keys("shift+pageup");
-    assert_eq!(stage.input(mouse(MouseAct::Wheel(Wheel::Down), 1, 1)), None);
+    harness.keys("shift+pageup");
+    assert_eq!(harness.input(mouse(MouseAct::Wheel(Wheel::Down), 1, 1)), None);
 }
 
 #[test]
 fn the_wheel_leads_back_through_what_was_written_and_down_to_the_program_again() {
-    let mut stage = Stage::live(&[], 5);
-    stage.numbered(50, &[]);
-    assert_eq!(wheel(&mut stage, Wheel::Down), None);
-    assert_eq!(stage.viewer.mode(), &Mode::Live);
-    assert_eq!(wheel(&mut stage, Wheel::Up), None);
-    assert_eq!((stage.viewer.mode(), stage.window()), (&Mode::Scrolling, "43 44 45 46 47".into()));
-    wheel(&mut stage, Wheel::Down);
-    assert_eq!((stage.viewer.mode(), stage.window()), (&Mode::Live, "46 47 48 49 50".into()));
+    let mut harness = Harness::live(&[], 5);
+    harness.numbered(50, &[]);
+    assert_eq!(wheel(&mut harness, Wheel::Down), None);
+    assert_eq!(harness.viewer.mode(), &Mode::Live);
+    assert_eq!(wheel(&mut harness, Wheel::Up), None);
+    assert_eq!((harness.viewer.mode(), harness.window()), (&Mode::Scrolling, "43 44 45 46 47".into()));
+    wheel(&mut harness, Wheel::Down);
+    assert_eq!((harness.viewer.mode(), harness.window()), (&Mode::Live, "46 47 48 49 50".into()));
 }
 
 #[test]
 fn the_wheel_of_a_full_screen_program_is_its_own() {
-    let mut stage = Stage::live(&["1", "2"], 5);
-    stage.write("\x1b[?1049h");
+    let mut harness = Harness::live(&["1", "2"], 5);
+    harness.write("\x1b[?1049h");
     let up = mouse(MouseAct::Wheel(Wheel::Up), 1, 1);
-    assert_eq!(stage.input(up.clone()), Some(Asked::Input(up)));
+    assert_eq!(harness.input(up.clone()), Some(Effect::Input(up)));
 }
 
 #[test]
 fn the_wheel_goes_sideways_and_through_the_help() {
-    let mut stage = Stage::hundred(5);
-    wheel(&mut stage, Wheel::Right);
-    assert_eq!(stage.viewer.left(), 3);
-    wheel(&mut stage, Wheel::Left);
-    assert_eq!(stage.viewer.left(), 0);
-    stage.keys("h");
-    wheel(&mut stage, Wheel::Down);
-    assert_eq!(stage.viewer.mode(), &Mode::Help(3));
-    wheel(&mut stage, Wheel::Up);
-    wheel(&mut stage, Wheel::Up);
-    assert_eq!(stage.viewer.mode(), &Mode::Help(0));
+    let mut harness = Harness::hundred(5);
+    wheel(&mut harness, Wheel::Right);
+    assert_eq!(harness.viewer.left(), 3);
+    wheel(&mut harness, Wheel::Left);
+    assert_eq!(harness.viewer.left(), 0);
+    harness.keys("h");
+    wheel(&mut harness, Wheel::Down);
+    assert_eq!(harness.viewer.mode(), &Mode::Help(3));
+    wheel(&mut harness, Wheel::Up);
+    wheel(&mut harness, Wheel::Up);
+    assert_eq!(harness.viewer.mode(), &Mode::Help(0));
 }
 
 #[test]
 fn a_click_on_the_timeline_goes_to_that_moment() {
-    let mut stage = Stage::hundred(5);
-    let document = Document::of(&stage.terminal);
+    let mut harness = Harness::hundred(5);
+    let document = Document::recorded(&harness.terminal);
     let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
-    let scene = Scene { timeline: Some(&timeline), ..Scene::of(&document, stage.places) };
+    let frame = FrameContext { timeline: Some(&timeline), ..FrameContext::new(&document, harness.regions) };
     let seek = |viewer: &mut nerve_view::viewer::Viewer, col| {
-        viewer.input(mouse(MouseAct::Press(Button::Left), col, 5), &scene)
+        viewer.input(mouse(MouseAct::Press(Button::Left), col, 5), &frame)
     };
-    assert_eq!(seek(&mut stage.viewer, COLS - 1), Some(Asked::Seek(Duration::from_secs(100))));
+    assert_eq!(seek(&mut harness.viewer, COLS - 1), Some(Effect::Seek(Duration::from_secs(100))));
     let middle = timeline.time_at(9, COLS);
-    assert_eq!(seek(&mut stage.viewer, 9), Some(Asked::Seek(middle)));
+    assert_eq!(seek(&mut harness.viewer, 9), Some(Effect::Seek(middle)));
 }
 
 #[test]
 fn a_question_that_was_clicked_away_from_is_not_answered() {
-    let mut stage = Stage::live(&[], 5);
-    stage.numbered(9, &[9]);
-    stage.keys("ctrl+] q");
-    assert_eq!(stage.viewer.mode(), &Mode::Confirm);
-    click(&mut stage, COLS, 4);
-    assert_eq!(stage.keys("y"), [], "the program is not ended");
-    assert_eq!(stage.viewer.entry().unwrap().text(), "y");
+    let mut harness = Harness::live(&[], 5);
+    harness.numbered(9, &[9]);
+    harness.keys("ctrl+] q");
+    assert_eq!(harness.viewer.mode(), &Mode::Confirm);
+    click(&mut harness, COLS, 4);
+    assert_eq!(harness.keys("y"), [], "the program is not ended");
+    assert_eq!(harness.viewer.entry().unwrap().text(), "y");
 }
 
 #[test]
 fn moving_the_mouse_does_not_disarm_esc() {
-    let mut stage = Stage::hundred(5);
-    stage.keys("esc");
-    stage.input(mouse(MouseAct::Move(None), 1, 1));
-    assert_eq!(stage.keys("esc"), [Asked::Quit]);
-    stage.keys("esc");
-    click(&mut stage, 1, 1);
-    assert_eq!(stage.keys("esc"), []);
+    let mut harness = Harness::hundred(5);
+    harness.keys("esc");
+    harness.input(mouse(MouseAct::Move(None), 1, 1));
+    assert_eq!(harness.keys("esc"), [Effect::Quit]);
+    harness.keys("esc");
+    click(&mut harness, 1, 1);
+    assert_eq!(harness.keys("esc"), []);
 }
 
 /// A program that wants all of the mouse.
-fn dragging() -> Stage {
-    let mut stage = Stage::live(&["1", "2"], 5);
-    stage.write("\x1b[?1002h\x1b[?1006h");
-    stage
+fn dragging() -> Harness {
+    let mut harness = Harness::live(&["1", "2"], 5);
+    harness.write("\x1b[?1002h\x1b[?1006h");
+    harness
 }
 
 #[test]
 fn a_button_that_was_pressed_over_the_program_is_let_go_there() {
-    let mut stage = dragging();
-    let own = |what, col, row| Some(Asked::Input(mouse(what, col, row)));
+    let mut harness = dragging();
+    let own = |what, col, row| Some(Effect::Input(mouse(what, col, row)));
     let (press, drag) = (MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)));
     let release = MouseAct::Release(Button::Left);
-    assert_eq!(stage.input(mouse(press, 3, 1)), own(press, 3, 1));
-    assert_eq!(stage.input(mouse(drag, COLS + 4, 9)), own(drag, COLS - 1, 4));
-    assert_eq!(stage.input(mouse(release, COLS + 4, 6)), own(release, COLS - 1, 4));
+    assert_eq!(harness.input(mouse(press, 3, 1)), own(press, 3, 1));
+    assert_eq!(harness.input(mouse(drag, COLS + 4, 9)), own(drag, COLS - 1, 4));
+    assert_eq!(harness.input(mouse(release, COLS + 4, 6)), own(release, COLS - 1, 4));
 }
 
 #[test]
 fn the_program_has_nothing_of_a_press_that_was_the_viewers() {
-    let mut stage = dragging();
+    let mut harness = dragging();
     for what in
         [MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)), MouseAct::Release(Button::Left)]
     {
         let col = if what == MouseAct::Press(Button::Left) { COLS } else { 3 };
-        assert_eq!(stage.input(mouse(what, col, 1)), None, "{what:?}");
+        assert_eq!(harness.input(mouse(what, col, 1)), None, "{what:?}");
     }
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
+    assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }
 
 #[test]
 fn a_click_is_in_the_row_that_was_under_the_pointer() {
-    let mut stage = dragging();
-    stage.write("\x1b[5;1H");
+    let mut harness = dragging();
+    harness.write("\x1b[5;1H");
     // Not drawn yet.
-    stage.terminal.process_data(nerve_term::event::TsNs(0), b"\r\n\r\n");
+    harness.terminal.process_data(nerve_term::event::TsNs(0), b"\r\n\r\n");
     let press = MouseAct::Press(Button::Left);
-    assert_eq!(stage.input(mouse(press, 3, 1)), Some(Asked::Input(mouse(press, 3, 1))));
+    assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }

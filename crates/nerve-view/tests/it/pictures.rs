@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nerve_term::event::TsNs;
 use nerve_term::terminal::Snapshot;
-use nerve_view::draw::{Abilities, Facts};
+use nerve_view::draw::{Capabilities, StatusInfo};
 use nerve_view::svg::svg;
-use nerve_view::timeline::{Taken, Timeline};
+use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::tools::{Tool, ToolState};
-use nerve_view::viewer::Kind;
+use nerve_view::viewer::Source;
 
-use crate::scene::Window;
+use crate::window::Window;
 
 /// When snapshots were taken, in seconds, and their names.
 const SNAPSHOTS: [(f64, &str); 3] = [(7.3, "report written"), (18.5, "slow one done"), (23.5, "file made")];
@@ -28,19 +28,19 @@ fn at(seconds: f64) -> TsNs {
 }
 
 /// A window on a session of Claude Code as it was after so many seconds.
-fn claude(kind: Kind, size: (u16, u16), seconds: f64) -> Window {
+fn claude(source: Source, size: (u16, u16), seconds: f64) -> Window {
     let recording = root().join("crates/nerve-term/tests/fixtures/recordings/claude/classic-modern");
     let bytes = fs::read(recording.with_extension("raw")).unwrap();
     let timing = fs::read_to_string(recording.with_extension("timing")).unwrap();
-    let mut window = Window::new(kind, (120, 40), size);
+    let mut window = Window::new(source, (120, 40), size);
     let mut timeline = Timeline::default();
     let (mut clock, mut rest, mut last) = (0.0, bytes.as_slice(), 0.0);
     let mut snapshots = SNAPSHOTS.iter().zip(1..).peekable();
     for line in timing.lines() {
         let mut fields = line.split(' ');
-        let (kind, wait, length) = (fields.next(), fields.next().unwrap(), fields.next().unwrap());
+        let (source, wait, length) = (fields.next(), fields.next().unwrap(), fields.next().unwrap());
         clock += wait.parse::<f64>().unwrap();
-        if kind != Some("O") {
+        if source != Some("O") {
             continue;
         }
         if clock > seconds {
@@ -50,7 +50,7 @@ fn claude(kind: Kind, size: (u16, u16), seconds: f64) -> Window {
             let snapshot =
                 Snapshot { id, label: Some(label.to_string()), at: at(*moment), ..Snapshot::default() };
             window.terminal.record_snapshot(Snapshot { offset: window.terminal.offset(), ..snapshot });
-            timeline.snapshots.push(Taken { at: Duration::from_secs_f64(*moment), id });
+            timeline.snapshots.push(SnapshotMark { at: Duration::from_secs_f64(*moment), id });
         }
         if clock - last > IDLE {
             timeline.idle.push(Duration::from_secs_f64(last)..Duration::from_secs_f64(clock));
@@ -61,24 +61,24 @@ fn claude(kind: Kind, size: (u16, u16), seconds: f64) -> Window {
     }
     timeline.of = Duration::from_secs_f64(last);
     timeline.at = timeline.of;
-    if kind == Kind::After {
-        window.facts.time = Some((timeline.at, timeline.of));
-        window.facts.name = "0195e3a1.ahr".into();
+    if source == Source::Recording {
+        window.info.time = Some((timeline.at, timeline.of));
+        window.info.name = "0195e3a1.ahr".into();
         window.timeline = Some(timeline);
     }
-    window.facts.begin = Some(TsNs(0));
-    window.facts.abilities = Abilities { kitty_keyboard: false, colours: "24 bit" };
+    window.info.begin = Some(TsNs(0));
+    window.info.capabilities = Capabilities { kitty_keyboard: false, colours: "24 bit" };
     window.drawn();
     window
 }
 
 fn live(seconds: f64) -> Window {
-    let mut window = claude(Kind::Live, (121, 41), seconds);
-    window.facts = Facts {
+    let mut window = claude(Source::Live, (121, 41), seconds);
+    window.info = StatusInfo {
         name: "claude".into(),
         state: Some(("ready".into(), "its title says so".into())),
         recorded: Some(22_400),
-        ..std::mem::take(&mut window.facts)
+        ..std::mem::take(&mut window.info)
     };
     window
 }
@@ -116,14 +116,14 @@ fn task_entry_at_a_snapshot() {
 
 #[test]
 fn after_with_frame_and_timeline() {
-    let mut window = claude(Kind::After, (124, 36), 37.5);
+    let mut window = claude(Source::Recording, (124, 36), 37.5);
     window.types("Now write tests for it.");
     check("after", "A finished session, in its frame, with its timeline", window);
 }
 
 #[test]
 fn text_that_was_found() {
-    let mut window = claude(Kind::After, (124, 32), 24.0);
+    let mut window = claude(Source::Recording, (124, 32), 24.0);
     window.keys("esc");
     window.keys("g /");
     window.types("answer");
@@ -133,7 +133,7 @@ fn text_that_was_found() {
 #[test]
 fn a_tool_above_the_lines() {
     let mut window = live(24.0);
-    window.facts.state = Some(("busy".into(), "runs a tool".into()));
+    window.info.state = Some(("busy".into(), "runs a tool".into()));
     window.viewer.set_tools(vec![
         Tool { id: "a".into(), command: "npm ci".into(), state: ToolState::Ended(Some(0)) },
         Tool { id: "b".into(), command: "make && sudo make install".into(), state: ToolState::Running },
@@ -166,7 +166,7 @@ fn tools_in_a_list() {
 
 #[test]
 fn all_keys() {
-    let mut window = claude(Kind::After, (124, 56), 37.5);
+    let mut window = claude(Source::Recording, (124, 56), 37.5);
     window.keys("f1");
     check("help", "The help sheet", window);
 }

@@ -5,12 +5,12 @@ use std::time::Instant;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
-use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
-use nerve_view::viewer::{Asked, Mode};
+use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
+use nerve_view::viewer::{Effect, Mode};
 use nerve_view::viewport::Row;
 
-use crate::scene::live;
-use crate::{COLS, Stage, key};
+use crate::window::live;
+use crate::{COLS, Harness, key};
 
 fn tool(id: &str, state: ToolState) -> Tool {
     Tool { id: id.into(), command: format!("run {id}"), state }
@@ -23,26 +23,26 @@ fn tools() -> Vec<Tool> {
     vec![tool("a", ended), tool("b", running), tool("c", running), tool("d", ended)]
 }
 
-fn stage() -> Stage {
-    let mut stage = Stage::live(&["$"], 5);
-    stage.viewer.set_tools(tools());
-    stage
+fn harness() -> Harness {
+    let mut harness = Harness::live(&["$"], 5);
+    harness.viewer.set_tools(tools());
+    harness
 }
 
 /// What the tool that is shown has written: twenty lines.
-fn opened(keys: &str) -> Stage {
-    let mut stage = stage();
-    stage.keys(keys);
+fn opened(keys: &str) -> Harness {
+    let mut harness = harness();
+    harness.keys(keys);
     let mut terminal = TerminalState::new(Size::new(COLS, 5));
     let lines: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
     terminal.process_data(TsNs(0), lines.join("\r\n").as_bytes());
-    stage.tool = Some(terminal);
-    stage.keys("ctrl+] esc enter");
-    stage
+    harness.tool = Some(terminal);
+    harness.keys("ctrl+] esc enter");
+    harness
 }
 
-fn shown(stage: &Stage) -> Vec<u64> {
-    let rows = stage.viewer.modal().unwrap().shown().unwrap().pager().viewport().rows();
+fn shown(harness: &Harness) -> Vec<u64> {
+    let rows = harness.viewer.modal().unwrap().shown().unwrap().pager().viewport().rows();
     let numbers = rows.filter_map(|row| match row {
         Row::Line { number, .. } => Some(number + 1),
         _ => None,
@@ -50,216 +50,216 @@ fn shown(stage: &Stage) -> Vec<u64> {
     numbers.collect()
 }
 
-fn ids(stage: &Stage) -> Vec<&str> {
-    stage.viewer.tools().map(|tool| tool.id.as_str()).collect()
+fn ids(harness: &Harness) -> Vec<&str> {
+    harness.viewer.tools().map(|tool| tool.id.as_str()).collect()
 }
 
 #[test]
 fn those_that_run_are_first_and_of_both_the_newest() {
-    assert_eq!(ids(&stage()), ["c", "b", "d", "a"]);
+    assert_eq!(ids(&harness()), ["c", "b", "d", "a"]);
 }
 
 #[test]
 fn the_list_is_opened_and_closed() {
-    let mut stage = stage();
+    let mut harness = harness();
     for (open, close) in [
         ("ctrl+shift+t", "ctrl+shift+t"),
         ("ctrl+] t", "esc"),
         ("ctrl+shift+t", "q"),
         ("ctrl+] t", "ctrl+] t"),
     ] {
-        assert_eq!(stage.keys(open), []);
-        assert_eq!(stage.viewer.mode(), &Mode::Tools, "{open}");
-        assert_eq!(stage.keys(close), []);
-        assert_eq!(stage.viewer.mode(), &Mode::Live, "{close}");
+        assert_eq!(harness.keys(open), []);
+        assert_eq!(harness.viewer.mode(), &Mode::Tools, "{open}");
+        assert_eq!(harness.keys(close), []);
+        assert_eq!(harness.viewer.mode(), &Mode::Live, "{close}");
     }
-    stage.viewer.set_tools(Vec::new());
-    stage.keys("ctrl+shift+t");
-    assert_eq!(stage.message(), "the agent runs nothing that can be looked at");
-    assert!(stage.viewer.modal().is_none());
+    harness.viewer.set_tools(Vec::new());
+    harness.keys("ctrl+shift+t");
+    assert_eq!(harness.message(), "the agent runs nothing that can be looked at");
+    assert!(harness.viewer.modal().is_none());
 }
 
 #[test]
 fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
-    let mut stage = stage();
-    stage.keys("ctrl+shift+t down down down down up");
-    assert_eq!(stage.viewer.modal().unwrap().row(), 2);
+    let mut harness = harness();
+    harness.keys("ctrl+shift+t down down down down up");
+    assert_eq!(harness.viewer.modal().unwrap().row(), 2);
     let mut more = tools();
     more.push(tool("e", ToolState::Running));
-    stage.viewer.set_tools(more);
-    assert_eq!((ids(&stage), stage.viewer.modal().unwrap().row()), (vec!["e", "c", "b", "d", "a"], 3));
-    assert_eq!(stage.keys("enter"), [Asked::Tool("d".into())]);
-    assert_eq!(stage.viewer.shown_tool(), Some("d"));
+    harness.viewer.set_tools(more);
+    assert_eq!((ids(&harness), harness.viewer.modal().unwrap().row()), (vec!["e", "c", "b", "d", "a"], 3));
+    assert_eq!(harness.keys("enter"), [Effect::ShowTool("d".into())]);
+    assert_eq!(harness.viewer.shown_tool(), Some("d"));
 }
 
 #[test]
 fn what_is_typed_is_the_tools() {
-    let mut stage = opened("ctrl+shift+t enter");
-    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::Tool));
-    let to_tool = |name| Asked::ToTool(Input::Key(key(name)));
-    assert_eq!(stage.keys("y esc q ctrl+c"), ["y", "esc", "q", "ctrl+c"].map(to_tool));
+    let mut harness = opened("ctrl+shift+t enter");
+    assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("c"), &Mode::Tool));
+    let to_tool = |name| Effect::ToolInput(Input::Key(key(name)));
+    assert_eq!(harness.keys("y esc q ctrl+c"), ["y", "esc", "q", "ctrl+c"].map(to_tool));
     let paste = Input::Paste("secret".into());
-    assert_eq!(stage.input(paste.clone()), Some(Asked::ToTool(paste)));
-    assert_eq!(stage.keys("ctrl+] ctrl+]"), [to_tool("ctrl+]")]);
+    assert_eq!(harness.input(paste.clone()), Some(Effect::ToolInput(paste)));
+    assert_eq!(harness.keys("ctrl+] ctrl+]"), [to_tool("ctrl+]")]);
 }
 
 #[test]
 fn a_tool_of_which_nothing_is_known_yet_takes_keys_too() {
-    let mut stage = stage();
-    stage.keys("ctrl+shift+t enter");
-    assert_eq!(stage.keys("a"), [Asked::ToTool(Input::Key(key("a")))]);
-    assert_eq!(stage.keys("ctrl+] y"), []);
-    assert_eq!(stage.message(), "there is no text to be seen");
-    assert_eq!(stage.keys("pageup j / x esc b"), [Asked::ToTool(Input::Key(key("b")))]);
+    let mut harness = harness();
+    harness.keys("ctrl+shift+t enter");
+    assert_eq!(harness.keys("a"), [Effect::ToolInput(Input::Key(key("a")))]);
+    assert_eq!(harness.keys("ctrl+] y"), []);
+    assert_eq!(harness.message(), "there is no text to be seen");
+    assert_eq!(harness.keys("pageup j / x esc b"), [Effect::ToolInput(Input::Key(key("b")))]);
 }
 
 #[test]
 fn what_a_tool_wrote_is_scrolled_through() {
-    let mut stage = opened("ctrl+shift+t enter");
-    assert_eq!(shown(&stage), [16, 17, 18, 19, 20]);
-    assert_eq!(stage.keys("pageup"), []);
-    assert_eq!((shown(&stage), stage.viewer.mode()), (vec![11, 12, 13, 14, 15], &Mode::ToolScrolling));
-    stage.keys("g");
-    assert_eq!(shown(&stage)[0], 1);
-    stage.types("/12\n");
-    assert!(shown(&stage).contains(&12), "{:?}", shown(&stage));
-    assert_eq!((stage.viewer.found(), stage.viewer.matches()), (Some(11), Some((Some(1), Some(1)))));
-    stage.keys("3 2");
-    assert_eq!(stage.viewer.number(), Some(32));
-    stage.keys("=");
-    assert_eq!(stage.keys("q x"), [Asked::ToTool(Input::Key(key("x")))]);
-    assert_eq!(shown(&stage), [16, 17, 18, 19, 20], "who types sees the end");
-    stage.keys("ctrl+] [ k");
-    assert_eq!(shown(&stage)[0], 15);
-    assert_eq!(stage.keys("ctrl+] y"), [Asked::Copy("15\n16\n17\n18\n19".into())]);
+    let mut harness = opened("ctrl+shift+t enter");
+    assert_eq!(shown(&harness), [16, 17, 18, 19, 20]);
+    assert_eq!(harness.keys("pageup"), []);
+    assert_eq!((shown(&harness), harness.viewer.mode()), (vec![11, 12, 13, 14, 15], &Mode::ToolScrolling));
+    harness.keys("g");
+    assert_eq!(shown(&harness)[0], 1);
+    harness.types("/12\n");
+    assert!(shown(&harness).contains(&12), "{:?}", shown(&harness));
+    assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(11), Some((Some(1), Some(1)))));
+    harness.keys("3 2");
+    assert_eq!(harness.viewer.number(), Some(32));
+    harness.keys("=");
+    assert_eq!(harness.keys("q x"), [Effect::ToolInput(Input::Key(key("x")))]);
+    assert_eq!(shown(&harness), [16, 17, 18, 19, 20], "who types sees the end");
+    harness.keys("ctrl+] [ k");
+    assert_eq!(shown(&harness)[0], 15);
+    assert_eq!(harness.keys("ctrl+] y"), [Effect::Copy("15\n16\n17\n18\n19".into())]);
 }
 
 #[test]
 fn a_full_screen_tool_has_pageup_itself() {
-    let mut stage = opened("ctrl+shift+t enter");
-    stage.tool.as_mut().unwrap().process_data(TsNs(0), b"\x1b[?1049h");
-    assert_eq!(stage.keys("pageup"), [Asked::ToTool(Input::Key(key("pageup")))]);
-    assert_eq!(stage.keys("shift+pageup"), []);
-    assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling);
+    let mut harness = opened("ctrl+shift+t enter");
+    harness.tool.as_mut().unwrap().process_data(TsNs(0), b"\x1b[?1049h");
+    assert_eq!(harness.keys("pageup"), [Effect::ToolInput(Input::Key(key("pageup")))]);
+    assert_eq!(harness.keys("shift+pageup"), []);
+    assert_eq!(harness.viewer.mode(), &Mode::ToolScrolling);
 }
 
 #[test]
 fn one_that_has_ended_is_there_until_it_is_dismissed() {
-    let mut stage = opened("ctrl+shift+t down down enter");
-    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("d"), &Mode::ToolScrolling));
-    stage.keys("k");
-    assert_eq!(shown(&stage)[0], 15, "less's keys");
-    assert_eq!(stage.keys("ctrl+] x"), [Asked::Dismiss("d".into())]);
-    assert_eq!((stage.viewer.mode(), ids(&stage)), (&Mode::Tools, vec!["c", "b", "a"]));
-    stage.viewer.set_tools(tools());
-    assert_eq!(ids(&stage), ["c", "b", "a"], "told again, it stays away");
-    assert_eq!(stage.keys("up x"), []);
-    assert_eq!(stage.message(), "it runs: only what has ended can be dismissed");
-    assert_eq!(stage.keys("down x"), [Asked::Dismiss("a".into())]);
+    let mut harness = opened("ctrl+shift+t down down enter");
+    assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("d"), &Mode::ToolScrolling));
+    harness.keys("k");
+    assert_eq!(shown(&harness)[0], 15, "less's keys");
+    assert_eq!(harness.keys("ctrl+] x"), [Effect::DismissTool("d".into())]);
+    assert_eq!((harness.viewer.mode(), ids(&harness)), (&Mode::Tools, vec!["c", "b", "a"]));
+    harness.viewer.set_tools(tools());
+    assert_eq!(ids(&harness), ["c", "b", "a"], "told again, it stays away");
+    assert_eq!(harness.keys("up x"), []);
+    assert_eq!(harness.message(), "it runs: only what has ended can be dismissed");
+    assert_eq!(harness.keys("down x"), [Effect::DismissTool("a".into())]);
 }
 
 #[test]
 fn a_tool_that_ends_while_it_is_shown_is_gone_through_then() {
-    let mut stage = opened("ctrl+shift+t enter");
+    let mut harness = opened("ctrl+shift+t enter");
     let mut ended = tools();
     ended[2].state = ToolState::Ended(None);
-    stage.viewer.set_tools(ended);
-    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
-    assert_eq!(stage.keys("x"), [], "nobody is there to type to");
-    stage.keys("esc");
-    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (None, &Mode::Tools));
-    stage.keys("esc");
-    assert_eq!(stage.viewer.mode(), &Mode::Live);
+    harness.viewer.set_tools(ended);
+    assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
+    assert_eq!(harness.keys("x"), [], "nobody is there to type to");
+    harness.keys("esc");
+    assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (None, &Mode::Tools));
+    harness.keys("esc");
+    assert_eq!(harness.viewer.mode(), &Mode::Live);
 }
 
 #[test]
 fn a_tool_that_is_gone_gives_way_to_the_list_and_no_list_to_the_program() {
-    let mut stage = opened("ctrl+shift+t enter");
-    stage.viewer.set_tools(tools().into_iter().take(2).collect());
-    assert_eq!(stage.viewer.mode(), &Mode::Tools);
-    stage.viewer.set_tools(Vec::new());
-    assert_eq!(stage.viewer.mode(), &Mode::Live);
+    let mut harness = opened("ctrl+shift+t enter");
+    harness.viewer.set_tools(tools().into_iter().take(2).collect());
+    assert_eq!(harness.viewer.mode(), &Mode::Tools);
+    harness.viewer.set_tools(Vec::new());
+    assert_eq!(harness.viewer.mode(), &Mode::Live);
 }
 
 #[test]
 fn a_click_shows_one() {
-    let mut stage = stage();
-    stage.keys("ctrl+shift+t");
+    let mut harness = harness();
+    harness.keys("ctrl+shift+t");
     let at = |row| {
         let what = MouseAct::Press(Button::Left);
         Input::Mouse(Mouse { what, col: 3, row, ctrl: false, alt: false, shift: false })
     };
-    assert_eq!(stage.input(at(4)), None, "below the list");
-    assert_eq!(stage.input(at(1)), Some(Asked::Tool("b".into())));
+    assert_eq!(harness.input(at(4)), None, "below the list");
+    assert_eq!(harness.input(at(1)), Some(Effect::ShowTool("b".into())));
 }
 
 #[test]
 fn it_stands_over_the_task_entry_which_is_there_again_after_it() {
-    let mut stage = stage();
-    stage.snapshot(1);
-    stage.keys("ctrl+shift+up a ctrl+shift+t");
-    assert_eq!(stage.viewer.mode(), &Mode::Tools);
-    stage.keys("esc");
-    assert_eq!(stage.viewer.mode(), &Mode::Entry);
-    assert_eq!(stage.viewer.entry().unwrap().text(), "a");
+    let mut harness = harness();
+    harness.snapshot(1);
+    harness.keys("ctrl+shift+up a ctrl+shift+t");
+    assert_eq!(harness.viewer.mode(), &Mode::Tools);
+    harness.keys("esc");
+    assert_eq!(harness.viewer.mode(), &Mode::Entry);
+    assert_eq!(harness.viewer.entry().unwrap().text(), "a");
 }
 
 #[test]
 fn what_is_typed_for_a_tool_that_has_ended_is_for_nothing_else() {
-    let mut stage = opened("ctrl+shift+t enter");
-    stage.keys("y e");
+    let mut harness = opened("ctrl+shift+t enter");
+    harness.keys("y e");
     let mut ended = tools();
     ended[2].state = ToolState::Ended(Some(0));
-    stage.viewer.set_tools(ended);
-    assert_eq!(stage.keys("q q s backspace tab q"), []);
-    assert_eq!((stage.viewer.shown_tool(), stage.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
-    assert!(stage.message().contains("until Enter or an arrow"), "{}", stage.message());
-    stage.keys("pageup k");
-    assert_eq!(shown(&stage)[0], 10, "after a key that is no text, keys are less's");
-    stage.keys("q");
-    assert_eq!(stage.viewer.mode(), &Mode::Tools);
+    harness.viewer.set_tools(ended);
+    assert_eq!(harness.keys("q q s backspace tab q"), []);
+    assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("c"), &Mode::ToolScrolling));
+    assert!(harness.message().contains("until Enter or an arrow"), "{}", harness.message());
+    harness.keys("pageup k");
+    assert_eq!(shown(&harness)[0], 10, "after a key that is no text, keys are less's");
+    harness.keys("q");
+    assert_eq!(harness.viewer.mode(), &Mode::Tools);
 }
 
 /// The tool `c` is shown, these keys are pressed, it ends.
-fn ended_after(keys: &str) -> Stage {
-    let mut stage = opened("ctrl+shift+t enter");
+fn ended_after(keys: &str) -> Harness {
+    let mut harness = opened("ctrl+shift+t enter");
     if !keys.is_empty() {
-        stage.keys(keys);
+        harness.keys(keys);
     }
     let mut ended = tools();
     ended[2].state = ToolState::Ended(Some(0));
-    stage.viewer.set_tools(ended);
-    stage
+    harness.viewer.set_tools(ended);
+    harness
 }
 
 #[test]
 fn enter_ends_the_text_for_a_tool_that_has_ended() {
-    let mut stage = ended_after("y");
-    assert_eq!(stage.keys("e s enter"), []);
-    assert_eq!(shown(&stage)[0], 16, "it is of the text");
-    assert_eq!(stage.message(), "it has ended: from here on keys go through what it wrote");
-    stage.keys("k");
-    assert_eq!(shown(&stage)[0], 15);
+    let mut harness = ended_after("y");
+    assert_eq!(harness.keys("e s enter"), []);
+    assert_eq!(shown(&harness)[0], 16, "it is of the text");
+    assert_eq!(harness.message(), "it has ended: from here on keys go through what it wrote");
+    harness.keys("k");
+    assert_eq!(shown(&harness)[0], 15);
 }
 
 #[test]
 fn a_tool_that_somebody_only_watched_swallows_nothing_when_it_ends() {
     // A key that is no text begins none: Ctrl+C may be what has ended it.
     for keys in ["", "ctrl+c", "up esc", "pageup q"] {
-        let mut stage = ended_after(keys);
-        assert_eq!(stage.message(), "it has ended; Esc goes back to the list", "{keys}");
-        stage.keys("k");
-        assert_eq!(shown(&stage)[0], 15, "{keys}");
-        stage.keys("q");
-        assert_eq!(stage.viewer.mode(), &Mode::Tools, "{keys}");
+        let mut harness = ended_after(keys);
+        assert_eq!(harness.message(), "it has ended; Esc goes back to the list", "{keys}");
+        harness.keys("k");
+        assert_eq!(shown(&harness)[0], 15, "{keys}");
+        harness.keys("q");
+        assert_eq!(harness.viewer.mode(), &Mode::Tools, "{keys}");
     }
-    let mut stage = opened("ctrl+shift+t enter");
-    stage.input(Input::Paste("secret".into()));
+    let mut harness = opened("ctrl+shift+t enter");
+    harness.input(Input::Paste("secret".into()));
     let mut ended = tools();
     ended[2].state = ToolState::Ended(Some(0));
-    stage.viewer.set_tools(ended);
-    stage.keys("q");
-    assert_eq!(stage.viewer.mode(), &Mode::ToolScrolling, "a paste is text");
+    harness.viewer.set_tools(ended);
+    harness.keys("q");
+    assert_eq!(harness.viewer.mode(), &Mode::ToolScrolling, "a paste is text");
 }
 
 #[test]
@@ -268,10 +268,10 @@ fn a_frame_costs_as_much_beside_ten_thousand_tools_as_beside_ten() {
         let mut window = live(100, 30);
         let told = (0..count).map(|number| {
             let state = if number % 2 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
-            Told { number, tool: tool(&format!("toolu-{number:05}"), state), reader: Reader::Tool }
+            ToolUpdate { number, tool: tool(&format!("toolu-{number:05}"), state), reader: InputReader::Tool }
         });
-        let changes = Changes { anew: false, first: 0, told: told.collect() };
-        window.viewer.change_tools(changes);
+        let changes = ToolUpdates { reset: false, first: 0, updates: told.collect() };
+        window.viewer.update_tools(changes);
         if is_open {
             window.input(Input::Key(key("ctrl+shift+t")));
             assert!(window.viewer.modal().is_some());

@@ -38,11 +38,11 @@ fn it_follows_what_is_written_until_somebody_scrolls() {
 #[test]
 fn a_window_that_follows_is_as_far_down_a_screen_as_the_line_it_keeps_in_sight() {
     let mut view = view(20, 4);
-    view.keep(Some((9, 18)));
+    view.pin(Some((9, 18)));
     assert_eq!(shown(&view), "15 16 17 18");
-    view.keep(Some((18, 18)));
+    view.pin(Some((18, 18)));
     assert_eq!(shown(&view), "16 17 18 19");
-    view.keep(Some((9, 11)));
+    view.pin(Some((9, 11)));
     assert_eq!(shown(&view), "9 10 11 12");
     view.scroll(1);
     view.set_lines(0..21);
@@ -73,13 +73,13 @@ fn lines_that_are_not_kept_any_more_leave_the_window() {
 fn a_snapshot_that_is_visible_with_room_for_the_entry_stays_in_its_row() {
     let mut view = view(100, 10);
     view.go_to_line(50);
-    view.put_entry(53, 4);
+    view.place_entry(53, 4);
     assert_eq!(shown(&view), "50 51 52 53 - - - - [54] [55]");
     assert_eq!(view.row_of(53), Some(3));
     // With the entry above it: it is the row on the screen that stays.
-    view.put_entry(54, 0);
+    view.place_entry(54, 0);
     assert_eq!(shown(&view), "46 47 48 49 50 51 52 53 54 -");
-    view.put_entry(51, 4);
+    view.place_entry(51, 4);
     assert_eq!(shown(&view), "46 47 48 49 50 51 - - - -");
 }
 
@@ -87,11 +87,11 @@ fn a_snapshot_that_is_visible_with_room_for_the_entry_stays_in_its_row() {
 fn a_snapshot_whose_entry_just_fits_stays_and_one_row_less_centres() {
     let mut fits = view(100, 10);
     fits.go_to_line(50);
-    fits.put_entry(55, 4);
+    fits.place_entry(55, 4);
     assert_eq!(shown(&fits), "50 51 52 53 54 55 - - - -");
     let mut none = view(100, 10);
     none.go_to_line(50);
-    none.put_entry(56, 4);
+    none.place_entry(56, 4);
     assert_eq!(shown(&none), "54 55 56 - - - - [57] [58] [59]");
 }
 
@@ -101,7 +101,7 @@ fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
         for line in [20, 80] {
             let mut view = view(100, rows);
             view.go_to_line(50);
-            view.put_entry(line, height);
+            view.place_entry(line, height);
             let rows: Vec<Row> = view.rows().collect();
             let above = rows.iter().take_while(|row| !matches!(row, Row::Entry(_))).count();
             let below = rows.len() - above - usize::from(height);
@@ -113,7 +113,7 @@ fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
 #[test]
 fn with_the_entry_nothing_is_followed() {
     let mut view = view(20, 10);
-    view.put_entry(14, 3);
+    view.place_entry(14, 3);
     let before = shown(&view);
     assert!(!view.follows());
     for end in 21..40 {
@@ -129,7 +129,7 @@ fn with_the_entry_nothing_is_followed() {
 fn scrolling_takes_the_entry_along_with_its_snapshot() {
     let mut view = view(100, 6);
     view.go_to_line(50);
-    view.put_entry(51, 2);
+    view.place_entry(51, 2);
     assert_eq!(shown(&view), "50 51 - - [52] [53]");
     view.scroll(1);
     assert_eq!(shown(&view), "51 - - [52] [53] [54]");
@@ -145,7 +145,7 @@ fn scrolling_takes_the_entry_along_with_its_snapshot() {
 #[test]
 fn an_entry_at_the_end_of_the_session_stands_below_everything() {
     let mut view = view(20, 6);
-    view.put_entry(19, 2);
+    view.place_entry(19, 2);
     assert_eq!(shown(&view), "16 17 18 19 - -");
     view.set_entry_height(4);
     assert_eq!(shown(&view), "18 19 - - - -");
@@ -256,7 +256,7 @@ proptest! {
                 Deed::Show(line) => view.show(line),
                 Deed::Put(line, height) => {
                     let (row, room) = (view.row_of(line), view.height());
-                    view.put_entry(line, height);
+                    view.place_entry(line, height);
                     let height = view.entry().unwrap().1;
                     let fits = |row: &u16| {
                         let top = line.checked_sub((*row).into()).filter(|top| *top >= first);
@@ -282,7 +282,7 @@ proptest! {
 #[test]
 fn lines_that_get_other_numbers_stay_where_they_are() {
     let mut view = view(50, 10);
-    view.put_entry(20, 4);
+    view.place_entry(20, 4);
     let before: Vec<Row> = view.rows().collect();
     let moved = |by: u64| {
         before.iter().map(move |row| match *row {
@@ -295,7 +295,7 @@ fn lines_that_get_other_numbers_stay_where_they_are() {
     assert!(view.rows().eq(moved(1000)));
     assert_eq!(view.entry_line(), Some(1020));
     // At the end of all lines the entry stays there.
-    view.put_entry_at_end(4);
+    view.place_entry_at_end(4);
     view.renumber(5000);
     view.set_lines(0..6050);
     assert!(view.is_at_end() && view.rows().any(|row| matches!(row, Row::Entry(_))));

@@ -6,14 +6,14 @@ use anyhow::Result;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::keys::{Code, Input, Key};
 use nerve_term::terminal::TerminalState;
+use nerve_view::ansi_writer;
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
-use nerve_view::draw::{Facts, Gutter, Layout, draw};
-use nerve_view::pen;
-use nerve_view::places::Scene;
-use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
-use nerve_view::viewer::{Kind, Viewer};
+use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_view::regions::FrameContext;
+use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
+use nerve_view::viewer::{Source, Viewer};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -54,25 +54,25 @@ struct Tools {
 }
 
 /// As many tools, each tenth of which runs.
-fn told(count: u64) -> Changes {
+fn told(count: u64) -> ToolUpdates {
     let told = (0..count).map(|number| {
         let state = if number % 10 == 0 { ToolState::Running } else { ToolState::Ended(Some(0)) };
         let (id, command) = (format!("toolu_{number:08}"), "cargo test --workspace".to_string());
-        Told { number, tool: Tool { id, command, state }, reader: Reader::Tool }
+        ToolUpdate { number, tool: Tool { id, command, state }, reader: InputReader::Tool }
     });
-    Changes { anew: false, first: 0, told: told.collect() }
+    ToolUpdates { reset: false, first: 0, updates: told.collect() }
 }
 
 /// Milliseconds and bytes of each frame.
 fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
-    let size = Layout::room(WINDOW.cols, WINDOW.rows, Gutter::Right);
+    let size = Layout::program_size(WINDOW.cols, WINDOW.rows, Gutter::Right);
     let mut terminal = TerminalState::new(size);
-    let mut viewer = Viewer::new(Kind::Live, Bindings::default());
-    viewer.change_tools(told(tools.count));
+    let mut viewer = Viewer::new(Source::Live, Bindings::default());
+    viewer.update_tools(told(tools.count));
     if tools.is_open {
         let document = Document::live(&terminal);
         let key = Key { code: Code::Char('t'), shift: true, ..Key::ctrl('t') };
-        viewer.input(Input::Key(key), &Scene::of(&document, Default::default()));
+        viewer.input(Input::Key(key), &FrameContext::new(&document, Default::default()));
         anyhow::ensure!(viewer.modal().is_some(), "the list of tools does not open");
     }
     let area = Rect::new(0, 0, WINDOW.cols, WINDOW.rows);
@@ -83,16 +83,16 @@ fn frames(rows: u16, tools: Tools) -> Result<(Vec<f64>, Vec<f64>)> {
         terminal.process_data(TsNs(nth), &changed(size, rows, nth));
         let start = Instant::now();
         let document = Document::live(&terminal);
-        let facts = Facts { name: "bench".to_string(), recorded: Some(nth), ..Facts::default() };
+        let facts = StatusInfo { name: "bench".to_string(), recorded: Some(nth), ..StatusInfo::default() };
         next.reset();
         decorations.tidy(&mut shown);
-        let layout = Layout::of(Kind::Live, area, size, Gutter::Right);
-        let places = layout.places(&viewer, None, facts.abilities);
-        viewer.arrange(&places);
-        viewer.sees(&document);
-        draw(&viewer, &Scene::of(&document, places), &facts, &layout, &mut next, &mut decorations);
+        let layout = Layout::new(Source::Live, area, size, Gutter::Right);
+        let regions = layout.regions(&viewer, None, facts.capabilities);
+        viewer.set_regions(&regions);
+        viewer.update_document(&document);
+        draw(&viewer, &FrameContext::new(&document, regions), &facts, &layout, &mut next, &mut decorations);
         let mut written = Vec::new();
-        pen::write(shown.diff_iter(&next), &decorations, true, &mut written);
+        ansi_writer::write(shown.diff_iter(&next), &decorations, true, &mut written);
         std::mem::swap(&mut shown, &mut next);
         times.push(start.elapsed().as_secs_f64() * 1e3);
         bytes.push(written.len() as f64);

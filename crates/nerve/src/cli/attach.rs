@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::recording::GutterArg;
-use crate::cmd::attach::size::SizeRule;
+use crate::cmd::attach::size_rule::SizeRule;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

@@ -9,7 +9,6 @@ mod docs;
 mod doctor;
 pub(crate) mod exec;
 mod extract;
-mod front;
 mod full_screen;
 pub(crate) mod graph;
 mod hook;
@@ -29,6 +28,7 @@ pub(crate) mod server;
 mod session;
 pub(crate) mod show;
 mod snapshot;
+mod stdio_relay;
 mod token;
 
 use std::future::Future;

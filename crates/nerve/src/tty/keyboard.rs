@@ -11,18 +11,18 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::stdio::stdin;
 use tokio::sync::mpsc;
 
-use super::escapes::Escapes;
+use super::escape_counter::EscapeCounter;
 
 /// Events that may wait.
-const EVENTS: usize = 256;
+const QUEUE_CAPACITY: usize = 256;
 /// How long a terminal is waited for that may never answer.
-const ANSWER: Duration = Duration::from_millis(100);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 /// What crossterm has read already is only given out by a wait that is longer than none.
-const AT_HAND: Duration = Duration::from_millis(1);
+const BUFFERED_POLL: Duration = Duration::from_millis(1);
 
 /// What is heard of the terminal.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum KeyboardEvent {
     /// It says whether it knows the kitty keyboard protocol.
     Kitty(bool),
     Event(Event),
@@ -32,23 +32,23 @@ pub(super) enum Heard {
 pub(super) struct Keyboard(Option<Reader>);
 
 struct Reader {
-    heard: mpsc::Receiver<Heard>,
+    events: mpsc::Receiver<KeyboardEvent>,
     answered: Answer<()>,
     /// What the terminal has said of the kitty keyboard protocol.
     kitty: Option<bool>,
 }
 
 /// The thread's other end, while nobody has the terminal. Then nothing is read: what is typed is for whoever has it next.
-static LEFT: Mutex<Option<Reader>> = Mutex::new(None);
+static PARKED: Mutex<Option<Reader>> = Mutex::new(None);
 /// It was taken again.
-static TAKEN: Condvar = Condvar::new();
+static UNPARKED: Condvar = Condvar::new();
 
 impl Keyboard {
     /// Takes what is read from now on, and what was read since somebody else had it. The terminal must be raw.
     pub(super) fn take() -> Keyboard {
-        let left = LEFT.lock().ok().and_then(|mut left| left.take());
-        TAKEN.notify_all();
-        Keyboard(Some(left.unwrap_or_else(start)))
+        let parked = PARKED.lock().ok().and_then(|mut parked| parked.take());
+        UNPARKED.notify_all();
+        Keyboard(Some(parked.unwrap_or_else(start)))
     }
 
     /// Waits for the terminal's answer to what it is asked at first, if it has not come: a frame must not come in the middle of that.
@@ -56,73 +56,73 @@ impl Keyboard {
     pub(super) fn kitty(&self) -> Option<bool> {
         let reader = self.0.as_ref()?;
         if reader.kitty.is_none() {
-            let _ = reader.answered.recv_timeout(ANSWER);
+            let _ = reader.answered.recv_timeout(REPLY_TIMEOUT);
         }
         reader.kitty
     }
 
     /// The next of it; `None` when the terminal is gone. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Option<Heard> {
+    pub(super) async fn next(&mut self) -> Option<KeyboardEvent> {
         let reader = self.0.as_mut()?;
-        let heard = reader.heard.recv().await;
-        if let Some(Heard::Kitty(kitty)) = heard {
+        let events = reader.events.recv().await;
+        if let Some(KeyboardEvent::Kitty(kitty)) = events {
             reader.kitty = Some(kitty);
         }
-        heard
+        events
     }
 }
 
 impl Drop for Keyboard {
     fn drop(&mut self) {
-        if let Ok(mut left) = LEFT.lock() {
-            *left = self.0.take();
+        if let Ok(mut parked) = PARKED.lock() {
+            *parked = self.0.take();
         }
     }
 }
 
 fn start() -> Reader {
-    let (sender, heard) = mpsc::channel(EVENTS);
+    let (sender, events) = mpsc::channel(QUEUE_CAPACITY);
     let (answer, answered) = channel();
     std::thread::spawn(move || {
         // What is typed meanwhile is kept. A terminal that does not answer does not know it.
         let kitty = supports_keyboard_enhancement().unwrap_or(false);
-        let mut told = sender.blocking_send(Heard::Kitty(kitty)).is_ok();
+        let mut is_connected = sender.blocking_send(KeyboardEvent::Kitty(kitty)).is_ok();
         let _ = answer.send(());
-        let mut escapes = Escapes::default();
+        let mut escapes = EscapeCounter::default();
         // Of a terminal that is gone crossterm reads nothing, again and again: it only reads where there is something.
-        while told && has_input() && is_taken() {
+        while is_connected && wait_for_input() && wait_until_unparked() {
             loop {
-                let waiting = waiting();
-                if !told || !poll(AT_HAND).unwrap_or(false) {
+                let waiting = unread_bytes();
+                if !is_connected || !poll(BUFFERED_POLL).unwrap_or(false) {
                     break;
                 }
-                let were_read = waiting.saturating_sub(self::waiting());
+                let were_read = waiting.saturating_sub(unread_bytes());
                 // With the protocol Esc is a sequence of its own.
                 if were_read > 0 && !kitty {
                     escapes.read(were_read);
                 }
-                told = read().is_ok_and(|event| {
+                is_connected = read().is_ok_and(|event| {
                     let mut presses = 0..escapes.presses(&event);
-                    presses.all(|_| sender.blocking_send(Heard::Event(event.clone())).is_ok())
+                    presses.all(|_| sender.blocking_send(KeyboardEvent::Event(event.clone())).is_ok())
                 });
             }
         }
     });
-    Reader { heard, answered, kitty: None }
+    Reader { events, answered, kitty: None }
 }
 
 /// Waits until somebody has the terminal; false if that cannot be known any more.
-fn is_taken() -> bool {
-    LEFT.lock().is_ok_and(|left| TAKEN.wait_while(left, |left| left.is_some()).is_ok())
+fn wait_until_unparked() -> bool {
+    PARKED.lock().is_ok_and(|parked| UNPARKED.wait_while(parked, |parked| parked.is_some()).is_ok())
 }
 
 /// Bytes of the terminal that nobody has read yet.
-fn waiting() -> usize {
+fn unread_bytes() -> usize {
     ioctl_fionread(stdin()).ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
 }
 
 /// Waits until the terminal has something to be read; false if it is gone.
-fn has_input() -> bool {
+fn wait_for_input() -> bool {
     let stdin = stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
     loop {

@@ -1,16 +1,16 @@
 //! The user's terminal while the viewer has it: frames of cells out; keys, pastes and the mouse in. Given back whatever happens.
 
-mod back;
-mod escapes;
-pub(crate) mod front;
+mod escape_counter;
 mod input;
-pub(crate) mod job;
+pub(crate) mod job_control;
 mod keyboard;
+mod osc;
 pub(crate) mod pacing;
-mod saying;
+pub(crate) mod raw_mode;
+mod restore;
 mod screen;
 pub(crate) mod signals;
-pub(crate) mod streams;
+pub(crate) mod stdin_reader;
 pub(crate) mod window;
 mod writer;
 
@@ -20,29 +20,29 @@ use std::sync::Arc;
 use nerve_term::keys::Input;
 use nerve_term::terminal::{Clipboard, Notification};
 use nerve_view::decorations::Decorations;
-use nerve_view::facts::Abilities;
+use nerve_view::status_info::Capabilities;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::back::Back;
-use self::keyboard::{Heard, Keyboard};
+use self::keyboard::{Keyboard, KeyboardEvent};
+use self::restore::RestoreGuard;
 pub(crate) use self::screen::Cursor;
 use self::screen::Screen;
 pub(crate) use self::window::{RawMode, wanted_size, window};
-pub(crate) use self::writer::{LAST, Writer};
+pub(crate) use self::writer::{FLUSH_TIMEOUT, Writer};
 
 /// What the user did, or the terminal.
 #[derive(Debug)]
-pub(crate) enum Typed {
+pub(crate) enum TtyEvent {
     /// Something to be looked at.
     Input(Input),
     /// Another size, or it is known now what the terminal can do: to be drawn again.
-    Changed,
+    Redraw,
     /// There is room for a frame.
-    Free,
+    Writable,
     /// Nobody can type any more.
-    Gone,
+    Closed,
 }
 
 /// The terminal. Dropping it gives it back.
@@ -52,11 +52,11 @@ pub(crate) struct Tty {
     keyboard: Keyboard,
     /// It has said that it knows the kitty keyboard protocol: keys come with all their modifiers.
     kitty: bool,
-    back: Back,
-    stops: Signal,
-    goes_on: Signal,
+    restore: RestoreGuard,
+    suspend_requests: Signal,
+    continued: Signal,
     /// It is known that it goes on: it has stopped itself.
-    has_gone_on: bool,
+    resumed_by_us: bool,
     /// How far the program is, as it was said last: state and percent.
     progress: (u8, u8),
 }
@@ -68,66 +68,75 @@ impl Tty {
     /// It is none, or gone.
     pub(crate) fn enter() -> io::Result<Tty> {
         let listen = |number: rustix::process::Signal| signal(SignalKind::from_raw(number.as_raw()));
-        let (stops, goes_on) =
+        let (suspend_requests, continued) =
             (listen(rustix::process::Signal::TSTP)?, listen(rustix::process::Signal::CONT)?);
         let writer = Arc::new(Writer::start());
-        let back = Back::take(&writer)?;
+        let restore = RestoreGuard::take(&writer)?;
         let keyboard = Keyboard::take();
         let kitty = keyboard.kitty();
         let screen = Screen::new();
-        let (has_gone_on, progress) = (false, (0, 0));
-        let mut tty =
-            Tty { screen, writer, keyboard, kitty: false, back, stops, goes_on, has_gone_on, progress };
+        let (resumed_by_us, progress) = (false, (0, 0));
+        let mut tty = Tty {
+            screen,
+            writer,
+            keyboard,
+            kitty: false,
+            restore,
+            suspend_requests,
+            continued,
+            resumed_by_us,
+            progress,
+        };
         if let Some(kitty) = kitty {
-            tty.speaks_kitty(kitty);
+            tty.set_kitty(kitty);
         }
         Ok(tty)
     }
 
     /// What happens next; with `wants_room`, that there is room for a frame too. May be dropped and called again.
-    pub(crate) async fn next(&mut self, wants_room: bool) -> Typed {
+    pub(crate) async fn next(&mut self, notify_writable: bool) -> TtyEvent {
         loop {
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 biased;
-                Some(()) = self.stops.recv() => return self.suspended(),
-                Some(()) = self.goes_on.recv() => {
-                    if std::mem::take(&mut self.has_gone_on) {
+                Some(()) = self.suspend_requests.recv() => return self.suspend_event(),
+                Some(()) = self.continued.recv() => {
+                    if std::mem::take(&mut self.resumed_by_us) {
                         continue;
                     }
                     // It was stopped without a word: its shell has had the terminal.
-                    self.back.give();
-                    return self.taken_again();
+                    self.restore.restore();
+                    return self.reacquire_event();
                 }
-                heard = self.keyboard.next() => heard,
-                free = self.writer.free(), if wants_room => return if free { Typed::Free } else { Typed::Gone },
+                event = self.keyboard.next() => event,
+                free = self.writer.flushed(), if notify_writable => return if free { TtyEvent::Writable } else { TtyEvent::Closed },
             };
-            match heard {
-                None => return Typed::Gone,
-                Some(Heard::Kitty(kitty)) => {
-                    self.speaks_kitty(kitty);
-                    return Typed::Changed;
+            match event {
+                None => return TtyEvent::Closed,
+                Some(KeyboardEvent::Kitty(kitty)) => {
+                    self.set_kitty(kitty);
+                    return TtyEvent::Redraw;
                 }
-                Some(Heard::Event(Event::Resize(..))) => return Typed::Changed,
-                Some(Heard::Event(event)) => {
+                Some(KeyboardEvent::Event(Event::Resize(..))) => return TtyEvent::Redraw,
+                Some(KeyboardEvent::Event(event)) => {
                     if let Some(input) = input::of(event, self.kitty) {
-                        return Typed::Input(input);
+                        return TtyEvent::Input(input);
                     }
                 }
             }
         }
     }
 
-    fn speaks_kitty(&mut self, kitty: bool) {
+    fn set_kitty(&mut self, kitty: bool) {
         self.kitty = kitty;
         if kitty {
-            self.back.with_kitty();
-            self.writer.write(back::KITTY_ON.to_vec());
+            self.restore.set_kitty();
+            self.writer.write(restore::KITTY_ON.to_vec());
         }
     }
 
     /// The terminal has taken all it was given: a frame can be drawn.
-    pub(crate) fn is_free(&self) -> bool {
-        self.writer.is_free()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.writer.is_idle()
     }
 
     /// Draws a frame of the window's size, in colours or without: what is different from the last one is written. False if nothing was.
@@ -163,30 +172,30 @@ impl Tty {
 
     /// Gives it what the program has for the clipboard.
     pub(crate) fn clipboard(&self, clipboard: &Clipboard) {
-        self.writer.write(saying::clipboard(clipboard));
+        self.writer.write(osc::clipboard(clipboard));
     }
 
     /// Shows a notification of the program's.
     pub(crate) fn notify(&self, notification: &Notification) {
-        self.writer.write(saying::notification(notification, is_tmux()));
+        self.writer.write(osc::notification(notification, is_tmux()));
     }
 
     /// Shows how far the program is (OSC 9;4): a state of 0 to 4, and percent. Not longer than it is taken.
     pub(crate) fn progress(&mut self, state: u8, value: u8) {
         self.progress = (state, value);
-        if self.back.shows_progress(state != 0) || state != 0 {
-            self.writer.write(saying::progress(state, value));
+        if self.restore.set_progress(state != 0) || state != 0 {
+            self.writer.write(osc::progress(state, value));
         }
     }
 
     /// The next frame is written whole: something else may be on the screen.
     pub(crate) fn redraw(&mut self) {
-        self.screen.forget();
+        self.screen.invalidate();
     }
 
     /// What it can do, as far as it is known.
-    pub(crate) fn abilities(&self) -> Abilities {
-        Abilities { kitty_keyboard: self.kitty, colours: colours() }
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities { kitty_keyboard: self.kitty, colours: colours() }
     }
 
     /// Gives it back, stops this process as the shell's Ctrl+Z does, and takes it again when the process goes on.
@@ -194,27 +203,27 @@ impl Tty {
     /// # Errors
     /// It cannot be taken again.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
-        self.back.give();
-        job::stop()?;
-        self.has_gone_on = true;
-        self.take_again()
+        self.restore.restore();
+        job_control::stop()?;
+        self.resumed_by_us = true;
+        self.reacquire()
     }
 
-    fn suspended(&mut self) -> Typed {
-        if self.suspend().is_ok() { Typed::Changed } else { Typed::Gone }
+    fn suspend_event(&mut self) -> TtyEvent {
+        if self.suspend().is_ok() { TtyEvent::Redraw } else { TtyEvent::Closed }
     }
 
-    fn taken_again(&mut self) -> Typed {
-        if self.take_again().is_ok() { Typed::Changed } else { Typed::Gone }
+    fn reacquire_event(&mut self) -> TtyEvent {
+        if self.reacquire().is_ok() { TtyEvent::Redraw } else { TtyEvent::Closed }
     }
 
-    fn take_again(&mut self) -> io::Result<()> {
+    fn reacquire(&mut self) -> io::Result<()> {
         self.writer = Arc::new(Writer::start());
-        self.back = Back::take(&self.writer)?;
-        self.speaks_kitty(self.kitty);
-        self.screen.forget();
+        self.restore = RestoreGuard::take(&self.writer)?;
+        self.set_kitty(self.kitty);
+        self.screen.invalidate();
         // What the program has said of itself, and the shell does not show.
-        if let Some(bytes) = self.screen.renamed() {
+        if let Some(bytes) = self.screen.restore_title() {
             self.writer.write(bytes);
         }
         let (state, value) = self.progress;

@@ -20,7 +20,7 @@ pub(crate) struct Pacing {
 
 impl Pacing {
     /// There is something new to be seen.
-    pub(crate) fn change(&mut self) {
+    pub(crate) fn request(&mut self) {
         self.is_changed = true;
     }
 
@@ -32,7 +32,7 @@ impl Pacing {
     }
 
     /// All that has changed up to `now` was drawn.
-    pub(crate) fn drew(&mut self, now: Instant) {
+    pub(crate) fn record(&mut self, now: Instant) {
         (self.drawn, self.is_changed) = ([Some(now), self.drawn[0]], false);
     }
 }
@@ -55,21 +55,21 @@ mod tests {
         let at = |milliseconds: u64| begin + Duration::from_millis(milliseconds);
         let mut pacing = Pacing::default();
         assert_eq!(pacing.due(at(0)), None, "nothing to draw");
-        pacing.change();
+        pacing.request();
         assert_eq!(pacing.due(at(0)), Some(at(0)));
-        pacing.drew(at(0));
+        pacing.record(at(0));
         assert_eq!(pacing.due(at(5)), None, "nothing has changed since");
-        pacing.change();
-        pacing.change();
+        pacing.request();
+        pacing.request();
         assert_eq!(pacing.due(at(1)), Some(at(4)), "the rest of it, not so soon after the last one");
-        pacing.drew(at(4));
-        pacing.change();
+        pacing.record(at(4));
+        pacing.request();
         assert_eq!(pacing.due(at(5)), Some(at(14)), "two were drawn");
         assert_eq!(pacing.due(at(100)), Some(at(14)), "it is late");
-        pacing.drew(at(100));
-        pacing.change();
+        pacing.record(at(100));
+        pacing.request();
         assert_eq!(pacing.due(at(500)), Some(at(104)), "in the past: at once");
-        pacing.drew(at(500));
+        pacing.record(at(500));
     }
 
     #[test]
@@ -78,14 +78,14 @@ mod tests {
         let mut pacing = Pacing::default();
         for nth in 0..60 {
             let now = begin + Duration::from_secs(1) * nth / 60;
-            pacing.change();
+            pacing.request();
             assert!(pacing.due(now).is_some_and(|due| due <= now), "{nth}");
-            pacing.drew(now + Duration::from_millis(1));
+            pacing.record(now + Duration::from_millis(1));
             // It was read in two pieces.
-            pacing.change();
+            pacing.request();
             let rest = now + Duration::from_millis(5);
             assert_eq!(pacing.due(now), Some(rest), "{nth}");
-            pacing.drew(rest);
+            pacing.record(rest);
         }
     }
 
@@ -95,9 +95,9 @@ mod tests {
         let (mut pacing, mut frames) = (Pacing::default(), 0);
         for microseconds in (0..1_000_000).step_by(100) {
             let now = begin + Duration::from_micros(microseconds);
-            pacing.change();
+            pacing.request();
             if pacing.due(now).is_some_and(|due| due <= now) {
-                pacing.drew(now);
+                pacing.record(now);
                 frames += 1;
             }
         }

@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_term::event::Size;
+use nerve_view::ansi_writer;
 use nerve_view::decorations::Decorations;
-use nerve_view::pen;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
@@ -30,12 +30,12 @@ pub(super) struct Screen {
     /// Of the cells of both.
     decorations: Decorations,
     /// What it shows is not known: everything is to be written.
-    is_unknown: bool,
+    needs_full_draw: bool,
     cursor: Option<Cursor>,
     style: u16,
     title: String,
     /// The window has that name.
-    is_named: bool,
+    has_title: bool,
 }
 
 impl Screen {
@@ -45,21 +45,21 @@ impl Screen {
             shown: buffer.clone(),
             next: buffer,
             decorations: Decorations::default(),
-            is_unknown: true,
+            needs_full_draw: true,
             cursor: None,
             style: 0,
             title: String::new(),
-            is_named: true,
+            has_title: true,
         }
     }
 
     /// Somebody else has written on it.
-    pub(super) fn forget(&mut self) {
-        (self.is_unknown, self.style, self.is_named) = (true, 0, self.title.is_empty());
+    pub(super) fn invalidate(&mut self) {
+        (self.needs_full_draw, self.style, self.has_title) = (true, 0, self.title.is_empty());
     }
 
     /// The bytes that give the window its name once more, if it had one.
-    pub(super) fn renamed(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn restore_title(&mut self) -> Option<Vec<u8>> {
         let title = self.title.clone();
         self.title(&title)
     }
@@ -72,13 +72,13 @@ impl Screen {
         draw: impl FnOnce(&mut Buffer, &mut Decorations) -> Option<Cursor>,
     ) -> Vec<u8> {
         let area = Rect::new(0, 0, size.cols, size.rows);
-        self.is_unknown |= area != self.shown.area;
+        self.needs_full_draw |= area != self.shown.area;
         if area == self.next.area {
             self.next.reset()
         } else {
             self.next = Buffer::empty(area)
         }
-        if self.is_unknown {
+        if self.needs_full_draw {
             self.shown = Buffer::empty(area);
         }
         self.decorations.tidy(&mut self.shown);
@@ -90,15 +90,15 @@ impl Screen {
         }
         let mut changes = self.shown.diff_iter(&self.next).peekable();
         let has_changes = changes.peek().is_some();
-        if !has_changes && !self.is_unknown && cursor == self.cursor {
+        if !has_changes && !self.needs_full_draw && cursor == self.cursor {
             return Vec::new();
         }
         // The cursor does not run over what is drawn.
         let mut bytes = b"\x1b[?2026h\x1b[?25l".to_vec();
-        if self.is_unknown {
+        if self.needs_full_draw {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
         }
-        pen::write(changes, &self.decorations, coloured, &mut bytes);
+        ansi_writer::write(changes, &self.decorations, coloured, &mut bytes);
         if let Some(Cursor { col, row, style }) = cursor {
             if style != self.style {
                 bytes.extend_from_slice(format!("\x1b[{style} q").as_bytes());
@@ -108,18 +108,18 @@ impl Screen {
         }
         bytes.extend_from_slice(b"\x1b[?2026l");
         std::mem::swap(&mut self.shown, &mut self.next);
-        (self.cursor, self.is_unknown) = (cursor, false);
+        (self.cursor, self.needs_full_draw) = (cursor, false);
         bytes
     }
 
     /// The bytes that name the window, if it has another name. Nothing in it can drive the terminal.
     pub(super) fn title(&mut self, title: &str) -> Option<Vec<u8>> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE).collect();
-        if title == self.title && self.is_named {
+        if title == self.title && self.has_title {
             return None;
         }
         let bytes = format!("\x1b]2;{title}\x1b\\").into_bytes();
-        (self.title, self.is_named) = (title, true);
+        (self.title, self.has_title) = (title, true);
         Some(bytes)
     }
 }
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(first, 0, "nothing has changed");
         let (second, shown, _) = shows(&mut screen, SIZE, "世界 and so up");
         assert!(second < 100 && shown == "世界 and so up", "{second} bytes: {shown}");
-        screen.forget();
+        screen.invalidate();
         let (third, ..) = shows(&mut screen, SIZE, "世界 and so up");
         assert!(third > second, "all of it once more");
     }
@@ -177,16 +177,16 @@ mod tests {
     #[test]
     fn a_name_is_given_once_more_when_somebody_else_had_the_window() {
         let mut screen = Screen::new();
-        screen.forget();
-        assert_eq!((screen.title(""), screen.renamed()), (None, None), "it had none");
+        screen.invalidate();
+        assert_eq!((screen.title(""), screen.restore_title()), (None, None), "it had none");
         let named = screen.title("a").unwrap();
-        assert_eq!(screen.renamed(), None);
+        assert_eq!(screen.restore_title(), None);
         for _ in 0..2 {
-            screen.forget();
-            assert_eq!(screen.renamed().as_ref(), Some(&named));
+            screen.invalidate();
+            assert_eq!(screen.restore_title().as_ref(), Some(&named));
         }
-        screen.forget();
-        assert_eq!((screen.title("a"), screen.renamed()), (Some(named), None));
+        screen.invalidate();
+        assert_eq!((screen.title("a"), screen.restore_title()), (Some(named), None));
     }
 
     #[test]

@@ -5,11 +5,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// A signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Signalled {
+pub(crate) enum SignalEvent {
     /// The window has another size.
-    Size,
+    Resize,
     /// Leave: the signal's number.
-    End(u8),
+    Terminate(u8),
 }
 
 /// The signals that end it, and the one that tells a new size.
@@ -36,13 +36,13 @@ impl Signals {
     }
 
     /// The next one. May be dropped and called again.
-    pub(crate) async fn next(&mut self) -> Signalled {
+    pub(crate) async fn next(&mut self) -> SignalEvent {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
             _ = self.terminate.recv() => SignalKind::terminate(),
             _ = self.hangup.recv() => SignalKind::hangup(),
-            _ = self.size.recv() => return Signalled::Size,
+            _ = self.size.recv() => return SignalEvent::Resize,
         };
-        Signalled::End(u8::try_from(kind.as_raw_value()).unwrap_or(0))
+        SignalEvent::Terminate(u8::try_from(kind.as_raw_value()).unwrap_or(0))
     }
 }

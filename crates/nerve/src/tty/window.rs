@@ -8,11 +8,11 @@ use rustix::stdio::{stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::job;
+use super::job_control;
 use crate::out;
 
 /// How long a terminal may take to give its window another size.
-const RESIZE_PATIENCE: Duration = Duration::from_millis(500);
+const RESIZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The window's size, if standard output is a terminal that knows it.
 pub(crate) fn window() -> Option<Size> {
@@ -24,7 +24,7 @@ pub(crate) fn window() -> Option<Size> {
 pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
-    if !takes(wanted).await {
+    if !request_size(wanted).await {
         let Size { cols, rows } = wanted;
         out::warning(format_args!(
             "this window stays at {}x{}; the program's terminal is {cols}x{rows} and may look torn here",
@@ -35,7 +35,7 @@ pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
 }
 
 /// Asks the window to have another size (xterm's window operations). False if it has not, after a while; what is no window is not asked.
-pub(crate) async fn takes(wanted: Size) -> bool {
+pub(crate) async fn request_size(wanted: Size) -> bool {
     if window().unwrap_or_default() == wanted || !std::io::stdout().is_terminal() {
         return true;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn takes(wanted: Size) -> bool {
     let ask = format!("\x1b[8;{};{}t", wanted.rows, wanted.cols);
     let asked = std::io::stdout().write_all(ask.as_bytes()).and_then(|()| std::io::stdout().flush());
     let taken = async { while window() != Some(wanted) && changes.recv().await.is_some() {} };
-    asked.is_ok() && tokio::time::timeout(RESIZE_PATIENCE, taken).await.is_ok()
+    asked.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
 }
 
 /// Keys come one by one and unchanged until this is dropped.
@@ -68,7 +68,7 @@ impl RawMode {
     }
 
     /// Makes it so once more: somebody else had the terminal meanwhile.
-    pub(super) fn again(&self) {
+    pub(super) fn reapply(&self) {
         self.set(&self.raw);
     }
 
@@ -85,7 +85,7 @@ impl RawMode {
 impl Drop for RawMode {
     fn drop(&mut self) {
         // In the background it is somebody else's, and whoever sets its modes there is stopped. A terminal that is gone needs none.
-        if job::is_foreground() {
+        if job_control::is_foreground() {
             self.set(&self.before);
         }
     }

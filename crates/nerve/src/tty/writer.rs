@@ -12,7 +12,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Notify;
 
 /// How long a terminal may take to take the last of it.
-pub(crate) const LAST: Duration = Duration::from_millis(500);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// So much is written at once, in bytes. A write cannot be given up: a terminal must have room for one when what it holds is thrown away
 /// (Linux: 64 KiB).
 const CHUNK: usize = 16 * 1024;
@@ -35,10 +35,10 @@ struct State {
     /// Pieces that are not written yet.
     pending: AtomicUsize,
     /// It cannot be written to any more.
-    is_gone: AtomicBool,
-    why: Mutex<Option<io::Error>>,
+    is_failed: AtomicBool,
+    failure: Mutex<Option<io::Error>>,
     /// Nothing is wanted but the last piece.
-    is_cut: AtomicBool,
+    is_discarding: AtomicBool,
     changed: Notify,
 }
 
@@ -67,7 +67,7 @@ impl Writer {
         let _ = pieces.send(piece);
     }
 
-    pub(crate) fn is_free(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.waiting() == 0
     }
 
@@ -76,15 +76,15 @@ impl Writer {
     }
 
     /// Ends when all is written; false if it cannot be written to any more.
-    pub(crate) async fn free(&self) -> bool {
-        self.room(1).await
+    pub(crate) async fn flushed(&self) -> bool {
+        self.has_room(1).await
     }
 
     /// Ends when fewer than so many pieces wait to be written; false if it cannot be written to any more.
-    pub(crate) async fn room(&self, pieces: usize) -> bool {
+    pub(crate) async fn has_room(&self, pieces: usize) -> bool {
         loop {
             let changed = self.state.changed.notified();
-            if self.state.is_gone.load(Ordering::Acquire) {
+            if self.state.is_failed.load(Ordering::Acquire) {
                 return false;
             }
             if self.waiting() < pieces {
@@ -96,7 +96,7 @@ impl Writer {
 
     /// Why it cannot be written to any more: told once.
     pub(crate) fn failure(&self) -> Option<io::Error> {
-        self.state.why.lock().ok()?.take()
+        self.state.failure.lock().ok()?.take()
     }
 
     /// Writes what gives the terminal back, and nothing after that. False if the terminal has not taken it, after a while.
@@ -104,19 +104,19 @@ impl Writer {
         let pieces = self.pieces.lock().ok().and_then(|mut pieces| pieces.take());
         self.send(pieces.as_ref(), Piece { bytes: last, is_last: true });
         drop(pieces);
-        self.has_ended()
+        self.wait_until_flushed()
     }
 
     /// Throws away what the terminal was given and has not taken, so that it has room for the last piece. A write that waits for room
     /// notices when the terminal's modes are set.
-    pub(super) fn cut(&self) {
-        self.state.is_cut.store(true, Ordering::Release);
+    pub(super) fn discard_pending(&self) {
+        self.state.is_discarding.store(true, Ordering::Release);
         let _ = tcflush(stdout(), QueueSelector::OFlush);
     }
 
     /// Waits until the last piece is written, for as long as a terminal may take; false if it is not.
-    pub(super) fn has_ended(&self) -> bool {
-        self.done.lock().is_ok_and(|done| done.recv_timeout(LAST).is_ok())
+    pub(super) fn wait_until_flushed(&self) -> bool {
+        self.done.lock().is_ok_and(|done| done.recv_timeout(FLUSH_TIMEOUT).is_ok())
     }
 }
 
@@ -126,7 +126,7 @@ impl State {
         let mut out = rustix::io::dup(stdout()).map(File::from).map_err(io::Error::from);
         for Piece { bytes, is_last } in pieces {
             for chunk in bytes.chunks(CHUNK) {
-                if self.is_cut.load(Ordering::Acquire) && !is_last {
+                if self.is_discarding.load(Ordering::Acquire) && !is_last {
                     break;
                 }
                 if let Err(error) = out
@@ -134,7 +134,7 @@ impl State {
                     .map_err(|_| io::ErrorKind::NotConnected.into())
                     .and_then(|out| out.write_all(chunk))
                 {
-                    self.gone(error);
+                    self.set_failed(error);
                     break;
                 }
             }
@@ -143,11 +143,11 @@ impl State {
         }
     }
 
-    fn gone(&self, error: io::Error) {
-        if !self.is_gone.swap(true, Ordering::AcqRel)
-            && let Ok(mut why) = self.why.lock()
+    fn set_failed(&self, error: io::Error) {
+        if !self.is_failed.swap(true, Ordering::AcqRel)
+            && let Ok(mut failure) = self.failure.lock()
         {
-            *why = Some(error);
+            *failure = Some(error);
         }
     }
 }

@@ -8,177 +8,177 @@ use nerve_core::host::EXECUTION;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::keys::{Input, Key};
 use nerve_term::terminal::{LineIndex, TerminalState};
-use nerve_view::draw::Facts;
+use nerve_view::draw::StatusInfo;
 use nerve_view::layout::Layout;
-use nerve_view::viewer::{Asked, Kind, Mode, Viewer};
+use nerve_view::viewer::{Effect, Mode, Source, Viewer};
 use tokio::time::Instant;
 
-use super::beside::{self, Beside};
-use super::branching::NOTHING_KEPT;
-use super::followers::Taker;
-use super::listing::why_empty;
-use super::place::Place;
-use super::said::{CLIPBOARD, Said};
-use super::showing::{Heard, Seat, Showing, heard};
-use super::source::{Seen, Source};
-use super::{Left, Options};
-use crate::cmd::show::again::{self, Again, Run};
+use super::background::{self, Background};
+use super::branch_job::NOTHING_KEPT;
+use super::mirror::{MirrorEvent, TerminalMirror};
+use super::osc_passthrough::{MAX_CLIPBOARD, OscPassthrough};
+use super::target::AttachTarget;
+use super::tool_list::empty_reason;
+use super::tool_streams::SendResult;
+use super::viewer_session::{TerminalEvent, UserTerminal, ViewerSession, next_terminal_event};
+use super::{ExitReason, ViewerOptions};
+use crate::cmd::show::follow::{self, NextRuns, Run};
 use crate::exit::FAILED;
 use crate::tty::{Tty, pacing};
 
 /// Faults that are told in the end.
-const FAULTS: usize = 20;
+const MAX_FAULTS: usize = 20;
 /// When what was written last is in its file for sure; it is on its way for a part of that.
-const ON_DISK: Duration = Duration::from_millis(500);
+const FLUSH_DELAY: Duration = Duration::from_millis(500);
 
 /// The program, and what is shown of it.
 pub(super) struct Live {
-    pub(super) source: Source,
-    showing: Showing,
-    options: Options,
+    pub(super) mirror: TerminalMirror,
+    session: ViewerSession,
+    options: ViewerOptions,
     /// The size that the program can have in the window, as it was told last.
-    room: Option<Size>,
+    program_size: Option<Size>,
     /// When the recording's size is to be shown again.
     size_due: Option<Instant>,
     /// The program has rung: that is passed on with the next frame.
-    rings: bool,
+    bell_pending: bool,
     /// Somebody has interrupted the program.
     pub(super) interrupted: bool,
     /// How the program has ended, while somebody still looks.
     ended: Option<ExitStatus>,
     pub(super) faults: Vec<String>,
     /// Where to go from here.
-    pub(super) onward: Option<Place>,
+    pub(super) switch_to: Option<AttachTarget>,
     /// What is shown when it has ended and runs once more.
-    again: Option<Again>,
+    next_runs: Option<NextRuns>,
 }
 
 /// What has happened elsewhere.
-enum Turn {
-    Seen(Result<Seen>),
-    Beside(beside::Turn),
+enum LiveEvent {
+    Mirror(Result<MirrorEvent>),
+    Background(background::BackgroundEvent),
 }
 
 /// Who has much to say lets the others speak: whose turn it is among those who could is a matter of chance.
-async fn turn(source: &mut Source, beside: &mut Beside) -> Turn {
+async fn next_event(mirror: &mut TerminalMirror, background: &mut Background) -> LiveEvent {
     tokio::select! {
-        seen = source.next() => Turn::Seen(seen),
-        turn = beside.turn() => Turn::Beside(turn),
+        event = mirror.next() => LiveEvent::Mirror(event),
+        event = background.next() => LiveEvent::Background(event),
     }
 }
 
 impl Live {
-    pub(super) fn new(source: Source, options: Options) -> Live {
-        let mut viewer = Viewer::new(Kind::Live, options.bindings.clone());
-        if let Some(told) = options.told {
-            viewer.tell(told);
+    pub(super) fn new(mirror: TerminalMirror, options: ViewerOptions) -> Live {
+        let mut viewer = Viewer::new(Source::Live, options.bindings.clone());
+        if let Some(notice) = options.notice {
+            viewer.show_message(notice);
         }
         // Nothing goes on from a tool's terminal.
-        let is_tool = is_tool(&source);
-        let viewer = match source.entry().session_file() {
+        let is_tool = is_tool(&mirror);
+        let viewer = match mirror.entry().session_file() {
             _ if is_tool => viewer.without_entry(),
             Some(_) => viewer,
             None => viewer.without_branches(NOTHING_KEPT),
         };
-        let mut viewer = if options.read_only { viewer.reading_only() } else { viewer };
-        let beside = Beside::of_host(source.entry());
-        viewer.explain_no_tools(why_empty(source.entry(), source.tells_tools()));
+        let mut viewer = if options.read_only { viewer.read_only() } else { viewer };
+        let background = Background::for_host(mirror.entry());
+        viewer.explain_no_tools(empty_reason(mirror.entry(), mirror.reports_tools()));
         Live {
-            showing: Showing::new(viewer, beside, options.gutter, options.coloured),
-            source,
+            session: ViewerSession::new(viewer, background, options.gutter, options.coloured),
+            mirror,
             options,
-            room: None,
+            program_size: None,
             size_due: None,
-            rings: false,
+            bell_pending: false,
             interrupted: false,
             ended: None,
             faults: Vec::new(),
-            onward: None,
-            again: None,
+            switch_to: None,
+            next_runs: None,
         }
     }
 
     /// When it has ended, the next run is shown.
-    pub(super) fn with(self, again: Option<Again>) -> Live {
-        Live { again, ..self }
+    pub(super) fn with_next_runs(self, next_runs: Option<NextRuns>) -> Live {
+        Live { next_runs, ..self }
     }
 
     /// Until somebody leaves, or the program has ended.
-    pub(super) async fn run(&mut self, seat: &mut Seat) -> Result<Left> {
-        if is_tool(&self.source) {
+    pub(super) async fn run(&mut self, user_terminal: &mut UserTerminal) -> Result<ExitReason> {
+        if is_tool(&self.mirror) {
             // Until it names its window itself.
-            seat.tty.title(&self.options.name);
+            user_terminal.tty.title(&self.options.name);
         }
         loop {
-            if let Some(exit) = self.over() {
+            if let Some(exit) = self.finished() {
                 // Its last frame is not drawn any more.
-                self.pass_said(&mut seat.tty);
-                return Ok(Left::Ended(exit));
+                self.pass_osc(&mut user_terminal.tty);
+                return Ok(ExitReason::Ended(exit));
             }
-            let works = self.showing.works;
-            let Showing { beside, pacing, .. } = &mut self.showing;
+            let is_searching = self.session.is_searching;
+            let ViewerSession { background, pacing, .. } = &mut self.session;
             tokio::select! {
                 biased;
-                heard = heard(pacing, seat) => match heard {
-                    Heard::Due => self.draw(&mut seat.tty),
-                    Heard::End(number) => return Ok(Left::Gone(128 + number)),
-                    Heard::Gone => return Ok(Left::Gone(FAILED)),
-                    Heard::Input(input) => if let Some(left) = self.typed(input, &mut seat.tty) {
+                event = next_terminal_event(pacing, user_terminal) => match event {
+                    TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty),
+                    TerminalEvent::Signal(number) => return Ok(ExitReason::Closed(128 + number)),
+                    TerminalEvent::Closed => return Ok(ExitReason::Closed(FAILED)),
+                    TerminalEvent::Input(input) => if let Some(left) = self.handle_input(input, &mut user_terminal.tty) {
                         return Ok(left);
                     },
                 },
                 () = pacing::until(self.size_due) => {
                     self.size_due = None;
-                    self.showing.changed();
+                    self.session.request_draw();
                 }
-                turn = turn(&mut self.source, beside) => {
-                    match turn {
-                        Turn::Seen(seen) => self.seen(seen?, &mut seat.tty),
-                        Turn::Beside(turn) => self.showing.turned(turn),
+                event = next_event(&mut self.mirror, background) => {
+                    match event {
+                        LiveEvent::Mirror(event) => self.handle_mirror_event(event?, &mut user_terminal.tty),
+                        LiveEvent::Background(event) => self.session.handle_background_event(event),
                     }
                     // Who is flooded never waits: what is opened, made or taken beside this has its turn too.
                     tokio::task::yield_now().await;
                 }
-                run = again::next(&mut self.again), if self.ended.is_some() => self.runs_again(run, &mut seat.tty),
-                () = async {}, if works => self.showing.work(self.source.terminal()),
+                run = follow::next(&mut self.next_runs), if self.ended.is_some() => self.show_next_run(run, &mut user_terminal.tty),
+                () = async {}, if is_searching => self.session.advance_search(self.mirror.terminal()),
             }
         }
     }
 
     /// The next run in place of the one that has ended.
-    fn runs_again(&mut self, run: Result<Run>, tty: &mut Tty) {
-        let Run { source, name, told } = match run {
+    fn show_next_run(&mut self, run: Result<Run>, tty: &mut Tty) {
+        let Run { mirror, name, notice } = match run {
             Ok(run) => run,
             Err(error) => {
-                self.again = None;
-                return self.tell(&format!("{error:#}"));
+                self.next_runs = None;
+                return self.show_message(&format!("{error:#}"));
             }
         };
-        let options = Options { name, told, ..self.options.clone() };
-        let (again, faults) = (self.again.take(), std::mem::take(&mut self.faults));
+        let options = ViewerOptions { name, notice, ..self.options.clone() };
+        let (next_runs, faults) = (self.next_runs.take(), std::mem::take(&mut self.faults));
         tty.title(&options.name);
         // That was the run before.
         tty.progress(0, 0);
-        *self = Live { again, faults, ..Live::new(source, options) };
+        *self = Live { next_runs, faults, ..Live::new(mirror, options) };
     }
 
     /// Draws what there is to be seen, and tells the host what room there is for it.
     fn draw(&mut self, tty: &mut Tty) {
         let facts = self.facts(tty);
-        let window = self.showing.draw(tty, self.source.terminal(), None, &facts);
-        self.pass_said(tty);
-        let room = Layout::room(window.cols, window.rows, self.options.gutter);
-        if self.room.replace(room) != Some(room) {
-            self.source.view(room);
+        let window = self.session.draw(tty, self.mirror.terminal(), None, &facts);
+        self.pass_osc(tty);
+        let program_size = Layout::program_size(window.cols, window.rows, self.options.gutter);
+        if self.program_size.replace(program_size) != Some(program_size) {
+            self.mirror.set_size(program_size);
         }
     }
 
     /// Tells the terminal what the program says to it.
-    fn pass_said(&mut self, tty: &mut Tty) {
-        if std::mem::take(&mut self.rings) {
+    fn pass_osc(&mut self, tty: &mut Tty) {
+        if std::mem::take(&mut self.bell_pending) {
             tty.ring();
         }
-        let Said { clipboard, too_long, notifications, progress } = self.source.take_said();
+        let OscPassthrough { clipboard, too_long, notifications, progress } = self.mirror.take_passthrough();
         notifications.iter().for_each(|notification| tty.notify(notification));
         progress.into_iter().for_each(|(state, value)| tty.progress(state, value));
         // Who only looks does not have the clipboard of somebody who types.
@@ -187,153 +187,153 @@ impl Live {
         }
         clipboard.iter().for_each(|text| tty.clipboard(text));
         if let Some(bytes) = too_long {
-            let (bytes, most) = (bytes / 1000, CLIPBOARD / 4 * 3 / 1000);
-            self.tell(&format!(
+            let (bytes, most) = (bytes / 1000, MAX_CLIPBOARD / 4 * 3 / 1000);
+            self.show_message(&format!(
                 "the program has copied {bytes} kB, which is not passed on: more than {most} kB"
             ));
         }
     }
 
-    fn facts(&self, tty: &Tty) -> Facts {
-        let (word, evidence) = self.source.state();
-        let recording = self.source.entry().recording.as_ref();
+    fn facts(&self, tty: &Tty) -> StatusInfo {
+        let (word, evidence) = self.mirror.state();
+        let recording = self.mirror.entry().recording.as_ref();
         let recorded = recording.and_then(|path| fs::metadata(path).ok()).map(|meta| meta.len());
         let ended = self.ended.map(|_| "the program has ended".to_string());
-        let catching_up = self.source.is_catching_up().then(|| "reading what was before …".to_string());
-        Facts {
+        let catching_up = self.mirror.is_catching_up().then(|| "reading what was before …".to_string());
+        StatusInfo {
             name: self.options.name.clone(),
             fault: self.faults.last().cloned().or(ended).or(catching_up),
             state: Some((word.to_string(), evidence)),
             recorded,
-            unrecorded: recording.is_none() && !is_tool(&self.source),
-            begin: Some(TsNs(self.source.entry().started)),
-            abilities: tty.abilities(),
-            ..Facts::default()
+            unrecorded: recording.is_none() && !is_tool(&self.mirror),
+            begin: Some(TsNs(self.mirror.entry().started)),
+            capabilities: tty.capabilities(),
+            ..StatusInfo::default()
         }
     }
 
     /// The program has ended, and nobody wants to look on: a task that is being written is not taken away.
-    fn over(&self) -> Option<ExitStatus> {
-        self.ended.filter(|_| match self.showing.viewer.mode() {
+    fn finished(&self) -> Option<ExitStatus> {
+        self.ended.filter(|_| match self.session.viewer.mode() {
             Mode::Live => true,
             Mode::Entry => false,
             _ => !self.options.stay,
         })
     }
 
-    fn seen(&mut self, seen: Seen, tty: &mut Tty) {
-        self.showing.changed();
-        match seen {
-            Seen::Changed => self.size_due = Some(Instant::now() + ON_DISK),
-            Seen::Title => tty.title(self.source.terminal().title()),
-            Seen::Bell => self.rings = true,
-            Seen::Fault(fault) => {
-                if self.faults.len() == FAULTS {
+    fn handle_mirror_event(&mut self, event: MirrorEvent, tty: &mut Tty) {
+        self.session.request_draw();
+        match event {
+            MirrorEvent::Changed => self.size_due = Some(Instant::now() + FLUSH_DELAY),
+            MirrorEvent::Title => tty.title(self.mirror.terminal().title()),
+            MirrorEvent::Bell => self.bell_pending = true,
+            MirrorEvent::Fault(fault) => {
+                if self.faults.len() == MAX_FAULTS {
                     self.faults.remove(0);
                 }
                 self.faults.push(fault);
             }
-            Seen::Ended(exit) => {
+            MirrorEvent::Ended(exit) => {
                 self.ended = Some(exit);
                 if self.options.stay {
-                    self.showing.viewer.look_on();
+                    self.session.viewer.program_ended();
                 }
-                self.showing.viewer.tell("the program has ended");
+                self.session.viewer.show_message("the program has ended");
             }
         }
     }
 
-    fn typed(&mut self, input: Input, tty: &mut Tty) -> Option<Left> {
-        let asked = self.showing.input(input, self.source.terminal(), None);
-        let may_be_lost = self.ended.is_none() && self.source.entry().recording.is_none();
-        if may_be_lost && *self.showing.viewer.mode() == Mode::Entry {
-            self.showing.beside.keep_origin();
+    fn handle_input(&mut self, input: Input, tty: &mut Tty) -> Option<ExitReason> {
+        let effect = self.session.input(input, self.mirror.terminal(), None);
+        let may_be_lost = self.ended.is_none() && self.mirror.entry().recording.is_none();
+        if may_be_lost && *self.session.viewer.mode() == Mode::Entry {
+            self.session.background.keep_origin();
         }
-        match asked? {
-            Asked::Input(input) => self.pass_on(&input),
-            Asked::ToTool(input) => self.pass_on_to_tool(&input),
-            Asked::Detach => return Some(Left::Detached),
-            Asked::Quit => return Some(self.left()),
-            Asked::End if self.options.read_only => self.tell("attached for reading only"),
-            Asked::End => self.source.stop(),
-            Asked::Branch(_) if self.options.read_only => {
-                self.showing.viewer.refused("attached for reading only: 'nerve branch' makes one");
+        match effect? {
+            Effect::Input(input) => self.send_to_program(&input),
+            Effect::ToolInput(input) => self.send_to_tool(&input),
+            Effect::Detach => return Some(ExitReason::Detached),
+            Effect::Quit => return Some(self.exit_reason()),
+            Effect::EndProgram if self.options.read_only => self.show_message("attached for reading only"),
+            Effect::EndProgram => self.mirror.stop(),
+            Effect::Branch(_) if self.options.read_only => {
+                self.session.viewer.branch_failed("attached for reading only: 'nerve branch' makes one");
             }
-            Asked::Snapshot => self.snapshot(),
-            Asked::GoToBranch => match self.showing.beside.latest() {
+            Effect::TakeSnapshot => self.snapshot(),
+            Effect::SwitchToBranch => match self.session.background.latest() {
                 Ok(place) => {
-                    self.onward = Some(place);
-                    return Some(self.left());
+                    self.switch_to = Some(place);
+                    return Some(self.exit_reason());
                 }
-                Err(why) => self.tell(why),
+                Err(why) => self.show_message(why),
             },
             // A program that runs has no other time.
-            other => drop(self.showing.done(other, tty)),
+            other => drop(self.session.apply(other, tty)),
         }
         None
     }
 
     fn snapshot(&mut self) {
         match self.ended {
-            Some(_) => self.tell("the program has ended: it takes no snapshots any more"),
-            None => self.showing.beside.snapshot(self.source.entry(), &mut self.showing.viewer),
+            Some(_) => self.show_message("the program has ended: it takes no snapshots any more"),
+            None => self.session.background.snapshot(self.mirror.entry(), &mut self.session.viewer),
         }
     }
 
-    fn left(&self) -> Left {
-        self.ended.map_or(Left::Detached, Left::Ended)
+    fn exit_reason(&self) -> ExitReason {
+        self.ended.map_or(ExitReason::Detached, ExitReason::Ended)
     }
 
     /// Gives the program what somebody did, as it wants that.
-    fn pass_on(&mut self, input: &Input) {
-        if input.bytes(self.source.terminal().modes()).is_empty() {
+    fn send_to_program(&mut self, input: &Input) {
+        if input.bytes(self.mirror.terminal().modes()).is_empty() {
             return;
         }
         if self.options.read_only {
             if matches!(input, Input::Key(_) | Input::Paste(_)) {
-                let told = self.showing.viewer.told_read_only();
-                self.tell(&told);
+                let notice = self.session.viewer.read_only_message();
+                self.show_message(&notice);
             }
-        } else if !self.source.send(input) {
-            self.tell("the program takes nothing at the moment");
+        } else if !self.mirror.send(input) {
+            self.show_message("the program takes nothing at the moment");
         } else if *input == Input::Key(Key::ctrl('c')) {
             self.interrupted = true;
         }
     }
 
-    fn pass_on_to_tool(&mut self, input: &Input) {
+    fn send_to_tool(&mut self, input: &Input) {
         if self.options.read_only {
-            return self.tell("attached for reading only");
+            return self.show_message("attached for reading only");
         }
-        match self.showing.beside.send(input) {
-            Taker::Tool => {}
-            Taker::Agent => {
+        match self.session.background.send(input) {
+            SendResult::Sent => {}
+            SendResult::ForAgent => {
                 // It goes the way of what other programs tell the agent, and is recorded so.
-                if !self.source.send_as(input, Origin::Injected) {
-                    self.tell("the program takes nothing at the moment");
+                if !self.mirror.send_as(input, Origin::Injected) {
+                    self.show_message("the program takes nothing at the moment");
                 }
             }
-            Taker::Nobody(why) => self.tell(why),
+            SendResult::Rejected(why) => self.show_message(why),
         }
     }
 
-    fn tell(&mut self, message: &str) {
-        self.showing.tell(message);
+    fn show_message(&mut self, message: &str) {
+        self.session.show_message(message);
     }
 
     /// The last lines the program has written, as a window shows them.
     pub(super) fn last_lines(&self) -> Vec<String> {
-        last_lines(self.source.terminal(), self.options.coloured)
+        last_lines(self.mirror.terminal(), self.options.coloured)
     }
 
-    pub(super) fn into_parts(self) -> (Source, Beside, Options) {
-        (self.source, self.showing.beside, self.options)
+    pub(super) fn into_parts(self) -> (TerminalMirror, Background, ViewerOptions) {
+        (self.mirror, self.session.background, self.options)
     }
 }
 
 /// It is what an agent's tool runs in.
-fn is_tool(source: &Source) -> bool {
-    source.entry().label.get(EXECUTION).is_some()
+fn is_tool(mirror: &TerminalMirror) -> bool {
+    mirror.entry().label.get(EXECUTION).is_some()
 }
 
 /// The lines of a terminal's main screen, without the empty ones at its end.

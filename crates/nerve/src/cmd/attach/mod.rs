@@ -1,19 +1,19 @@
 //! A terminal that runs, in the viewer.
 
-mod agent;
-pub(crate) mod beside;
-mod branching;
-pub(crate) mod followers;
-mod listing;
+mod agent_monitor;
+pub(crate) mod background;
+mod branch_job;
 mod live;
-mod look;
-pub(crate) mod onward;
-pub(crate) mod place;
-mod said;
-pub(crate) mod showing;
-pub(crate) mod size;
-pub(crate) mod source;
-mod taking;
+pub(crate) mod mirror;
+mod osc_passthrough;
+mod resolve;
+pub(crate) mod size_rule;
+mod snapshot_job;
+pub(crate) mod switch_target;
+pub(crate) mod target;
+mod tool_list;
+pub(crate) mod tool_streams;
+pub(crate) mod viewer_session;
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -21,9 +21,9 @@ use nerve_term::event::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
 
-use self::onward::Onward;
-use self::place::Place;
-use self::source::Source;
+use self::mirror::TerminalMirror;
+use self::switch_target::SwitchTarget;
+use self::target::AttachTarget;
 use crate::cli::attach::AttachArgs;
 use crate::cmd::full_screen;
 use crate::exit::{DONE, FAILED, signal_name};
@@ -32,7 +32,7 @@ use crate::{out, tty};
 
 /// How it is shown.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
+pub(crate) struct ViewerOptions {
     /// What is shown, in a word or two: a node's name, a command.
     pub(crate) name: String,
     /// Where snapshots are marked.
@@ -48,47 +48,48 @@ pub(crate) struct Options {
     /// When the program has ended its lines are still looked at.
     pub(crate) stay: bool,
     /// What is to be known at first.
-    pub(crate) told: Option<&'static str>,
+    pub(crate) notice: Option<&'static str>,
 }
 
 /// Why the viewer was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum ExitReason {
     /// Somebody wanted to; the program goes on.
     Detached,
     /// The program has ended.
     Ended(ExitStatus),
     /// The window was closed, or this process was told to end; the program goes on. The exit code for that: 128 and the signal's number.
-    Gone(u8),
+    Closed(u8),
 }
 
 /// What is kept of a viewer that was left.
-pub(crate) struct Outcome {
-    pub(crate) left: Left,
+pub(crate) struct ViewerOutcome {
+    pub(crate) exit_reason: ExitReason,
     /// What went wrong meanwhile, to be told now that the terminal can be written to again.
     pub(crate) faults: Vec<String>,
     /// The last lines the program has written, as a window shows them.
-    pub(crate) last: Vec<String>,
+    pub(crate) last_lines: Vec<String>,
     /// Somebody in front of it has interrupted the program.
     pub(crate) interrupted: bool,
     /// It was left for another one, in the terminal that is still taken.
-    pub(crate) onward: Option<Box<Onward>>,
+    pub(crate) switch_to: Option<Box<SwitchTarget>>,
 }
 
 /// Shows a program that runs until somebody leaves or it ends. Needs a terminal, and the main thread.
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) async fn run(source: Source, options: Options) -> Result<Outcome> {
-    onward::shown(source, options, showing::Seat::take()?).await
+pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Result<ViewerOutcome> {
+    switch_target::show(mirror, options, viewer_session::UserTerminal::take()?).await
 }
 
 /// `nerve attach`: gives back the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let settings = Settings::of_viewer();
     let AttachArgs { target, server, session, .. } = &args;
-    let place = Place { target: target.clone(), server: server.clone(), session: session.clone() };
-    let entry = look::host(&place).await?;
+    let attach_target =
+        AttachTarget { target: target.clone(), server: server.clone(), session: session.clone() };
+    let entry = resolve::find_host(&attach_target).await?;
     full_screen::needed(
         "a window in front of a program that runs",
         "'nerve server node read NODE' prints what a node shows; 'nerve replay --fast' what was recorded",
@@ -96,7 +97,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let places = Places::from_env();
     let gutter = settings.gutter(args.gutter);
     let window = tty::window().unwrap_or_default();
-    let room = Layout::room(window.cols, window.rows, gutter);
+    let room = Layout::program_size(window.cols, window.rows, gutter);
     let name = match args.target.as_str() {
         id if entry.id.starts_with(id) || entry.session_id.starts_with(id) => {
             out::preview(&entry.asked().join(" "), 40)
@@ -104,7 +105,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         node => node.to_string(),
     };
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let options = Options {
+    let options = ViewerOptions {
         name,
         gutter,
         bindings: settings.bindings(),
@@ -112,25 +113,26 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         coloured,
         clipboard: settings.clipboard,
         stay: args.stay,
-        told: settings.unread,
+        notice: settings.unread,
     };
-    let source = Source::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
-    let outcome = run(source, options).await?;
-    if let Some(onward) = outcome.onward {
-        return (*onward).having_left(outcome.left, &place.command()).go().await;
+    let mirror =
+        TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;
+    let outcome = run(mirror, options).await?;
+    if let Some(switch_to) = outcome.switch_to {
+        return (*switch_to).after_leaving(outcome.exit_reason, &attach_target.command()).run().await;
     }
     outcome.faults.iter().for_each(out::warning);
-    if let Some(words) = words(outcome.left, &place.command()) {
-        out::note(words);
+    if let Some(exit_message) = exit_message(outcome.exit_reason, &attach_target.command()) {
+        out::note(exit_message);
     }
-    Ok(code(outcome.left))
+    Ok(code(outcome.exit_reason))
 }
 
 /// What is told of how a program was left that `command` shows.
-pub(crate) fn words(left: Left, command: &str) -> Option<String> {
-    Some(match left {
-        Left::Detached => format!("detached; come back with '{command}'"),
-        Left::Ended(exit) => {
+pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> {
+    Some(match reason {
+        ExitReason::Detached => format!("detached; come back with '{command}'"),
+        ExitReason::Ended(exit) => {
             let how = match exit {
                 ExitStatus::Code(code) => format!("exit code {code}"),
                 ExitStatus::Signal(signal) => signal_name(signal),
@@ -138,14 +140,14 @@ pub(crate) fn words(left: Left, command: &str) -> Option<String> {
             };
             format!("the program has ended: {how}")
         }
-        Left::Gone(_) => return None,
+        ExitReason::Closed(_) => return None,
     })
 }
 
-fn code(left: Left) -> u8 {
-    match left {
-        Left::Ended(ExitStatus::Unknown) => FAILED,
-        Left::Detached | Left::Ended(_) => DONE,
-        Left::Gone(code) => code,
+fn code(reason: ExitReason) -> u8 {
+    match reason {
+        ExitReason::Ended(ExitStatus::Unknown) => FAILED,
+        ExitReason::Detached | ExitReason::Ended(_) => DONE,
+        ExitReason::Closed(code) => code,
     }
 }

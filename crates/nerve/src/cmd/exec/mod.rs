@@ -23,8 +23,8 @@ use serde_json::json;
 use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
-use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
 use crate::cmd::not_started;
+use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};
 
@@ -41,7 +41,7 @@ const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 /// It cannot be run; [`crate::exit::Interrupted`].
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     // Signals are waited for before there is anything that they must not leave behind.
-    let signals = Signals::passed_on()?;
+    let signals = Signals::forwarded()?;
     let announced = args.announced.is_some().then(|| args.command.clone());
     let clock = Clock::start();
     let Execution { id, session, mut host, stream, streams } = match start(args, clock).await {
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
             return Err(tool::replace(&argv));
         }
     };
-    let ended = front::run(&mut host, stream, streams, signals).await;
+    let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
     host.forget();
     let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
@@ -146,8 +146,8 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     let follows = to_terminal && args.cols.is_none() && args.rows.is_none();
     let streams = Streams {
         keys: from_terminal,
-        shows: true,
-        tells: true,
+        stdout: true,
+        reports_faults: true,
         size: if follows { SizeFrom::Window } else { SizeFrom::Start },
         plain_lines: !to_terminal,
         // Where no terminal answers the command's questions, ours does.

@@ -1,7 +1,7 @@
 //! `nerve record`: a host in this process, with this terminal in front of it; or in a process behind this one, which is a viewer.
 
-mod behind;
-mod viewed;
+mod foreground;
+mod recorder_daemon;
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -28,9 +28,9 @@ use rustix::fs::{Access, access};
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-pub(crate) use self::viewed::viewed;
+pub(crate) use self::foreground::viewed;
 use crate::cli::record::{Ipc, RecordArgs};
-use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
+use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
 use crate::cmd::{full_screen, not_started};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
@@ -70,7 +70,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
     // Signals are waited for before there is anything that they must not leave behind.
-    let signals = Signals::stop();
+    let signals = Signals::stop_requests();
     // Where no terminal answers the program's questions, ours does.
     let unseen = headless || !std::io::stdout().is_terminal();
     let relay = crate::own::path().ok();
@@ -94,20 +94,20 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let telling =
         watching.as_ref().zip(pipe).map(|(watching, pipe)| tokio::spawn(tell(watching.events(), pipe)));
     if let Some(starter) = starter {
-        behind::tell(&host.entry, starter);
+        recorder_daemon::tell(&host.entry, starter);
     }
     let fixed = (args.cols.is_some() || args.rows.is_some()).then_some(size);
     let follows = if headless { SizeFrom::Start } else { SizeFrom::Window };
     let streams = Streams {
         keys: !headless,
-        shows: !headless,
+        stdout: !headless,
         // A viewer before it tells what went wrong.
-        tells: args.behind.is_none(),
+        reports_faults: args.behind.is_none(),
         size: fixed.map_or(follows, SizeFrom::Fixed),
         plain_lines: false,
         answers: None,
     };
-    let ended = front::run(&mut host, stream, streams, signals).await;
+    let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;

@@ -19,7 +19,7 @@ use super::replay::{Pace, last_screen};
 use super::stage::{Stage, put};
 use super::{unreadable, unwritten, words};
 use crate::exit::{DONE, INTERRUPTED};
-use crate::tty::signals::{Signalled, Signals};
+use crate::tty::signals::{SignalEvent, Signals};
 
 /// How far the arrows go.
 const JUMP: Duration = Duration::from_secs(5);
@@ -248,8 +248,8 @@ impl User {
         };
         tokio::select! {
             signalled = signals.next() => match signalled {
-                Signalled::Size => Told::Size,
-                Signalled::End(number) => Told::Left(Left::Signal(number)),
+                SignalEvent::Resize => Told::Size,
+                SignalEvent::Terminate(number) => Told::Left(Left::Signal(number)),
             },
             Some(bytes) = typed => Told::Keys(bytes),
         }

@@ -1,9 +1,9 @@
 //! `nerve show-sandbox-execution`: what an agent ran, or runs, from another terminal.
 
-pub(crate) mod again;
-mod agent;
-mod find;
-mod text;
+mod agent_output;
+pub(crate) mod follow;
+mod lookup;
+mod text_view;
 pub(crate) mod tools;
 
 use std::io::{self, IsTerminal, Write};
@@ -18,10 +18,10 @@ use nerve_server::paths::Places;
 use nerve_term::event::ExitStatus;
 use nerve_view::layout::Gutter;
 
-use self::again::{Again, Run};
-use self::find::{At, Found, find};
-use super::attach::showing::Seat;
-use super::attach::{self, Left, Options};
+use self::follow::{NextRuns, Run};
+use self::lookup::{FoundExecution, Location, find};
+use super::attach::viewer_session::UserTerminal;
+use super::attach::{self, ExitReason, ViewerOptions};
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
 use crate::cli::exec::ShowArgs;
@@ -37,14 +37,14 @@ const NAME: usize = 200;
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let places = Places::from_env();
     let found = find(&args.id, args.session.as_deref(), &places)?;
-    compare(args.command.as_deref(), &found);
+    warn_if_different(args.command.as_deref(), &found);
     let to_terminal = io::stdout().is_terminal();
-    let Found { line, session, at } = found;
+    let FoundExecution { line, session, location } = found;
     let name = out::preview(line.command.as_deref().unwrap_or(&args.id), NAME);
-    match at {
-        At::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args)),
-        At::Host(entry) => on_one_core(stream(*entry, &places)),
-        At::Recording(recording) => {
+    match location {
+        Location::Host(entry) if full_screen::is_there() => on_one_core(live(*entry, &places, name, args)),
+        Location::Host(entry) => on_one_core(stream(*entry, &places)),
+        Location::Recording(recording) => {
             if session.is_some() && !line.has_ended() {
                 out::warning("its end is not known: it was killed, and what it had written is shown");
             }
@@ -54,13 +54,15 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
                 (false, _) => bytes(&recording),
             }
         }
-        At::Agent { running } => {
+        Location::Agent { running } => {
             let output = match (running, &session) {
-                (true, Some(session)) => on_one_core(agent::wait(session, &line, &places))?,
+                (true, Some(session)) => on_one_core(agent_output::wait(session, &line, &places))?,
                 _ => line.output,
             };
             match output {
-                Some(output) if args.follow && full_screen::is_there() => text::shown(&output, &name, args),
+                Some(output) if args.follow && full_screen::is_there() => {
+                    text_view::shown(&output, &name, args)
+                }
                 Some(output) => out::text(&output).map(|()| DONE),
                 None => {
                     let message = format!("nothing is known of what execution '{}' wrote", args.id);
@@ -74,10 +76,10 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
 }
 
 /// A command that is another one than was said is still the one with that id.
-fn compare(said: Option<&str>, found: &Found) {
-    let bare = |text: &str| line_of(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    if let (Some(said), Some(ran)) = (said, &found.line.command)
-        && bare(said) != bare(ran)
+fn warn_if_different(claimed: Option<&str>, found: &FoundExecution) {
+    let bare = |text: &str| shell_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    if let (Some(claimed), Some(ran)) = (claimed, &found.line.command)
+        && bare(claimed) != bare(ran)
     {
         let (id, ran) = (&found.line.id, out::preview(ran, 200));
         out::warning(format_args!("execution '{id}' ran something else: {ran}"));
@@ -85,7 +87,7 @@ fn compare(said: Option<&str>, found: &Found) {
 }
 
 /// The line that a shell is given, as it is; else the command itself.
-fn line_of(command: &str) -> String {
+fn shell_line(command: &str) -> String {
     match shell_words::split(command).as_deref() {
         Ok([_, option, line]) if option == "-c" => line.clone(),
         _ => command.to_string(),
@@ -95,15 +97,21 @@ fn line_of(command: &str) -> String {
 /// What runs, in the viewer; with `--follow`, until somebody leaves it.
 async fn live(entry: Entry, places: &Places, name: String, args: &ShowArgs) -> Result<u8> {
     // In one session nothing runs under an id twice.
-    let again = (args.follow && args.session.is_none()).then(|| Again::of(&args.id, places)).transpose()?;
-    let source = tools::source(entry, places)?;
-    shown(Run { source, name, told: None }, again, args.follow, Seat::take()?).await
+    let next_runs =
+        (args.follow && args.session.is_none()).then(|| NextRuns::of(&args.id, places)).transpose()?;
+    let mirror = tools::open_mirror(entry, places)?;
+    shown(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?).await
 }
 
 /// A run in the viewer, and those that come `again`; with `stay`, until somebody leaves.
-pub(crate) async fn shown(run: Run, again: Option<Again>, stay: bool, seat: Seat) -> Result<u8> {
+pub(crate) async fn shown(
+    run: Run,
+    next_runs: Option<NextRuns>,
+    stay: bool,
+    user_terminal: UserTerminal,
+) -> Result<u8> {
     let settings = Settings::of_viewer();
-    let options = Options {
+    let options = ViewerOptions {
         name: run.name,
         gutter: Gutter::None,
         bindings: settings.bindings(),
@@ -111,17 +119,17 @@ pub(crate) async fn shown(run: Run, again: Option<Again>, stay: bool, seat: Seat
         clipboard: settings.clipboard,
         coloured: coloured(),
         stay,
-        told: settings.unread.or(run.told),
+        notice: settings.unread.or(run.notice),
     };
-    let outcome = attach::onward::shown_again(run.source, options, again, seat).await?;
+    let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);
-    Ok(match outcome.left {
-        Left::Ended(ExitStatus::Unknown) => {
+    Ok(match outcome.exit_reason {
+        ExitReason::Ended(ExitStatus::Unknown) => {
             out::warning("nobody knows how it ended: it was killed");
             FAILED
         }
-        Left::Detached | Left::Ended(_) => DONE,
-        Left::Gone(code) => code,
+        ExitReason::Detached | ExitReason::Ended(_) => DONE,
+        ExitReason::Closed(code) => code,
     })
 }
 
@@ -168,21 +176,21 @@ fn bytes(recording: &Path) -> Result<u8> {
     Ok(DONE)
 }
 
-fn of(recording: &Path) -> OfRecording {
+fn recording_arg(recording: &Path) -> OfRecording {
     OfRecording { recording: Some(recording.display().to_string()), session: None }
 }
 
 /// What has ended, to scroll in.
 fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
-    let again = args.session.is_none().then_some(args.id.as_str());
-    let args = ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false };
-    recording::view_tool(&args, name, again)
+    let next_runs = args.session.is_none().then_some(args.id.as_str());
+    let args = ViewArgs { of: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
+    recording::view_tool(&args, name, next_runs)
 }
 
 /// All lines of what has ended.
 fn last(recording: &Path) -> Result<u8> {
     recording::replay(&ReplayArgs {
-        of: of(recording),
+        of: recording_arg(recording),
         speed: Speed(1.0),
         idle_limit: None,
         from: None,

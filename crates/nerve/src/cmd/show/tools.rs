@@ -12,73 +12,77 @@ use nerve_record::playback::Playback;
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
-use nerve_view::tools::{Changes, Reader, Told, Tool, ToolState};
+use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 
-use super::find::{At, in_session};
-use crate::cmd::attach::size::SizeRule;
-use crate::cmd::attach::source::Source;
+use super::lookup::{Location, in_session};
+use crate::cmd::attach::mirror::TerminalMirror;
+use crate::cmd::attach::size_rule::SizeRule;
 use crate::cmd::recording::{facts, size, unreadable};
 
 /// The terminal of what had none.
-pub(super) const AS_WIDE: Size = Size { cols: 120, rows: 40 };
+pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
 /// Bytes on the disk of a recording that takes a while to be read.
-const LONG: u64 = 32 << 10;
+const LONG_RECORDING: u64 = 32 << 10;
 
 /// The tools of a session, followed.
-pub(crate) struct Tools {
+pub(crate) struct ToolFeed {
     watch: Watch,
     /// That no more can be listed, to be told.
     full: bool,
 }
 
 /// What is new of them.
-pub(crate) enum News {
+pub(crate) enum ToolFeedEvent {
     /// These are other ones, or are in another state.
-    Changed(Changes),
+    Changed(ToolUpdates),
     /// No more can be listed.
     Full,
 }
 
-impl Tools {
+impl ToolFeed {
     /// Of the session with this recording, whether it goes on or not.
-    pub(crate) fn of(recording: &Path) -> Tools {
-        Tools { watch: Watch::start(recording, &Places::from_env().hosts()), full: false }
+    pub(crate) fn of(recording: &Path) -> ToolFeed {
+        ToolFeed { watch: Watch::start(recording, &Places::from_env().hosts()), full: false }
     }
 
     /// Waits for what is new. May be dropped and called again: nothing is lost.
     ///
     /// # Errors
     /// The list cannot be followed; then there is nothing more to come.
-    pub(crate) async fn changed(&mut self) -> Result<News> {
+    pub(crate) async fn changed(&mut self) -> Result<ToolFeedEvent> {
         if std::mem::take(&mut self.full) {
-            return Ok(News::Full);
+            return Ok(ToolFeedEvent::Full);
         }
         let executions::Changes { anew, first, told, full } = self.watch.changed().await?;
         self.full = full;
-        Ok(News::Changed(Changes { anew, first, told: told.into_iter().map(of_viewer).collect() }))
+        Ok(ToolFeedEvent::Changed(ToolUpdates {
+            reset: anew,
+            first,
+            updates: told.into_iter().map(to_viewer).collect(),
+        }))
     }
 }
 
 /// The same in the viewer's words.
-fn of_viewer(told: executions::Told) -> Told {
-    let executions::Told { number, id, command, state, reader } = told;
+fn to_viewer(update: executions::Told) -> ToolUpdate {
+    let executions::Told { number, id, command, state, reader } = update;
     let state = match state {
         executions::State::Running => ToolState::Running,
         executions::State::Ended(code) => ToolState::Ended(code),
     };
     let reader = match reader {
-        executions::Reader::Itself => Reader::Tool,
-        executions::Reader::AsksOnly => Reader::AsksOnly,
-        executions::Reader::HasInput => Reader::HasInput,
-        executions::Reader::Agent => Reader::Agent,
+        executions::Reader::Itself => InputReader::Tool,
+        executions::Reader::AsksOnly => InputReader::AsksOnly,
+        executions::Reader::HasInput => InputReader::HasInput,
+        executions::Reader::Agent => InputReader::Agent,
     };
-    Told { number, tool: Tool { id, command, state }, reader }
+    ToolUpdate { number, tool: Tool { id, command, state }, reader }
 }
 
 /// What a viewer shows of an execution.
-pub(crate) enum Shown {
+pub(crate) enum OpenedTool {
     /// Its terminal, which runs; what is typed is recorded as injected.
-    Live(Box<Source>),
+    Live(Box<TerminalMirror>),
     /// Its terminal at its end, or what the agent was given; the recording, if that is long and only its end was read.
     Ended(Box<TerminalState>, Option<PathBuf>),
     /// It has no terminal of its own and goes on: keys are for the agent's terminal.
@@ -89,53 +93,57 @@ pub(crate) enum Shown {
 ///
 /// # Errors
 /// There is none of that id, or its recording cannot be read.
-pub(crate) fn open(recording: &Path, id: &str) -> Result<Shown> {
+pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     let places = Places::from_env();
     let found = in_session(id, recording, &entries(&places.hosts()))?;
-    Ok(match found.at {
-        At::Host(entry) => Shown::Live(Box::new(source(*entry, &places)?)),
-        At::Recording(path) if is_long(&path) => Shown::Ended(Box::new(end(&path)?), Some(path)),
-        At::Recording(path) => Shown::Ended(Box::new(whole(&path, || true)?), None),
-        At::Agent { running: true } => Shown::Agent,
-        At::Agent { running: false } => {
+    Ok(match found.location {
+        Location::Host(entry) => OpenedTool::Live(Box::new(open_mirror(*entry, &places)?)),
+        Location::Recording(path) if is_long(&path) => {
+            OpenedTool::Ended(Box::new(load_end(&path)?), Some(path))
+        }
+        Location::Recording(path) => OpenedTool::Ended(Box::new(load_full(&path, || true)?), None),
+        Location::Agent { running: true } => OpenedTool::Agent,
+        Location::Agent { running: false } => {
             let text = found.line.output.unwrap_or_default();
-            Shown::Ended(Box::new(terminal_of(&text)), None)
+            OpenedTool::Ended(Box::new(terminal_of(&text)), None)
         }
     })
 }
 
 fn is_long(recording: &Path) -> bool {
-    fs::metadata(recording).is_ok_and(|meta| meta.len() > LONG)
+    fs::metadata(recording).is_ok_and(|meta| meta.len() > LONG_RECORDING)
 }
 
 /// A recorded terminal as it was in the end, with the lines that were written shortly before.
-fn end(recording: &Path) -> Result<TerminalState> {
+fn load_end(recording: &Path) -> Result<TerminalState> {
     let play = Playback::open_near_end(recording, size(&facts(recording)), SPACING);
-    played(play.map_err(unreadable)?, || true)
+    play_to_end(play.map_err(unreadable)?, || true)
 }
 
 /// A recorded terminal in the end, with all its lines. It is given up when it is not `wanted` any more.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub(crate) fn whole(recording: &Path, wanted: impl Fn() -> bool) -> Result<TerminalState> {
-    played(Playback::open(recording, size(&facts(recording))).map_err(unreadable)?, wanted)
+pub(crate) fn load_full(recording: &Path, wanted: impl Fn() -> bool) -> Result<TerminalState> {
+    play_to_end(Playback::open(recording, size(&facts(recording))).map_err(unreadable)?, wanted)
 }
 
-fn played(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {
+fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {
     play.play(|_| wanted(), |_| {}).map_err(unreadable)?;
     Ok(play.into_fold().terminal)
 }
 
 /// A live execution's terminal, in the size it has.
-pub(super) fn source(entry: Entry, places: &Places) -> Result<Source> {
+pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirror> {
     let profiles = places.profiles();
-    Ok(Source::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?.injecting().latest())
+    Ok(TerminalMirror::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?
+        .as_injected()
+        .latest())
 }
 
 /// A text as a terminal that holds it.
 fn terminal_of(text: &str) -> TerminalState {
-    let mut terminal = TerminalState::new(AS_WIDE);
+    let mut terminal = TerminalState::new(DEFAULT_SIZE);
     terminal.process_data(nerve_term::event::TsNs(0), lines_of(text).as_bytes());
     terminal
 }

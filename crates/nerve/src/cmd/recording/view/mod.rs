@@ -1,7 +1,7 @@
 //! `nerve view`: a finished recording in the viewer. The end of the session at once; the lines before it as soon as they are read.
 
-mod film;
-mod reading;
+mod loader;
+mod recording_view;
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,21 +10,23 @@ use anyhow::{Context, Result};
 use nerve_record::shelf::is_live;
 use nerve_server::paths::Places;
 use nerve_term::keys::{Input, Key};
-use nerve_view::draw::{Facts, Gutter};
+use nerve_view::draw::{Gutter, StatusInfo};
 use nerve_view::timeline::Timeline;
-use nerve_view::viewer::{Asked, Kind, Viewer};
+use nerve_view::viewer::{Effect, Source, Viewer};
 
-use self::film::Film;
+use self::recording_view::RecordingView;
 use super::player::Left;
 use super::{Losses, check, facts, find, unreadable, words};
 use crate::cli::recording::ViewArgs;
-use crate::cmd::attach::Options;
-use crate::cmd::attach::beside::Beside;
-use crate::cmd::attach::followers::Taker;
-use crate::cmd::attach::onward::Onward;
-use crate::cmd::attach::place::Place;
-use crate::cmd::attach::showing::{Heard, Recorded, Seat, Showing, heard};
-use crate::cmd::show::again::{self, Again, Run};
+use crate::cmd::attach::ViewerOptions;
+use crate::cmd::attach::background::Background;
+use crate::cmd::attach::switch_target::SwitchTarget;
+use crate::cmd::attach::target::AttachTarget;
+use crate::cmd::attach::tool_streams::SendResult;
+use crate::cmd::attach::viewer_session::{
+    RecordingContext, TerminalEvent, UserTerminal, ViewerSession, next_terminal_event,
+};
+use crate::cmd::show::follow::{self, NextRuns, Run};
 use crate::cmd::{self, full_screen};
 use crate::exit::INTERRUPTED;
 use crate::settings::Settings;
@@ -37,11 +39,11 @@ pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
 }
 
 /// The same for what a tool did, by its command: from there nothing can go on. What runs under the id `again` is shown in its place.
-pub(crate) fn view_tool(args: &ViewArgs, command: &str, again: Option<&str>) -> Result<u8> {
-    show(args, Some(command), again)
+pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>) -> Result<u8> {
+    show(args, Some(command), next_runs)
 }
 
-fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> {
+fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<u8> {
     let recording = find(&args.of)?;
     check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
@@ -51,12 +53,12 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
-    let viewer = Viewer::new(Kind::After, settings.bindings());
+    let viewer = Viewer::new(Source::Recording, settings.bindings());
     let viewer = if tool.is_some() { viewer.without_entry() } else { viewer };
-    let viewer = if is_live(&recording) { viewer.of_running() } else { viewer };
-    let film = Film::open(&recording, &facts(&recording)).map_err(unreadable)?;
+    let viewer = if is_live(&recording) { viewer.still_recording() } else { viewer };
+    let view = RecordingView::open(&recording, &facts(&recording)).map_err(unreadable)?;
     let gutter: Gutter = settings.gutter(args.gutter);
-    let options = Options {
+    let options = ViewerOptions {
         name: name.clone(),
         gutter,
         bindings: settings.bindings(),
@@ -64,86 +66,87 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
         coloured,
         clipboard: settings.clipboard,
         stay: false,
-        told: None,
+        notice: None,
     };
-    let (code, film) = runtime.block_on(async {
-        let beside = Beside::of(Some(&recording));
-        let showing = Showing::new(viewer, beside, gutter, coloured);
-        let again = again.map(|id| Again::of(id, &Places::from_env())).transpose()?;
-        let mut show = Show { recording, film, name, showing, onward: None, again, run: None };
-        let mut seat = Seat::take()?;
-        tool.iter().for_each(|command| seat.tty.title(command));
-        let left = show.run(&mut seat).await?;
-        let Show { film, showing, onward, again, run, .. } = show;
-        let unfinished = showing.beside.into_unfinished();
-        if let Some(to) = onward {
-            let code = Onward::from_recording(seat, to, options, unfinished).go().await?;
-            return Ok((code, film));
+    let (code, view) = runtime.block_on(async {
+        let background = Background::for_recording(Some(&recording));
+        let session = ViewerSession::new(viewer, background, gutter, coloured);
+        let next_runs = next_runs.map(|id| NextRuns::of(id, &Places::from_env())).transpose()?;
+        let mut show =
+            RecordingSession { recording, view, name, session, switch_to: None, next_runs, run: None };
+        let mut user_terminal = UserTerminal::take()?;
+        tool.iter().for_each(|command| user_terminal.tty.title(command));
+        let left = show.run(&mut user_terminal).await?;
+        let RecordingSession { view, session, switch_to, next_runs, run, .. } = show;
+        let unfinished = session.background.into_unfinished();
+        if let Some(to) = switch_to {
+            let code = SwitchTarget::from_recording(user_terminal, to, options, unfinished).run().await?;
+            return Ok((code, view));
         }
         if let Some(run) = run {
-            return Ok((cmd::show::shown(run, again, true, seat).await?, film));
+            return Ok((cmd::show::shown(run, next_runs, true, user_terminal).await?, view));
         }
         // The terminal is given back before anything is told.
-        drop(seat);
+        drop(user_terminal);
         unfinished.finish().await;
-        anyhow::Ok((left.code(), film))
+        anyhow::Ok((left.code(), view))
     })?;
-    film.lost().iter().for_each(|lost| losses.note(lost));
+    view.lost().iter().for_each(|lost| losses.note(lost));
     losses.tell();
     Ok(code)
 }
 
 /// The recording, and what is shown of it.
-struct Show {
+struct RecordingSession {
     recording: PathBuf,
-    film: Film,
+    view: RecordingView,
     name: String,
-    showing: Showing,
+    session: ViewerSession,
     /// Where to go from here.
-    onward: Option<Place>,
+    switch_to: Option<AttachTarget>,
     /// What is shown as soon as it runs.
-    again: Option<Again>,
+    next_runs: Option<NextRuns>,
     run: Option<Run>,
 }
 
-impl Show {
-    async fn run(&mut self, seat: &mut Seat) -> Result<Left> {
+impl RecordingSession {
+    async fn run(&mut self, user_terminal: &mut UserTerminal) -> Result<Left> {
         loop {
-            let (due, works) = (self.film.due(), self.showing.works);
-            let Showing { beside, pacing, .. } = &mut self.showing;
+            let (due, is_searching) = (self.view.due(), self.session.is_searching);
+            let ViewerSession { background, pacing, .. } = &mut self.session;
             tokio::select! {
                 biased;
-                heard = heard(pacing, seat) => match heard {
-                    Heard::Due => self.draw(&mut seat.tty)?,
-                    Heard::End(number) => return Ok(Left::Signal(number)),
-                    Heard::Gone => return Ok(Left::Quit),
-                    Heard::Input(input) => if let Some(left) = self.typed(input, &mut seat.tty)? {
+                event = next_terminal_event(pacing, user_terminal) => match event {
+                    TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty)?,
+                    TerminalEvent::Signal(number) => return Ok(Left::Signal(number)),
+                    TerminalEvent::Closed => return Ok(Left::Quit),
+                    TerminalEvent::Input(input) => if let Some(left) = self.handle_input(input, &mut user_terminal.tty)? {
                         return Ok(left);
                     },
                 },
-                whole = self.film.is_whole() => {
-                    self.showing.viewer.renumber(whole.map_err(unreadable)?);
-                    self.showing.changed();
+                moved = self.view.loaded() => {
+                    self.session.viewer.renumber(moved.map_err(unreadable)?);
+                    self.session.request_draw();
                 }
-                turn = beside.turn() => {
-                    self.showing.turned(turn);
+                event = background.next() => {
+                    self.session.handle_background_event(event);
                     // A tool that floods keeps nothing else from its turn.
                     tokio::task::yield_now().await;
                 }
-                run = again::next(&mut self.again) => match run {
+                run = follow::next(&mut self.next_runs) => match run {
                     Ok(run) => {
                         self.run = Some(run);
                         return Ok(Left::Quit);
                     }
                     Err(error) => {
-                        self.again = None;
-                        self.showing.tell(&format!("{error:#}"));
+                        self.next_runs = None;
+                        self.session.show_message(&format!("{error:#}"));
                     }
                 },
-                () = async {}, if works => self.showing.work(self.film.terminal()),
+                () = async {}, if is_searching => self.session.advance_search(self.view.terminal()),
                 () = until(due) => {
-                    self.film.advance().map_err(unreadable)?;
-                    self.showing.changed();
+                    self.view.advance().map_err(unreadable)?;
+                    self.session.request_draw();
                 }
             }
         }
@@ -151,75 +154,75 @@ impl Show {
 
     /// Draws what there is to be seen.
     fn draw(&mut self, tty: &mut Tty) -> Result<()> {
-        let film = &self.film;
-        let facts = Facts {
+        let view = &self.view;
+        let facts = StatusInfo {
             name: self.name.clone(),
-            time: film.time(),
-            speed: film.speed(),
-            fault: film.fault(),
+            time: view.time(),
+            speed: view.speed(),
+            fault: view.fault(),
             recorded: fs::metadata(&self.recording).ok().map(|meta| meta.len()),
-            begin: Some(film.begin()),
-            abilities: tty.abilities(),
-            ..Facts::default()
+            begin: Some(view.begin()),
+            capabilities: tty.capabilities(),
+            ..StatusInfo::default()
         };
-        let timeline = film.timeline();
-        let recorded = timeline.as_ref().map(|timeline| recorded(film, timeline));
-        self.showing.draw(tty, film.terminal(), recorded, &facts);
-        if let Some(Asked::Visit(snapshot)) = self.showing.viewer.asks() {
-            self.visit(snapshot)?;
-            self.showing.changed();
+        let timeline = view.timeline();
+        let recorded = timeline.as_ref().map(|timeline| recorded(view, timeline));
+        self.session.draw(tty, view.terminal(), recorded, &facts);
+        if let Some(Effect::SeekSnapshot(snapshot)) = self.session.viewer.take_effect() {
+            self.seek_snapshot(snapshot)?;
+            self.session.request_draw();
         }
         Ok(())
     }
 
     /// To the moment of a snapshot, or to the end.
-    fn visit(&mut self, snapshot: Option<u64>) -> Result<()> {
+    fn seek_snapshot(&mut self, snapshot: Option<u64>) -> Result<()> {
         match snapshot {
-            Some(id) => self.film.visit(id).map_err(unreadable)?,
-            None => self.film.go_to_end(),
+            Some(id) => self.view.seek_snapshot(id).map_err(unreadable)?,
+            None => self.view.go_to_end(),
         }
         Ok(())
     }
 
-    fn typed(&mut self, input: Input, tty: &mut Tty) -> Result<Option<Left>> {
+    fn handle_input(&mut self, input: Input, tty: &mut Tty) -> Result<Option<Left>> {
         let interrupts = input == Input::Key(Key::ctrl('c'));
         if input == Input::Key(Key::ctrl('z')) {
-            self.showing.changed();
+            self.session.request_draw();
             tty.suspend().context("cannot use the terminal")?;
             return Ok(None);
         }
-        let timeline = self.film.timeline();
-        let recorded = timeline.as_ref().map(|timeline| recorded(&self.film, timeline));
-        let Some(asked) = self.showing.input(input, self.film.terminal(), recorded) else {
+        let timeline = self.view.timeline();
+        let recorded = timeline.as_ref().map(|timeline| recorded(&self.view, timeline));
+        let Some(effect) = self.session.input(input, self.view.terminal(), recorded) else {
             return Ok(None);
         };
-        match asked {
-            Asked::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
-            Asked::Quit => return Ok(Some(Left::Quit)),
-            Asked::Visit(snapshot) => self.visit(snapshot)?,
-            Asked::Play => self.film.play_or_stop().map_err(unreadable)?,
-            Asked::Skip(seconds) => self.film.skip(seconds).map_err(unreadable)?,
-            Asked::Seek(to) => self.film.seek(to).map_err(unreadable)?,
-            Asked::Speed { faster } => self.film.change_speed(faster).map_err(unreadable)?,
-            Asked::ToTool(input) => match self.showing.beside.send(&input) {
-                Taker::Tool => {}
-                Taker::Agent => self.showing.tell("its agent has ended"),
-                Taker::Nobody(why) => self.showing.tell(why),
+        match effect {
+            Effect::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
+            Effect::Quit => return Ok(Some(Left::Quit)),
+            Effect::SeekSnapshot(snapshot) => self.seek_snapshot(snapshot)?,
+            Effect::TogglePlay => self.view.toggle_play().map_err(unreadable)?,
+            Effect::Skip(seconds) => self.view.skip(seconds).map_err(unreadable)?,
+            Effect::Seek(to) => self.view.seek(to).map_err(unreadable)?,
+            Effect::Speed { faster } => self.view.change_speed(faster).map_err(unreadable)?,
+            Effect::ToolInput(input) => match self.session.background.send(&input) {
+                SendResult::Sent => {}
+                SendResult::ForAgent => self.session.show_message("its agent has ended"),
+                SendResult::Rejected(why) => self.session.show_message(why),
             },
-            Asked::GoToBranch => match self.showing.beside.latest() {
+            Effect::SwitchToBranch => match self.session.background.latest() {
                 Ok(place) => {
-                    self.onward = Some(place);
+                    self.switch_to = Some(place);
                     return Ok(Some(Left::Quit));
                 }
-                Err(why) => self.showing.tell(why),
+                Err(why) => self.session.show_message(why),
             },
             // What is left is of programs that run.
-            other => drop(self.showing.done(other, tty)),
+            other => drop(self.session.apply(other, tty)),
         }
         Ok(None)
     }
 }
 
-fn recorded<'a>(film: &'a Film, timeline: &'a Timeline) -> Recorded<'a> {
-    Recorded { timeline, end: film.end(), is_whole: film.is_read() }
+fn recorded<'a>(view: &'a RecordingView, timeline: &'a Timeline) -> RecordingContext<'a> {
+    RecordingContext { timeline, end: view.end(), is_loaded: view.is_loaded() }
 }

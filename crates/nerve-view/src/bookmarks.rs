@@ -1,0 +1,103 @@
+//! Places in a window on a document that are kept under letters, and gone to.
+
+use std::collections::BTreeMap;
+
+use crate::keys::{Code, Key, Operation};
+use crate::pager::Pager;
+
+/// What the key after this one is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PendingBookmark {
+    /// The letter of a place to keep: the line at the window's top.
+    Set,
+    /// The same for the line at its bottom.
+    SetBottom,
+    /// The letter of a place that is not to be kept any more.
+    Clear,
+    /// The letter of a place to go to.
+    GoTo,
+}
+
+/// A line, and where in the window it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bookmark {
+    line: u64,
+    at_bottom: bool,
+}
+
+/// Places that were kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bookmarks {
+    letters: BTreeMap<char, Bookmark>,
+    /// The line at the window's top before it went far.
+    previous_top: u64,
+}
+
+impl Bookmarks {
+    /// Lines have other numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        let lines =
+            self.letters.values_mut().map(|bookmark| &mut bookmark.line).chain([&mut self.previous_top]);
+        lines.for_each(|line| *line = line.saturating_add_signed(by));
+    }
+}
+
+impl Pager {
+    /// Keeps where the window stands, before it goes far.
+    pub(crate) fn remember_position(&mut self) {
+        self.bookmarks.previous_top = self.viewport.top_line();
+    }
+
+    /// Takes the letter of a place.
+    pub(crate) fn finish_bookmark(&mut self, pending_bookmark: PendingBookmark, key: Key) {
+        let letter = match key.code {
+            Code::Esc => return,
+            // `^X^X` is `'`.
+            _ if pending_bookmark == PendingBookmark::GoTo && key == Key::ctrl('x') => {
+                return self.pending_bookmark = Some(pending_bookmark);
+            }
+            Code::Char(letter) if !key.ctrl && !key.alt => Some(letter),
+            _ => None,
+        };
+        match pending_bookmark {
+            PendingBookmark::Set | PendingBookmark::SetBottom => {
+                self.set_bookmark(letter, pending_bookmark == PendingBookmark::SetBottom)
+            }
+            PendingBookmark::Clear => {
+                let bookmark = letter.and_then(|letter| self.bookmarks.letters.remove(&letter));
+                self.show_message(
+                    bookmark.map_or("no place is kept under that letter", |_| "not kept any more"),
+                );
+            }
+            PendingBookmark::GoTo => self.go_to_bookmark(letter),
+        }
+    }
+
+    fn set_bookmark(&mut self, letter: Option<char>, at_bottom: bool) {
+        let Some(letter) = letter.filter(char::is_ascii_alphabetic) else {
+            return self.show_message("a place is kept under a letter");
+        };
+        let top = self.viewport.top_line();
+        let line = if at_bottom { self.last_line().unwrap_or(top) } else { top };
+        self.bookmarks.letters.insert(letter, Bookmark { line, at_bottom });
+    }
+
+    fn go_to_bookmark(&mut self, letter: Option<char>) {
+        let lines = self.viewport.lines();
+        match letter {
+            Some('\'') => self.go_to(self.bookmarks.previous_top.clamp(lines.start, lines.end)),
+            Some('^') => self.jump(Operation::Start, None),
+            Some('$') => self.jump(Operation::End, None),
+            _ => match letter.and_then(|letter| self.bookmarks.letters.get(&letter).copied()) {
+                Some(Bookmark { line, at_bottom }) => {
+                    let line = line.clamp(lines.start, lines.end);
+                    self.go_to(line);
+                    if at_bottom {
+                        self.viewport.go_to_bottom(line);
+                    }
+                }
+                None => self.show_message("no place is kept under that letter"),
+            },
+        }
+    }
+}

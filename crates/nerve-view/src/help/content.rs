@@ -1,0 +1,206 @@
+//! What the help sheet says: keys and what they do, by where they do it, and what this terminal can do.
+
+use crate::bindings::Bindings;
+use crate::keys::{Code, Context, Entry, Key, OPERATIONS};
+use crate::status_info::Capabilities;
+use crate::viewer::Source;
+
+/// A row of the sheet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// What follows is about this.
+    Title(String),
+    /// Keys, whether they arrive here, and what they do.
+    Keys { keys: String, arrive: bool, help: String },
+    /// Between two titles.
+    Blank,
+}
+
+/// Where keys mean something, in the order of the sheet.
+fn sections(source: Source) -> [(Context, &'static str); 6] {
+    use Context::{Entry, List, Live, Modal, Prefix, Scroll};
+    let lines = (Scroll, "Lines");
+    let entry = (Entry, "Telling the agent something");
+    let (list, modal) = ((List, "List of tools"), (Modal, "A tool that runs"));
+    let prefix = (Prefix, "After the prefix");
+    match source {
+        Source::Live => [(Live, "While the program runs"), prefix, lines, entry, list, modal],
+        // Nothing runs: its own keys are left out below.
+        Source::Recording => [lines, entry, list, modal, prefix, (Live, "")],
+    }
+}
+
+pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilities) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let sections = sections(source);
+    for (at, (context, title)) in sections.iter().enumerate() {
+        if title.is_empty() {
+            continue;
+        }
+        let is_first = |entry: &&Entry| {
+            let before = &sections[..at];
+            entry.contexts.contains(context)
+                && !before.iter().any(|(other, _)| entry.contexts.contains(other))
+        };
+        // What has no key here but one after the prefix is told there; among a program's own keys there is only what is taken from it.
+        let has_row = |entry: &&Entry| {
+            let is_bound = !bindings.keys_of(entry).is_empty();
+            is_bound || *context != Context::Live && prefix_alternative(bindings, entry).is_none()
+        };
+        let rows = OPERATIONS
+            .iter()
+            .filter(is_first)
+            .filter(has_row)
+            .map(|entry| row(bindings, entry, capabilities));
+        let mut rows: Vec<Line> = rows.collect();
+        if *context == Context::Scroll {
+            rows.push(text_row("10 before a key", "ten times, or to line 10"));
+            rows.push(text_row("wheel", "three lines"));
+            rows.push(text_row("shift and drag", "text is selected by the terminal itself"));
+            rows.push(text_row("click", "tell the agent something at that line; a moment in the timeline"));
+            if source == Source::Recording {
+                rows.push(text_row("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
+            }
+        }
+        if !rows.is_empty() {
+            lines.push(Line::Title(title.to_string()));
+            lines.append(&mut rows);
+            lines.push(Line::Blank);
+        }
+        if *context == Context::Scroll {
+            lines.push(Line::Title("While a text is typed".to_string()));
+            lines
+                .push(text_row("a text after / ? &", "a regular expression; capitals count if there is one"));
+            lines.push(text_row("! before it  ctrl+n", "lines without it"));
+            lines.push(text_row("ctrl+r", "as it stands, not as an expression"));
+            lines.push(text_row("@ before it  ctrl+f", "from the first line, or from the last one upwards"));
+            lines.push(text_row("ctrl+k", "matches are lit, the window stays"));
+            lines.push(text_row("up  down", "what was looked for before"));
+            lines.push(Line::Blank);
+        }
+    }
+    lines.push(Line::Title("This terminal".to_string()));
+    let has = |has, yes: &str, no: &str| if has { yes.to_string() } else { no.to_string() };
+    let kitty =
+        has(capabilities.kitty_keyboard, "yes: all keys arrive", "no: keys in brackets do not arrive here");
+    lines.push(text_row("kitty keyboard protocol", &kitty));
+    if !capabilities.colours.is_empty() {
+        lines.push(text_row("colours", capabilities.colours));
+    }
+    lines
+}
+
+pub(crate) fn text_row(keys: &str, help: &str) -> Line {
+    Line::Keys { keys: keys.to_string(), arrive: true, help: help.to_string() }
+}
+
+/// An operation's row. Keys that this terminal cannot send stand in brackets, with what does the same.
+fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
+    let names = bindings.keys_of(entry);
+    let arrives = |name: &str| capabilities.kitty_keyboard || !needs_protocol(name);
+    let (here, not_here): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| arrives(name));
+    let mut help = entry.help.to_string();
+    let arrive = !here.is_empty() || not_here.is_empty();
+    if !arrive && let Some(instead) = prefix_alternative(bindings, entry) {
+        help = format!("not here: {instead} — {help}");
+    }
+    let missing = not_here.iter().map(|name| format!("[{name}]"));
+    let keys: Vec<String> = here.into_iter().chain(missing).collect();
+    let keys = if keys.is_empty() { "no key".to_string() } else { keys.join("  ") };
+    Line::Keys { keys, arrive, help }
+}
+
+/// The keys that do the same after the prefix.
+fn prefix_alternative(bindings: &Bindings, entry: &Entry) -> Option<String> {
+    let prefix = OPERATIONS.iter().find(|other| other.name == "prefix")?;
+    let prefix = bindings.keys_of(prefix).into_iter().next()?;
+    let after = bindings.keys_in(Context::Prefix, entry.operation).into_iter().next()?;
+    Some(format!("{prefix} {after}"))
+}
+
+/// Terminals without the kitty keyboard protocol send these as other keys: what has a control character of its own, which has no place for
+/// modifiers. Cursor and function keys have one (xterm, "PC-Style Function Keys": `CSI 1;6A` is Ctrl+Shift+Up).
+fn needs_protocol(key: &str) -> bool {
+    let Ok(Key { code, ctrl, shift, .. }) = key.parse() else { return false };
+    match code {
+        Code::Char(_) => ctrl && shift,
+        Code::Enter | Code::Backspace => ctrl || shift,
+        // Shift+Tab is a key of its own.
+        Code::Tab => ctrl,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(source: Source, capabilities: Capabilities) -> String {
+        let lines = sheet(&Bindings::default(), source, capabilities).into_iter();
+        let text = lines.map(|line| match line {
+            Line::Title(title) => format!("# {title}\n"),
+            Line::Keys { keys, help, .. } => format!("{keys}: {help}\n"),
+            Line::Blank => "\n".to_string(),
+        });
+        text.collect()
+    }
+
+    /// The rows below a title.
+    fn section(source: Source, kitty_keyboard: bool, title: &str) -> String {
+        let all = text(source, Capabilities { kitty_keyboard, colours: "24 bit" });
+        let begin = format!("# {title}\n");
+        let rows = all.split("\n\n").find_map(|section| section.strip_prefix(&begin));
+        rows.unwrap_or_default().trim_end().to_string()
+    }
+
+    #[test]
+    fn every_operation_that_has_a_key_is_on_the_sheet() {
+        let shown = text(Source::Live, Capabilities::default());
+        for entry in OPERATIONS.iter().filter(|entry| !entry.keys.is_empty()) {
+            let ends = format!(": {}\n", entry.help);
+            assert!(
+                shown.contains(&ends) || shown.contains(&format!("— {}\n", entry.help)),
+                "{}",
+                entry.name
+            );
+        }
+        assert!(!text(Source::Recording, Capabilities::default()).contains("While the program runs"));
+    }
+
+    #[test]
+    fn the_rows_of_a_program_that_runs() {
+        let rows = section(Source::Live, true, "While the program runs");
+        assert_eq!(rows, LIVE_ROWS);
+        let rows = section(Source::Live, false, "While the program runs");
+        assert_eq!(rows, LIVE_ROWS.replace("ctrl+shift+t: ", "[ctrl+shift+t]: not here: ctrl+] t — "));
+        assert_eq!(section(Source::Live, true, "After the prefix"), PREFIX_ROWS);
+        assert_eq!(section(Source::Recording, false, "This terminal"), TERMINAL_ROWS);
+    }
+
+    const LIVE_ROWS: &str = "ctrl+]: the next key is the viewer's
+ctrl+shift+up: tell the agent something at the latest snapshot; at the one before
+ctrl+shift+t: what the agent runs
+shift+pageup: what was written before
+pageup: the same, where no full-screen program runs";
+    const PREFIX_ROWS: &str = "d: leave; the program goes on
+[  pageup: what was written before
+i  up: tell the agent something
+down: the same at the next snapshot
+s: take a snapshot
+t: what the agent runs
+b: leave for the branch made last
+y: copy the text that can be seen
+x: forget the tool that is shown
+?  h: this sheet
+q: end the program's session (asks)";
+    const TERMINAL_ROWS: &str = "kitty keyboard protocol: no: keys in brackets do not arrive here
+colours: 24 bit";
+
+    #[test]
+    fn keys_that_have_no_place_for_modifiers_need_the_protocol() {
+        let needed = ["ctrl+shift+t", "shift+enter", "ctrl+enter", "ctrl+shift+backspace", "ctrl+tab"];
+        assert!(needed.into_iter().all(needs_protocol));
+        let others = ["ctrl+shift+up", "shift+pageup", "ctrl+home", "alt+enter", "shift+tab", "ctrl+]", "G"];
+        assert!(!others.into_iter().any(needs_protocol));
+    }
+}

@@ -1,0 +1,151 @@
+//! The help sheet in the window: its rows, in columns side by side.
+
+mod content;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+
+use crate::bindings::Bindings;
+use crate::help::content::{Line, sheet};
+use crate::status::truncate::cut;
+use crate::status_info::Capabilities;
+use crate::viewer::Source;
+
+/// Columns of the sheet side by side, at most.
+const COLUMNS: u16 = 3;
+/// Between two columns.
+const GAP: u16 = 3;
+/// A column is not wider than its rows need, and not narrower than this if there are others.
+const COLUMN: u16 = 58;
+/// Of a column, for the keys.
+const KEYS: u16 = 24;
+
+/// The sheet in an area: its rows, wrapped, and the columns, their width and height, that they make.
+struct Grid {
+    lines: Vec<Line>,
+    columns: u16,
+    width: u16,
+    rows: u16,
+}
+
+fn grid(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> Grid {
+    let columns = (area.width.saturating_add(GAP) / (COLUMN + GAP)).clamp(1, COLUMNS);
+    let width = ((area.width + GAP) / columns).saturating_sub(GAP).max(1);
+    let room = usize::from(width.saturating_sub(keys_width(width) + 2)).max(1);
+    let lines = sheet(bindings, source, capabilities).into_iter();
+    let lines: Vec<Line> = lines.flat_map(|line| wrapped(line, room)).collect();
+    let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).div_ceil(columns);
+    Grid { lines, columns, width, rows }
+}
+
+/// Of a column so wide, what is for the keys.
+fn keys_width(width: u16) -> u16 {
+    KEYS.min(width / 2)
+}
+
+/// A row whose words need more room than there is as several.
+fn wrapped(line: Line, room: usize) -> Vec<Line> {
+    let Line::Keys { keys, arrive, help } = line else { return vec![line] };
+    let mut texts = vec![String::new()];
+    for word in help.split(' ') {
+        let last = texts.len() - 1;
+        if !texts[last].is_empty() && texts[last].width() + 1 + word.width() > room {
+            texts.push(word.to_string());
+        } else if texts[last].is_empty() {
+            texts[last] = word.to_string();
+        } else {
+            texts[last] = format!("{} {word}", texts[last]);
+        }
+    }
+    let keys = std::iter::once(keys).chain(std::iter::repeat(String::new()));
+    texts.into_iter().zip(keys).map(|(help, keys)| Line::Keys { keys, arrive, help }).collect()
+}
+
+/// The furthest row that the sheet can begin at.
+pub(crate) fn max_row(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> u16 {
+    grid(bindings, source, capabilities, area).rows.saturating_sub(area.height)
+}
+
+/// Draws as many rows as there is room for, from this one on; the last ones if it is beyond them.
+pub(crate) fn draw(
+    bindings: &Bindings,
+    source: Source,
+    capabilities: Capabilities,
+    from: u16,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let Grid { lines, columns, width, rows } = grid(bindings, source, capabilities, area);
+    let from = usize::from(from.min(rows.saturating_sub(area.height)));
+    for (column, lines) in (0..columns).zip(lines.chunks(rows.max(1).into())) {
+        let x = area.x + column * (width + GAP);
+        for (line, y) in lines.iter().skip(from).zip(area.top()..area.bottom()) {
+            draw_line(
+                line,
+                Rect { x, y, width: width.min(area.right().saturating_sub(x)), height: 1 },
+                buffer,
+            );
+        }
+    }
+}
+
+fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let room = usize::from(area.width);
+    match line {
+        Line::Blank => {}
+        Line::Title(title) => {
+            buffer.set_stringn(
+                area.x,
+                area.y,
+                cut(title, room),
+                room,
+                bold.add_modifier(Modifier::UNDERLINED),
+            );
+        }
+        Line::Keys { keys, arrive, help } => {
+            let style = if *arrive { bold } else { Style::new().add_modifier(Modifier::DIM) };
+            let wide = keys_width(area.width);
+            // The first ones are the short ones; all of an operation's keys need not be read.
+            buffer.set_stringn(area.x, area.y, fit_keys(keys, wide.into()), wide.into(), style);
+            let x = area.x + (wide + 2).min(area.width);
+            let room = usize::from(area.right().saturating_sub(x));
+            buffer.set_stringn(x, area.y, cut(help, room), room, Style::new());
+        }
+    }
+}
+
+/// As many names of keys as there is room for, or the first one cut.
+fn fit_keys(keys: &str, room: usize) -> String {
+    let mut text = String::new();
+    for key in keys.split("  ") {
+        let more = if text.is_empty() { key.to_string() } else { format!("{text}  {key}") };
+        if more.width() > room {
+            return if text.is_empty() { cut(key, room) } else { text };
+        }
+        text = more;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::help::content::text_row;
+
+    #[test]
+    fn long_rows_go_on_below() {
+        let rows = wrapped(text_row("j", "one two three"), 8);
+        assert_eq!(rows, [text_row("j", "one two"), text_row("", "three")]);
+        assert_eq!(wrapped(text_row("j", "longest of words"), 3).len(), 3);
+    }
+
+    #[test]
+    fn as_many_names_of_keys_as_fit() {
+        assert_eq!(fit_keys("j  e  down  enter", 9), "j  e");
+        assert_eq!(fit_keys("ctrl+shift+up", 5), "ctrl…");
+        assert_eq!(fit_keys("j", 5), "j");
+    }
+}

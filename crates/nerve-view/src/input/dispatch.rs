@@ -1,0 +1,176 @@
+//! What keys and pastes do, by where they are pressed.
+
+use crate::document::Document;
+use crate::keys::{Code, Context, Input, Key, Operation};
+use crate::regions::FrameContext;
+use crate::viewer::{Effect, PendingKey, Viewer};
+
+impl Viewer {
+    pub(crate) fn handle_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
+        let (leaving, escaped) = self.clear_transient_state();
+        match std::mem::take(&mut self.pending) {
+            PendingKey::ConfirmEnd => return self.handle_confirm_key(key),
+            PendingKey::Prefix => return self.handle_prefix_key(key, frame),
+            PendingKey::Colon if key == Key::char('q') || key == Key::char('Q') => return self.quit(),
+            PendingKey::Colon if key == Key::char('f') => {
+                if let Some(document) = self.front_document(frame) {
+                    self.front_pager_mut().run(Operation::Position, document);
+                }
+                return None;
+            }
+            PendingKey::Colon => {
+                if key != Key::plain(Code::Esc) {
+                    self.show_message("only :q and :f are known");
+                }
+                return None;
+            }
+            PendingKey::None => {}
+        }
+        if self.help.is_some() {
+            self.scroll_help(key);
+            return None;
+        }
+        if self.front_pager_mut().prompt.is_some() {
+            self.handle_prompt_key(key, frame);
+            return None;
+        }
+        if self.discards_key(key) {
+            self.report_discarded_key();
+            return None;
+        }
+        let context = self.context();
+        let operation = self.bindings.operation(context, key);
+        // Esc and then a key is that key with Alt, as in less, where that means something.
+        let with_alt = Key { alt: true, ..key };
+        let with_esc = (escaped && context == Context::Scroll && !key.alt)
+            .then(|| self.bindings.operation(context, with_alt));
+        let operation = with_esc.flatten().or(operation);
+        match operation {
+            Some(Operation::Prefix) => self.pending = PendingKey::Prefix,
+            Some(Operation::Tools) => self.toggle_tools(),
+            Some(Operation::Snapshot) => return self.snapshot(),
+            _ => match context {
+                Context::Live | Context::Prefix => return self.handle_live_key(key, operation, frame),
+                Context::Modal => return self.handle_tool_key(key, operation, frame),
+                Context::List => return self.handle_list_key(operation),
+                Context::Entry => return self.handle_entry_key(key, operation, frame),
+                Context::Scroll => return self.handle_scroll_key(key, operation, leaving, frame),
+            },
+        }
+        None
+    }
+
+    /// What was told is read, and nothing is armed any more; says whether Esc once more leaves, and whether it gives the next key Alt.
+    pub(crate) fn clear_transient_state(&mut self) -> (bool, bool) {
+        self.message = None;
+        self.front_pager_mut().message = None;
+        (std::mem::take(&mut self.is_leaving), std::mem::take(&mut self.is_escaped))
+    }
+
+    /// Takes a paste.
+    pub(crate) fn handle_paste(&mut self, text: String, frame: &FrameContext<'_>) -> Option<Effect> {
+        self.clear_transient_state();
+        self.pending = PendingKey::None;
+        if self.help.is_some() {
+            return None;
+        }
+        if self.front_pager_mut().prompt.is_some() {
+            if let Some(document) = self.front_document(frame) {
+                self.front_pager_mut().insert_prompt_text(&text, document);
+            }
+            return None;
+        }
+        match self.context() {
+            Context::Live => return Some(Effect::Input(Input::Paste(text))),
+            Context::Modal => {
+                self.front_pager_mut().viewport.go_to_end();
+                return Some(Effect::ToolInput(Input::Paste(text)));
+            }
+            Context::Entry => self.paste_into_entry(&text),
+            Context::Scroll | Context::List | Context::Prefix => {
+                self.show_message("a text is pasted where one types")
+            }
+        }
+        None
+    }
+
+    /// Asks for a snapshot, where one can be taken.
+    pub(crate) fn snapshot(&mut self) -> Option<Effect> {
+        match self.no_snapshot_reason() {
+            Some(why) => self.show_message(why),
+            None => return Some(Effect::TakeSnapshot),
+        }
+        None
+    }
+
+    // ---- Keys of a program, and of a tool ----
+
+    fn handle_live_key(
+        &mut self,
+        key: Key,
+        operation: Option<Operation>,
+        frame: &FrameContext<'_>,
+    ) -> Option<Effect> {
+        let to_program = Some(Effect::Input(Input::Key(key)));
+        match operation {
+            Some(Operation::ScrollInline) if frame.document.modes().alternate => return to_program,
+            Some(Operation::Scroll | Operation::ScrollInline) => {
+                self.is_live = false;
+                self.pager.run(Operation::PageUp, frame.document);
+            }
+            Some(Operation::EntryUp) => self.entry_up(frame),
+            Some(Operation::Detach) => return Some(Effect::Detach),
+            Some(Operation::EndSession) => self.confirm_end(),
+            _ => return to_program,
+        }
+        None
+    }
+
+    fn handle_tool_key(
+        &mut self,
+        key: Key,
+        operation: Option<Operation>,
+        frame: &FrameContext<'_>,
+    ) -> Option<Effect> {
+        let is_full = frame.tool.is_some_and(|tool| tool.modes().alternate);
+        match operation {
+            Some(Operation::Scroll) => self.scroll_tool(true, frame),
+            Some(Operation::ScrollInline) if !is_full => self.scroll_tool(true, frame),
+            _ => {
+                self.front_pager_mut().viewport.go_to_end();
+                return Some(Effect::ToolInput(Input::Key(key)));
+            }
+        }
+        None
+    }
+
+    // ---- Text to look for, and help ----
+
+    fn handle_prompt_key(&mut self, key: Key, frame: &FrameContext<'_>) {
+        match self.front_document(frame) {
+            Some(document) if self.front_pager_mut().handle_prompt_key(key, document) => self.help = Some(0),
+            Some(_) => {}
+            None => self.front_pager_mut().prompt = None,
+        }
+    }
+
+    /// What the window that keys go through is on; `None` for a tool of which nothing is known yet.
+    pub(crate) fn front_document<'a>(&self, frame: &FrameContext<'a>) -> Option<&'a Document<'a>> {
+        if self.shown_tool().is_some() { frame.tool } else { Some(frame.document) }
+    }
+
+    fn scroll_help(&mut self, key: Key) {
+        let (Some(row), rows) = (self.help, self.pager.viewport.height()) else { return };
+        let last = self.max_help_row;
+        let row = row.min(last);
+        self.help = match self.bindings.operation(Context::Scroll, key) {
+            Some(Operation::LineDown) => Some(row.saturating_add(1).min(last)),
+            Some(Operation::LineUp) => Some(row.saturating_sub(1)),
+            Some(Operation::PageDown | Operation::HalfDown) => Some(row.saturating_add(rows).min(last)),
+            Some(Operation::PageUp | Operation::HalfUp) => Some(row.saturating_sub(rows)),
+            Some(Operation::Start) => Some(0),
+            Some(Operation::End) => Some(last),
+            _ => None,
+        };
+    }
+}

@@ -1,0 +1,262 @@
+//! Looking for text in a window: what was found, which match of how many.
+
+use std::ops::Range;
+
+use crate::document::Document;
+use crate::filter::LineFilter;
+use crate::pager::Pager;
+use crate::search::{Direction, MatchCounter, Pattern, ScanStep, Scanner};
+
+/// Lines that are looked through between two keys.
+pub const LINES_PER_STEP: u64 = 20_000;
+/// How many matches further one key goes.
+pub(crate) const MAX_REPEAT: i64 = 1000;
+
+/// A look for text that is under way, or what came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct SearchSession {
+    pub(crate) pattern: Pattern,
+    /// Its matches are lit.
+    is_highlighted: bool,
+    direction: Direction,
+    scanner: Option<Scanner>,
+    /// Matches still to go on, and which way.
+    remaining: (i64, Direction),
+    /// The line of the match that was gone to.
+    pub(crate) found: Option<u64>,
+    /// The matches in lines that nothing can change any more, and with those that can.
+    settled: Option<MatchCounter>,
+    count: Option<MatchCounter>,
+    counted: bool,
+}
+
+impl SearchSession {
+    /// Lines have other numbers. What is under way is given up: there are others to look through.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        self.found = self.found.map(|line| line.saturating_add_signed(by));
+        self.recount();
+    }
+
+    /// Other lines are to be looked through.
+    pub(crate) fn recount(&mut self) {
+        (self.scanner, self.settled, self.count, self.counted) = (None, None, None, false);
+    }
+
+    /// The same for what was looked for before, this way.
+    pub(crate) fn with_direction(self, direction: Direction) -> SearchSession {
+        SearchSession { direction, ..self }
+    }
+
+    /// That line has it, and is gone to.
+    pub(crate) fn go_to(&mut self, line: u64) {
+        (self.is_highlighted, self.found) = (true, Some(line));
+        self.recount();
+    }
+
+    /// It was looked for everywhere, and is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.scanner.is_none() && self.counted && self.count.as_ref().is_none_or(|count| count.total() == 0)
+    }
+
+    /// Counts from here on.
+    fn start_count(&mut self, count: MatchCounter) {
+        (self.settled, self.count, self.counted) = (Some(count.clone()), Some(count), false);
+    }
+
+    /// Counts in as many lines as there is time for; true while there are lines left. Where the first lines were forgotten it begins anew, and
+    /// lines that can still change are counted each time. At an earlier moment of a recording, where fewer lines cannot, it begins anew too.
+    fn count_step(&mut self, document: &Document<'_>, filter: Option<&LineFilter>) -> bool {
+        let (lines, text) = (document.lines(), |line| text(document, filter, line));
+        let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
+        let settled = self.settled.get_or_insert_with(|| MatchCounter::new(&lines, self.found));
+        if settled.start() != lines.start || settled.next() > changeless.end {
+            *settled = MatchCounter::new(&lines, self.found);
+            self.counted = false;
+        }
+        let has_more = settled.step(&self.pattern, &changeless, LINES_PER_STEP, text);
+        let mut count = settled.clone();
+        if !has_more {
+            count.step(&self.pattern, &lines, u64::MAX, text);
+        }
+        self.count = Some(count);
+        self.counted = !has_more;
+        has_more
+    }
+}
+
+impl Pager {
+    /// What is looked for, to be lit.
+    pub fn pattern(&self) -> Option<&Pattern> {
+        self.highlighted().map(|search| &search.pattern)
+    }
+
+    /// What is looked for, unless its matches are not to be seen.
+    fn highlighted(&self) -> Option<&SearchSession> {
+        self.search.as_ref().filter(|search| search.is_highlighted)
+    }
+
+    /// The line of the match that was gone to.
+    pub fn found(&self) -> Option<u64> {
+        self.highlighted()?.found
+    }
+
+    /// The place of the match among all, 1-based if it is known already, and how many there are if all are counted.
+    pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let search = self.highlighted()?;
+        let count = search.count.as_ref()?;
+        Some((count.position(), search.counted.then(|| count.total())))
+    }
+
+    /// Matches are not lit any more; they are when they are gone to again, or with `turns` now if they are not.
+    pub(crate) fn toggle_highlight(&mut self, toggles: bool) {
+        if let Some(search) = &mut self.search {
+            search.is_highlighted = toggles && !search.is_highlighted;
+            search.found = None;
+        }
+    }
+
+    /// Other lines are shown, of another moment: none of them was gone to, and their matches are to be counted.
+    pub(crate) fn clear_found(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.found = None;
+            search.recount();
+        }
+    }
+
+    pub(crate) fn start_search(&mut self, direction: Direction, document: &Document<'_>) {
+        let Some(prompt) = &self.prompt else { return };
+        let Some(pattern) = prompt.pattern() else {
+            self.search = None;
+            return;
+        };
+        let lines = document.lines();
+        // From where one is: what is in the window is seen whichever way it is looked through.
+        let from = match (direction, prompt.from_end) {
+            (Direction::Down, true) => lines.start,
+            (Direction::Up, true) => lines.end,
+            (Direction::Down, false) => self.viewport.top_line(),
+            (Direction::Up, false) => self.last_line().unwrap_or_else(|| self.viewport.top_line()),
+        };
+        let scanner = (!prompt.stays).then(|| Scanner::new(direction, from, &lines));
+        let remaining = (prompt.times - 1, direction);
+        let mut search = SearchSession {
+            pattern,
+            is_highlighted: true,
+            direction,
+            scanner,
+            remaining,
+            found: None,
+            settled: None,
+            count: None,
+            counted: false,
+        };
+        if prompt.stays {
+            search.start_count(MatchCounter::new(&lines, None));
+        }
+        self.search = Some(search);
+        self.advance_search(document);
+    }
+
+    /// The next match, or with `other_way` the one before; `times` of them.
+    pub(crate) fn repeat_search(&mut self, other_way: bool, times: i64, document: &Document<'_>) {
+        self.remember_position();
+        let from = self.anchor_line();
+        let Some(search) = &mut self.search else {
+            self.show_message("nothing was looked for yet");
+            return;
+        };
+        let direction = if other_way { search.direction.reversed() } else { search.direction };
+        search.is_highlighted = true;
+        search.remaining = (times.clamp(1, MAX_REPEAT) - 1, direction);
+        search.scan_from(from, direction, &document.lines());
+        self.advance_search(document);
+    }
+
+    /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
+    pub(crate) fn advance_search(&mut self, document: &Document<'_>) -> bool {
+        if self.update_filter(document) {
+            return true;
+        }
+        let lines = document.lines();
+        let filter = self.filter.as_ref();
+        let Some(search) = &mut self.search else { return false };
+        let Some(scanner) = &mut search.scanner else {
+            return search.count_step(document, filter);
+        };
+        match scanner.step(&search.pattern, &lines, LINES_PER_STEP, |line| text(document, filter, line)) {
+            ScanStep::Pending => {}
+            ScanStep::Found { line, wrapped } => {
+                search.scanner = None;
+                search.found = Some(line);
+                let (remaining, direction) = search.remaining;
+                if remaining > 0 {
+                    search.remaining.0 -= 1;
+                    search.scan_from(line, direction, &lines);
+                } else {
+                    search.start_count(MatchCounter::new(&lines, Some(line)));
+                    self.viewport.show(line);
+                    // What is written meanwhile must not take it away. Who gives up what he types goes back to where he was, and along again.
+                    self.viewport.stop_following();
+                    self.scroll_to_match(line, document);
+                }
+                if wrapped {
+                    self.show_message("around the end");
+                }
+            }
+            ScanStep::NotFound => {
+                let message = not_found_message(&search.pattern);
+                (search.scanner, search.found) = (None, None);
+                let end = document.settled_end().clamp(lines.start, lines.end);
+                search.start_count(MatchCounter::none(lines.start, end));
+                search.counted = true;
+                self.message = Some(message);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Moves the window sideways if a line's first match is not in it.
+    fn scroll_to_match(&mut self, line: u64, document: &Document<'_>) {
+        let Some(pattern) = self.pattern() else { return };
+        let Some(text) = document.text(line) else { return };
+        let Some(Range { start, end }) = pattern.columns(&text).into_iter().next() else { return };
+        if start < self.left || end > self.left.saturating_add(self.cols) {
+            self.left = start.saturating_sub(self.cols / 4).min(self.max_left(document));
+        }
+    }
+}
+
+impl SearchSession {
+    /// Hunts on from a line: behind it, if it is the one that was found last.
+    fn scan_from(&mut self, from: u64, direction: Direction, lines: &Range<u64>) {
+        let next = match (self.found, direction) {
+            (None, _) => from,
+            (Some(_), Direction::Down) if from + 1 < lines.end => from + 1,
+            (Some(_), Direction::Up) if from > lines.start => from - 1,
+            (Some(_), Direction::Down) => lines.start,
+            (Some(_), Direction::Up) => lines.end.saturating_sub(1),
+        };
+        self.scanner = Some(Scanner::new(direction, next, lines));
+    }
+}
+
+/// The text of a line that is to be seen.
+fn text(document: &Document<'_>, filter: Option<&LineFilter>, line: u64) -> Option<String> {
+    document.text(line).filter(|text| filter.is_none_or(|filter| filter.matches(text)))
+}
+
+pub(crate) fn not_found_message(pattern: &Pattern) -> String {
+    let text = shorten(pattern.text());
+    match pattern.fault() {
+        None => format!("'{text}' is nowhere"),
+        Some(fault) => format!("'{text}' is nowhere as it stands, and no regular expression: {fault}"),
+    }
+}
+
+/// The begin of a text, for a sentence.
+pub(crate) fn shorten(text: &str) -> String {
+    let shown: String = text.chars().take(40).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("{shown}{more}")
+}

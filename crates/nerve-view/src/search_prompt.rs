@@ -1,0 +1,202 @@
+//! A pattern while it is typed: for a search, or for a filter.
+
+mod keys;
+
+use crate::keys::{Code, Key};
+use crate::line_edit::LineEdit;
+use crate::search::session::SearchSession;
+use crate::search::{Direction, Pattern, PatternOptions};
+use crate::viewport::ScrollPosition;
+
+/// Patterns that are remembered.
+const REMEMBERED: usize = 100;
+
+/// What a pattern is typed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptKind {
+    /// To go to lines with it.
+    Search(Direction),
+    /// To see only these.
+    Filter,
+}
+
+/// A pattern as it is typed, to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptView {
+    /// What for.
+    pub kind: PromptKind,
+    /// What stands before it: how it is meant, and its sign.
+    pub sign: String,
+    /// What was typed so far.
+    pub text: String,
+    /// Bytes of it before the cursor.
+    pub cursor: usize,
+    /// Why it is no regular expression.
+    pub fault: Option<String>,
+}
+
+/// The same with where one was before.
+#[derive(Debug, Clone)]
+pub(crate) struct SearchPrompt {
+    pub(crate) kind: PromptKind,
+    pub(crate) line: LineEdit,
+    pub(crate) options: PatternOptions,
+    /// From the first line on, or from the last one upwards.
+    pub(crate) from_end: bool,
+    /// Matches are lit, and the window stays.
+    pub(crate) stays: bool,
+    /// Which match is to be gone to, 1-based.
+    pub(crate) times: i64,
+    /// Where the window stood before.
+    pub(crate) origin: ScrollPosition,
+    /// What was looked for before.
+    pub(crate) last: Option<SearchSession>,
+    /// What was typed before patterns were recalled, and which of those that begin with it is shown: 0 is the newest.
+    recalled: Option<(String, usize)>,
+}
+
+/// What a key did to a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptOutcome {
+    /// It may be another one.
+    Edited,
+    /// It is to be used.
+    Submitted,
+    /// It is not wanted any more.
+    Cancelled,
+    /// Nothing.
+    Ignored,
+}
+
+/// Patterns that were used, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PatternHistory(Vec<String>);
+
+impl PatternHistory {
+    pub(crate) fn add(&mut self, text: &str) {
+        self.0.retain(|known| known != text);
+        self.0.push(text.to_string());
+        self.0.drain(..self.0.len().saturating_sub(REMEMBERED));
+    }
+
+    /// Those that begin so, newest first.
+    fn with<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0.iter().rev().filter(move |known| known.starts_with(begin))
+    }
+}
+
+impl SearchPrompt {
+    pub(crate) fn new(
+        kind: PromptKind,
+        times: i64,
+        origin: ScrollPosition,
+        last: Option<SearchSession>,
+    ) -> SearchPrompt {
+        let (line, options) = (LineEdit::default(), PatternOptions::default());
+        SearchPrompt {
+            kind,
+            line,
+            options,
+            from_end: false,
+            stays: false,
+            times,
+            origin,
+            last,
+            recalled: None,
+        }
+    }
+
+    /// Lines have other numbers.
+    pub(crate) fn renumber(&mut self, by: i64) {
+        self.origin.renumber(by);
+        self.last.iter_mut().for_each(|last| last.renumber(by));
+    }
+
+    /// The pattern so far; `None` while there is none.
+    pub(crate) fn pattern(&self) -> Option<Pattern> {
+        Pattern::with(self.line.text(), self.options)
+    }
+
+    /// As it is shown.
+    pub(crate) fn shown(&self) -> PromptView {
+        let words = [
+            (self.options.inverse, "not "),
+            (self.options.literal, "as it stands "),
+            (self.from_end, "from the end "),
+            (self.stays, "here "),
+        ];
+        let mut sign: String = words.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
+        if self.kind == PromptKind::Search(Direction::Down) {
+            sign = sign.replace("from the end", "from the start");
+        }
+        sign.push(match self.kind {
+            PromptKind::Search(Direction::Down) => '/',
+            PromptKind::Search(Direction::Up) => '?',
+            PromptKind::Filter => '&',
+        });
+        let fault = self.pattern().and_then(|pattern| pattern.fault().map(str::to_string));
+        let (text, cursor) = (self.line.text().to_string(), self.line.cursor());
+        PromptView { kind: self.kind, sign, text, cursor, fault }
+    }
+
+    /// Takes a key, as `less` has them.
+    pub(crate) fn key(&mut self, key: Key, history: &PatternHistory) -> PromptOutcome {
+        let is_empty = self.line.text().is_empty();
+        let is_search = matches!(self.kind, PromptKind::Search(_));
+        let ctrl = |char| key == Key::ctrl(char);
+        match key.code {
+            Code::Esc => return PromptOutcome::Cancelled,
+            Code::Enter => return PromptOutcome::Submitted,
+            _ if ctrl('c') || ctrl('g') => return PromptOutcome::Cancelled,
+            _ if ctrl('m') || ctrl('j') => return PromptOutcome::Submitted,
+            Code::Backspace if is_empty => return self.clear_options(),
+            _ if ctrl('h') && is_empty => return self.clear_options(),
+            Code::Up => return self.recall(history, true),
+            Code::Down => return self.recall(history, false),
+            _ if key == Key::alt('k') || ctrl('p') => return self.recall(history, true),
+            _ if key == Key::alt('j') => return self.recall(history, false),
+            Code::Char('!') if is_empty => self.options.inverse ^= true,
+            _ if ctrl('n') => self.options.inverse ^= true,
+            _ if ctrl('r') => self.options.literal ^= true,
+            Code::Char('@') if is_empty && is_search => self.from_end ^= true,
+            _ if ctrl('f') && is_search => self.from_end ^= true,
+            _ if ctrl('k') && is_search => self.stays ^= true,
+            _ if self.line.key(key) => self.recalled = None,
+            _ => return PromptOutcome::Ignored,
+        }
+        PromptOutcome::Edited
+    }
+
+    /// Nothing is typed: what was said of it is taken back, else all of it is given up.
+    fn clear_options(&mut self) -> PromptOutcome {
+        let plain = (PatternOptions::default(), false, false);
+        if (self.options, self.from_end, self.stays) == plain {
+            return PromptOutcome::Cancelled;
+        }
+        (self.options, self.from_end, self.stays) = plain;
+        PromptOutcome::Edited
+    }
+
+    /// The pattern before the one shown, or the one after it, of those that begin with what was typed.
+    fn recall(&mut self, history: &PatternHistory, is_before: bool) -> PromptOutcome {
+        let (begin, shown) = match &self.recalled {
+            Some((begin, at)) => (begin.clone(), Some(*at)),
+            None => (self.line.text().to_string(), None),
+        };
+        let wanted = match (shown, is_before) {
+            (None, true) => Some(0),
+            (Some(at), true) => Some(at + 1),
+            (Some(at), false) => at.checked_sub(1),
+            (None, false) => return PromptOutcome::Ignored,
+        };
+        let Some(at) = wanted else {
+            self.line.set(&begin);
+            self.recalled = None;
+            return PromptOutcome::Edited;
+        };
+        let Some(text) = history.with(&begin).nth(at) else { return PromptOutcome::Ignored };
+        self.line.set(text);
+        self.recalled = Some((begin, at));
+        PromptOutcome::Edited
+    }
+}

@@ -1,0 +1,112 @@
+//! The task entry between lines: a box with what it is about above the text, and its keys below.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+
+use crate::cells::put;
+use crate::draw::border;
+use crate::status::truncate::cut;
+
+/// Where the text is in a box, within the box: all of it where there is no room for a border.
+pub(crate) fn text(width: u16, height: u16) -> Rect {
+    let side = u16::from(width >= 3 && height >= 3);
+    let top = u16::from(height >= 2);
+    let bottom = u16::from(height >= 3);
+    Rect { x: side, y: top, width: width - 2 * side, height: height.saturating_sub(top + bottom) }
+}
+
+/// Draws the rows of the box that are in `lines`. It begins at `row` of them, which may be above, and is `height` rows high. `write` draws the text
+/// and says where the cursor is; so does this, if it is in `lines`.
+pub(crate) fn draw(
+    lines: Rect,
+    (row, height): (i64, u16),
+    title: &str,
+    hint: &str,
+    write: impl FnOnce(Rect, &mut Buffer) -> Option<(u16, u16)>,
+    buffer: &mut Buffer,
+) -> Option<(u16, u16)> {
+    let area = Rect::new(0, 0, lines.width, height);
+    // A box of its own, of which a part may be seen.
+    let mut drawn = Buffer::empty(area);
+    let style = Style::new().fg(Color::Cyan);
+    if height >= 3 {
+        border(area, style, &mut drawn);
+        note(hint, area.bottom() - 1, area.width, style.add_modifier(Modifier::DIM), &mut drawn);
+    } else if height == 2 {
+        (0..area.width).for_each(|x| put(&mut drawn, x, 0, "─", style));
+    }
+    if height >= 2 {
+        note(title, 0, area.width, style.add_modifier(Modifier::BOLD), &mut drawn);
+    }
+    let cursor = write(text(area.width, height), &mut drawn);
+    let place = |inside: u16| -> Option<u16> {
+        let at = u16::try_from(row.checked_add(inside.into())?).ok()?;
+        (at < lines.height).then_some(lines.y + at)
+    };
+    for inside in 0..height {
+        let Some(y) = place(inside) else { continue };
+        for x in 0..area.width {
+            if let (Some(from), Some(to)) = (drawn.cell((x, inside)), buffer.cell_mut((lines.x + x, y))) {
+                *to = from.clone();
+            }
+        }
+    }
+    let (x, inside) = cursor?;
+    Some((lines.x + x, place(inside)?))
+}
+
+/// A text in a border's row.
+fn note(text: &str, y: u16, width: u16, style: Style, buffer: &mut Buffer) {
+    let room = usize::from(width.saturating_sub(6));
+    if room > 2 && !text.is_empty() {
+        let text = cut(text, room);
+        buffer.set_stringn(2, y, format!(" {text} "), text.width() + 2, style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(row: i64, height: u16, width: u16) -> (String, Option<(u16, u16)>) {
+        let area = Rect::new(0, 0, width, 4);
+        let mut buffer = Buffer::empty(area);
+        let write = |area: Rect, buffer: &mut Buffer| {
+            buffer.set_stringn(area.x, area.y, "abc", area.width.into(), Style::new());
+            (!area.is_empty()).then_some((area.x, area.y))
+        };
+        let cursor = draw(area, (row, height), "a snapshot", "Esc", write, &mut buffer);
+        let rows = buffer.content.chunks(width.into());
+        let row = |row: &[ratatui::buffer::Cell]| row.iter().map(|cell| cell.symbol()).collect::<String>();
+        (rows.map(row).collect::<Vec<_>>().join("\n"), cursor)
+    }
+
+    #[test]
+    fn a_box_with_its_title_and_its_keys() {
+        let (text, cursor) = drawn(1, 3, 16);
+        assert_eq!(text, "                \n┌─ a snapshot ─┐\n│abc           │\n└─ Esc ────────┘");
+        assert_eq!(cursor, Some((1, 2)));
+    }
+
+    #[test]
+    fn only_the_part_in_the_window_is_drawn() {
+        let (text, cursor) = drawn(-1, 3, 16);
+        assert!(text.starts_with("│abc           │\n└─ Esc ────────┘\n "), "{text}");
+        assert_eq!(cursor, Some((1, 0)));
+        assert_eq!(drawn(3, 3, 16).1, None);
+        assert_eq!(drawn(i64::MAX, 3, 16).1, None);
+        assert_eq!(drawn(-3, 3, 16).0.trim(), "");
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        assert_eq!(drawn(0, 1, 4), ("abc \n    \n    \n    ".to_string(), Some((0, 0))));
+        for (width, height) in (1..20).flat_map(|width| (1..6).map(move |height| (width, height))) {
+            let inner = text(width, height);
+            assert!(inner.right() <= width && inner.bottom() <= height && !inner.is_empty());
+            assert!(drawn(0, height, width).0.contains('a'), "{width} × {height}");
+        }
+    }
+}

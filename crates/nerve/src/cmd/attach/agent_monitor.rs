@@ -1,0 +1,125 @@
+//! What an agent does whose terminal is watched: looked for on its screen, now and then while that changes. Nothing is typed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nerve_core::backend::{Backend, HostedBackend};
+use nerve_core::host::registry::Entry;
+use nerve_term::driver::{AgentState, Driver, Effect, Foreground, View};
+use nerve_term::event::{ExitStatus, TsNs};
+use nerve_term::profile::{Profile, Profiles};
+use nerve_term::terminal::{Notice, TerminalState};
+
+/// How often the state is looked for on a screen that changes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// See the module.
+pub(super) struct AgentMonitor {
+    driver: Driver,
+    uses_foreground: bool,
+    last_check: TsNs,
+    check_due: Option<TsNs>,
+}
+
+impl AgentMonitor {
+    /// The one of that host; `None` if no profile fits it.
+    pub(super) fn new(entry: &Entry, profiles: &Profiles, now: TsNs) -> Option<AgentMonitor> {
+        let profile = profile_of(entry, profiles)?;
+        let uses_foreground = profile.foreground;
+        Some(AgentMonitor {
+            driver: driver(profile, entry, now),
+            uses_foreground,
+            last_check: TsNs(0),
+            check_due: None,
+        })
+    }
+
+    /// It tells what it runs as it happens.
+    pub(super) fn reports_tools(&self) -> bool {
+        self.driver.profile().transcript.is_some()
+    }
+
+    /// It was ready when it was known last: what it did before that was read.
+    pub(super) fn taken_over(&mut self, now: TsNs) {
+        self.driver.on_takeover(now);
+    }
+
+    /// It wrote: `offset` is the count of its bytes so far.
+    pub(super) fn output(&mut self, now: TsNs, offset: u64, notices: &[Notice]) {
+        self.driver.on_output(now, offset);
+        notices.iter().for_each(|notice| self.driver.on_notice(notice));
+        // These say what it does: that is not to wait.
+        match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
+            true => self.check_now(now),
+            false => self.schedule_check(),
+        }
+    }
+
+    pub(super) fn exited(&mut self, now: TsNs, exit: ExitStatus) {
+        self.driver.on_exit(now, exit);
+    }
+
+    pub(super) fn schedule_check(&mut self) {
+        self.check_due.get_or_insert(self.last_check + CHECK_INTERVAL);
+    }
+
+    pub(super) fn check_now(&mut self, now: TsNs) {
+        self.check_due = Some(now);
+    }
+
+    /// When [`AgentMonitor::look`] is due.
+    pub(super) fn due(&self) -> Option<TsNs> {
+        self.check_due.into_iter().chain(self.driver.deadline()).min()
+    }
+
+    /// Looks what it does; says whether that is something else than before.
+    pub(super) fn check(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
+        self.last_check = now;
+        self.check_due = None;
+        let foreground = match self.uses_foreground {
+            true => host.foreground(!self.driver.trusts_marks(), &self.driver.profile().programs),
+            false => Foreground::Unknown,
+        };
+        let screen = terminal.screen();
+        let cursor_line = terminal.cursor_line().0;
+        self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
+        let mut changed = false;
+        while let Some(effect) = self.driver.poll_effect() {
+            // It has no turn, so there is nothing that it would type.
+            changed |= matches!(effect, Effect::StateChanged);
+        }
+        changed
+    }
+
+    /// What it does, and how that is known, in words.
+    pub(super) fn state(&self) -> (&'static str, String) {
+        let evidence = self.driver.evidence();
+        let text = match evidence.text.is_empty() {
+            true => evidence.source.as_str().to_string(),
+            false => format!("{}: {}", evidence.source.as_str(), evidence.text),
+        };
+        (state_name(self.driver.state()), text)
+    }
+}
+
+fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
+    let named = entry.label.get("profile").and_then(serde_json::Value::as_str);
+    named.and_then(|name| profiles.get(name)).or_else(|| profiles.for_command(&entry.argv))
+}
+
+fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
+    let resumes = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let driver = Driver::new(profile, now);
+    if resumes { driver.going_on() } else { driver }
+}
+
+fn state_name(state: &AgentState) -> &'static str {
+    match state {
+        AgentState::Starting => "starting",
+        AgentState::Ready => "ready",
+        AgentState::Busy => "busy",
+        AgentState::Blocked { .. } => "blocked",
+        AgentState::Suspended { .. } => "suspended",
+        AgentState::Exited(_) => "exited",
+    }
+}

@@ -1,0 +1,217 @@
+//! Branches that somebody asks for in the viewer: made beside it, one at a time.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+
+use anyhow::Result;
+use nerve_view::viewer::Submission;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::target::AttachTarget;
+use crate::cmd::branch::{At, Origin, Wait, Wishes, plan_as, run, unlike_then};
+use crate::exit::Failure;
+use crate::out;
+
+/// Why nothing can go on from a program of which nothing is kept.
+pub(super) const NOTHING_KEPT: &str =
+    "nothing is kept of it that a branch could go on from: see --out-file of 'nerve record'";
+
+/// What comes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BranchEvent {
+    /// This is being done.
+    Progress(String),
+    /// It was made.
+    Created(CreatedBranch),
+    /// It was not, and why.
+    Failed(String),
+}
+
+/// A branch that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CreatedBranch {
+    /// What became of it.
+    message: String,
+    /// Its node.
+    target: AttachTarget,
+    /// What it knows where that is not what was known then.
+    conversation: Option<String>,
+}
+
+impl CreatedBranch {
+    /// What to tell: with the keys that lead there, or the command.
+    pub(crate) fn message(&self, keys: Option<&str>) -> String {
+        // First: what comes after it may be cut.
+        let way = match keys {
+            Some(keys) => format!("{keys} goes there"),
+            None => format!("'{}' shows it", self.target.command()),
+        };
+        format!("node '{}' ({way}) {}", self.target.target, self.message)
+    }
+}
+
+/// The branch that is being made, and those that were.
+#[derive(Default)]
+pub(crate) struct BranchJob {
+    /// Of the session that is gone on from: its recording, or what stands for one.
+    file: Option<PathBuf>,
+    /// What was known of a session that is not recorded, while it ran.
+    saved_origin: Option<Origin>,
+    running: Option<RunningJob>,
+    made: Vec<CreatedBranch>,
+}
+
+struct RunningJob {
+    events: mpsc::UnboundedReceiver<BranchEvent>,
+    task: JoinHandle<()>,
+    /// This process was told to end since it was begun.
+    stop: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl BranchJob {
+    /// Of the session with this file: its recording, or what stands for one.
+    pub(crate) fn new(file: Option<&Path>) -> BranchJob {
+        BranchJob { file: file.map(Path::to_path_buf), ..BranchJob::default() }
+    }
+
+    /// Somebody may want to go on from a session that is not recorded: what is known of it goes with it, and it may end while they write.
+    pub(crate) fn keep_origin(&mut self) {
+        if let Some(origin) = self.file.as_deref().and_then(|file| Origin::read(file).ok()) {
+            self.saved_origin = Some(origin);
+        }
+    }
+
+    /// Begins to make a branch. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// Why none can be made now, in words.
+    pub(crate) fn begin(&mut self, submission: Submission) -> Result<(), String> {
+        let Some(file) = self.file.clone() else { return Err(NOTHING_KEPT.into()) };
+        if self.running.is_some() {
+            return Err("another branch is being made: wait for it".into());
+        }
+        let (progress, events) = mpsc::unbounded_channel();
+        let saved_origin = self.saved_origin.clone();
+        let task = tokio::spawn(async move {
+            let doing = progress.clone();
+            let event = match create((file, saved_origin), submission, &mut |words| {
+                drop(doing.send(BranchEvent::Progress(words.into())))
+            })
+            .await
+            {
+                Ok(made) => made,
+                Err(error) => BranchEvent::Failed(one_line(Failure::from_error(&error))),
+            };
+            // Nobody waits for it any more once the viewer was killed.
+            let _ = progress.send(event);
+        });
+        // What ends the viewer ends this too, whoever hears of it first.
+        self.running = Some(RunningJob { events, task, stop: Box::pin(nerve_server::stop_signal()) });
+        Ok(())
+    }
+
+    /// The next step of the one that is being made; never if there is none. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> BranchEvent {
+        let Some(RunningJob { events, .. }) = &mut self.running else { return std::future::pending().await };
+        let event = next(events).await;
+        self.record(event)
+    }
+
+    fn record(&mut self, event: BranchEvent) -> BranchEvent {
+        match &event {
+            BranchEvent::Progress(_) => {}
+            BranchEvent::Created(made) => {
+                self.made.push(made.clone());
+                self.running = None;
+            }
+            BranchEvent::Failed(_) => self.running = None,
+        }
+        event
+    }
+
+    /// The node of the one that was made last; or why there is none, in words.
+    pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
+        match (self.made.last(), &self.running) {
+            (Some(made), _) => Ok(made.target.clone()),
+            (None, Some(_)) => Err("the branch is still being made: wait for it"),
+            (None, None) => Err("no branch was made here: what the agent is told at a snapshot becomes one"),
+        }
+    }
+
+    /// After the viewer: waits for the one that is being made, until this process is told to end, and tells what there is now.
+    pub(crate) async fn finish(mut self) {
+        let mut is_reported = false;
+        while let Some(RunningJob { events, task, stop }) = &mut self.running {
+            tokio::select! {
+                biased;
+                () = stop => {
+                    task.abort();
+                    self.running = None;
+                    out::warning(
+                        "the branch that was being made is given up; if its node was started already, 'nerve server node list' has it",
+                    );
+                    break;
+                }
+                event = next(events) => if let BranchEvent::Failed(why) = self.record(event) {
+                    out::warning(format_args!("there is no branch: {why}"));
+                },
+                () = async {}, if !is_reported => {
+                    is_reported = true;
+                    out::note("the branch is still being made; Ctrl+C gives it up");
+                }
+            }
+        }
+        for CreatedBranch { target, conversation, .. } in &self.made {
+            let conversation_note = conversation
+                .as_ref()
+                .map(|conversation_note| format!("; its conversation is {conversation_note}"));
+            let conversation_note = conversation_note.unwrap_or_default();
+            let (command, node) = (target.command(), &target.target);
+            out::note(format_args!("branched: '{command}' shows node '{node}'{conversation_note}"));
+        }
+    }
+}
+
+async fn next(events: &mut mpsc::UnboundedReceiver<BranchEvent>) -> BranchEvent {
+    events.recv().await.unwrap_or(BranchEvent::Failed("the branch failed unexpectedly".into()))
+}
+
+/// `kept`: what was known of the session before, should nothing be known of it any more.
+async fn create(
+    (file, saved_origin): (PathBuf, Option<Origin>),
+    submission: Submission,
+    progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<BranchEvent> {
+    let at = submission.snapshot.map_or(At::End, At::Snapshot);
+    let server = std::env::var("NERVE_SERVER").unwrap_or_default();
+    progress("looking at what there is to branch from");
+    let planned = tokio::task::spawn_blocking(move || {
+        let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
+        plan_as(&origin, at, Wishes { server, ..Wishes::default() })
+    });
+    let made = run(planned.await??, &submission.text, Wait::Delivered, progress).await?;
+    let conversation = unlike_then(&made.plan);
+    let missing_note = made.inherited.lacks().map(|missing_note| format!("; it is {missing_note}"));
+    let (server, session) = (made.plan.server.clone(), made.plan.session.clone());
+    let target = AttachTarget { target: made.node, server, session };
+    let missing = match made.left_out.len() {
+        0 => String::new(),
+        count => format!(" ({count} files are missing: {})", made.left_out[0]),
+    };
+    let conversation_note =
+        conversation.as_ref().map(|conversation_note| format!("; its conversation is {conversation_note}"));
+    let (missing_note, conversation_note) =
+        (missing_note.unwrap_or_default(), conversation_note.unwrap_or_default());
+    let message = format!("has it now{missing}{missing_note}{conversation_note}");
+    Ok(BranchEvent::Created(CreatedBranch { message, target, conversation }))
+}
+
+/// In one line.
+pub(super) fn one_line(failure: Failure) -> String {
+    let all = match failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.message),
+        None => failure.message,
+    };
+    all.split_whitespace().collect::<Vec<_>>().join(" ")
+}

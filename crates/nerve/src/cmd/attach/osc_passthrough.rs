@@ -1,0 +1,101 @@
+//! What a program says to the user's terminal beside what it draws there, until that is told with the next frame. Bounded, whatever it says.
+
+use std::collections::VecDeque;
+
+use nerve_term::terminal::{Clipboard, Notice, Notification, Selections};
+
+/// The longest text for the clipboard that is passed on, in bytes of Base64: a text of 75 kB, as other programs that pass one on have it.
+pub(super) const MAX_CLIPBOARD: usize = 100_000;
+/// Notifications of one frame; later ones are left out.
+const MAX_NOTIFICATIONS: usize = 16;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OscPassthrough {
+    /// For different selections.
+    pub(super) clipboard: VecDeque<Clipboard>,
+    /// The text that came last is too long: its bytes.
+    pub(super) too_long: Option<usize>,
+    pub(super) notifications: Vec<Notification>,
+    /// State and percent, if they are others than before.
+    pub(super) progress: Option<(u8, u8)>,
+}
+
+impl OscPassthrough {
+    /// Takes what has happened. While it is read what was before (`is_past`) only what holds until now counts.
+    pub(super) fn add(&mut self, notices: &[Notice], is_past: bool) {
+        for notice in notices {
+            match notice {
+                Notice::Progress { state, value } => self.progress = Some((*state, *value)),
+                _ if is_past => {}
+                Notice::Clipboard(text) => self.copied(text),
+                Notice::Notify(notification) if self.notifications.len() < MAX_NOTIFICATIONS => {
+                    self.notifications.push(notification.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A selection has what it was given last.
+    fn copied(&mut self, text: &Clipboard) {
+        self.clipboard.retain(|before| text.to != Selections::Both && before.to != text.to);
+        self.too_long = (text.base64.len() > MAX_CLIPBOARD).then_some(text.base64.len() / 4 * 3);
+        if self.too_long.is_none() {
+            self.clipboard.push_back(text.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copied(to: Selections, base64: &str) -> Notice {
+        Notice::Clipboard(Clipboard { to, base64: base64.to_string() })
+    }
+
+    fn texts(passthrough: &OscPassthrough) -> Vec<&str> {
+        passthrough.clipboard.iter().map(|text| text.base64.as_str()).collect()
+    }
+
+    #[test]
+    fn a_selection_gets_what_it_was_given_last() {
+        let mut passthrough = OscPassthrough::default();
+        passthrough.add(&[copied(Selections::Clipboard, "a"), copied(Selections::Primary, "b")], false);
+        passthrough.add(&[copied(Selections::Clipboard, "c")], false);
+        assert_eq!(texts(&passthrough), ["b", "c"]);
+        passthrough.add(&[copied(Selections::Both, "d"), copied(Selections::Primary, "e")], false);
+        assert_eq!(texts(&passthrough), ["d", "e"]);
+        for _ in 0..1000 {
+            passthrough.add(&[copied(Selections::Both, "d"), copied(Selections::Primary, "e")], false);
+        }
+        assert_eq!(passthrough.clipboard.len(), 2);
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_not_passed_on_and_nothing_stands_in_for_it() {
+        let mut passthrough = OscPassthrough::default();
+        passthrough.add(
+            &[
+                copied(Selections::Clipboard, "a"),
+                copied(Selections::Clipboard, &"x".repeat(MAX_CLIPBOARD + 4)),
+            ],
+            false,
+        );
+        assert_eq!((texts(&passthrough).len(), passthrough.too_long), (0, Some(75_003)));
+        passthrough.add(&[copied(Selections::Clipboard, &"x".repeat(MAX_CLIPBOARD))], false);
+        assert_eq!((texts(&passthrough).len(), passthrough.too_long), (1, None));
+    }
+
+    #[test]
+    fn of_what_was_before_only_the_progress_counts() {
+        let told = Notice::Notify(Notification::Text("done".to_string()));
+        let all = [copied(Selections::Both, "a"), told.clone(), Notice::Progress { state: 1, value: 7 }];
+        let mut passthrough = OscPassthrough::default();
+        passthrough.add(&all, true);
+        assert_eq!(passthrough, OscPassthrough { progress: Some((1, 7)), ..OscPassthrough::default() });
+        passthrough.add(&vec![told; 1000], false);
+        assert_eq!(passthrough.notifications.len(), MAX_NOTIFICATIONS);
+    }
+}

@@ -1,0 +1,165 @@
+//! Snapshots that somebody asks for in the viewer: taken beside it as 'nerve snapshot' takes them, one at a time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nerve_core::host::registry::Entry;
+use nerve_record::files::Taken;
+use tokio::sync::oneshot;
+
+use super::branch_job::one_line;
+use crate::cli::snapshot::TakeArgs;
+use crate::cmd::snapshot::{Marked, taken};
+use crate::exit::Failure;
+use crate::out;
+
+/// How long one that is given up may take to clear away what there is of it.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What has become of one: what to tell, also where it was not taken or is not whole.
+pub(crate) type SnapshotResult = Result<String, String>;
+
+/// The one that is being taken.
+#[derive(Default)]
+pub(crate) struct SnapshotJob {
+    running: Option<RunningJob>,
+}
+
+struct RunningJob {
+    result: oneshot::Receiver<SnapshotResult>,
+    /// Nobody waits for its files any longer.
+    cancelled: Arc<AtomicBool>,
+    /// This process was told to end since it was begun.
+    stop: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+impl SnapshotJob {
+    /// Begins to take one of what runs in that host. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// Why none can be taken now, in words.
+    pub(crate) fn begin(&mut self, host: &Entry) -> Result<(), String> {
+        if self.running.is_some() {
+            return Err("a snapshot is being taken: wait for it".into());
+        }
+        let args = TakeArgs::of_session(host.id.clone());
+        let (sender, result) = oneshot::channel();
+        let cancelled = Arc::<AtomicBool>::default();
+        let cancel_flag = Arc::clone(&cancelled);
+        // On no thread of the runtime, which waits for its own in the end, however long they take.
+        let work = move || drop(sender.send(take(&args, &cancel_flag)));
+        let begun = thread::Builder::new().name("snapshot".into()).spawn(work);
+        begun.map_err(|error| format!("the snapshot failed: no thread can be started: {error}"))?;
+        // What ends the viewer ends this too, whoever hears of it first.
+        self.running = Some(RunningJob { result, cancelled, stop: Box::pin(nerve_server::stop_signal()) });
+        Ok(())
+    }
+
+    /// What has become of the one that is being taken, when it is known; never if there is none. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> SnapshotResult {
+        let Some(RunningJob { result, .. }) = &mut self.running else { return std::future::pending().await };
+        let result = outcome(result).await;
+        self.running = None;
+        result
+    }
+
+    /// After the viewer: waits for the one that is being taken, until this process is told to end, and tells what has become of it.
+    pub(crate) async fn finish(self) {
+        let Some(RunningJob { mut result, cancelled, mut stop }) = self.running else { return };
+        let mut is_reported = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                result = outcome(&mut result) => return report(result),
+                () = async {}, if !is_reported => {
+                    is_reported = true;
+                    out::note("the snapshot is still being taken; Ctrl+C gives it up");
+                }
+            }
+        }
+        cancelled.store(true, Ordering::Relaxed);
+        match tokio::time::timeout(CLEANUP_TIMEOUT, outcome(&mut result)).await {
+            Ok(result) => report(result),
+            Err(_) => out::warning("the snapshot that was being taken is given up"),
+        }
+    }
+}
+
+async fn outcome(result: &mut oneshot::Receiver<SnapshotResult>) -> SnapshotResult {
+    result.await.unwrap_or_else(|_| Err("the snapshot failed unexpectedly".into()))
+}
+
+fn report(result: SnapshotResult) {
+    match result {
+        Ok(result) => out::note(result),
+        Err(why) => out::warning(why),
+    }
+}
+
+fn take(args: &TakeArgs, cancelled: &AtomicBool) -> SnapshotResult {
+    match taken(args, Some(cancelled)) {
+        Ok(Marked { key, files, unnoted, .. }) => describe(key.id(), files, unnoted),
+        Err(error) => {
+            let why = one_line(for_key_binding(Failure::from_error(&error)));
+            Err(format!("the snapshot failed: {why}"))
+        }
+    }
+}
+
+fn describe(id: u64, files: Result<Option<Taken>, Failure>, unnoted: Option<String>) -> SnapshotResult {
+    let left_out = match files {
+        Ok(taken) => taken.map(|taken| taken.left_out).unwrap_or_default(),
+        Err(failure) => return Err(one_line(for_key_binding(failure))),
+    };
+    let mut result = format!("snapshot {id} taken");
+    if let Some(first) = left_out.first() {
+        result.push_str(&format!("; {} not kept: {first}", left_out.len()));
+    }
+    unnoted.into_iter().for_each(|unnoted| result.push_str(&format!("; {unnoted}")));
+    Ok(result)
+}
+
+/// A key has no options: they are the command's.
+fn for_key_binding(failure: Failure) -> Failure {
+    let is_about_options = failure.hint.as_deref().is_some_and(|hint| hint.contains("--"));
+    match failure.hint {
+        Some(hint) if is_about_options => {
+            Failure { hint: Some(format!("with 'nerve snapshot': {hint}")), ..failure }
+        }
+        hint => Failure { hint, ..failure },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use nerve_record::snapshots::FilesRef;
+
+    use super::*;
+    use crate::exit::FAILED;
+
+    #[test]
+    fn it_is_told_in_a_line_what_became_of_it() {
+        let files = FilesRef { provider: "git".into(), source: PathBuf::from("/w"), reference: "r".into() };
+        let kept = |left_out: &[&str]| {
+            let left_out = left_out.iter().map(ToString::to_string).collect();
+            Ok(Some(Taken { files: files.clone(), left_out }))
+        };
+        let result = |files, unnoted: Option<&str>| describe(4, files, unnoted.map(str::to_string));
+        assert_eq!(result(kept(&[]), None), Ok("snapshot 4 taken".into()));
+        assert_eq!(
+            result(kept(&["a: a socket", "b: a socket"]), Some("cannot note it")),
+            Ok("snapshot 4 taken; 2 not kept: a: a socket; cannot note it".into())
+        );
+        let failure = Failure::new(FAILED, "snapshot 4 is\n without files").hint("raise --limit");
+        assert_eq!(
+            result(Err(failure), None),
+            Err("snapshot 4 is without files; with 'nerve snapshot': raise --limit".into())
+        );
+    }
+}

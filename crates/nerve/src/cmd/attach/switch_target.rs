@@ -1,0 +1,156 @@
+//! From one program to another in the same terminal: to a branch that was made. What there is to be told waits until the terminal is given back.
+
+use anyhow::Result;
+use nerve_server::paths::Places;
+use nerve_view::layout::Layout;
+
+use super::background::Unfinished;
+use super::live::Live;
+use super::mirror::TerminalMirror;
+use super::size_rule::SizeRule;
+use super::target::AttachTarget;
+use super::viewer_session::UserTerminal;
+use super::{ExitReason, ViewerOptions, ViewerOutcome, code, exit_message, resolve};
+use crate::cmd::show::follow::NextRuns;
+use crate::{out, tty};
+
+/// On the way to another program.
+pub(crate) struct SwitchTarget {
+    user_terminal: UserTerminal,
+    target: AttachTarget,
+    options: ViewerOptions,
+    messages: ExitMessages,
+}
+
+/// What is told in the end.
+#[derive(Default)]
+struct ExitMessages {
+    faults: Vec<String>,
+    notes: Vec<String>,
+    unfinished: Vec<Unfinished>,
+}
+
+impl ExitMessages {
+    async fn print(self) {
+        self.faults.iter().for_each(out::warning);
+        self.notes.iter().for_each(out::note);
+        for unfinished in self.unfinished {
+            unfinished.finish().await;
+        }
+    }
+}
+
+/// Shows a program until somebody leaves it or it ends. The terminal is given back, unless it goes on to another one.
+pub(super) async fn show(
+    mirror: TerminalMirror,
+    options: ViewerOptions,
+    user_terminal: UserTerminal,
+) -> Result<ViewerOutcome> {
+    show_runs(mirror, options, None, user_terminal).await
+}
+
+/// The same; when it has ended, what runs `again` is shown in its place.
+pub(crate) async fn show_runs(
+    mirror: TerminalMirror,
+    options: ViewerOptions,
+    next_runs: Option<NextRuns>,
+    mut user_terminal: UserTerminal,
+) -> Result<ViewerOutcome> {
+    let mut live = Live::new(mirror, options).with_next_runs(next_runs);
+    let exit_reason = live.run(&mut user_terminal).await?;
+    let (last_lines, faults) = (live.last_lines(), std::mem::take(&mut live.faults));
+    let interrupted = live.interrupted;
+    let target = live.switch_to.take();
+    let (mut mirror, background, options) = live.into_parts();
+    let unfinished = background.into_unfinished();
+    let Some(target) = target else {
+        drop(user_terminal);
+        mirror.flush().await;
+        unfinished.finish().await;
+        return Ok(ViewerOutcome { exit_reason, faults, last_lines, interrupted, switch_to: None });
+    };
+    mirror.flush().await;
+    let mut switch_to = SwitchTarget::new(user_terminal, target, options);
+    switch_to.messages.faults = faults;
+    switch_to.messages.unfinished.push(unfinished);
+    Ok(ViewerOutcome {
+        exit_reason,
+        faults: Vec::new(),
+        last_lines,
+        interrupted,
+        switch_to: Some(Box::new(switch_to)),
+    })
+}
+
+impl SwitchTarget {
+    fn new(user_terminal: UserTerminal, target: AttachTarget, options: ViewerOptions) -> SwitchTarget {
+        SwitchTarget { user_terminal, target, options, messages: ExitMessages::default() }
+    }
+
+    /// From a recording, which is no program that could be left.
+    pub(crate) fn from_recording(
+        user_terminal: UserTerminal,
+        target: AttachTarget,
+        options: ViewerOptions,
+        unfinished: Unfinished,
+    ) -> SwitchTarget {
+        let mut switch_to = SwitchTarget::new(user_terminal, target, options);
+        switch_to.messages.unfinished.push(unfinished);
+        switch_to
+    }
+
+    /// With what is to be told of the program before, which `command` shows.
+    #[must_use]
+    pub(crate) fn after_leaving(mut self, left: ExitReason, command: &str) -> SwitchTarget {
+        self.messages.notes.extend(exit_message(left, command));
+        self
+    }
+
+    /// Shows it, and where somebody goes from there; gives back the exit code of `nerve attach`.
+    ///
+    /// # Errors
+    /// It is not there any more, or the terminal is gone.
+    pub(crate) async fn run(self) -> Result<u8> {
+        let SwitchTarget { mut user_terminal, mut target, mut options, mut messages } = self;
+        loop {
+            // Name and progress are the program's before.
+            user_terminal.tty.title("");
+            user_terminal.tty.progress(0, 0);
+            options =
+                ViewerOptions { name: target.target.clone(), read_only: false, notice: None, ..options };
+            let mirror = open(&target, &options).await;
+            let shown = match mirror {
+                Ok(mirror) => show(mirror, options.clone(), user_terminal).await,
+                Err(error) => {
+                    drop(user_terminal);
+                    Err(error)
+                }
+            };
+            let outcome = match shown {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    messages.print().await;
+                    return Err(error);
+                }
+            };
+            let switch_to = outcome.switch_to.map(|switch_to| *switch_to);
+            messages.faults.extend(outcome.faults);
+            messages.notes.extend(exit_message(outcome.exit_reason, &target.command()));
+            let Some(switch_to) = switch_to else {
+                messages.print().await;
+                return Ok(code(outcome.exit_reason));
+            };
+            messages.faults.extend(switch_to.messages.faults);
+            messages.unfinished.extend(switch_to.messages.unfinished);
+            (user_terminal, target, options) = (switch_to.user_terminal, switch_to.target, switch_to.options);
+        }
+    }
+}
+
+async fn open(target: &AttachTarget, options: &ViewerOptions) -> Result<TerminalMirror> {
+    let entry = resolve::find_host(target).await?;
+    let window = tty::window().unwrap_or_default();
+    let room = Layout::program_size(window.cols, window.rows, options.gutter);
+    let places = Places::from_env();
+    TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), SizeRule::default(), Some(room))
+}

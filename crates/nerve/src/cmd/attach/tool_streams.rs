@@ -1,0 +1,201 @@
+//! What the agent runs, in the viewer: the list as it changes, and the terminal of the one that is shown.
+
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use nerve_core::host::registry::real;
+use nerve_term::keys::Input;
+use nerve_term::terminal::TerminalState;
+use nerve_view::tools::ToolUpdates;
+use tokio::task::JoinHandle;
+
+use super::mirror::{MirrorEvent, TerminalMirror};
+use crate::cmd::show::tools::{self, OpenedTool, ToolFeed};
+
+/// Something about them is new.
+pub(crate) enum ToolEvent {
+    /// These are other ones, or in another state.
+    Tools(ToolUpdates),
+    /// The one that is shown has changed.
+    Changed,
+    /// All lines of the one that is shown are there: those that were have numbers that are larger by so many.
+    Loaded(i64),
+    /// Something went wrong, in words.
+    Fault(String),
+    /// There is nothing more to come of the list, and why.
+    ListFailed(String),
+}
+
+/// The tools of one session.
+#[derive(Default)]
+pub(crate) struct ToolStreams {
+    recording: Option<PathBuf>,
+    list: Option<ToolFeed>,
+    shown: Option<ToolStream>,
+}
+
+/// The one that is shown.
+struct ToolStream {
+    id: String,
+    state: State,
+}
+
+enum State {
+    Opening(JoinHandle<Result<OpenedTool>>),
+    Live(Box<TerminalMirror>),
+    Ended(Box<TerminalState>, Option<FullLoad>),
+    /// Its terminal is the agent's.
+    Agent,
+    /// It cannot be shown.
+    Failed,
+}
+
+/// All of a terminal's recording is read, whose end is shown already. Dropped, it is given up.
+struct FullLoad {
+    reading: JoinHandle<Result<TerminalState>>,
+    /// Whoever reads looks whether it is still there.
+    _wanted: Arc<()>,
+}
+
+impl FullLoad {
+    fn start(recording: PathBuf) -> FullLoad {
+        let wanted = Arc::new(());
+        let still = Arc::downgrade(&wanted);
+        let read = move || tools::load_full(&recording, || still.strong_count() > 0);
+        FullLoad { reading: tokio::task::spawn_blocking(read), _wanted: wanted }
+    }
+}
+
+/// For whom something is that is typed into the one that is shown.
+pub(crate) enum SendResult {
+    /// It was taken.
+    Sent,
+    /// The agent, whose terminal the tool has.
+    ForAgent,
+    /// Nobody takes it, and why.
+    Rejected(&'static str),
+}
+
+impl ToolStreams {
+    /// Of the session with this recording. The list is read beside whoever asks for it.
+    pub(crate) fn new(recording: Option<&Path>) -> ToolStreams {
+        let recording = recording.map(real);
+        let list = recording.as_deref().map(ToolFeed::of);
+        ToolStreams { recording, list, ..ToolStreams::default() }
+    }
+
+    /// What is new, when it is. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> ToolEvent {
+        let ToolStreams { list, shown, .. } = self;
+        tokio::select! {
+            changed = next_list_event(list) => match changed {
+                Ok(tools::ToolFeedEvent::Changed(changes)) => ToolEvent::Tools(changes),
+                Ok(tools::ToolFeedEvent::Full) => {
+                    ToolEvent::Fault("the list of what the agent runs is full: what it runs now is not listed".into())
+                }
+                Err(error) => {
+                    *list = None;
+                    ToolEvent::ListFailed(format!("what the agent runs cannot be followed: {error:#}"))
+                }
+            },
+            event = next_stream_event(shown) => event,
+        }
+    }
+
+    /// Shows another one.
+    pub(crate) fn show(&mut self, id: String) {
+        let Some(recording) = self.recording.clone() else { return };
+        let wanted = id.clone();
+        let opening = tokio::task::spawn_blocking(move || tools::open(&recording, &wanted));
+        self.shown = Some(ToolStream { id, state: State::Opening(opening) });
+    }
+
+    /// Only this one goes on to be shown, if any.
+    pub(crate) fn retain(&mut self, id: Option<&str>) {
+        if self.shown.as_ref().is_some_and(|shown| Some(shown.id.as_str()) != id) {
+            self.shown = None;
+        }
+    }
+
+    /// The terminal of the one that is shown; `agent` where that is its own.
+    pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
+        match &self.shown.as_ref()?.state {
+            State::Live(mirror) => Some(mirror.terminal()),
+            State::Ended(terminal, _) => Some(terminal),
+            State::Agent => Some(agent),
+            State::Opening(_) | State::Failed => None,
+        }
+    }
+
+    /// Types into the one that is shown.
+    pub(crate) fn send(&mut self, input: &Input) -> SendResult {
+        match self.shown.as_mut().map(|shown| &mut shown.state) {
+            Some(State::Live(mirror)) => match mirror.send(input) {
+                true => SendResult::Sent,
+                false => SendResult::Rejected("the tool takes nothing at the moment"),
+            },
+            Some(State::Agent) => SendResult::ForAgent,
+            Some(State::Opening(_)) => SendResult::Rejected("it is being opened"),
+            Some(State::Ended(..) | State::Failed) | None => SendResult::Rejected("it has ended"),
+        }
+    }
+}
+
+async fn next_list_event(list: &mut Option<ToolFeed>) -> Result<tools::ToolFeedEvent> {
+    match list {
+        Some(list) => list.changed().await,
+        None => pending().await,
+    }
+}
+
+async fn next_stream_event(shown: &mut Option<ToolStream>) -> ToolEvent {
+    let Some(ToolStream { state, .. }) = shown else { return pending().await };
+    match state {
+        State::Opening(opening) => {
+            let opened = opening.await;
+            let (next, event) = match opened {
+                Ok(Ok(OpenedTool::Live(mirror))) => (State::Live(mirror), ToolEvent::Changed),
+                Ok(Ok(OpenedTool::Ended(terminal, full_load))) => {
+                    (State::Ended(terminal, full_load.map(FullLoad::start)), ToolEvent::Changed)
+                }
+                Ok(Ok(OpenedTool::Agent)) => (State::Agent, ToolEvent::Changed),
+                Ok(Err(error)) => (State::Failed, ToolEvent::Fault(format!("it cannot be shown: {error:#}"))),
+                Err(_) => (State::Failed, ToolEvent::Fault("it cannot be shown: opening it failed".into())),
+            };
+            *state = next;
+            event
+        }
+        State::Live(mirror) => {
+            let event = match mirror.next().await {
+                Ok(MirrorEvent::Fault(fault)) => ToolEvent::Fault(fault),
+                Ok(MirrorEvent::Changed | MirrorEvent::Title | MirrorEvent::Bell | MirrorEvent::Ended(_)) => {
+                    ToolEvent::Changed
+                }
+                Err(error) => ToolEvent::Fault(format!("{error:#}")),
+            };
+            if let Some(recording) = mirror.incomplete_recording().map(Path::to_path_buf)
+                && let State::Live(mirror) = std::mem::replace(state, State::Failed)
+            {
+                *state = State::Ended(Box::new(mirror.into_terminal()), Some(FullLoad::start(recording)));
+            }
+            event
+        }
+        State::Ended(terminal, full_load) => {
+            let Some(FullLoad { reading, .. }) = full_load else { return pending().await };
+            let read = reading.await;
+            *full_load = None;
+            match read {
+                Ok(Ok(whole)) => {
+                    let (before, after) = (terminal.line_count(), whole.line_count());
+                    **terminal = whole;
+                    ToolEvent::Loaded(after.cast_signed() - before.cast_signed())
+                }
+                Ok(Err(error)) => ToolEvent::Fault(format!("only its end is shown: {error:#}")),
+                Err(_) => ToolEvent::Fault("only its end is shown: reading the rest failed".into()),
+            }
+        }
+        State::Agent | State::Failed => pending().await,
+    }
+}

@@ -1,0 +1,258 @@
+//! A viewer at work on the user's terminal: what it shows and when, what is typed into it, what goes on beside it. The same for a program
+//! that runs and for a recording.
+
+use anyhow::Context;
+use nerve_term::event::Size;
+use nerve_term::keys::Input;
+use nerve_term::terminal::TerminalState;
+use nerve_view::document::Document;
+use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
+use nerve_view::regions::{FrameContext, Regions};
+use nerve_view::timeline::Timeline;
+use nerve_view::viewer::{Effect, Mode, Source, Viewer};
+use tokio::time::Instant;
+
+use super::background::{Background, BackgroundEvent};
+use crate::tty::pacing::{Pacing, until};
+use crate::tty::signals::{SignalEvent, Signals};
+use crate::tty::{Cursor, Tty, TtyEvent};
+
+/// The user's terminal, and the signals that come from there. Dropping it gives the terminal back.
+pub(crate) struct UserTerminal {
+    pub(crate) tty: Tty,
+    signals: Signals,
+}
+
+/// What is to be done at the user's terminal.
+pub(crate) enum TerminalEvent {
+    /// To leave: the signal's number.
+    Signal(u8),
+    /// To take this.
+    Input(Input),
+    /// To leave: nobody can type any more.
+    Closed,
+    /// To draw.
+    DrawDue,
+}
+
+/// What a recording has besides what is shown of it.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordingContext<'a> {
+    pub(crate) timeline: &'a Timeline,
+    /// Its end, while another moment is shown.
+    pub(crate) end: Option<&'a TerminalState>,
+    /// All of it is read: what was written before the first line of its end is known.
+    pub(crate) is_loaded: bool,
+}
+
+/// See the module.
+pub(crate) struct ViewerSession {
+    pub(crate) viewer: Viewer,
+    pub(crate) background: Background,
+    gutter: Gutter,
+    coloured: bool,
+    pub(crate) pacing: Pacing,
+    regions: Regions,
+    /// A search goes on: [`ViewerSession::work`] is to be called as soon as nothing else is to be done.
+    pub(crate) is_searching: bool,
+}
+
+impl UserTerminal {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// It is none, or gone; signals cannot be listened for.
+    pub(crate) fn take() -> anyhow::Result<UserTerminal> {
+        // Heard before the terminal has to be given back.
+        let signals = Signals::listen()?;
+        Ok(UserTerminal { tty: Tty::enter().context("cannot use the terminal")?, signals })
+    }
+}
+
+impl ViewerSession {
+    /// Of nothing yet.
+    pub(crate) fn new(
+        viewer: Viewer,
+        background: Background,
+        gutter: Gutter,
+        coloured: bool,
+    ) -> ViewerSession {
+        let mut pacing = Pacing::default();
+        pacing.request();
+        ViewerSession {
+            viewer,
+            background,
+            gutter,
+            coloured,
+            pacing,
+            regions: Regions::default(),
+            is_searching: false,
+        }
+    }
+
+    /// Something else is to be seen than before.
+    pub(crate) fn request_draw(&mut self) {
+        self.pacing.request();
+    }
+
+    /// Something to be told, until the next key.
+    pub(crate) fn show_message(&mut self, message: &str) {
+        self.viewer.show_message(message);
+        self.request_draw();
+    }
+
+    /// Draws what there is to be seen; says how large the window is.
+    pub(crate) fn draw(
+        &mut self,
+        tty: &mut Tty,
+        terminal: &TerminalState,
+        recorded: Option<RecordingContext<'_>>,
+        facts: &StatusInfo,
+    ) -> Size {
+        let ViewerSession { viewer, background, gutter, coloured, regions, is_searching, .. } = self;
+        background.retain_shown(viewer);
+        let source = viewer.source();
+        let (timeline, end) = recording_frame(recorded);
+        let document = mark_loading(recorded, document(source, terminal));
+        let shown = background.terminal(terminal);
+        let tool = shown.map(Document::live);
+        let mut window = Size::default();
+        tty.draw(*coloured, |buffer, decorations| {
+            window = Size::new(buffer.area.width, buffer.area.height);
+            let layout = Layout::new(source, buffer.area, terminal.size(), *gutter);
+            *regions = layout.regions(viewer, shown.map(TerminalState::size), facts.capabilities);
+            viewer.set_regions(regions);
+            viewer.update_document(&document);
+            *is_searching = viewer.advance_search(&document);
+            if let Some(tool) = &tool {
+                viewer.update_tool_document(tool);
+                *is_searching |= viewer.advance_tool_search(tool);
+            }
+            let frame = FrameContext {
+                end: end.as_ref(),
+                tool: tool.as_ref(),
+                timeline,
+                ..FrameContext::new(&document, *regions)
+            };
+            let drawn = draw(viewer, &frame, facts, &layout, buffer, decorations);
+            let style = match viewer.mode() {
+                Mode::Live => terminal.cursor_style(),
+                Mode::Tool => shown.map_or(0, TerminalState::cursor_style),
+                _ => 0,
+            };
+            drawn.cursor.map(|(col, row)| Cursor { col, row, style })
+        });
+        self.pacing.record(Instant::now());
+        window
+    }
+
+    /// Takes what somebody does; what comes of it that the viewer cannot do.
+    pub(crate) fn input(
+        &mut self,
+        input: Input,
+        terminal: &TerminalState,
+        recorded: Option<RecordingContext<'_>>,
+    ) -> Option<Effect> {
+        let before = self.viewer.status_line();
+        let document = mark_loading(recorded, document(self.viewer.source(), terminal));
+        let tool = self.background.terminal(terminal).map(Document::live);
+        let (timeline, end) = recording_frame(recorded);
+        let frame = FrameContext {
+            end: end.as_ref(),
+            tool: tool.as_ref(),
+            timeline,
+            ..FrameContext::new(&document, self.regions)
+        };
+        let effect = self.viewer.input(input, &frame);
+        // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
+        if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != before {
+            self.pacing.request();
+        }
+        effect
+    }
+
+    /// Does what is the same wherever it is asked; gives back the rest.
+    pub(crate) fn apply(&mut self, effect: Effect, tty: &mut Tty) -> Option<Effect> {
+        match effect {
+            Effect::Copy(text) => {
+                tty.copy(&text);
+                self.viewer.show_message("copied");
+            }
+            Effect::Redraw => tty.redraw(),
+            Effect::ShowTool(id) => self.background.show(id),
+            // It is off the list already, which is nobody else's.
+            Effect::DismissTool(_) => {}
+            Effect::Branch(submission) => self.background.branch(submission, &mut self.viewer),
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Something has happened beside it.
+    pub(crate) fn handle_background_event(&mut self, event: BackgroundEvent) {
+        self.background.apply(event, &mut self.viewer);
+        self.request_draw();
+    }
+
+    /// Goes on with a search, a piece of it.
+    pub(crate) fn advance_search(&mut self, terminal: &TerminalState) {
+        self.is_searching = self.viewer.advance_search(&document(self.viewer.source(), terminal));
+        if let Some(tool) = self.background.terminal(terminal) {
+            self.is_searching |= self.viewer.advance_tool_search(&Document::live(tool));
+        }
+        self.request_draw();
+    }
+}
+
+/// What is to be done next at the terminal. May be dropped and called again.
+pub(crate) async fn next_terminal_event(
+    pacing: &mut Pacing,
+    user_terminal: &mut UserTerminal,
+) -> TerminalEvent {
+    loop {
+        let now = Instant::now();
+        let frame = pacing.due(now);
+        let is_due = frame.is_some_and(|due| due <= now);
+        if is_due && user_terminal.tty.is_idle() {
+            return TerminalEvent::DrawDue;
+        }
+        tokio::select! {
+            biased;
+            signal = user_terminal.signals.next() => match signal {
+                SignalEvent::Terminate(number) => return TerminalEvent::Signal(number),
+                SignalEvent::Resize => pacing.request(),
+            },
+            event = user_terminal.tty.next(is_due) => match event {
+                TtyEvent::Input(input) => return TerminalEvent::Input(input),
+                TtyEvent::Closed => return TerminalEvent::Closed,
+                TtyEvent::Redraw => pacing.request(),
+                TtyEvent::Writable => {}
+            },
+            () = until(frame), if !is_due => {}
+        }
+    }
+}
+
+fn document(source: Source, terminal: &TerminalState) -> Document<'_> {
+    match source {
+        Source::Live => Document::live(terminal),
+        Source::Recording => Document::recorded(terminal),
+    }
+}
+
+fn recording_frame(recorded: Option<RecordingContext<'_>>) -> (Option<&Timeline>, Option<Document<'_>>) {
+    let Some(recorded) = recorded else { return (None, None) };
+    let end = recorded.end.map(Document::recorded).map(|end| match recorded.is_loaded {
+        true => end,
+        false => end.loading_earlier(),
+    });
+    (Some(recorded.timeline), end)
+}
+
+/// What is shown, which is the end unless that is elsewhere.
+fn mark_loading<'a>(recorded: Option<RecordingContext<'_>>, document: Document<'a>) -> Document<'a> {
+    match recorded {
+        Some(RecordingContext { end: None, is_loaded: false, .. }) => document.loading_earlier(),
+        _ => document,
+    }
+}

@@ -1,0 +1,108 @@
+//! `nerve record` in a terminal: the recorder behind, the viewer in front of it.
+
+use anyhow::Result;
+use nerve_server::paths::Places;
+use nerve_term::event::Size;
+use nerve_view::draw::{Gutter, Layout};
+
+use super::recorder_daemon::{Recorder, Started};
+use crate::cli::record::RecordArgs;
+use crate::cmd::attach::mirror::TerminalMirror;
+use crate::cmd::attach::size_rule::SizeRule;
+use crate::cmd::attach::{self, ExitReason, ViewerOptions};
+use crate::exit::{DONE, Interrupted};
+use crate::settings::Settings;
+use crate::{exit, out, tty};
+
+/// Letters of the command that name it in the status.
+const NAME: usize = 40;
+
+/// Stays until the program has ended, or somebody has left it to itself.
+///
+/// # Errors
+/// It cannot be run or be seen; [`Interrupted`].
+pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
+    // A program that nobody can see is not started.
+    tty::job_control::wait_for_foreground();
+    let settings = Settings::of_viewer();
+    let gutter = settings.gutter(args.gutter);
+    let (size, rule) = size(args, gutter).await;
+    // Signals are waited for before there is anything that they must not leave behind.
+    let stop = nerve_server::stop_signal();
+    let recorder = match Recorder::start(size, args.events_pipe_fd).await? {
+        Started::Runs(recorder) => recorder,
+        Started::Refused(code) => return Ok(code),
+    };
+    let options = ViewerOptions {
+        name: out::preview(&args.command.join(" "), NAME),
+        gutter,
+        bindings: settings.bindings(),
+        read_only: false,
+        coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        clipboard: settings.clipboard,
+        stay: args.stay,
+        notice: settings.unread,
+    };
+    let (places, entry) = (Places::from_env(), recorder.entry.clone());
+    // The session's id may be a node's name, or several sessions'.
+    let id = entry.id.clone();
+    let shown = async {
+        let mirror =
+            TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
+        let mirror = mirror.as_owner();
+        attach::run(mirror, options).await
+    };
+    let outcome = match shown.await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // Nobody would see that it goes on.
+            recorder.stop();
+            recorder.ended(stop).await?;
+            return Err(error);
+        }
+    };
+    if let Some(switch_to) = outcome.switch_to {
+        let command = format!("nerve attach {id}");
+        return (*switch_to).after_leaving(outcome.exit_reason, &command).run().await;
+    }
+    outcome.faults.iter().for_each(out::warning);
+    match outcome.exit_reason {
+        ExitReason::Detached => {
+            out::line(format_args!("detached; come back with 'nerve attach {id}'"))?;
+            Ok(DONE)
+        }
+        ExitReason::Ended(exit) => {
+            // As a program leaves it that has run here.
+            outcome.last_lines.iter().try_for_each(out::line)?;
+            let code = recorder.ended(stop).await?;
+            exit::ended(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
+            Ok(code)
+        }
+        // As without a viewer, the program does not outlive its window.
+        ExitReason::Closed(_) => {
+            recorder.stop();
+            recorder.ended(stop).await
+        }
+    }
+}
+
+/// The size of the program's terminal: what the window has room for, or what was asked for.
+async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
+    let now = tty::window().unwrap_or_default();
+    let room = Layout::program_size(now.cols, now.rows, gutter);
+    if args.cols.is_none() && args.rows.is_none() {
+        return (room, SizeRule::Smallest);
+    }
+    let wanted = Size::new(args.cols.unwrap_or(room.cols), args.rows.unwrap_or(room.rows));
+    let around = Size::new(
+        now.cols.saturating_sub(room.cols).saturating_add(wanted.cols),
+        now.rows.saturating_sub(room.rows).saturating_add(wanted.rows),
+    );
+    if !tty::window::request_size(around).await {
+        out::warning(format_args!(
+            "this window stays at {}x{}; the program's terminal is {}x{}, and what of it fits is shown",
+            now.cols, now.rows, wanted.cols, wanted.rows
+        ));
+    }
+    (wanted, SizeRule::Keep)
+}

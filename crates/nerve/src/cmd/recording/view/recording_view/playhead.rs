@@ -1,0 +1,60 @@
+//! A moment of a recording, standing or playing.
+
+use nerve_record::ahr::AhrError;
+use nerve_record::index::Position;
+use nerve_record::playback::Playback;
+use nerve_term::event::TsNs;
+use tokio::time::Instant;
+
+use super::super::super::replay::Pace;
+
+/// A moment to go to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeekTarget {
+    pub(super) time: TsNs,
+    /// Bytes of output before it, where that is known: where a clock stepped back, time stands still.
+    pub(super) offset: Option<u64>,
+}
+
+/// A moment of it.
+pub(super) struct Playhead {
+    pub(super) play: Playback,
+    pub(super) clock: TsNs,
+    pub(super) is_playing: bool,
+    /// When what is next is due, while it plays.
+    pub(super) due: Instant,
+}
+
+impl Playhead {
+    /// Sets when what is next is due, counted from `from`; false at the end.
+    pub(super) fn schedule(&mut self, from: Instant, pace: Pace) -> Result<bool, AhrError> {
+        let next = self.play.next_at()?;
+        let wait = pace.wait(self.clock, next.unwrap_or(self.clock).max(self.clock));
+        self.due = from.checked_add(wait).unwrap_or(from);
+        Ok(next.is_some())
+    }
+
+    /// Applies everything up to this recorded time.
+    pub(super) fn reach(&mut self, time: TsNs) -> Result<(), AhrError> {
+        self.play.play(|record| record.at <= time, |_| {})?;
+        self.play.fold_mut().wait_until(time);
+        self.clock = self.clock.max(time);
+        Ok(())
+    }
+
+    /// Goes to another one; `is_start`: without an index, since there is nothing before it.
+    pub(super) fn go_to(&mut self, target: SeekTarget, is_start: bool) -> Result<(), AhrError> {
+        let SeekTarget { time, offset } = target;
+        if is_start {
+            self.reach(time)?;
+        } else {
+            self.play.seek(Position::Time(time))?;
+        }
+        let too_far = |offset: &u64| self.play.fold().terminal.offset() > *offset;
+        if let Some(offset) = offset.filter(too_far) {
+            self.play.seek(Position::Offset(offset))?;
+        }
+        self.clock = time;
+        Ok(())
+    }
+}

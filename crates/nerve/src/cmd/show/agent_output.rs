@@ -1,0 +1,74 @@
+//! An execution without a terminal of its own: its agent tells what it wrote when it has ended, and keys go to the agent's terminal.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use anyhow::Result;
+use nerve_core::executions::follow::Follow;
+use nerve_core::host::CONTROL;
+use nerve_core::host::connection::Connection;
+use nerve_core::host::protocol::{HostEvent, HostRequest};
+use nerve_record::executions::ExecutionLine;
+use nerve_server::paths::Places;
+use nerve_term::event::Origin;
+use tokio::sync::mpsc;
+
+use crate::cmd::exec::session;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::out;
+use crate::tty::RawMode;
+use crate::tty::signals::{SignalEvent, Signals};
+use crate::tty::stdin_reader::read_keys;
+
+/// Ctrl+]: leaves, as in the viewer.
+const LEAVE: u8 = 0x1d;
+
+/// Waits for its end, and gives back what it wrote. `None` if the agent ended before it told that.
+pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) -> Result<Option<String>> {
+    let mut follow = Follow::new(session)?;
+    let ended = |follow: &Follow| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
+    let Some(host) = session::host(session, places) else {
+        return Ok(ended(&follow).and_then(|line| line.output));
+    };
+    let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;
+    // Only its end is of interest.
+    let from = link.hello.off;
+    link.send(&HostRequest::Subscribe { off: from, allow_gap: true }).await?;
+    let typing = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if typing {
+        out::note(
+            "it has no terminal of its own: its output comes when it ends, keys go to its agent; Ctrl+] leaves",
+        );
+    }
+    let mut signals = Signals::listen()?;
+    let raw = typing.then(RawMode::enter).flatten();
+    let mut keys = if typing { read_keys() } else { mpsc::channel(1).1 };
+    let output = loop {
+        if let Some(line) = ended(&follow) {
+            break Ok(line.output);
+        }
+        tokio::select! {
+            changed = follow.changed() => drop(changed?),
+            report = link.next() => match report? {
+                None | Some(HostEvent::Closed) => {
+                    // Its last words may be listed by now.
+                    let last = Follow::new(session)?;
+                    break Ok(ended(&last).and_then(|line| line.output));
+                }
+                Some(_) => {}
+            },
+            signal = signals.next() => if let SignalEvent::Terminate(number) = signal {
+                // The terminal is given back before anything is told.
+                break Err(Failure::new(128 + number, "left; it goes on").into());
+            },
+            Some(bytes) = keys.recv() => {
+                if bytes.contains(&LEAVE) {
+                    break Err(Failure::new(INTERRUPTED, "left; it goes on").into());
+                }
+                link.send(&HostRequest::Input { origin: Origin::Injected, bytes }).await?;
+            }
+        }
+    };
+    drop(raw);
+    output
+}

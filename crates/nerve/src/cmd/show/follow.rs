@@ -1,0 +1,56 @@
+//! What follows an execution under the same id: with `--follow`, the next run is shown when one has ended.
+
+use anyhow::{Context, Result};
+use nerve_core::executions::runs::Runs;
+use nerve_server::paths::Places;
+use serde_json::Value;
+
+use super::{NAME, tools};
+use crate::cmd::attach::mirror::TerminalMirror;
+use crate::out;
+
+/// The next runs of an id, in whatever session.
+pub(crate) struct NextRuns {
+    runs: Runs,
+    places: Places,
+}
+
+/// A run that has begun.
+pub(crate) struct Run {
+    pub(crate) mirror: TerminalMirror,
+    /// Its command, shortly.
+    pub(crate) name: String,
+    /// What is to be known of it at first.
+    pub(crate) notice: Option<&'static str>,
+}
+
+impl NextRuns {
+    /// Those that begin from now on. Must be called on a runtime.
+    ///
+    /// # Errors
+    /// They cannot be waited for.
+    pub(crate) fn of(id: &str, places: &Places) -> Result<NextRuns> {
+        let runs = Runs::of(id, places.hosts()).context("cannot wait for the next run")?;
+        Ok(NextRuns { runs, places: places.clone() })
+    }
+
+    /// Waits for the next one. May be dropped and called again.
+    ///
+    /// # Errors
+    /// They cannot be waited for any more.
+    pub(crate) async fn next(&mut self) -> Result<Run> {
+        let entry = self.runs.next().await.context("cannot wait for the next run")?;
+        let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
+        let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), NAME);
+        let notice = Some("it runs again: this is the next run");
+        Ok(Run { mirror: tools::open_mirror(entry, &self.places)?, name, notice })
+    }
+}
+
+/// The next one; never, if none is waited for.
+pub(crate) async fn next(next_runs: &mut Option<NextRuns>) -> Result<Run> {
+    match next_runs {
+        Some(next_runs) => next_runs.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,164 @@
+//! Which execution is meant, and where it can be seen.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use nerve_core::host::registry::{Entry, entries};
+use nerve_core::host::{EXECUTION, OF};
+use nerve_record::executions::{self, ExecutionLine, Executions};
+use nerve_record::meta::Meta;
+use nerve_record::store::{Store, id_of};
+use nerve_server::paths::Places;
+use serde_json::Value;
+
+use crate::cmd::exec::{self, session};
+use crate::exit::{Failure, NOT_FOUND};
+use crate::out;
+
+/// Ids that an error names.
+const MAX_NAMED: usize = 5;
+
+/// An execution that was found.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundExecution {
+    /// What is listed of it.
+    pub(crate) line: ExecutionLine,
+    /// The file of its session; none if it was run outside of one.
+    pub(crate) session: Option<PathBuf>,
+    pub(crate) location: Location,
+}
+
+/// Where an execution can be seen.
+#[derive(Debug, Clone)]
+pub(crate) enum Location {
+    /// Its terminal runs.
+    Host(Box<Entry>),
+    /// Its terminal was recorded here.
+    Recording(PathBuf),
+    /// It has no terminal of its own. It goes on, as far as is known, or has ended.
+    Agent { running: bool },
+}
+
+impl FoundExecution {
+    /// What is listed with where it is now.
+    fn new(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> FoundExecution {
+        let own = executions::recording_of(&session, &line.id).ok().filter(|path| path.is_file());
+        let location = match (host_of(&line, hosts), own) {
+            (Some(host), _) => Location::Host(Box::new(host.clone())),
+            (None, Some(recording)) => Location::Recording(recording),
+            (None, None) => Location::Agent {
+                // An agent that is gone ends nothing any more.
+                running: !line.has_ended() && !line.has_terminal() && is_session_running(&session, hosts),
+            },
+        };
+        FoundExecution { line, session: Some(session), location }
+    }
+
+    /// One that was run outside of a session.
+    fn standalone(id: &str, location: Location, command: Option<String>) -> FoundExecution {
+        let line = ExecutionLine { id: id.to_string(), command, ..ExecutionLine::default() };
+        FoundExecution { line, session: None, location }
+    }
+}
+
+/// The host of an execution's terminal, if it is at work.
+fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
+    hosts.iter().find(|host| Some(&host.id) == line.host.as_ref() && host.is_alive())
+}
+
+/// The session with this file goes on.
+fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
+    hosts.iter().any(|host| host.is_of(session) && host.is_alive())
+}
+
+/// Finds the execution in the session with this recording.
+///
+/// # Errors
+/// There is none of that id, or the list cannot be read.
+pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
+    match listed(id, recording)? {
+        Some(line) => Ok(FoundExecution::new(line, recording.to_path_buf(), hosts)),
+        None => Err(not_found(id, Some((recording, &list(recording)?))).into()),
+    }
+}
+
+/// Finds the execution in the session that is named, else in the one this runs in, else where its id is known, the newest first.
+///
+/// # Errors
+/// The id cannot be one; there is no such session, or no such execution.
+pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<FoundExecution> {
+    exec::check(id)?;
+    let hosts = entries(&places.hosts());
+    if let Some(recording) = session::recording(named, places)? {
+        let found = in_session(id, &recording, &hosts);
+        if found.is_ok() || named.is_some() {
+            return found;
+        }
+    }
+    if let Some(found) = running(id, &hosts) {
+        return Ok(found);
+    }
+    let unrecorded = session::unrecorded_ones(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
+    let mut recordings = unrecorded.chain(Store::new(places.recordings()).all());
+    let Some(found) = recordings.find_map(|recording| recorded(id, recording, &hosts)) else {
+        return Err(not_found(id, None).into());
+    };
+    if recordings.any(|recording| recorded(id, recording, &hosts).is_some()) {
+        out::warning(format_args!(
+            "other sessions have an execution '{id}' too: this is the newest; --session says which"
+        ));
+    }
+    Ok(found)
+}
+
+/// The one of that id that is recorded there, or was run in what is.
+fn recorded(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<FoundExecution> {
+    if id_of(&recording) == Some(id) && recording.is_file() {
+        let command = Meta::load(&recording).ok().flatten().map(|meta| shell_words::join(&meta.cmd));
+        return Some(FoundExecution::standalone(id, Location::Recording(recording), command));
+    }
+    // One list that cannot be read hides no other.
+    let line = listed(id, &recording).ok().flatten()?;
+    Some(FoundExecution::new(line, recording, hosts))
+}
+
+/// One that runs: its session's recording may be anywhere.
+fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
+    let text = |host: &Entry, key: &str| host.label.get(key).and_then(Value::as_str).map(str::to_string);
+    let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();
+    let host = hosts.iter().rev().find(is_it)?;
+    let listed = text(host, OF).map(PathBuf::from).and_then(|session| {
+        let line = listed(id, &session).ok()??;
+        Some(FoundExecution::new(line, session, hosts))
+    });
+    let standalone =
+        || FoundExecution::standalone(id, Location::Host(Box::new(host.clone())), text(host, "command"));
+    Some(listed.unwrap_or_else(standalone))
+}
+
+fn listed(id: &str, recording: &Path) -> Result<Option<ExecutionLine>> {
+    let path = executions::path_of(recording);
+    executions::find(recording, id).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn list(recording: &Path) -> Result<Executions> {
+    let path = executions::path_of(recording);
+    executions::read(recording).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn not_found(id: &str, session: Option<(&Path, &Executions)>) -> Failure {
+    let Some((recording, known)) = session else {
+        return Failure::new(NOT_FOUND, format!("no execution '{id}' in any recording"))
+            .hint("say in which session with --session; a recording outside of the folder of recordings is named by its file");
+    };
+    let message = match recording.is_file() {
+        true => format!("the session {} has no execution '{id}'", recording.display()),
+        false => format!("the session has no execution '{id}'"),
+    };
+    let ids: Vec<&str> = known.iter().rev().take(MAX_NAMED).map(|line| line.id.as_str()).collect();
+    let hint = match ids[..] {
+        [] => "nothing that was run in it is known".to_string(),
+        _ => format!("the last it ran: {}", ids.join(", ")),
+    };
+    Failure::new(NOT_FOUND, message).hint(hint)
+}

@@ -1,0 +1,62 @@
+//! What an execution without a terminal of its own wrote, to scroll in as in the others: its text as a recording that goes with the viewer.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use nerve_core::clock::Clock;
+use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
+
+use super::tools::{DEFAULT_SIZE, lines_of};
+use super::view;
+use crate::cli::exec::ShowArgs;
+
+/// Bytes of a record: with its header it fits a block many times over.
+const PIECE: usize = 64 << 10;
+
+/// Shows it until somebody leaves; gives back the exit code.
+pub(super) fn shown(text: &str, name: &str, args: &ShowArgs) -> Result<u8> {
+    // Nobody else may read it: the folder is this user's alone.
+    let folder = tempfile::Builder::new().prefix("nerve-show-").tempdir();
+    let folder = folder.context("cannot make a folder for what it wrote")?;
+    let file = folder.path().join("output.ahr");
+    record(&lines_of(text), &file).with_context(|| format!("cannot write {}", file.display()))?;
+    view(&file, name, args)
+}
+
+fn record(lines: &str, file: &Path) -> Result<()> {
+    let mut writer = Writer::create(file)?;
+    let mut segment = Segment::new(0);
+    let at = Clock::start().now();
+    segment.push(&Record { at, body: Body::Resize { cols: DEFAULT_SIZE.cols, rows: DEFAULT_SIZE.rows } })?;
+    for bytes in lines.as_bytes().chunks(PIECE) {
+        if segment.is_full() {
+            writer.append(&segment.seal(DEFAULT_QUALITY, false))?;
+            segment = Segment::new(segment.end());
+        }
+        segment.push(&Record { at, body: Body::Data { off: segment.end(), bytes } })?;
+    }
+    writer.append(&segment.seal(DEFAULT_QUALITY, true))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_record::ahr::Reader;
+    use nerve_record::fold::Fold;
+    use nerve_term::terminal::LineIndex;
+
+    use super::*;
+
+    #[test]
+    fn all_of_a_text_is_there_however_long_and_its_sequences_are_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("output.ahr");
+        let text: String = (0..100_000).map(|n| format!("line {n} \x1b[2J\n")).collect();
+        record(&lines_of(&text), &file).unwrap();
+        let mut lost = 0;
+        let fold = Fold::whole(&mut Reader::open(&file).unwrap(), |_| lost += 1).unwrap();
+        let line = |number| fold.terminal.line_text(LineIndex(number));
+        assert_eq!((lost, line(99_999).as_deref().map(str::trim_end)), (0, Some("line 99999 [2J")));
+        assert_eq!(fold.terminal.size(), DEFAULT_SIZE);
+    }
+}

@@ -1,0 +1,46 @@
+//! Output of a terminal for whoever reads lines.
+
+/// Takes out the carriage returns that the terminal puts before line feeds (termios(3), `ONLCR`), wherever the stream is cut.
+#[derive(Debug, Default)]
+pub(crate) struct CrlfFilter {
+    /// A carriage return that may belong to a line feed.
+    held: bool,
+}
+
+impl CrlfFilter {
+    /// The bytes as the program wrote them.
+    pub(crate) fn filter(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len() + 1);
+        for byte in bytes {
+            if std::mem::take(&mut self.held) && *byte != b'\n' {
+                out.push(b'\r');
+            }
+            match byte {
+                b'\r' => self.held = true,
+                byte => out.push(*byte),
+            }
+        }
+        out
+    }
+
+    /// What is left at the end.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        if std::mem::take(&mut self.held) { vec![b'\r'] } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_returns_of_line_ends_are_taken_out() {
+        let bytes = b"a\r\nb\rc\r\r\n\r\n\n\rd\r";
+        for step in 1..=bytes.len() {
+            let mut lines = CrlfFilter::default();
+            let mut out: Vec<u8> = bytes.chunks(step).flat_map(|piece| lines.filter(piece)).collect();
+            out.extend(lines.finish());
+            assert_eq!(out, b"a\nb\rc\r\n\n\n\rd\r", "in steps of {step}");
+        }
+    }
+}

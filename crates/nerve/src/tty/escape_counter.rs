@@ -1,0 +1,78 @@
+//! Esc pressed twice. Without the kitty keyboard protocol that is `ESC ESC`, and where both come in one read crossterm makes one Esc of them: how many
+//! there were, the bytes say that were read.
+
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+/// The bytes of a read that its events do not account for yet; `None` where that is not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EscapeCounter {
+    left: Option<usize>,
+}
+
+impl EscapeCounter {
+    /// So many bytes were read at once.
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.left = Some(bytes);
+    }
+
+    /// How many key presses the next event of what was read stands for.
+    pub(super) fn presses(&mut self, event: &Event) -> usize {
+        let presses = match (event, self.left) {
+            (Event::Key(key), Some(left)) if is_plain_esc(*key) && left >= 2 => 2,
+            _ => 1,
+        };
+        let bytes = bytes(event).map(|bytes| bytes * presses);
+        self.left = self.left.zip(bytes).map(|(left, bytes)| left.saturating_sub(bytes));
+        presses
+    }
+}
+
+fn is_plain_esc(key: KeyEvent) -> bool {
+    key.code == KeyCode::Esc && key.modifiers.is_empty()
+}
+
+/// What was sent for it, where that is sent in one way only: characters, and control characters.
+fn bytes(event: &Event) -> Option<usize> {
+    let Event::Key(KeyEvent { code, modifiers, .. }) = event else { return None };
+    let bytes = match code {
+        KeyCode::Char(_) if modifiers.contains(KeyModifiers::CONTROL) => 1,
+        KeyCode::Char(char) => char.len_utf8(),
+        KeyCode::Enter | KeyCode::Tab | KeyCode::Backspace | KeyCode::Esc => 1,
+        _ => return None,
+    };
+    Some(bytes + usize::from(modifiers.contains(KeyModifiers::ALT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The presses of the events that a read gave.
+    fn presses(read: &str, events: &[(KeyCode, KeyModifiers)]) -> Vec<usize> {
+        let mut escapes = EscapeCounter::default();
+        escapes.read(read.len());
+        let press = |(code, modifiers): &(KeyCode, KeyModifiers)| {
+            escapes.presses(&Event::Key(KeyEvent::new(*code, *modifiers)))
+        };
+        events.iter().map(press).collect()
+    }
+
+    #[test]
+    fn as_many_as_were_read() {
+        const NONE: KeyModifiers = KeyModifiers::NONE;
+        let (esc, char) = ((KeyCode::Esc, NONE), |char| (KeyCode::Char(char), NONE));
+        assert_eq!(presses("\x1b", &[esc]), [1]);
+        assert_eq!(presses("\x1b\x1b", &[esc]), [2]);
+        assert_eq!(presses("\x1b\x1b\x1b", &[esc, esc]), [2, 1]);
+        assert_eq!(presses("\x1b\x1b\x1b\x1b", &[esc, esc]), [2, 2]);
+        assert_eq!(presses("j\x1b", &[char('j'), esc]), [1, 1]);
+        assert_eq!(presses("é\x1b\x1b", &[char('é'), esc]), [1, 2]);
+        assert_eq!(presses("\x1b\x1bj", &[esc, char('j')]), [2, 1]);
+        let (ctrl, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
+        let both = [(KeyCode::Char('c'), ctrl), (KeyCode::Char('v'), alt), (KeyCode::Enter, NONE), esc];
+        assert_eq!(presses("\x03\x1bv\r\x1b", &both), [1, 1, 1, 1]);
+        // Cursor keys are sent in several ways.
+        assert_eq!(presses("\x1b[A\x1b\x1b", &[(KeyCode::Up, NONE), esc]), [1, 1]);
+        assert_eq!(EscapeCounter::default().presses(&Event::Key(KeyCode::Esc.into())), 1);
+    }
+}

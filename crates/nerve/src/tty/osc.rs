@@ -1,0 +1,95 @@
+//! What a program says to its terminal's user, as bytes: texts for the clipboard, notifications, progress. None of them can drive the terminal.
+
+use nerve_term::terminal::{Clipboard, Notification, Selections};
+
+/// No progress is shown any more (ConEmu, OSC 9;4).
+pub(super) const NO_PROGRESS: &[u8] = b"\x1b]9;4;0\x1b\\";
+
+/// Gives a text to the clipboard (OSC 52). tmux takes it, if it is set to, and passes it on.
+pub(super) fn clipboard(clipboard: &Clipboard) -> Vec<u8> {
+    let to = match clipboard.to {
+        Selections::Clipboard => "c",
+        Selections::Primary => "p",
+        Selections::Both => "pc",
+    };
+    sequence(&["52", to, &clipboard.base64])
+}
+
+/// Shows a notification, in the form that the program has used. `in_tmux`: passed on to the terminal that tmux is in, where tmux is set to
+/// (`allow-passthrough`); it takes none itself.
+pub(super) fn notification(notification: &Notification, in_tmux: bool) -> Vec<u8> {
+    let bytes = match notification {
+        Notification::Text(text) => sequence(&["9", text]),
+        Notification::Titled { title, body } => sequence(&["777", "notify", title, body]),
+        Notification::Piece { metadata, payload } => sequence(&["99", metadata, payload]),
+    };
+    if in_tmux { tmux_passthrough(&bytes) } else { bytes }
+}
+
+/// Shows how far the program is: a state of 0 to 4, where 0 is nothing to be shown, and percent.
+pub(super) fn progress(state: u8, value: u8) -> Vec<u8> {
+    match state {
+        0 => NO_PROGRESS.to_vec(),
+        _ => sequence(&["9", "4", &state.to_string(), &value.to_string()]),
+    }
+}
+
+/// The parts of an operating system command; only the last one may have semicolons.
+fn sequence(parts: &[&str]) -> Vec<u8> {
+    let text: String = parts.join(";").chars().filter(|c| !c.is_control()).collect();
+    format!("\x1b]{text}\x1b\\").into_bytes()
+}
+
+/// For the terminal that tmux is in (tmux(1), `allow-passthrough`): with each ESC doubled.
+fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
+    let mut passed = b"\x1bPtmux;".to_vec();
+    for byte in bytes {
+        passed.extend_from_slice(if *byte == 0x1b { b"\x1b\x1b" } else { std::slice::from_ref(byte) });
+    }
+    passed.extend_from_slice(b"\x1b\\");
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use nerve_term::event::{Size, TsNs};
+    use nerve_term::terminal::{Notice, TerminalState};
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_what_the_program_said() {
+        let said = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
+        let heard = |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
+        let notices = heard(said.as_bytes());
+        assert_eq!(notices.len(), 5);
+        let passed = notices.iter().map(|notice| match notice {
+            Notice::Clipboard(text) => clipboard(text),
+            Notice::Notify(text) => notification(text, false),
+            other => panic!("{other:?}"),
+        });
+        let passed: Vec<u8> = passed.collect::<Vec<_>>().concat();
+        assert_eq!(heard(&passed), notices, "{:?}", String::from_utf8_lossy(&passed));
+        assert_eq!(heard(&progress(1, 42)), [Notice::Progress { state: 1, value: 42 }]);
+        assert_eq!(heard(&progress(0, 42)), [Notice::Progress { state: 0, value: 0 }]);
+    }
+
+    #[test]
+    fn nothing_that_is_said_drives_the_terminal() {
+        let text = Notification::Text("a\x1b\\\x07b\u{9c}c".to_string());
+        assert_eq!(notification(&text, false), b"\x1b]9;a\\bc\x1b\\");
+        // What is one of ConEmu's commands without its control characters is no text.
+        for program in
+            ["\x1b]9;4\u{80};1;50\x07", "\x1b]9;\u{9c}4;1;50\x07", "\x1b]9;1\u{85}2\x07", "\x1b]9;\u{80}\x07"]
+        {
+            let changes = TerminalState::new(Size::default()).process_data(TsNs(0), program.as_bytes());
+            assert_eq!(changes.notices, [], "{program:?}");
+        }
+    }
+
+    #[test]
+    fn in_tmux_a_notification_is_for_the_terminal_around_it() {
+        let text = Notification::Text("done".to_string());
+        assert_eq!(notification(&text, true), b"\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\");
+    }
+}

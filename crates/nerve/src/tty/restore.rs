@@ -1,0 +1,228 @@
+//! Taking a terminal, and giving it back as it was.
+
+use std::io::{self, Write};
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::thread::{self, ThreadId};
+
+use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, is_raw_mode_enabled};
+
+use super::job_control;
+use super::osc::NO_PROGRESS;
+use super::writer::Writer;
+
+/// Keeps the title, takes the alternate screen; pastes are bracketed, the mouse's buttons and moves come with places of any size, and focus is
+/// told (xterm control sequences: XTWINOPS 22, DECSET 1049, 2004, 1000, 1002, 1003, 1006, 1004).
+const ENTER: &[u8] =
+    b"\x1b[22;2t\x1b[?1049h\x1b[?2004h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?1004h";
+/// The other way round; no hyperlink and no synchronized update is open, the cursor is as it usually is.
+const LEAVE: &[u8] =
+    b"\x1b]8;;\x1b\\\x1b[?2026l\x1b[?1004l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[0 q\x1b[?25h\x1b[0m\x1b[?1049l\x1b[23;2t";
+/// Keys are told apart that are not otherwise (kitty keyboard protocol, flag 1).
+pub(super) const KITTY_ON: &[u8] = b"\x1b[>1u";
+const KITTY_OFF: &[u8] = b"\x1b[<u";
+/// Failures of what can fail alone that are told when the terminal is given back.
+const MAX_FAILURES: usize = 10;
+
+/// The terminal is taken until this is dropped, in a panic too: then before its message is printed.
+pub(super) struct RestoreGuard {
+    state: Arc<State>,
+}
+
+struct State {
+    writer: Arc<Writer>,
+    taken: AtomicBool,
+    kitty: AtomicBool,
+    /// It shows how far the program is.
+    progress: AtomicBool,
+    thread: ThreadId,
+    /// What has failed meanwhile, to be told then.
+    failures: Mutex<Vec<String>>,
+}
+
+impl RestoreGuard {
+    /// Makes it raw, and writes what takes it.
+    pub(super) fn take(writer: &Arc<Writer>) -> io::Result<RestoreGuard> {
+        // Somebody else has had it since it could not be given back.
+        if is_raw_mode_enabled().unwrap_or(false) {
+            disable_raw_mode()?;
+        }
+        enable_raw_mode()?;
+        let state = Arc::new(State {
+            writer: Arc::clone(writer),
+            taken: AtomicBool::new(true),
+            kitty: AtomicBool::new(false),
+            progress: AtomicBool::new(false),
+            thread: thread::current().id(),
+            failures: Mutex::default(),
+        });
+        install_panic_hook(&state);
+        writer.write(ENTER.to_vec());
+        Ok(RestoreGuard { state })
+    }
+
+    /// It was asked for the kitty keyboard protocol.
+    pub(super) fn set_kitty(&self) {
+        self.state.kitty.store(true, Ordering::Relaxed);
+    }
+
+    /// It shows how far the program is, or does not; says whether it did before.
+    pub(super) fn set_progress(&self, shows: bool) -> bool {
+        self.state.progress.swap(shows, Ordering::Relaxed)
+    }
+
+    pub(super) fn restore(&self) {
+        self.state.restore();
+    }
+}
+
+impl Drop for RestoreGuard {
+    fn drop(&mut self) {
+        self.state.restore();
+    }
+}
+
+impl State {
+    /// Takes about a second at most, whatever the terminal does.
+    fn restore(&self) {
+        if !self.taken.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let kitty = if self.kitty.load(Ordering::Relaxed) { KITTY_OFF } else { b"" };
+        let progress = if self.progress.load(Ordering::Relaxed) { NO_PROGRESS } else { b"" };
+        let mut is_restored = self.writer.finish([kitty, progress, LEAVE].concat());
+        // In the background it is somebody else's already, and whoever sets its modes there is stopped.
+        if job_control::is_foreground() {
+            if !is_restored {
+                self.writer.discard_pending();
+            }
+            let _ = disable_raw_mode();
+            is_restored = is_restored || self.writer.wait_until_flushed();
+        }
+        if !is_restored {
+            job_control::silence();
+        }
+        let failures = self.failures.lock().map(|mut failures| std::mem::take(&mut *failures));
+        for failure in failures.unwrap_or_default() {
+            let _ = writeln!(io::stderr(), "{failure}");
+        }
+    }
+}
+
+/// Whose the terminal is, for the panic hook.
+static OWNER: Mutex<Option<Arc<State>>> = Mutex::new(None);
+
+fn install_panic_hook(state: &Arc<State>) {
+    static ONCE: Once = Once::new();
+    if let Ok(mut owner) = OWNER.lock() {
+        *owner = Some(Arc::clone(state));
+    }
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let owner = OWNER.lock().ok().and_then(|owner| owner.clone());
+            let Some(state) = owner.filter(|state| state.taken.load(Ordering::Relaxed)) else {
+                return before(info);
+            };
+            // Of a thread or a task that can fail alone the viewer goes on, and keeps the terminal.
+            let is_viewer = state.thread == thread::current().id() && tokio::task::try_id().is_none();
+            if is_viewer {
+                state.restore();
+                return before(info);
+            }
+            if let Ok(mut failures) = state.failures.lock()
+                && failures.len() < MAX_FAILURES
+            {
+                failures.push(info.to_string());
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use nerve_view::decorations::Decorations;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::tcgetattr;
+
+    use crate::tty::Tty;
+
+    /// Who is to panic in a process of its own.
+    const WHO: &str = "NERVE_TEST_PANIC_OF";
+
+    /// The process of the tests below; without them it does nothing.
+    #[test]
+    fn panics() {
+        let Ok(who) = std::env::var(WHO) else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut tty = Tty::enter().unwrap();
+            let mut draw = |text: &str| {
+                let draw = |buffer: &mut ratatui::buffer::Buffer, _: &mut Decorations| {
+                    buffer.set_string(0, 0, text, ratatui::style::Style::new());
+                    None
+                };
+                tty.draw(false, draw)
+            };
+            draw("drawn");
+            match who.as_str() {
+                "viewer" => panic!("the viewer's panic"),
+                _ => drop(tokio::spawn(async { panic!("a task's panic") }).await),
+            }
+            draw("onward");
+        });
+    }
+
+    /// What comes to a terminal in which this one panics. Its modes are as they were.
+    fn panic_of(who: &str) -> String {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let before = tcgetattr(&slave).unwrap();
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let mut process = Command::new("setsid");
+        process.args(["--ctty", "--wait"]).arg(std::env::current_exe().unwrap());
+        process.args(["--exact", "tty::restore::tests::panics", "--nocapture"]).env(WHO, who);
+        process.stdin(end()).stdout(end()).stderr(end()).status().unwrap();
+        drop(process);
+        let after = tcgetattr(&slave).unwrap();
+        assert_eq!((after.local_modes, after.output_modes), (before.local_modes, before.output_modes));
+        drop(slave);
+        let (mut master, mut bytes) = (File::from(master), Vec::new());
+        // A terminal that nobody has open ends with an error.
+        let _ = master.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Where it begins.
+    fn place(all: &str, words: &str) -> usize {
+        all.find(words).unwrap_or_else(|| panic!("no {words:?} in {all:?}"))
+    }
+
+    const LEFT: &str = "\x1b[?1049l\x1b[23;2t";
+
+    #[test]
+    fn a_viewer_that_panics_gives_the_terminal_back_before_it_says_so() {
+        let all = panic_of("viewer");
+        let places = ["\x1b[?1049h", "drawn", LEFT, "the viewer's panic\r\n"].map(|words| place(&all, words));
+        assert!(places.is_sorted(), "{all:?}");
+        assert!(
+            !all[place(&all, LEFT) + LEFT.len()..].contains("\x1b["),
+            "nothing is drawn after that: {all:?}"
+        );
+    }
+
+    #[test]
+    fn what_can_panic_alone_is_told_in_the_end() {
+        let all = panic_of("task");
+        let places = ["drawn", "onward", LEFT, "a task's panic\r\n"].map(|words| place(&all, words));
+        assert!(places.is_sorted(), "{all:?}");
+    }
+}
