@@ -4,9 +4,9 @@
 
 mod cli;
 mod cmd;
+mod current_exe;
 mod exit;
 mod out;
-mod own;
 mod repl;
 mod settings;
 mod telemetry;
@@ -39,5 +39,5 @@ fn asked() -> anyhow::Result<cli::Cli> {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::paragraphs::asked() })
+    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::help_wrap::asked() })
 }

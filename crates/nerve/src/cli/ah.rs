@@ -7,7 +7,7 @@ use super::exec::ShowArgs;
 use super::record::RecordArgs;
 use super::recording::{BranchPointsArgs, ReplayArgs, ViewArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
-use super::{Cli, Command, paragraphs};
+use super::{Cli, Command, help_wrap};
 
 #[derive(Debug, Parser)]
 #[command(name = "ah", version, about = "Records sessions of terminal agents, and replays them")]
@@ -76,7 +76,7 @@ pub(crate) fn is_called() -> bool {
 
 /// What was asked for, in our own words. Exits with a message where it makes no sense.
 pub(crate) fn parse() -> Cli {
-    let agent = match paragraphs::asked::<Ah>().command {
+    let agent = match help_wrap::asked::<Ah>().command {
         AhCommand::Agent(agent) => agent,
         AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::ShowSandboxExecution(args) },
     };

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod graph;
+pub(crate) mod help_wrap;
 pub(crate) mod host;
 pub(crate) mod listen;
 pub(crate) mod local;
@@ -15,7 +16,6 @@ pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod node_proxy;
 pub(crate) mod pane;
-pub(crate) mod paragraphs;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
 pub(crate) mod record;
@@ -154,7 +154,7 @@ pub(crate) enum Command {
 impl Cli {
     /// The whole command line, with help texts as they are shown.
     pub(crate) fn declared() -> clap::Command {
-        paragraphs::joined(<Cli as clap::CommandFactory>::command())
+        help_wrap::joined(<Cli as clap::CommandFactory>::command())
     }
 }
 

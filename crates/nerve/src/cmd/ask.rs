@@ -30,7 +30,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             server: NAME.to_string(),
             history_dir: Some(places.history.clone()),
             profile_dir: Some(places.profiles()),
-            hook_relay: crate::own::path().ok(),
+            hook_relay: crate::current_exe::path().ok(),
             hosting: None,
             panes: Default::default(),
             proxies: Default::default(),

@@ -34,7 +34,7 @@ const PROMPTS: [&str; 3] = [
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let home = tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot make a directory")?;
     let places = Places::under(home.path());
-    let mut config = engine_config("demo", &places, crate::own::path().ok());
+    let mut config = engine_config("demo", &places, crate::current_exe::path().ok());
     config.nodes.profile_dir = Some(Places::from_env().profiles());
     let told_to_stop = nerve_server::stop_signal();
     let server = create_socket_server(&ServerConfig::new("demo", places.clone()), config)?;
@@ -118,7 +118,7 @@ async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) ->
 }
 
 fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
-    let own = crate::own::path()?;
+    let own = crate::current_exe::path()?;
     let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
     let command = match &args.command {
         Some(command) => CommandLine::Text(command.clone()),

@@ -157,7 +157,7 @@ fn to_server(server: String) -> Link {
 }
 
 fn serve_here(places: &Places) -> Result<(NerveClient, InProcess)> {
-    let config = engine_config(SERVER, places, crate::own::path().ok());
+    let config = engine_config(SERVER, places, crate::current_exe::path().ok());
     let here = create_standalone(config).context("cannot talk to the server in this process")?;
     Ok(here.into_parts())
 }

@@ -17,7 +17,6 @@ mod host;
 mod mcp;
 mod mock;
 pub(crate) mod node;
-mod not_started;
 pub(crate) mod pane;
 mod pattern;
 mod prompt;
@@ -29,6 +28,7 @@ pub(crate) mod server;
 mod session;
 pub(crate) mod show;
 mod snapshot;
+mod spawn_failure;
 mod token;
 
 use std::future::Future;

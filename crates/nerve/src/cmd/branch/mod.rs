@@ -6,18 +6,18 @@ mod environment;
 mod files;
 mod origin;
 mod plan;
+mod report;
 mod restore;
 mod run;
 mod start;
-mod told;
 
 use anyhow::Result;
 
 pub(crate) use self::environment::Asked;
 pub(crate) use self::origin::Origin;
 pub(crate) use self::plan::{At, Wishes, plan_as};
+pub(crate) use self::report::unlike_then;
 pub(crate) use self::run::{Wait, run};
-pub(crate) use self::told::unlike_then;
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
 use crate::cmd::node::{execute, proxied};
@@ -61,16 +61,16 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     let json = args.server.json;
     if args.dry_run {
         let (name, inherited) = run::looked(&plan).await?;
-        return told::planned(&plan, (&name, inherited.as_ref()), &text, json);
+        return report::planned(&plan, (&name, inherited.as_ref()), &text, json);
     }
     if !json {
-        told::cautions(&plan);
+        report::cautions(&plan);
     }
     let wait = match args.no_wait {
         true => Wait::Delivered,
         false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
     };
     let branched = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
-    told::done(&branched, json)?;
+    report::done(&branched, json)?;
     branched.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
 }

@@ -115,7 +115,7 @@ async fn connected(name: &str, told: &mut (dyn FnMut(&str) + Send)) -> Result<Ne
         return Ok(client);
     }
     told(&format!("starting server '{name}'"));
-    let program = crate::own::path()?;
+    let program = crate::current_exe::path()?;
     let mut command = tokio::process::Command::new(program);
     command.args(["server", "start", "--name", name]).stdin(Stdio::null());
     let done = command.output().await.context("cannot start this program again")?;

@@ -24,7 +24,7 @@ use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
 use crate::cmd::front::{self, Ended, Signals, SizeFrom, Streams};
-use crate::cmd::not_started;
+use crate::cmd::spawn_failure;
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};
 
@@ -155,7 +155,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     };
     let started = Host::start_in_front(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
-        let failure = not_started::failure(&error, &argv, "give it with -c");
+        let failure = spawn_failure::failure(&error, &argv, "give it with -c");
         end(session.as_deref(), &id, Some(failure.code.into()), clock);
         failure
     })?;

@@ -1,7 +1,7 @@
 //! `nerve extract`: what an agent said, out of a text that shows it.
 
 mod input;
-mod show;
+mod output;
 mod text;
 
 use anyhow::Result;
@@ -38,12 +38,12 @@ pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
     }
     let Some(last) = turns.last() else { return Err(no_turn(&input, choice).into()) };
     if args.json {
-        return out::json(&show::as_json(&input, choice, &turns));
+        return out::json(&output::as_json(&input, choice, &turns));
     }
     match args.last {
         true if args.raw => out::text(&input.rows[last.rows.clone()].join("\n")),
-        true => show::answer(&last.parsed),
-        false => show::print(&turns),
+        true => output::answer(&last.parsed),
+        false => output::print(&turns),
     }
 }
 

@@ -16,7 +16,7 @@ use nerve_record::store::{Store, id_of};
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
-use super::words;
+use super::format;
 use crate::cli::recording::BranchesArgs;
 use crate::out;
 
@@ -304,7 +304,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
             let note = folder.note.as_ref();
             vec![
                 folder.path.display().to_string(),
-                note.map(|note| words::time(note.made_at())).unwrap_or_default(),
+                note.map(|note| format::time(note.made_at())).unwrap_or_default(),
                 note.map(|note| note.files.source.display().to_string()).unwrap_or_default(),
                 worker.unwrap_or("nobody").to_string(),
                 recordings.len().to_string(),

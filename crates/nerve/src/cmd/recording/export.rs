@@ -10,7 +10,7 @@ use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast,
 use nerve_record::fold::Fold;
 use tempfile::NamedTempFile;
 
-use super::{Losses, facts, failed, find, size, unwritten, words};
+use super::{Losses, facts, failed, find, format, size, unwritten};
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
@@ -42,7 +42,7 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
                 .and_then(|()| Ok(report(format, &fold.terminal, out)?))
         }
         Format::Cast(version) => {
-            let command = (!meta.cmd.is_empty()).then(|| words::command_line(&meta.cmd));
+            let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));
             let size = size(&meta);
             let options =
                 CastOptions { size, command, title: meta.title, input, ..CastOptions::new(version) };

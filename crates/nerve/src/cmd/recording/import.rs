@@ -11,7 +11,7 @@ use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::json;
 
-use super::{unreadable, words};
+use super::{format, unreadable};
 use crate::cli::recording::ImportArgs;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -70,8 +70,8 @@ fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
     out::line(format_args!(
         "{}: {} of output in {}, {} snapshots",
         to.display(),
-        words::bytes(done.output),
-        words::span(done.duration),
+        format::bytes(done.output),
+        format::span(done.duration),
         done.snapshots
     ))
 }

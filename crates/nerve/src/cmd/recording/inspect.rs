@@ -9,7 +9,7 @@ use nerve_record::inspect::{Fault, Found, Summary, inspect as look};
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
-use super::{failed, find, unreadable, unwritten, words};
+use super::{failed, find, format, unreadable, unwritten};
 use crate::cli::recording::InspectArgs;
 use crate::exit::{DONE, FAILED};
 
@@ -58,9 +58,9 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     writeln!(
         out,
         "{blocks} blocks, {records} records, {} of output, {} of input, {snapshots} snapshots, {}, {}",
-        words::bytes(summary.output.bytes),
-        words::bytes(summary.input.bytes),
-        words::span(summary.duration()),
+        format::bytes(summary.output.bytes),
+        format::bytes(summary.input.bytes),
+        format::span(summary.duration()),
         if summary.finished { "finished" } else { "not finished" },
     )?;
     match damaged {
@@ -86,7 +86,7 @@ fn block_text(block: &Block, first: TsNs, out: &mut impl Write) -> io::Result<()
         file.start,
         file.end,
         if header.start.0 > 0 {
-            format!("{} ({})", words::time(header.start), after(first, header.start).trim())
+            format!("{} ({})", format::time(header.start), after(first, header.start).trim())
         } else {
             "no time".into()
         },
@@ -216,7 +216,7 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
         "uncompressed_bytes": summary.uncompressed, "duration_ns": summary.duration().as_nanos() as u64,
         "first_ts_ns": summary.times.map(|(first, _)| first.0),
         "last_ts_ns": summary.times.map(|(_, last)| last.0),
-        "exit": summary.exit.map(words::exit_json), "finished": summary.finished, "damaged": summary.damaged,
+        "exit": summary.exit.map(format::exit_json), "finished": summary.finished, "damaged": summary.damaged,
     })
 }
 

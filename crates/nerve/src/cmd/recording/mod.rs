@@ -1,18 +1,18 @@
 //! What can be done with a recording. All of it reads the file; nothing needs a server.
 
 mod branches;
-mod draw;
 mod export;
+mod format;
 mod import;
 mod inspect;
-mod meta;
+mod list;
+mod metadata;
 mod player;
+mod renderer;
 mod replay;
-mod shelf;
-mod stage;
 mod stream;
+mod terminal_guard;
 mod view;
-mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ use crate::out;
 pub(crate) use export::{branch_points, export};
 pub(crate) use import::import;
 pub(crate) use inspect::inspect;
+pub(crate) use list::recordings;
 pub(crate) use replay::replay;
-pub(crate) use shelf::recordings;
 pub(crate) use view::{view, view_tool};
 
 /// Losses that are told one by one.

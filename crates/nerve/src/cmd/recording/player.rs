@@ -14,10 +14,10 @@ use nerve_term::event::TsNs;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::draw::Drawing;
+use super::renderer::Drawing;
 use super::replay::{Pace, last_screen};
-use super::stage::{Stage, put};
-use super::{unreadable, unwritten, words};
+use super::terminal_guard::{Stage, put};
+use super::{format, unreadable, unwritten};
 use crate::exit::{DONE, INTERRUPTED};
 use crate::tty::signals::{Signalled, Signals};
 
@@ -211,8 +211,8 @@ impl Player<'_> {
     }
 
     fn status(&self, total: Option<Duration>) -> Option<String> {
-        let at = words::clock(self.clock.since(self.show.start));
-        let of = total.map_or_else(String::new, |total| format!(" / {}", words::clock(total)));
+        let at = format::clock(self.clock.since(self.show.start));
+        let of = total.map_or_else(String::new, |total| format!(" / {}", format::clock(total)));
         let keys = "space play · . step · ← → 5 s · q leave";
         self.paused.then(|| format!(" paused  {at}{of}  ·  {keys} "))
     }

@@ -12,7 +12,7 @@ use nerve_record::playback::Playback;
 use nerve_term::event::TsNs;
 use nerve_term::terminal::{LineIndex, TerminalState};
 
-use super::{Losses, facts, find, meta, player, size, stream, unreadable, unwritten, view};
+use super::{Losses, facts, find, metadata, player, size, stream, unreadable, unwritten, view};
 use crate::cli::recording::{From, ReplayArgs, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
@@ -25,7 +25,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     }
     let recording = find(&args.of)?;
     if args.print_meta {
-        return meta::print(&recording, args.json).map(|()| DONE);
+        return metadata::print(&recording, args.json).map(|()| DONE);
     }
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let to_terminal = io::stdout().is_terminal() && !full_screen::is_dumb();

@@ -1,9 +1,9 @@
 //! `nerve snapshot`: first the mark in the recording, then the files (seed agent-record §8).
 
-mod kept;
+mod catalog;
 mod recorder;
-mod taking;
-mod whose;
+mod take;
+mod target;
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
 use self::recorder::Confirmed;
-pub(crate) use self::taking::{Marked, taken};
+pub(crate) use self::take::{Marked, taken};
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, TakeArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -29,8 +29,8 @@ const SESSION: &str = "NERVE_SESSION_ID";
 pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
     match args.command {
         None => take(args.take),
-        Some(SnapshotCommand::Restore(args)) => kept::restore(args),
-        Some(SnapshotCommand::List(args)) => kept::list(args),
+        Some(SnapshotCommand::Restore(args)) => catalog::restore(args),
+        Some(SnapshotCommand::List(args)) => catalog::list(args),
     }
 }
 

@@ -16,7 +16,7 @@ use nerve_view::viewer::{Asked, Kind, Viewer};
 
 use self::film::Film;
 use super::player::Left;
-use super::{Losses, check, facts, find, unreadable, words};
+use super::{Losses, check, facts, find, format, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::Options;
 use crate::cmd::attach::beside::Beside;
@@ -47,7 +47,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::of_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let name = tool.map_or_else(|| words::called(&recording), str::to_string);
+    let name = tool.map_or_else(|| format::called(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);

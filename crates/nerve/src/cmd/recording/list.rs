@@ -14,7 +14,7 @@ use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
 use super::branches::{self, Shelf};
-use super::{find, store, unreadable, words};
+use super::{find, format, store, unreadable};
 use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
 use crate::out;
 
@@ -46,25 +46,25 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 fn row(shelved: &Shelved) -> Vec<String> {
-    let duration = shelved.duration.map(words::span).unwrap_or_default();
+    let duration = shelved.duration.map(format::span).unwrap_or_default();
     vec![
         shelved.id.clone(),
-        shelved.started.map(words::time).unwrap_or_default(),
+        shelved.started.map(format::time).unwrap_or_default(),
         if shelved.live { format!("{duration}, recording") } else { duration },
-        words::bytes(shelved.bytes),
+        format::bytes(shelved.bytes),
         shelved.size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default(),
         shelved.snapshots.to_string(),
-        out::preview(&words::command(&shelved.command), COMMAND),
+        out::preview(&format::command(&shelved.command), COMMAND),
     ]
 }
 
 fn shelved_json(shelved: &Shelved) -> Value {
     json!({
         "id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "live": shelved.live,
-        "started": shelved.started.map(words::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
+        "started": shelved.started.map(format::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
         "duration_ns": shelved.duration.map(|duration| duration.as_nanos() as u64),
         "cols": shelved.size.map(|size| size.cols), "rows": shelved.size.map(|size| size.rows),
-        "cmd": shelved.command, "exit": shelved.exit.map(words::exit_json), "snapshots": shelved.snapshots,
+        "cmd": shelved.command, "exit": shelved.exit.map(format::exit_json), "snapshots": shelved.snapshots,
     })
 }
 
@@ -99,7 +99,12 @@ fn prune(args: &PruneArgs) -> Result<()> {
         );
     }
     for (shelved, reason) in &gone {
-        out::line(format_args!("{}  {}  {}", shelved.id, words::bytes(shelved.bytes), reason_name(*reason)))?;
+        out::line(format_args!(
+            "{}  {}  {}",
+            shelved.id,
+            format::bytes(shelved.bytes),
+            reason_name(*reason)
+        ))?;
     }
     for line in fates.iter().filter_map(|fate| fate.line(args.dry_run)) {
         out::line(line)?;
@@ -108,7 +113,7 @@ fn prune(args: &PruneArgs) -> Result<()> {
         out::note("what stays is of no node and no recording; --force removes it, with what is nowhere else");
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
-    out::line(format_args!("{} of {} {verb}, {}", gone.len(), all.len(), words::bytes(bytes)))
+    out::line(format_args!("{} of {} {verb}, {}", gone.len(), all.len(), format::bytes(bytes)))
 }
 
 fn reason_name(reason: Reason) -> &'static str {
@@ -140,7 +145,7 @@ fn repair(args: &RepairArgs) -> Result<()> {
         to.display(),
         done.blocks,
         done.records,
-        words::bytes(done.output),
+        format::bytes(done.output),
         done.stretches
     ))
 }

@@ -10,7 +10,7 @@ use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_term::event::TsNs;
 
 use super::recorder::{Confirmed, Unconfirmed};
-use super::whose::Whose;
+use super::target::Whose;
 use super::{failed, file_store};
 use crate::cli::snapshot::TakeArgs;
 use crate::exit::{Failure, USAGE};
