@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// What Linux puts behind the path of a program whose file was replaced or removed (proc(5), `/proc/PID/exe`).
-const REPLACED: &str = " (deleted)";
+const DELETED_SUFFIX: &str = " (deleted)";
 
 /// Where this program is, also after an update has put another file in its place: then that one is meant.
 ///
@@ -13,15 +13,15 @@ const REPLACED: &str = " (deleted)";
 /// The system does not tell.
 pub(crate) fn path() -> Result<PathBuf> {
     let path = std::env::current_exe().context("cannot find the path of this program")?;
-    Ok(there_is(path))
+    Ok(existing_path(path))
 }
 
 /// The path if something is there, else where it was before its file was replaced. One that is gone for good is still this process's own.
-fn there_is(path: PathBuf) -> PathBuf {
+fn existing_path(path: PathBuf) -> PathBuf {
     if path.exists() {
         return path;
     }
-    let replaced = path.to_str().and_then(|path| path.strip_suffix(REPLACED)).map(Path::new);
+    let replaced = path.to_str().and_then(|path| path.strip_suffix(DELETED_SUFFIX)).map(Path::new);
     match replaced.filter(|path| path.exists()) {
         Some(path) => path.to_path_buf(),
         None => PathBuf::from(format!("/proc/{}/exe", std::process::id())),
@@ -37,10 +37,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("nerve");
         std::fs::write(&own, "").unwrap();
-        assert_eq!(there_is(own.clone()), own);
-        let replaced = PathBuf::from(format!("{}{REPLACED}", own.display()));
-        assert_eq!(there_is(replaced.clone()), own);
+        assert_eq!(existing_path(own.clone()), own);
+        let replaced = PathBuf::from(format!("{}{DELETED_SUFFIX}", own.display()));
+        assert_eq!(existing_path(replaced.clone()), own);
         std::fs::remove_file(&own).unwrap();
-        assert!(there_is(replaced).exists(), "what still runs can be started again");
+        assert!(existing_path(replaced).exists(), "what still runs can be started again");
     }
 }

@@ -173,7 +173,7 @@ pub(crate) enum Interrupted {
 
 impl Interrupted {
     /// Ends this process by SIGINT. By a key, so is told who the terminal would have told: the whole process group.
-    pub(crate) fn end(self) -> u8 {
+    pub(crate) fn terminate(self) -> u8 {
         if self == Interrupted::Typed {
             // Listened for as it is, this one does nothing to ourselves.
             let _ = kill_current_process_group(Signal::INT);
@@ -196,7 +196,10 @@ impl fmt::Display for Interrupted {
 ///
 /// # Errors
 /// [`Interrupted`].
-pub(crate) fn ended(exit: ExitStatus, interrupted: Option<Interrupted>) -> Result<u8, Interrupted> {
+pub(crate) fn program_exit_code(
+    exit: ExitStatus,
+    interrupted: Option<Interrupted>,
+) -> Result<u8, Interrupted> {
     match interrupted {
         Some(interrupted) if exit == ExitStatus::Signal(Signal::INT.as_raw()) => Err(interrupted),
         _ => Ok(shell_code(exit)),
@@ -205,11 +208,11 @@ pub(crate) fn ended(exit: ExitStatus, interrupted: Option<Interrupted>) -> Resul
 
 /// The reader of our standard output went away (`nerve … | head`): that ends the command, and is no failure.
 #[derive(Debug)]
-pub(crate) struct ReaderGone;
+pub(crate) struct BrokenPipe;
 
-impl std::error::Error for ReaderGone {}
+impl std::error::Error for BrokenPipe {}
 
-impl fmt::Display for ReaderGone {
+impl fmt::Display for BrokenPipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("nobody reads standard output any more")
     }
@@ -235,10 +238,10 @@ mod tests {
     #[test]
     fn only_what_an_interrupt_has_ended_ends_us_by_it() {
         let typed = Some(Interrupted::Typed);
-        assert_eq!(ended(ExitStatus::Signal(2), typed), Err(Interrupted::Typed));
-        assert_eq!(ended(ExitStatus::Signal(2), None), Ok(130));
-        assert_eq!(ended(ExitStatus::Signal(15), typed), Ok(143));
-        assert_eq!(ended(ExitStatus::Code(130), typed), Ok(130));
+        assert_eq!(program_exit_code(ExitStatus::Signal(2), typed), Err(Interrupted::Typed));
+        assert_eq!(program_exit_code(ExitStatus::Signal(2), None), Ok(130));
+        assert_eq!(program_exit_code(ExitStatus::Signal(15), typed), Ok(143));
+        assert_eq!(program_exit_code(ExitStatus::Code(130), typed), Ok(130));
     }
 
     #[test]

@@ -16,13 +16,13 @@ mod tty;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let asked = asked();
-    let json = asked.as_ref().is_ok_and(cmd::prints_json);
-    let code = match asked.and_then(cmd::run) {
+    let cli = parse_command_line();
+    let json = cli.as_ref().is_ok_and(cmd::prints_json);
+    let code = match cli.and_then(cmd::run) {
         Ok(code) => code,
-        Err(error) if error.is::<exit::ReaderGone>() => exit::DONE,
+        Err(error) if error.is::<exit::BrokenPipe>() => exit::DONE,
         Err(error) => match error.downcast_ref::<exit::Interrupted>() {
-            Some(interrupted) => interrupted.end(),
+            Some(interrupted) => interrupted.terminate(),
             None => {
                 let failure = exit::Failure::from_error(&error);
                 out::failure(&failure, json);
@@ -34,10 +34,10 @@ fn main() -> ExitCode {
 }
 
 /// What the command line says, under the name that we were called by.
-fn asked() -> anyhow::Result<cli::Cli> {
+fn parse_command_line() -> anyhow::Result<cli::Cli> {
     if cmd::exec::tool::is_called() {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::help_wrap::asked() })
+    Ok(if cli::ah::is_invoked() { cli::ah::parse() } else { cli::help_wrap::parse() })
 }

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, ReaderGone};
+use crate::exit::{BrokenPipe, Failure};
 
 /// Nothing is said about a wait that is shorter.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
@@ -17,19 +17,19 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WORKING: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(crate) const ASKING: Style = AnsiColor::Magenta.on_default();
+pub(crate) const WAITING: Style = AnsiColor::Magenta.on_default();
 pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// Prints a line of data.
 pub(crate) fn line(text: impl Display) -> Result<()> {
-    written(writeln!(anstream::stdout(), "{text}"))
+    check_write(writeln!(anstream::stdout(), "{text}"))
 }
 
 /// Prints text of a terminal or an agent: control characters other than line ends and tabs are taken out, so that nothing in it can
 /// drive the reader's terminal.
 pub(crate) fn text(text: &str) -> Result<()> {
-    let clean = harmless(text);
+    let clean = sanitize(text);
     let end = if clean.ends_with('\n') { "" } else { "\n" };
     piece(&format!("{clean}{end}"))
 }
@@ -37,24 +37,24 @@ pub(crate) fn text(text: &str) -> Result<()> {
 /// Prints a piece of text without ending the line.
 pub(crate) fn piece(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()))
+    check_write(out.write_all(sanitize(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Prints JSON for people and programs.
 pub(crate) fn json(value: &Value) -> Result<()> {
-    written(writeln!(io::stdout().lock(), "{value:#}"))
+    check_write(writeln!(io::stdout().lock(), "{value:#}"))
 }
 
 /// Prints JSON on one line, for streams of objects.
 pub(crate) fn json_line(value: &Value) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(writeln!(out, "{value}").and_then(|()| out.flush()))
+    check_write(writeln!(out, "{value}").and_then(|()| out.flush()))
 }
 
 /// Prints bytes as they are.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
+    check_write(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// Prints rows under a header, columns aligned; nothing at all if there are no rows. A column named `state` is coloured.
@@ -84,11 +84,11 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
 }
 
 /// Prints facts, one a line; those that say nothing are left out.
-pub(crate) fn facts(facts: &[(&str, String)]) -> Result<()> {
-    let told = facts.iter().filter(|(_, fact)| !fact.is_empty());
-    let width = told.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (name, fact) in told {
-        let shown = if *name == "state" { state(fact) } else { one_line(fact) };
+pub(crate) fn fields(fields: &[(&str, String)]) -> Result<()> {
+    let present = fields.iter().filter(|(_, value)| !value.is_empty());
+    let width = present.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, value) in present {
+        let shown = if *name == "state" { state(value) } else { one_line(value) };
         line(format_args!("{STRONG}{name:<width$}{STRONG:#}  {shown}"))?;
     }
     Ok(())
@@ -103,7 +103,7 @@ pub(crate) fn note(text: impl Display) {
 /// Says a piece of a line on stderr: of text of a terminal or an agent, as [`piece`].
 pub(crate) fn note_piece(text: &str) {
     let mut err = io::stderr().lock();
-    let _ = err.write_all(harmless(text).as_bytes()).and_then(|()| err.flush());
+    let _ = err.write_all(sanitize(text).as_bytes()).and_then(|()| err.flush());
 }
 
 /// Says something on stderr that the caller should change.
@@ -121,10 +121,10 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         let _ = writeln!(io::stderr().lock(), "{error}");
         return;
     }
-    note(format_args!("{BAD}error{BAD:#}: {}", harmless(&failure.message)));
+    note(format_args!("{BAD}error{BAD:#}: {}", sanitize(&failure.message)));
     if let Some(screen) = failure.screen.as_deref().filter(|screen| !screen.trim().is_empty()) {
         // The end of it: what explains an error stands there. `node why` shows all.
-        let screen = harmless(screen.trim_end());
+        let screen = sanitize(screen.trim_end());
         let rows: Vec<&str> = screen.lines().collect();
         let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
         let which = if end.len() < rows.len() { " (its last rows)" } else { "" };
@@ -137,7 +137,7 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         note(format_args!("  {}. {}", number + 1, one_line(choice)));
     }
     if let Some(hint) = &failure.hint {
-        note(format_args!("{STRONG}hint{STRONG:#}: {}", harmless(hint)));
+        note(format_args!("{STRONG}hint{STRONG:#}: {}", sanitize(hint)));
     }
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn state(word: &str) -> String {
     let style = match word.split_whitespace().next() {
         Some("ready" | "completed" | "reused") => GOOD,
         Some("busy" | "starting" | "stopping" | "running" | "queued") => WORKING,
-        Some("blocked" | "suspended" | "waiting") => ASKING,
+        Some("blocked" | "suspended" | "waiting") => WAITING,
         Some("failed" | "cancelled" | "interrupted") => BAD,
         _ => FAINT,
     };
@@ -201,21 +201,21 @@ pub(crate) async fn progress<T>(what: &str, work: impl Future<Output = T>) -> T 
 }
 
 /// Tells a reader that went away (`nerve … | head`) from all other errors.
-fn written(result: io::Result<()>) -> Result<()> {
+fn check_write(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => anyhow::Error::new(ReaderGone),
+        io::ErrorKind::BrokenPipe => anyhow::Error::new(BrokenPipe),
         _ => anyhow::Error::new(error).context("cannot write to standard output"),
     })
 }
 
 /// A text without control characters other than line ends and tabs.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    harmless(&words.join(" "))
+    sanitize(&words.join(" "))
 }
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn terminal_text_cannot_drive_the_readers_terminal() {
-        assert_eq!(harmless("a\x1b]0;evil\x07b\r\n\tc\u{9b}31m"), "a]0;evilb\n\tc31m");
+        assert_eq!(sanitize("a\x1b]0;evil\x07b\r\n\tc\u{9b}31m"), "a]0;evilb\n\tc31m");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
 /// Until an agent is ready, and for each turn.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What the built-in agent is asked: a short answer, a long one with code, a tool use.
 const MOCK_PROMPTS: [&str; 3] = ["hello from nerve", "LONG please, with code", "TOOL please"];
@@ -36,11 +36,11 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let places = Places::under(home.path());
     let mut config = engine_config("demo", &places, crate::current_exe::path().ok());
     config.nodes.profile_dir = Some(Places::from_env().profiles());
-    let told_to_stop = nerve_server::stop_signal();
+    let stop = nerve_server::stop_signal();
     let server = create_socket_server(&ServerConfig::new("demo", places.clone()), config)?;
     let shown = tokio::select! {
         shown = show(&args, &places) => shown,
-        () = told_to_stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     server.stop().await?;
     shown
@@ -48,14 +48,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
 
 async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let socket = places.socket("demo")?;
-    say(args, format_args!("server   listens on {}", socket.display()));
+    print_status(args, format_args!("server   listens on {}", socket.display()));
     let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
     let events = client.subscribe(&SubscribeParams::default()).await?;
     // Told by a task of its own: states change while an answer is waited for.
     let quiet = args.json;
-    let telling = tokio::spawn(async move { tell(events, quiet).await });
+    let printing = tokio::spawn(async move { print_events(events, quiet).await });
     let node = client.create_node(&node_params(args)?).await?;
-    node.wait(&["ready"], Some(PATIENCE)).await?;
+    node.wait(&["ready"], Some(TIMEOUT)).await?;
     let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
     let mut turns = Vec::new();
     for prompt in prompts {
@@ -64,7 +64,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let history = node.history(&GetHistoryParams::default()).await?;
     node.stop().await?;
     drop((node, client));
-    let events = telling.await.context("the events could not be told")?;
+    let events = printing.await.context("the events could not be told")?;
     if args.json {
         return out::json(&report(&turns, &history, &events));
     }
@@ -77,7 +77,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
-    let options = ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() };
+    let options = ExecuteOptions { timeout: Some(TIMEOUT), ..ExecuteOptions::default() };
     let data = match node.execute(prompt, &options).await {
         Err(ClientError::Server(error)) if error.error_type == "blocked" => {
             return leave_dialog(args, node, &error.choices).await;
@@ -93,7 +93,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
             out::text(&section.content)?;
         }
         let response = &data.response;
-        say(
+        print_status(
             args,
             format_args!(
                 "turn {}   prompt {}, read from the {}",
@@ -107,13 +107,13 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
 
 /// The agent asks for something. Nobody is there to decide: the demo shows what is asked and lets it be.
 async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<ExecuteData>> {
-    say(args, format_args!("the agent asks: {}", choices.join(" / ")));
-    say(
+    print_status(args, format_args!("the agent asks: {}", choices.join(" / ")));
+    print_status(
         args,
         format_args!("the demo leaves that unanswered; `nerve server node answer` is how to decide it"),
     );
     node.cancel_dialog().await?;
-    node.wait(&["ready"], Some(PATIENCE)).await?;
+    node.wait(&["ready"], Some(TIMEOUT)).await?;
     Ok(None)
 }
 
@@ -130,7 +130,7 @@ fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
     Ok(CreateNodeParams { command: Some(command), profile, cwd, ..CreateNodeParams::new("demo") })
 }
 
-async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
+async fn print_events(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         // The answer itself is shown: that it was parsed need not be said.
@@ -149,7 +149,7 @@ async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
     seen
 }
 
-fn say(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
+fn print_status(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
     if !args.json {
         out::note(format_args!("{}{text}{:#}", out::FAINT, out::FAINT));
     }

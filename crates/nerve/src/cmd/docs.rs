@@ -13,7 +13,7 @@ use crate::out;
 /// Prints a completion script.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::declared(), "nerve", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::build_command(), "nerve", &mut script);
     out::bytes(&script)
 }
 
@@ -21,17 +21,17 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
-        clap_mangen::Man::new(Cli::declared()).render(&mut page)?;
+        clap_mangen::Man::new(Cli::build_command()).render(&mut page)?;
         return out::bytes(&page);
     };
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    clap_mangen::generate_to(Cli::declared(), dir)
+    clap_mangen::generate_to(Cli::build_command(), dir)
         .with_context(|| format!("cannot write pages to {}", dir.display()))
 }
 
 /// Prints the whole command line as Markdown.
 pub(crate) fn reference() -> Result<()> {
-    let mut cli = Cli::declared().disable_help_subcommand(true);
+    let mut cli = Cli::build_command().disable_help_subcommand(true);
     cli.build();
     let mut page = String::from(
         "# The command line\n\nMade by `nerve cli-reference` from the program itself; CI compares the two.\n",

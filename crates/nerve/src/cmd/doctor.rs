@@ -21,7 +21,7 @@ use crate::exit::{FAILED, Failure};
 use crate::out;
 
 /// A program that does not say its version by then is found, and its version unknown.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What agents and terminals there may be, and what each is good for.
 const PROGRAMS: [(&str, &str); 6] = [
@@ -255,7 +255,7 @@ async fn version(program: &Path) -> Option<String> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(VERSION_PATIENCE, output).await.ok()?.ok()?;
+    let output = tokio::time::timeout(VERSION_TIMEOUT, output).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().find(|line| !line.trim().is_empty())?;
     Some(out::preview(first, 60))

@@ -17,9 +17,9 @@ use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 use crate::out;
 
 /// How long a host may take to be told.
-const GREETING: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a host that was told to end is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: HostArgs) -> Result<()> {
     match args.command {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: HostArgs) -> Result<()> {
 
 /// A host, as printed.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct HostInfo {
     id: String,
     alive: bool,
     pid: u32,
@@ -56,10 +56,10 @@ struct Shown {
     started_at: String,
 }
 
-impl Shown {
-    fn of(entry: &Entry) -> Shown {
+impl HostInfo {
+    fn of(entry: &Entry) -> HostInfo {
         let text = |key: &str| entry.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
-        Shown {
+        HostInfo {
             id: entry.id.clone(),
             alive: entry.is_alive(),
             pid: entry.pid,
@@ -80,14 +80,14 @@ impl Shown {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let hosts: Vec<Shown> = entries(&Places::from_env().hosts()).iter().map(Shown::of).collect();
+    let hosts: Vec<HostInfo> = entries(&Places::from_env().hosts()).iter().map(HostInfo::of).collect();
     if args.json {
         return out::json(&serde_json::json!({ "hosts": hosts }));
     }
     if hosts.is_empty() {
         return out::line("no hosts");
     }
-    let row = |host: Shown| {
+    let row = |host: HostInfo| {
         let owner = match (host.server, host.node) {
             (Some(server), Some(node)) => match host.session {
                 Some(session) => format!("{server}/{session}/{node}"),
@@ -112,7 +112,7 @@ async fn stop(args: StopArgs) -> Result<()> {
     };
     let stopping = async {
         for host in &hosts {
-            end(host).await?;
+            stop_host(host).await?;
         }
         anyhow::Ok(())
     };
@@ -138,16 +138,16 @@ async fn stop(args: StopArgs) -> Result<()> {
     ))
 }
 
-async fn end(host: &Entry) -> Result<()> {
+async fn stop_host(host: &Entry) -> Result<()> {
     let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
-    let heard = tokio::time::timeout(GREETING, asked).await.is_ok_and(|asked| asked.is_ok());
+    let heard = tokio::time::timeout(CONNECT_TIMEOUT, asked).await.is_ok_and(|asked| asked.is_ok());
     if !heard && host.is_alive() {
         // Its socket is gone, as after the end of a login session, or it is stuck: a signal says the same.
         host.signal(rustix::process::Signal::TERM)
             .with_context(|| format!("host {} cannot be told to end", host.id))?;
     }
     while host.is_alive() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }

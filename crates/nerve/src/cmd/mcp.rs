@@ -31,7 +31,7 @@ use crate::out;
 /// What histories and journals call the server in this process.
 const SERVER: &str = "mcp";
 /// Nodes of this process get this long to end.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one client until it leaves, or with --http many, until the process is told to end.
 pub(crate) fn run(args: &McpArgs) -> Result<()> {
@@ -62,9 +62,9 @@ async fn serve(args: &McpArgs) -> Result<()> {
         }
     };
     if let Some(server) = here
-        && tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err()
+        && tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err()
     {
-        out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
+        out::warning(format_args!("some nodes did not end within {} s", STOP_TIMEOUT.as_secs()));
     }
     done
 }
@@ -106,11 +106,11 @@ async fn serve_http(
 
 /// Where nodes and recordings are.
 struct Source {
-    way: Way,
+    nodes: NodeSource,
     recordings: Option<PathBuf>,
 }
 
-enum Way {
+enum NodeSource {
     /// A server by its name or address.
     Server(String),
     /// The one in this process.
@@ -119,9 +119,9 @@ enum Way {
 
 impl Source {
     fn config(&self) -> Config {
-        let link = match &self.way {
-            Way::Server(name) => to_server(name.clone()),
-            Way::Here(client) => Link::over(client.clone()),
+        let link = match &self.nodes {
+            NodeSource::Server(name) => to_server(name.clone()),
+            NodeSource::Here(client) => Link::over(client.clone()),
         };
         Config { link, recordings: self.recordings.as_deref().map(Store::new) }
     }
@@ -130,7 +130,7 @@ impl Source {
 fn source(args: &McpArgs, places: &Places) -> Result<(Source, Option<InProcess>)> {
     if args.in_process {
         let (client, server) = serve_here(places)?;
-        let source = Source { way: Way::Here(client), recordings: Some(places.recordings()) };
+        let source = Source { nodes: NodeSource::Here(client), recordings: Some(places.recordings()) };
         return Ok((source, Some(server)));
     }
     let elsewhere = is_remote(&args.server);
@@ -140,7 +140,7 @@ fn source(args: &McpArgs, places: &Places) -> Result<(Source, Option<InProcess>)
     }
     // Those of a server elsewhere are elsewhere.
     let recordings = (!elsewhere).then(|| places.recordings());
-    Ok((Source { way: Way::Server(args.server.clone()), recordings }, None))
+    Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings }, None))
 }
 
 /// The server may be started, stopped and started again meanwhile.

@@ -46,7 +46,7 @@ use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{out, repl};
 
 /// What to do when a server is gone in the middle of something.
-const TAKES_BACK: &str = "'nerve server start' takes its nodes back, with what they do; then 'nerve server node wait NODE' and 'read NODE'";
+const RECONNECT_HINT: &str = "'nerve server start' takes its nodes back, with what they do; then 'nerve server node wait NODE' and 'read NODE'";
 
 /// Does what the command line says and gives back the exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
@@ -179,7 +179,7 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         let used = used.unwrap_or("…");
         out::warning(format_args!("'nerve server {group} {used}' is now 'nerve server node {today}'"));
     }
-    let goes_on = match &args.command {
+    let detached_hint = match &args.command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(
             "the turn goes on and ends in the history; end it with 'nerve server node interrupt {}'",
             args.node
@@ -188,14 +188,16 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
     };
     let server = args.server.server.clone();
     on_one_core(async move {
-        interruptible(node::run(args)).await.map_err(|error| match (error.downcast::<Failure>(), goes_on) {
-            (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
-            (Ok(failure), _) => failure.into(),
-            (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
-                let message = format!("server '{server}' went away before it answered");
-                Failure::new(FAILED, message).hint(TAKES_BACK).into()
+        interruptible(node::run(args)).await.map_err(|error| {
+            match (error.downcast::<Failure>(), detached_hint) {
+                (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
+                (Ok(failure), _) => failure.into(),
+                (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
+                    let message = format!("server '{server}' went away before it answered");
+                    Failure::new(FAILED, message).hint(RECONNECT_HINT).into()
+                }
+                (Err(error), _) => error,
             }
-            (Err(error), _) => error,
         })
     })
 }
@@ -206,7 +208,7 @@ fn graphs(args: GraphArgs, group: &str) -> Result<()> {
         out::warning(format_args!("'nerve server {group} {command}' is now 'nerve server graph {command}'"));
     }
     // Ctrl+C means something to a command that follows a run.
-    match args.command.follows_a_run() {
+    match args.command.follows_run() {
         true => on_one_core(graph::run(args)),
         false => on_one_core(interruptible(graph::run(args))),
     }

@@ -11,7 +11,7 @@ use nerve_proto::params::{ConversationParams, ListResultsParams, MessageParams, 
 use super::node::execute;
 use super::server::connect;
 use crate::cli::node::name_of;
-use crate::cli::result::{ResultArgs, TalkArgs};
+use crate::cli::result::{ResultArgs, TurnOptions};
 use crate::exit::{FAILED, Failure, TIMED_OUT, USAGE, code_of};
 use crate::out;
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
     if as_json {
         out::json(&serde_json::to_value(&result)?)?;
     } else if args.cancel {
-        return out::line(format_args!("result '{id}' is {}", told(&result)));
+        return out::line(format_args!("result '{id}' is {}", cancel_state(&result)));
     }
     if args.cancel { Ok(()) } else { show(result, as_json) }
 }
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
 /// Prints the answer, and fails as the execution did.
 fn show(result: ResultData, as_json: bool) -> Result<()> {
     if let Some(webhook) = result.webhook.as_ref().and_then(|webhook| webhook.gave_up.as_ref()) {
-        out::warning(format_args!("the webhook was not delivered: {}", out::harmless(webhook)));
+        out::warning(format_args!("the webhook was not delivered: {}", out::sanitize(webhook)));
     }
     let ResultData { result_id, node_id, status, turn, response, .. } = &result;
     if matches!(status.as_str(), "queued" | "running") {
@@ -53,7 +53,7 @@ fn show(result: ResultData, as_json: bool) -> Result<()> {
     }
     if let Some(response) = response {
         let warnings = response.attributes.get("warnings").and_then(|warnings| warnings.as_str());
-        warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::harmless(warning)));
+        warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::sanitize(warning)));
         let data = ExecuteData {
             response: response.clone(),
             node_id: node_id.clone(),
@@ -93,7 +93,7 @@ fn list(results: Vec<ResultData>, as_json: bool) -> Result<()> {
 }
 
 /// What a cancelled one is now.
-fn told(result: &ResultData) -> String {
+fn cancel_state(result: &ResultData) -> String {
     match result.error_type.as_deref() {
         Some("cancelled") => "cancelled".to_string(),
         _ if matches!(result.status.as_str(), "queued" | "running") => {
@@ -110,7 +110,7 @@ fn moment(at: f64) -> String {
 }
 
 /// The conversation that the options name.
-pub(crate) fn conversation(args: &TalkArgs) -> Result<Option<ConversationParams>> {
+pub(crate) fn conversation(args: &TurnOptions) -> Result<Option<ConversationParams>> {
     let history = args.history.as_deref().map(history).transpose()?;
     if args.workspace.is_none() && history.is_none() && args.context.is_none() {
         return Ok(None);
@@ -124,7 +124,7 @@ pub(crate) fn conversation(args: &TalkArgs) -> Result<Option<ConversationParams>
 }
 
 /// Who is to be told.
-pub(crate) fn webhook(args: &TalkArgs) -> Result<Option<WebhookParams>> {
+pub(crate) fn webhook(args: &TurnOptions) -> Result<Option<WebhookParams>> {
     let secret = args.webhook_secret_env.as_ref().map(|name| {
         std::env::var(name).map_err(|_| {
             Failure::new(USAGE, format!("there is no secret in the environment variable {name}"))

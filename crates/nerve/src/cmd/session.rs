@@ -38,7 +38,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
-            out::facts(&[
+            out::fields(&[
                 ("name", session.name.clone()),
                 ("description", session.description.clone()),
                 ("tags", session.tags.join(", ")),

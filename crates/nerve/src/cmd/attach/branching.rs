@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::place::Place;
-use crate::cmd::branch::{At, Origin, Wait, Wishes, plan_as, run, unlike_then};
+use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_difference, plan_branch, run};
 use crate::exit::Failure;
 use crate::out;
 
@@ -185,11 +185,11 @@ async fn make(
     told("looking at what there is to branch from");
     let planned = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| kept.ok_or(error))?;
-        plan_as(&origin, at, Wishes { server, ..Wishes::default() })
+        plan_branch(&origin, at, BranchOptions { server, ..BranchOptions::default() })
     });
     let made = run(planned.await??, &asked.text, Wait::Delivered, told).await?;
-    let conversation = unlike_then(&made.plan);
-    let lacks = made.inherited.lacks().map(|lacks| format!("; it is {lacks}"));
+    let conversation = conversation_difference(&made.plan);
+    let lacks = made.inherited.missing_note().map(|lacks| format!("; it is {lacks}"));
     let (server, session) = (made.plan.server.clone(), made.plan.session.clone());
     let place = Place { target: made.node, server, session };
     let missing = match made.left_out.len() {

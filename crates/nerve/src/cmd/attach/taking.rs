@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::branching::in_words;
 use crate::cli::snapshot::TakeArgs;
-use crate::cmd::snapshot::{Marked, taken};
+use crate::cmd::snapshot::{SnapshotOutcome, take_snapshot};
 use crate::exit::Failure;
 use crate::out;
 
@@ -101,8 +101,8 @@ fn tell(told: Told) {
 }
 
 fn take(args: &TakeArgs, given_up: &AtomicBool) -> Told {
-    match taken(args, Some(given_up)) {
-        Ok(Marked { key, files, unnoted, .. }) => told_of(key.id(), files, unnoted),
+    match take_snapshot(args, Some(given_up)) {
+        Ok(SnapshotOutcome { key, files, note_error, .. }) => told_of(key.id(), files, note_error),
         Err(error) => {
             let why = in_words(of_a_key(Failure::from_error(&error)));
             Err(format!("the snapshot failed: {why}"))

@@ -16,7 +16,7 @@ const HOME: &str = "HOME";
 
 /// What was recorded of how the session's program was started.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedNode {
     recording: PathBuf,
     /// The id of its host, if it is not recorded.
     host: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Recorded {
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
+pub(crate) struct NodeOverrides {
     /// Variables.
     pub(crate) env: BTreeMap<String, String>,
     /// A proxy of its own.
@@ -54,10 +54,10 @@ pub(crate) struct Inherited {
     pub(crate) proxy: Option<String>,
 }
 
-impl Recorded {
-    pub(super) fn of(origin: &Origin) -> Recorded {
+impl RecordedNode {
+    pub(super) fn of(origin: &Origin) -> RecordedNode {
         let meta = &origin.meta;
-        Recorded {
+        RecordedNode {
             recording: origin.file.clone(),
             host: origin.unrecorded().map(str::to_string),
             node: meta.node.clone(),
@@ -78,7 +78,7 @@ impl Recorded {
         &self,
         server: &str,
         client: &NerveClient,
-        asked: &Asked,
+        overrides: &NodeOverrides,
     ) -> Result<Inherited, Failure> {
         let node = match &self.node {
             Some(name) if self.server.as_deref() == Some(server) => {
@@ -91,11 +91,11 @@ impl Recorded {
         let fact = |name: &str| node.as_ref().and_then(|node| fact(node, name));
         let known: BTreeSet<String> =
             fact("env").unwrap_or_default().split_whitespace().map(str::to_string).collect();
-        let is_open = |name: &&String| *name != HOME && !asked.env.contains_key(*name);
+        let is_open = |name: &&String| *name != HOME && !overrides.env.contains_key(*name);
         let proxy = fact("proxy");
         if proxy.is_none()
-            && asked.proxy.is_none()
-            && !asked.no_proxy
+            && overrides.proxy.is_none()
+            && !overrides.no_proxy
             && let Some(kind) = &self.proxy
         {
             let message =
@@ -107,11 +107,11 @@ impl Recorded {
             like: node.map(|node| LikeParams {
                 node_id: node.id,
                 session_id: self.session.clone(),
-                proxy: !asked.no_proxy,
+                proxy: !overrides.no_proxy,
             }),
             env: known.iter().filter(is_open).cloned().collect(),
             missing: self.env.difference(&known).filter(is_open).cloned().collect(),
-            proxy: proxy.filter(|_| asked.proxy.is_none() && !asked.no_proxy),
+            proxy: proxy.filter(|_| overrides.proxy.is_none() && !overrides.no_proxy),
         })
     }
 
@@ -140,7 +140,7 @@ fn fact(node: &NodeInfo, name: &str) -> Option<String> {
 
 impl Inherited {
     /// What the node is not given, in words.
-    pub(crate) fn lacks(&self) -> Option<String> {
+    pub(crate) fn missing_note(&self) -> Option<String> {
         (!self.missing.is_empty()).then(|| {
             let names = self.missing.join(", ");
             format!(
@@ -165,7 +165,7 @@ mod tests {
     fn a_node_of_the_same_name_is_the_same_only_by_its_recording_or_before_it_runs_again() {
         let meta = Meta { node: Some("me".into()), cwd: Some("/w".into()), ..Meta::default() };
         let of = |file: &str| {
-            Recorded::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
+            RecordedNode::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
         };
         let recorded = of("/r/a.ahr");
         let is_of = |state: &str, metadata: serde_json::Value| {

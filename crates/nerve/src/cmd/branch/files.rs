@@ -10,7 +10,7 @@ use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
 use nerve_server::paths::Places;
 
-use super::plan::Wishes;
+use super::plan::BranchOptions;
 use crate::cmd::snapshot;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 
@@ -41,16 +41,16 @@ pub(crate) enum Folder {
 }
 
 /// The files, the directory to work in, and which directory is now which.
-pub(super) type Chosen = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
+pub(super) type FilePlan = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
 
-pub(super) fn files_of(
+pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
     here: &Path,
     places: &Places,
-    wishes: &Wishes,
-) -> Result<Chosen> {
-    if wishes.in_place {
+    options: &BranchOptions,
+) -> Result<FilePlan> {
+    if options.in_place {
         if !here.is_dir() {
             let message = format!("the recorded directory {} is gone", here.display());
             return Err(Failure::new(NOT_FOUND, message).hint("leave out --in-place, or put it back").into());
@@ -58,9 +58,9 @@ pub(super) fn files_of(
         return Ok((Files::InPlace, here.to_path_buf(), None));
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(without_files(snapshot, meta, here).into());
+        return Err(no_files(snapshot, meta, here).into());
     };
-    let files = match &wishes.dir {
+    let files = match &options.dir {
         Some(dir) => FilesRef { source: real(dir), ..files },
         None => files,
     };
@@ -70,12 +70,12 @@ pub(super) fn files_of(
     let folder = |n: u64| places.branches().join(named(n));
     let mut n = 1;
     while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&in_git(&named(n))).map_err(|error| snapshot::failed(error, ""))?
+        || provider.has_branch(&git_branch(&named(n))).map_err(|error| snapshot::failed(error, ""))?
     {
         n += 1;
     }
-    let to = real(wishes.to.as_ref().unwrap_or(&folder(n)));
-    let kind = match wishes.to {
+    let to = real(options.to.as_ref().unwrap_or(&folder(n)));
+    let kind = match options.to {
         None => Folder::Own,
         Some(_) if to.exists() => Folder::Empty,
         Some(_) => Folder::New,
@@ -96,16 +96,16 @@ pub(super) fn files_of(
     let cwd = here.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
     // With a `/` at its end it would be another directory's name.
     let cwd = cwd.components().collect();
-    let branch = in_git(&named(n));
+    let branch = git_branch(&named(n));
     Ok((Files::Restored { files, to: to.clone(), folder: kind, branch }, cwd, Some((source, to))))
 }
 
 /// A branch's name in git.
-fn in_git(name: &str) -> String {
+fn git_branch(name: &str) -> String {
     format!("nerve/{name}")
 }
 
-fn without_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
+fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
     let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message = match snapshot {

@@ -1,6 +1,6 @@
 //! `nerve branch`: a new node that goes on from a snapshot of a recorded session. The viewer does the same on submit.
 //!
-//! [`plan_as`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
+//! [`plan_branch`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
 
 mod environment;
 mod files;
@@ -13,10 +13,10 @@ mod start;
 
 use anyhow::Result;
 
-pub(crate) use self::environment::Asked;
+pub(crate) use self::environment::NodeOverrides;
 pub(crate) use self::origin::Origin;
-pub(crate) use self::plan::{At, Wishes, plan_as};
-pub(crate) use self::report::unlike_then;
+pub(crate) use self::plan::{At, BranchOptions, plan_branch};
+pub(crate) use self::report::conversation_difference;
 pub(crate) use self::run::{Wait, run};
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
@@ -27,11 +27,11 @@ use crate::out;
 
 /// Does what the command line says.
 pub(crate) async fn command(args: BranchArgs) -> Result<()> {
-    let Some((recording, instruction)) = args.named() else {
+    let Some((recording, instruction)) = args.positionals() else {
         let message = "a recording and an instruction are all that is taken";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
-    if recording.is_none() && recording::is_one(instruction) {
+    if recording.is_none() && recording::is_recording(instruction) {
         let message =
             format!("'{instruction}' is a recording, and nothing says what the agent is to do there");
         let word = shell_words::quote(instruction);
@@ -41,15 +41,15 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
-    let origin = Origin::read(&origin::file_of(recording)?)?;
-    let wishes = Wishes {
+    let origin = Origin::read(&origin::resolve_file(recording)?)?;
+    let options = BranchOptions {
         node: args.node,
         to: args.to,
         in_place: args.in_place,
         dir: args.dir,
         server: args.server.server,
         session: args.session,
-        asked: Asked {
+        overrides: NodeOverrides {
             env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
             proxy: proxied::of_node(args.proxy)?,
             no_proxy: args.no_proxy,
@@ -57,20 +57,20 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     };
     let at = At::parse(&args.at, &origin)?;
     // Reads transcripts, which can be large, and asks git.
-    let plan = tokio::task::spawn_blocking(move || plan_as(&origin, at, wishes)).await??;
+    let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options)).await??;
     let json = args.server.json;
     if args.dry_run {
-        let (name, inherited) = run::looked(&plan).await?;
-        return report::planned(&plan, (&name, inherited.as_ref()), &text, json);
+        let (name, inherited) = run::preview(&plan).await?;
+        return report::print_plan(&plan, (&name, inherited.as_ref()), &text, json);
     }
     if !json {
-        report::cautions(&plan);
+        report::print_notes(&plan);
     }
     let wait = match args.no_wait {
         true => Wait::Delivered,
         false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
     };
-    let branched = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
-    report::done(&branched, json)?;
-    branched.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
+    let result = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
+    report::print_result(&result, json)?;
+    result.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
 }

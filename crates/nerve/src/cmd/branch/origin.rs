@@ -29,7 +29,7 @@ impl Origin {
     /// # Errors
     /// Nothing is, or it cannot be read: [`Failure`], with what to do.
     pub(crate) fn read(file: &Path) -> Result<Origin> {
-        let meta = facts(file)?;
+        let meta = load_meta(file)?;
         let snapshots = snapshots::read(file)
             .with_context(|| format!("cannot read {}", snapshots::path_of(file).display()))?;
         Ok(Origin { file: file.to_path_buf(), meta, snapshots })
@@ -41,7 +41,7 @@ impl Origin {
     }
 
     /// It has no end yet.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         let is_alive = |id| entry(&Places::from_env().hosts(), id).is_some_and(|entry| entry.is_alive());
         self.unrecorded().map_or_else(|| is_live(&self.file), is_alive)
     }
@@ -52,9 +52,9 @@ impl Origin {
 ///
 /// # Errors
 /// There is none, or nothing is in it.
-pub(super) fn file_of(named: Option<&str>) -> Result<PathBuf> {
+pub(super) fn resolve_file(named: Option<&str>) -> Result<PathBuf> {
     let unrecorded = |named| session::recording(Some(named), &Places::from_env()).ok().flatten();
-    let file = match recording::named(named) {
+    let file = match recording::find_named(named) {
         Ok(file) => file,
         Err(error) => return named.and_then(unrecorded).ok_or(error),
     };
@@ -62,7 +62,7 @@ pub(super) fn file_of(named: Option<&str>) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn facts(file: &Path) -> Result<Meta> {
+fn load_meta(file: &Path) -> Result<Meta> {
     let missing = || {
         if host_of_unrecorded(file).is_some() {
             let message = "what was known of the session has gone with it: it was not recorded";

@@ -11,15 +11,15 @@ use nerve_record::snapshots::SnapshotLine;
 use nerve_server::paths::Places;
 use nerve_term::event::{Size, TsNs};
 
-use super::environment::{Asked, Recorded};
-use super::files::{Files, files_of, real};
+use super::environment::{NodeOverrides, RecordedNode};
+use super::files::{Files, plan_files, real};
 use super::origin::Origin;
 use crate::cmd::recording;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 /// Characters of a command that is named.
-const COMMAND: usize = 40;
+const COMMAND_WIDTH: usize = 40;
 
 /// Where a branch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum At {
 
 /// What may be chosen.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct BranchOptions {
     /// Name of the node.
     pub(crate) node: Option<String>,
     /// Where the files go.
@@ -46,7 +46,7 @@ pub(crate) struct Wishes {
     /// The node's session.
     pub(crate) session: Option<String>,
     /// Its environment and its proxy.
-    pub(crate) asked: Asked,
+    pub(crate) overrides: NodeOverrides,
 }
 
 /// A branch that can be made.
@@ -67,8 +67,8 @@ pub(crate) struct Plan {
     pub(crate) node: Result<String, String>,
     pub(crate) server: String,
     pub(crate) session: Option<String>,
-    pub(crate) asked: Asked,
-    pub(crate) recorded: Recorded,
+    pub(crate) overrides: NodeOverrides,
+    pub(crate) recorded: RecordedNode,
     request: Request,
 }
 
@@ -77,14 +77,14 @@ pub(crate) struct Plan {
 struct Request {
     origin: Origin,
     at: At,
-    wishes: Wishes,
+    options: BranchOptions,
 }
 
 impl Plan {
-    /// The same, once more: somebody else has its folder now, or its branch. Blocks, as [`plan_as`] does, and fails as that.
-    pub(super) fn once_more(self) -> Result<Plan> {
-        let Request { origin, at, wishes } = self.request;
-        plan_as(&origin, at, wishes)
+    /// The same, once more: somebody else has its folder now, or its branch. Blocks, as [`plan_branch`] does, and fails as that.
+    pub(super) fn replan(self) -> Result<Plan> {
+        let Request { origin, at, options } = self.request;
+        plan_branch(&origin, at, options)
     }
 }
 
@@ -116,8 +116,9 @@ impl At {
 ///
 /// # Errors
 /// There is no such snapshot, no files, no agent: [`Failure`], with what to do.
-pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
-    let server = Some(wishes.server.clone()).filter(|name| !name.is_empty()).unwrap_or("default".to_string());
+pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Result<Plan> {
+    let server =
+        Some(options.server.clone()).filter(|name| !name.is_empty()).unwrap_or("default".to_string());
     if crate::cmd::server::is_remote(&server) {
         let message =
             format!("a branch is made on this machine, where the recording is, and not on {server}");
@@ -134,7 +135,7 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
         let what = match command.is_empty() {
             true => "nothing says which program it is of".to_string(),
             false => {
-                let command = out::preview(&shell_words::join(command), COMMAND);
+                let command = out::preview(&shell_words::join(command), COMMAND_WIDTH);
                 format!("'{command}' is no agent with a conversation")
             }
         };
@@ -147,7 +148,7 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
         .clone()
         .ok_or_else(|| Failure::new(FAILED, "nothing says in which directory it was recorded"))?;
     let here = real(&here);
-    let (files, cwd, moved) = files_of(snapshot.as_ref(), meta, &here, &places, &wishes)?;
+    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, &places, &options)?;
     let past = Past {
         profile: &profile,
         command,
@@ -163,7 +164,7 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
     let branch = Branch::plan(&past, moment, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
-    let request = Request { origin: origin.clone(), at, wishes: wishes.clone() };
+    let request = Request { origin: origin.clone(), at, options: options.clone() };
     Ok(Plan {
         recording: origin.file.clone(),
         is_recorded: origin.unrecorded().is_none(),
@@ -173,11 +174,11 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
         branch,
         profile: profile.name.clone(),
         size: recording::size(meta),
-        node: wishes.node.ok_or(base),
+        node: options.node.ok_or(base),
         server,
-        session: wishes.session,
-        asked: wishes.asked,
-        recorded: Recorded::of(origin),
+        session: options.session,
+        overrides: options.overrides,
+        recorded: RecordedNode::of(origin),
         request,
     })
 }
@@ -190,7 +191,7 @@ fn snapshot_at(origin: &Origin, at: At) -> Result<Option<SnapshotLine>> {
             let missing = || no_snapshot(&id.to_string(), lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
-        At::End if origin.goes_on() => {
+        At::End if origin.is_running() => {
             let why = match origin.unrecorded() {
                 None => "it is still being recorded and has no end yet",
                 Some(_) => "it still runs and has no end yet",

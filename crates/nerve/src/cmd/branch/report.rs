@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::environment::Inherited;
 use super::files::Files;
 use super::plan::Plan;
-use super::run::Branched;
+use super::run::BranchResult;
 use crate::cmd::node::execute;
 use crate::out;
 
 /// Prints what would be done.
-pub(super) fn planned(
+pub(super) fn print_plan(
     plan: &Plan,
     (node, inherited): (&str, Option<&Inherited>),
     instruction: &str,
@@ -27,13 +27,13 @@ pub(super) fn planned(
         return out::json(&data);
     }
     let (from, to) = files(plan);
-    out::facts(&[
+    out::fields(&[
         ("recording", recording(plan)),
         ("snapshot", snapshot(plan)),
         ("files from", from),
         ("files to", to),
         ("conversation", conversation(plan)),
-        ("command", out::harmless(&shell_words::join(&plan.branch.command))),
+        ("command", out::sanitize(&shell_words::join(&plan.branch.command))),
         ("directory", plan.cwd.display().to_string()),
         ("environment", environment(plan, inherited)),
         ("proxy", proxy(plan, inherited)),
@@ -43,8 +43,8 @@ pub(super) fn planned(
 }
 
 /// Tells what is not as one would expect.
-pub(super) fn cautions(plan: &Plan) {
-    if let Some(conversation) = unlike_then(plan) {
+pub(super) fn print_notes(plan: &Plan) {
+    if let Some(conversation) = conversation_difference(plan) {
         out::note(format_args!("conversation: {conversation}"));
     }
     if matches!(plan.files, Files::InPlace) {
@@ -53,14 +53,14 @@ pub(super) fn cautions(plan: &Plan) {
 }
 
 /// What the new node knows of what was said, unless that is what the old one knew at that moment.
-pub(crate) fn unlike_then(plan: &Plan) -> Option<String> {
+pub(crate) fn conversation_difference(plan: &Plan) -> Option<String> {
     let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
     (!is_cut).then(|| conversation(plan))
 }
 
 /// Prints what was done.
-pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
-    let Branched { plan, node, inherited, left_out, git, answer } = branched;
+pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
+    let BranchResult { plan, node, inherited, left_out, git, answer } = result;
     if as_json {
         let mut data = data(plan, node, Some(inherited));
         data["git_branch"] = json!(git);
@@ -73,7 +73,7 @@ pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
     for what in left_out {
         out::warning(format_args!("not restored: {what}"));
     }
-    if let Some(lacks) = inherited.lacks() {
+    if let Some(lacks) = inherited.missing_note() {
         out::note(format_args!("node '{node}' is {lacks}"));
     }
     match answer {
@@ -125,11 +125,11 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
         "session_id": plan.session,
         "server": plan.server,
         "environment": {
-            "given": plan.asked.env.keys().collect::<Vec<_>>(),
+            "given": plan.overrides.env.keys().collect::<Vec<_>>(),
             "taken_over": inherited.map(|inherited| &inherited.env),
             "missing": inherited.map(|inherited| &inherited.missing),
         },
-        "proxy": match &plan.asked.proxy {
+        "proxy": match &plan.overrides.proxy {
             Some(_) => Some("given"),
             None => inherited.and_then(|inherited| inherited.proxy.as_deref()),
         },
@@ -147,7 +147,7 @@ fn snapshot(plan: &Plan) -> String {
     match &plan.snapshot {
         None => "none: the end of the recording".to_string(),
         Some(line) => {
-            let label = line.label.as_ref().map(|label| format!(" '{}'", out::harmless(label)));
+            let label = line.label.as_ref().map(|label| format!(" '{}'", out::sanitize(label)));
             format!("{}{} at byte {}", line.id, label.unwrap_or_default(), line.anchor_byte)
         }
     }
@@ -173,10 +173,10 @@ fn conversation(plan: &Plan) -> String {
     match &plan.branch.conversation {
         Conversation::Cut { turns, of, from, to } => {
             let path = |path: &PathBuf| path.display().to_string();
-            format!("{}: {} copied to {}", some(*turns, *of), path(from), path(to))
+            format!("{}: {} copied to {}", turn_count(*turns, *of), path(from), path(to))
         }
         Conversation::Imported { turns, of, from, to } => {
-            format!("{}: {from} imported as {to}", some(*turns, *of))
+            format!("{}: {from} imported as {to}", turn_count(*turns, *of))
         }
         Conversation::Whole { id } => {
             let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
@@ -192,7 +192,7 @@ fn conversation(plan: &Plan) -> String {
 /// Which variables it gets, without a value.
 fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let mut parts = Vec::new();
-    let given: Vec<&str> = plan.asked.env.keys().map(String::as_str).collect();
+    let given: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
     if !given.is_empty() {
         parts.push(format!("{} as given", given.join(", ")));
     }
@@ -205,7 +205,7 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
             if let Some(like) = inherited.like.as_ref().filter(|_| !inherited.env.is_empty()) {
                 parts.push(format!("{} as node '{}' has them", inherited.env.join(", "), like.node_id));
             }
-            parts.extend(inherited.lacks());
+            parts.extend(inherited.missing_note());
         }
     }
     if parts.is_empty() { "the server's".to_string() } else { format!("the server's; {}", parts.join("; ")) }
@@ -213,15 +213,15 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
 
 fn proxy(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
-    match (&plan.asked.proxy, taken) {
+    match (&plan.overrides.proxy, taken) {
         (Some(_), _) => "one of its own, as given".to_string(),
         (None, Some(kind)) => format!("one of its own to {kind}, with the settings of the recorded one's"),
-        (None, None) if plan.asked.no_proxy => "none, as asked for".to_string(),
+        (None, None) if plan.overrides.no_proxy => "none, as asked for".to_string(),
         (None, None) => String::new(),
     }
 }
 
-fn some(turns: u64, of: u64) -> String {
+fn turn_count(turns: u64, of: u64) -> String {
     let some = if turns == of { "all" } else { "the first" };
     format!("{some} {turns} of {of} turns")
 }

@@ -17,7 +17,7 @@ use crate::cmd::snapshot;
 use crate::exit::Failure;
 
 /// Others may have taken the folder that was planned, and the branch: so often the next one is tried.
-const TRIES: usize = 100;
+const MAX_TRIES: usize = 100;
 
 /// Puts the files where the plan has them, or where another one has them, should somebody have been there meanwhile: gives back the plan
 /// that came true. Blocks.
@@ -25,19 +25,19 @@ const TRIES: usize = 100;
 /// # Errors
 /// [`crate::exit::Failure`]; nothing is left behind.
 pub(super) fn restore(mut plan: Plan) -> Result<(Plan, Restored, Undo)> {
-    for _ in 1..TRIES {
+    for _ in 1..MAX_TRIES {
         if let Some((restored, undo)) = put(&plan, true)? {
             return Ok((plan, restored, undo));
         }
-        plan = plan.once_more()?;
+        plan = plan.replan()?;
     }
     let put = put(&plan, false)?;
     let (restored, undo) = put.context("others make branches of the same session all the time")?;
     Ok((plan, restored, undo))
 }
 
-/// `None`: somebody else has what it would have made, which is no error as long as `may_lose`.
-fn put(plan: &Plan, may_lose: bool) -> Result<Option<(Restored, Undo)>> {
+/// `None`: somebody else has what it would have made, which is no error as long as `may_retry`.
+fn put(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>> {
     let undo = |files: Files| Undo { files, copy: Placed::NOTHING, is_armed: true };
     let Files::Restored { files, to, folder, branch } = &plan.files else {
         return Ok(Some((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
@@ -51,8 +51,8 @@ fn put(plan: &Plan, may_lose: bool) -> Result<Option<(Restored, Undo)>> {
     let place = WorkPlace { to, is_new: *folder != Folder::Empty, branch };
     let restored = match provider.restore_to_work_on(&key, &place) {
         Ok(restored) => restored,
-        Err(FilesError::BranchExists { .. }) if may_lose => return Ok(None),
-        Err(FilesError::PathExists { .. }) if may_lose && *folder == Folder::Own => return Ok(None),
+        Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
+        Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
         Err(error) => return Err(refused(error).into()),
     };
     let undo = undo(plan.files.clone());
@@ -108,13 +108,13 @@ impl Undo {
     }
 
     /// Stays, if nothing else is said.
-    pub(super) fn disarmed(mut self) -> Undo {
+    pub(super) fn disarm(mut self) -> Undo {
         self.is_armed = false;
         self
     }
 
     /// Removes it. Blocks.
-    pub(super) fn now(mut self) {
+    pub(super) fn run(mut self) {
         self.is_armed = true;
     }
 

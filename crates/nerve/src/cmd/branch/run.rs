@@ -15,16 +15,16 @@ use super::environment::Inherited;
 use super::files::Files;
 use super::plan::Plan;
 use super::restore::restore;
-use super::start::{NotMade, free, named, start};
+use super::start::{StartFailure, derive_name, free_name, start};
 use crate::cmd::server;
 use crate::exit::{FAILED, Failure};
 
 /// How long an agent may take until it can be given an instruction.
-const READY: Duration = Duration::from_secs(60);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long until it has taken it, when nobody waits for the answer.
-const TAKEN: Duration = Duration::from_secs(60);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Dialogs that may come one after the other before the first prompt.
-const DIALOGS: usize = 3;
+const MAX_DIALOGS: usize = 3;
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Wait {
 
 /// A branch that was made.
 #[derive(Debug, Clone)]
-pub(crate) struct Branched {
+pub(crate) struct BranchResult {
     pub(crate) plan: Plan,
     /// The node.
     pub(crate) node: String,
@@ -59,29 +59,31 @@ pub(crate) async fn run(
     plan: Plan,
     instruction: &str,
     wait: Wait,
-    told: &mut (dyn FnMut(&str) + Send),
-) -> Result<Branched> {
+    on_progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<BranchResult> {
     if instruction.trim().is_empty() {
         return Err(Failure::new(crate::exit::USAGE, "the instruction is empty").into());
     }
-    let client = connected(&plan.server, told).await?;
-    let node = free(&client, &plan, &BTreeSet::new()).await?;
-    let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
-    told("restoring the files");
+    let client = connect_or_start(&plan.server, on_progress).await?;
+    let node = free_name(&client, &plan, &BTreeSet::new()).await?;
+    let inherited = plan.recorded.inherited(&plan.server, &client, &plan.overrides).await?;
+    on_progress("restoring the files");
     let (plan, restored, undo) = blocking(move || restore(plan)).await?;
-    told("preparing the conversation");
+    on_progress("preparing the conversation");
     let branch = plan.branch.clone();
     let undo =
         blocking(move || Ok(undo.with(branch.place().context("the conversation cannot be copied")?))).await?;
-    told(&format!("starting node '{node}'"));
+    on_progress(&format!("starting node '{node}'"));
     // From here on a node may be there that needs it all, whether or not anybody hears of it.
-    let undo = undo.disarmed();
+    let undo = undo.disarm();
     let (made, node) = match start(&client, &plan, &inherited, node).await {
         Ok(made) => made,
-        Err(NotMade { error, perhaps: Some(node) }) => return Err(perhaps_there(error, &node, &plan.cwd)),
-        Err(NotMade { error, perhaps: None }) => {
+        Err(StartFailure { error, possible_node: Some(node) }) => {
+            return Err(maybe_started(error, &node, &plan.cwd));
+        }
+        Err(StartFailure { error, possible_node: None }) => {
             blocking(move || {
-                undo.now();
+                undo.run();
                 Ok(())
             })
             .await?;
@@ -89,32 +91,32 @@ pub(crate) async fn run(
         }
     };
     let is_new_folder = matches!(plan.files, Files::Restored { .. });
-    let answer = instruct(&made, instruction, wait, is_new_folder, told).await;
-    let answer = answer.map_err(|error| with_place(error, &node, &plan.cwd))?;
-    Ok(Branched { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
+    let answer = instruct(&made, instruction, wait, is_new_folder, on_progress).await;
+    let answer = answer.map_err(|error| with_location(error, &node, &plan.cwd))?;
+    Ok(BranchResult { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
 }
 
 /// The name that the node would get now, and what it would take over; nobody knows that while no server runs.
 ///
 /// # Errors
 /// A name that was asked for is taken; a proxy is not known any more.
-pub(super) async fn looked(plan: &Plan) -> Result<(String, Option<Inherited>)> {
+pub(super) async fn preview(plan: &Plan) -> Result<(String, Option<Inherited>)> {
     match server::connect(&plan.server).await {
         Ok(client) => {
-            let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
-            Ok((free(&client, plan, &BTreeSet::new()).await?, Some(inherited)))
+            let inherited = plan.recorded.inherited(&plan.server, &client, &plan.overrides).await?;
+            Ok((free_name(&client, plan, &BTreeSet::new()).await?, Some(inherited)))
         }
         // No server, no nodes.
-        Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| named(&base, |_| false)), None)),
+        Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| derive_name(&base, |_| false)), None)),
     }
 }
 
 /// A connection to the server, which is started if it does not run.
-async fn connected(name: &str, told: &mut (dyn FnMut(&str) + Send)) -> Result<NerveClient> {
+async fn connect_or_start(name: &str, on_progress: &mut (dyn FnMut(&str) + Send)) -> Result<NerveClient> {
     if let Ok(client) = server::connect(name).await {
         return Ok(client);
     }
-    told(&format!("starting server '{name}'"));
+    on_progress(&format!("starting server '{name}'"));
     let program = crate::current_exe::path()?;
     let mut command = tokio::process::Command::new(program);
     command.args(["server", "start", "--name", name]).stdin(Stdio::null());
@@ -137,23 +139,23 @@ async fn instruct(
     instruction: &str,
     wait: Wait,
     is_new_folder: bool,
-    told: &mut (dyn FnMut(&str) + Send),
+    on_progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Option<ExecuteData>> {
-    told("waiting for the agent");
+    on_progress("waiting for the agent");
     let settled = ["ready", "blocked", "suspended", "stopped"];
-    let mut state = node.wait(&settled, Some(READY)).await?;
-    for _ in 0..DIALOGS {
+    let mut state = node.wait(&settled, Some(READY_TIMEOUT)).await?;
+    for _ in 0..MAX_DIALOGS {
         // The files are those of a folder that its user had it work in: the same files get the same answer.
         let trust = match state == "blocked" && is_new_folder {
-            true => trusting(node).await?,
+            true => trust_choice(node).await?,
             false => None,
         };
         let Some(choice) = trust else { break };
-        told("the agent asks whether it may trust the copy of the files it worked on: it may");
+        on_progress("the agent asks whether it may trust the copy of the files it worked on: it may");
         node.answer(choice).await?;
-        state = node.wait(&settled, Some(READY)).await?;
+        state = node.wait(&settled, Some(READY_TIMEOUT)).await?;
     }
-    told("sending the instruction");
+    on_progress("sending the instruction");
     let options = ExecuteOptions {
         timeout: match wait {
             Wait::Answer(timeout) => timeout,
@@ -167,7 +169,7 @@ async fn instruct(
     if wait != Wait::Delivered {
         return Ok(Some(answer.await?));
     }
-    let taken = node.wait(&["busy", "blocked", "suspended"], Some(TAKEN));
+    let taken = node.wait(&["busy", "blocked", "suspended"], Some(ACCEPT_TIMEOUT));
     tokio::select! {
         // It answers at once, or it cannot be told.
         answer = answer => answer.map(Some).map_err(Into::into),
@@ -176,7 +178,7 @@ async fn instruct(
 }
 
 /// The choice that trusts the folder, if that is what the agent asks.
-async fn trusting(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
+async fn trust_choice(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
     let kind = node.info().await?.metadata.get("blocked").and_then(|kind| kind.as_str().map(str::to_string));
     if kind.as_deref() != Some("trust") {
         return Ok(None);
@@ -187,7 +189,7 @@ async fn trusting(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> 
 }
 
 /// The node is there, and so are its files.
-fn with_place(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+fn with_location(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
     let failure = Failure::from_error(&error);
     let hint = failure.hint.clone().map(|hint| format!("{hint}; ")).unwrap_or_default();
     let there = format!("node '{node}' is there all the same, with its files in {}", cwd.display());
@@ -195,7 +197,7 @@ fn with_place(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
 }
 
 /// Nobody knows whether the node is there, and it would need its files.
-fn perhaps_there(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+fn maybe_started(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
     let failure = Failure::from_error(&error);
     let message = format!("{}: whether node '{node}' was started is not known", failure.message);
     let look = format!("'nerve server node list' tells; its files are in {}", cwd.display());

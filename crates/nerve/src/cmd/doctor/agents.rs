@@ -27,7 +27,7 @@ const AGENTS: [(&str, &[&str]); 4] =
     [("claude", &[]), ("codex", &["--no-daemon"]), ("gemini", &[]), ("opencode", &[])];
 
 /// What came of one agent.
-struct Tried {
+struct AgentResult {
     name: &'static str,
     program: PathBuf,
     version: Option<String>,
@@ -36,32 +36,35 @@ struct Tried {
     state: String,
     evidence: String,
     took: Duration,
-    driven: bool,
+    is_driven: bool,
 }
 
 /// Tries all of them, one after the other. `limit` is for each.
 pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
     let work = || async {
-        let mut tried = Vec::new();
+        let mut results = Vec::new();
         for (name, arguments) in AGENTS {
             if let Some(program) = find(name, std::env::var_os("PATH").as_deref()) {
-                tried.push(
-                    out::progress(&format!("starting {name}"), attempt(name, program, arguments, limit))
+                results.push(
+                    out::progress(&format!("starting {name}"), try_agent(name, program, arguments, limit))
                         .await?,
                 );
             }
         }
-        anyhow::Ok(tried)
+        anyhow::Ok(results)
     };
-    let tried = work().await?;
+    let results = work().await?;
     if as_json {
-        let list: Vec<Value> = tried.iter().map(as_value).collect();
-        out::json(&json!({ "ok": tried.iter().all(|tried| tried.driven), "note": NOTE, "agents": list }))?;
+        let list: Vec<Value> = results.iter().map(as_value).collect();
+        out::json(
+            &json!({ "ok": results.iter().all(|result| result.is_driven), "note": NOTE, "agents": list }),
+        )?;
     } else {
-        print(&tried)?;
+        print(&results)?;
     }
-    let failed: Vec<&str> = tried.iter().filter(|tried| !tried.driven).map(|tried| tried.name).collect();
+    let failed: Vec<&str> =
+        results.iter().filter(|result| !result.is_driven).map(|result| result.name).collect();
     if failed.is_empty() {
         return Ok(());
     }
@@ -71,12 +74,12 @@ pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
         .into())
 }
 
-fn print(tried: &[Tried]) -> Result<()> {
-    if tried.is_empty() {
+fn print(results: &[AgentResult]) -> Result<()> {
+    if results.is_empty() {
         return out::line("no agent is found in PATH; 'nerve doctor' says how to get one");
     }
-    for agent in tried {
-        let mark = out::mark(agent.driven, true);
+    for agent in results {
+        let mark = out::mark(agent.is_driven, true);
         let version = agent.version.as_deref().unwrap_or("version unknown");
         let (name, state, took) = (agent.name, &agent.state, agent.took.as_secs_f64());
         out::line(format_args!(
@@ -94,25 +97,35 @@ fn print(tried: &[Tried]) -> Result<()> {
     Ok(())
 }
 
-fn as_value(agent: &Tried) -> Value {
+fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "seconds": agent.took.as_secs_f64(), "ok": agent.driven,
+        "state": agent.state, "evidence": agent.evidence, "seconds": agent.took.as_secs_f64(), "ok": agent.is_driven,
     })
 }
 
 /// Starts one agent; once more without the arguments, if with them it ends at once.
-async fn attempt(name: &'static str, program: PathBuf, arguments: &[&str], limit: Duration) -> Result<Tried> {
+async fn try_agent(
+    name: &'static str,
+    program: PathBuf,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<AgentResult> {
     let version = version(&program).await;
-    let tried = start(name, &program, arguments, limit).await?;
-    let tried = match tried.state.as_str() {
+    let result = start(name, &program, arguments, limit).await?;
+    let result = match result.state.as_str() {
         "stopped" if !arguments.is_empty() => start(name, &program, &[], limit).await?,
-        _ => tried,
+        _ => result,
     };
-    Ok(Tried { version, ..tried })
+    Ok(AgentResult { version, ..result })
 }
 
-async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Duration) -> Result<Tried> {
+async fn start(
+    name: &'static str,
+    program: &Path,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<AgentResult> {
     let folder =
         tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot make a folder")?;
     let engine = Engine::new(EngineConfig {
@@ -146,7 +159,7 @@ async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Du
     // Whatever came of it, it must not stay behind.
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
     let (seen, _) = (seen?, stopped.context("the agent could not be stopped")?);
-    let tried = Tried {
+    let result = AgentResult {
         name,
         program: program.to_path_buf(),
         version: None,
@@ -154,11 +167,11 @@ async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Du
         state: "failed".to_string(),
         evidence: String::new(),
         took,
-        driven: false,
+        is_driven: false,
     };
     Ok(match seen {
-        Ok(why) => judged(tried, &why),
-        Err(error) => Tried { evidence: error.message, ..tried },
+        Ok(why) => evaluate(result, &why),
+        Err(error) => AgentResult { evidence: error.message, ..result },
     })
 }
 
@@ -182,24 +195,24 @@ async fn watch(
 }
 
 /// A known state is one that nerve can tell its user what to do about.
-fn judged(tried: Tried, why: &Explanation) -> Tried {
+fn evaluate(result: AgentResult, why: &Explanation) -> AgentResult {
     let fact = |name: &str| why.info.metadata.get(name).cloned();
     let kind = fact("blocked").filter(|_| why.info.state == StateName::Blocked);
-    let driven = match why.info.state {
+    let is_driven = match why.info.state {
         StateName::Ready | StateName::Suspended => true,
         StateName::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
     let state = why.info.state.as_str();
-    Tried {
-        profile: fact("profile").unwrap_or(tried.profile),
+    AgentResult {
+        profile: fact("profile").unwrap_or(result.profile),
         state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),
-        evidence: match last_row(&why.screen).filter(|_| !driven) {
+        evidence: match last_row(&why.screen).filter(|_| !is_driven) {
             Some(row) => format!("{}: {}; its last words: {row}", why.source, why.evidence),
             None => format!("{}: {}", why.source, why.evidence),
         },
-        driven,
-        ..tried
+        is_driven,
+        ..result
     }
 }
 

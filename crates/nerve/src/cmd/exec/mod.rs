@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
     end(session.as_deref(), &id, code, clock);
-    Ok(exit::ended(exit, interrupted)?)
+    Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
 /// A command that runs.

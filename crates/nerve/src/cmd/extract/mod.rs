@@ -17,9 +17,9 @@ use input::Input;
 
 /// Which parser, and how that is known.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+struct ParserChoice {
     kind: ParserKind,
-    guessed: bool,
+    is_guessed: bool,
 }
 
 /// Reads, takes apart, prints.
@@ -47,23 +47,23 @@ pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
     }
 }
 
-fn choose(asked: Option<ParserName>, input: &Input) -> Result<Choice> {
+fn choose(asked: Option<ParserName>, input: &Input) -> Result<ParserChoice> {
     if let Some(name) = asked {
-        return Ok(Choice { kind: name_of(name).parse()?, guessed: false });
+        return Ok(ParserChoice { kind: name_of(name).parse()?, is_guessed: false });
     }
     if let Some(kind) = input.parser {
         out::note(format_args!("parser: {kind} (the program that was recorded)"));
-        return Ok(Choice { kind, guessed: true });
+        return Ok(ParserChoice { kind, is_guessed: true });
     }
     let kind = guess(&input.rows).unwrap_or_default();
     match kind {
         ParserKind::None => out::note("parser: none (no agent is known by this text; '-p' says whose it is)"),
         kind => out::note(format_args!("parser: {kind} (guessed from the text)")),
     }
-    Ok(Choice { kind, guessed: true })
+    Ok(ParserChoice { kind, is_guessed: true })
 }
 
-fn no_turn(input: &Input, choice: Choice) -> Failure {
+fn no_turn(input: &Input, choice: ParserChoice) -> Failure {
     let message = format!("there is no turn in {}, as the parser '{}' reads it", input.source, choice.kind);
     Failure::new(NOT_FOUND, message).hint("'--raw' prints the text, '-p' takes another parser")
 }

@@ -5,9 +5,9 @@ use nerve_term::parse::conversation::Turn;
 use nerve_term::parse::{Parsed, Section, Tokens};
 use serde_json::{Value, json};
 
-use super::Choice;
+use super::ParserChoice;
 use super::input::Input;
-use crate::out::{self, FAINT, STRONG, harmless};
+use crate::out::{self, FAINT, STRONG, sanitize};
 
 /// Prints turns, each with its sections under headings.
 pub(super) fn print(turns: &[Turn]) -> Result<()> {
@@ -16,7 +16,7 @@ pub(super) fn print(turns: &[Turn]) -> Result<()> {
             out::line("")?;
         }
         if !turn.prompt.is_empty() {
-            for row in harmless(&turn.prompt).lines() {
+            for row in sanitize(&turn.prompt).lines() {
                 out::line(format!("{STRONG}> {row}{STRONG:#}").trim_end())?;
             }
             out::line("")?;
@@ -39,7 +39,7 @@ pub(super) fn answer(parsed: &Parsed) -> Result<()> {
 
 fn sections(sections: &[Section]) -> Result<()> {
     for section in sections {
-        out::line(format_args!("{FAINT}{}{FAINT:#}", harmless(&heading(section))))?;
+        out::line(format_args!("{FAINT}{}{FAINT:#}", sanitize(&heading(section))))?;
         if !section.content.is_empty() {
             out::text(&section.content)?;
         }
@@ -74,14 +74,14 @@ fn counted(tokens: Tokens) -> String {
 }
 
 /// All of it. What is said of the last turn stands above, too, as a response has it.
-pub(super) fn as_json(input: &Input, choice: Choice, turns: &[Turn]) -> Value {
+pub(super) fn as_json(input: &Input, choice: ParserChoice, turns: &[Turn]) -> Value {
     let last = turns.last().map(|turn| &turn.parsed);
     let sections = last.map_or_else(Vec::new, |parsed| parsed.sections.iter().map(section).collect());
     let begin = turns.first().map_or(0, |turn| turn.rows.start);
     json!({
         "source": input.source,
         "parser": choice.kind.as_str(),
-        "guessed": choice.guessed,
+        "guessed": choice.is_guessed,
         "turns": turns.iter().map(turn).collect::<Vec<_>>(),
         "text": last.map(Parsed::text).unwrap_or_default(),
         "sections": sections,

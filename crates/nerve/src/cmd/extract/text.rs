@@ -8,18 +8,18 @@ use nerve_term::terminal::{LineIndex, TerminalState};
 use unicode_width::UnicodeWidthStr;
 
 /// So much of a text decides whether it is one.
-const LOOKED_AT: usize = 64 << 10;
+const SAMPLE_LEN: usize = 64 << 10;
 /// Of so many bytes that are no text one may be, in a text.
-const NOISE: usize = 10;
+const NOISE_RATIO: usize = 10;
 
 /// What takes the alternate screen away: leaving it (xterm's DECRST 1049, 1047, 47), and clearing all of it, as some programs do before
 /// they leave.
-const ENDS: [&[u8]; 6] =
+const ALT_SCREEN_ENDS: [&[u8]; 6] =
     [b"\x1b[?1049l", b"\x1b[?1047l", b"\x1b[?47l", b"\x1b[H\x1b[J", b"\x1b[1;1H\x1b[J", b"\x1b[2J"];
 
 /// Why bytes are no text, if they are none.
-pub(super) fn not_text(bytes: &[u8]) -> Option<String> {
-    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+pub(super) fn binary_reason(bytes: &[u8]) -> Option<String> {
+    let head = &bytes[..bytes.len().min(SAMPLE_LEN)];
     if let Some(at) = head.iter().position(|&byte| byte == 0) {
         return Some(format!("the byte at {at} is 0"));
     }
@@ -27,7 +27,8 @@ pub(super) fn not_text(bytes: &[u8]) -> Option<String> {
     let controls =
         head.iter().filter(|&&byte| byte < 0x20 && !(0x07..=0x0d).contains(&byte) && byte != 0x1b).count();
     let noise = broken + controls;
-    (noise * NOISE > head.len()).then(|| format!("{noise} of its first {} bytes are no text", head.len()))
+    (noise * NOISE_RATIO > head.len())
+        .then(|| format!("{noise} of its first {} bytes are no text", head.len()))
 }
 
 /// The rows of a text. Colours, tabs and overwritten rows are as a terminal of this size makes them; `cols` is found if `None`.
@@ -43,17 +44,17 @@ pub(super) fn rows_of(bytes: &[u8], cols: Option<u16>, rows: u16) -> Vec<String>
     let size = Size::new(cols, rows);
     let (mut terminal, mut left) = (TerminalState::new(size), Vec::new());
     // What a program sent has its returns; what was saved has lost them.
-    let sent: Cow<'_, [u8]> = if moves { Cow::Borrowed(bytes) } else { with_returns(bytes).into() };
-    for piece in pieces(&sent) {
-        keep(&mut left, &terminal, piece);
+    let sent: Cow<'_, [u8]> = if moves { Cow::Borrowed(bytes) } else { add_returns(bytes).into() };
+    for piece in split_at_ends(&sent) {
+        save_alt_screen(&mut left, &terminal, piece);
         terminal.process_data(TsNs::default(), piece);
     }
-    shown(&terminal, left)
+    visible_rows(&terminal, left)
 }
 
 /// Keeps in `left` what the alternate screen shows, if `piece` begins with its end.
-pub(super) fn keep(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
-    if ends(piece) && terminal.modes().alternate {
+pub(super) fn save_alt_screen(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
+    if is_alt_screen_end(piece) && terminal.modes().alternate {
         let screen = terminal.tail(usize::from(terminal.size().rows));
         if !screen.is_empty() {
             *left = screen;
@@ -63,7 +64,7 @@ pub(super) fn keep(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8
 
 /// What a terminal shows in the end: the alternate screen if it is on; else all lines, or, where those are no agent's, the last
 /// alternate screen that was.
-pub(super) fn shown(terminal: &TerminalState, left: Vec<String>) -> Vec<String> {
+pub(super) fn visible_rows(terminal: &TerminalState, left: Vec<String>) -> Vec<String> {
     if terminal.modes().alternate {
         return terminal.tail(usize::from(terminal.size().rows));
     }
@@ -75,21 +76,21 @@ pub(super) fn shown(terminal: &TerminalState, left: Vec<String>) -> Vec<String> 
 }
 
 /// Output in pieces: a new one begins where the alternate screen is left or cleared.
-pub(super) fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split_at_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && ends(&rest[at..]));
+        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && is_alt_screen_end(&rest[at..]));
         let (piece, more) = rest.split_at(next.unwrap_or(rest.len()));
         rest = more;
         Some(piece)
     })
 }
 
-fn ends(bytes: &[u8]) -> bool {
-    ENDS.iter().any(|end| bytes.starts_with(end))
+fn is_alt_screen_end(bytes: &[u8]) -> bool {
+    ALT_SCREEN_ENDS.iter().any(|end| bytes.starts_with(end))
 }
 
 /// It has sequences other than colours and titles: it was sent to a terminal, not saved from one.
@@ -126,7 +127,7 @@ fn columns(text: &str) -> usize {
     text.width() + 8 * text.matches('\t').count()
 }
 
-fn with_returns(bytes: &[u8]) -> Vec<u8> {
+fn add_returns(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 32);
     let mut before = 0;
     for &byte in bytes {
@@ -197,13 +198,13 @@ mod tests {
 
     #[test]
     fn what_is_no_text() {
-        assert_eq!(not_text("日本語 \x1b[1m\r\n\t".as_bytes()), None);
-        assert!(not_text(b"ab\0c").is_some_and(|why| why.contains("byte at 2")));
-        assert!(not_text(&[0x80; 100]).is_some());
-        assert!(not_text(&[1, 2, 3, b'a']).is_some());
+        assert_eq!(binary_reason("日本語 \x1b[1m\r\n\t".as_bytes()), None);
+        assert!(binary_reason(b"ab\0c").is_some_and(|why| why.contains("byte at 2")));
+        assert!(binary_reason(&[0x80; 100]).is_some());
+        assert!(binary_reason(&[1, 2, 3, b'a']).is_some());
         // Latin-1 now and then is one.
         let mut latin = "plain text, and more of it".as_bytes().to_vec();
         latin.push(0xe9);
-        assert_eq!(not_text(&latin), None);
+        assert_eq!(binary_reason(&latin), None);
     }
 }

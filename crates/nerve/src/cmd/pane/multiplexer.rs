@@ -15,9 +15,9 @@ use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 /// More rows than any scrollback has: what is too far back is cut by whoever has it.
 const ALL_ROWS: u32 = 1_000_000;
 /// A paste that nothing shows by then is followed by its Enter all the same.
-const ECHO_PATIENCE: Duration = Duration::from_secs(1);
+const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a pane is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Whose panes.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Multiplexer {
     }
 
     /// The one that calls its panes like this: WezTerm's are numbers.
-    pub(crate) fn of_pane(pane: &str, socket: Option<&str>) -> Multiplexer {
+    pub(crate) fn for_pane(pane: &str, socket: Option<&str>) -> Multiplexer {
         let is_number = !pane.is_empty() && pane.bytes().all(|byte| byte.is_ascii_digit());
         if is_number { Multiplexer::wezterm(socket) } else { Multiplexer::tmux(socket) }
     }
@@ -50,7 +50,7 @@ impl Multiplexer {
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<PaneInfo>> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.list().await,
             Multiplexer::Wezterm(wezterm) => wezterm.list().await,
         })
@@ -58,7 +58,7 @@ impl Multiplexer {
 
     /// Makes a pane and gives its id.
     pub(crate) async fn spawn(&self, new: &NewPane) -> Result<String> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.spawn(new).await,
             Multiplexer::Wezterm(wezterm) => wezterm.spawn(new).await,
         })
@@ -66,7 +66,7 @@ impl Multiplexer {
 
     /// Text of a pane, rows at its end without anything left out: the screen, all there is, or the last `lines`.
     pub(crate) async fn text(&self, pane: &str, full: bool, lines: Option<u32>) -> Result<String> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => {
                 let range = match (lines, full) {
                     (Some(lines), _) => tmux::Range::Last(lines as usize),
@@ -75,24 +75,24 @@ impl Multiplexer {
                 };
                 tmux.text(pane, range).await
             }
-            Multiplexer::Wezterm(wezterm) => of_wezterm(wezterm, pane, full, lines).await,
+            Multiplexer::Wezterm(wezterm) => wezterm_text(wezterm, pane, full, lines).await,
         })
     }
 
     /// Pastes a text, and waits until the pane shows something of it, so that what is typed next is not taken for a part of it.
     pub(crate) async fn paste(&self, pane: &str, text: &str) -> Result<()> {
         let before = self.text(pane, false, None).await?;
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.paste(pane, text.as_bytes()).await,
             Multiplexer::Wezterm(wezterm) => wezterm.paste(pane, text.as_bytes()).await,
         })?;
-        let deadline = Instant::now() + ECHO_PATIENCE;
+        let deadline = Instant::now() + ECHO_TIMEOUT;
         // Nothing to see of blanks, and of what is typed into a question for a password.
         while !text.trim().is_empty() && Instant::now() < deadline {
             if self.text(pane, false, None).await? != before {
                 break;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Multiplexer {
     /// Presses a key. Which modes the terminal is in is not known here; programs read the plain form in all of them.
     pub(crate) async fn press(&self, pane: &str, key: Key) -> Result<()> {
         let bytes = key.bytes(Modes::default());
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.keys(pane, &bytes).await,
             Multiplexer::Wezterm(wezterm) => match wezterm::Keys::new(&bytes) {
                 Some(keys) => wezterm.keys(pane, &keys).await,
@@ -110,13 +110,13 @@ impl Multiplexer {
     }
 
     pub(crate) async fn kill(&self, pane: &str) -> Result<()> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.kill(pane).await,
             Multiplexer::Wezterm(wezterm) => wezterm.kill(pane).await,
         })
     }
 
-    fn told<T>(&self, outcome: Result<T, PaneError>) -> Result<T> {
+    fn map_error<T>(&self, outcome: Result<T, PaneError>) -> Result<T> {
         outcome.map_err(|error| self.failure(&error).into())
     }
 
@@ -150,7 +150,7 @@ impl Multiplexer {
     }
 }
 
-async fn of_wezterm(
+async fn wezterm_text(
     wezterm: &Wezterm,
     pane: &str,
     full: bool,
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_number_is_wezterms() {
-        assert_eq!(Multiplexer::of_pane("7", None).name(), "WezTerm");
+        assert_eq!(Multiplexer::for_pane("7", None).name(), "WezTerm");
         for pane in ["%3", "work:0.1", "", "work"] {
-            assert_eq!(Multiplexer::of_pane(pane, None).name(), "tmux", "{pane}");
+            assert_eq!(Multiplexer::for_pane(pane, None).name(), "tmux", "{pane}");
         }
     }
 

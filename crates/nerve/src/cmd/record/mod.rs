@@ -125,7 +125,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         branch_points(recording, path)?;
     }
-    Ok(exit::ended(exit, interrupted)?)
+    Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
 fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {

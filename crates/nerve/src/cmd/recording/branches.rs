@@ -21,23 +21,23 @@ use crate::cli::recording::BranchesArgs;
 use crate::out;
 
 /// What is younger may be of a node that is being made.
-const YOUNG: Duration = Duration::from_secs(3600);
+const MIN_AGE: Duration = Duration::from_secs(3600);
 
 /// Branches' folders, and what they could be needed by.
-pub(super) struct Shelf {
+pub(super) struct BranchFolders {
     places: Places,
     store: FileStore,
     folders: Vec<Folder>,
     /// Who works where, in words.
     workers: Vec<(PathBuf, String)>,
-    recordings: Vec<Recorded>,
+    recordings: Vec<RecordingInfo>,
     /// Words of the commands of nodes that can be started again.
     commands: Vec<String>,
     /// Why it is not known which nodes can be.
     unknown: Option<String>,
 }
 
-struct Recorded {
+struct RecordingInfo {
     path: PathBuf,
     cwd: Option<PathBuf>,
     command: Vec<String>,
@@ -46,19 +46,19 @@ struct Recorded {
 }
 
 /// What becomes of a folder, or would.
-pub(super) struct Fate {
+pub(super) struct PruneOutcome {
     folder: PathBuf,
     pub(super) removed: bool,
     /// Why it stays, or what is to be known of its end.
     pub(super) why: Option<String>,
     /// It is one of those that nothing needs any more, and stays all the same.
-    pub(super) in_doubt: bool,
+    pub(super) is_orphaned: bool,
     /// It is told, though nothing removes it now.
-    told: bool,
+    is_reported: bool,
 }
 
-impl Shelf {
-    pub(super) fn look() -> Shelf {
+impl BranchFolders {
+    pub(super) fn scan() -> BranchFolders {
         let places = Places::from_env();
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let mut workers: Vec<(PathBuf, String)> = Vec::new();
@@ -90,9 +90,9 @@ impl Shelf {
                 Ok(meta) => (meta.unwrap_or_default(), None),
                 Err(error) => (Meta::default(), Some(error.to_string())),
             };
-            Recorded { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
+            RecordingInfo { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
         });
-        Shelf {
+        BranchFolders {
             store: FileStore::new(places.snapshots()),
             folders: branches::list(&real(&places.branches())),
             workers,
@@ -119,7 +119,7 @@ impl Shelf {
             path.try_exists().unwrap_or(true)
                 && !self.recordings.iter().any(|recorded| recorded.path == *path)
         });
-        let is_its = move |recorded: &&Recorded| {
+        let is_its = move |recorded: &&RecordingInfo| {
             Some(recorded.path.as_path()) == source
                 || recorded.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(&folder.path))
         };
@@ -129,78 +129,84 @@ impl Shelf {
 
     /// Removes the folders that nothing needs: no node works there, and no recording is left that it goes on from or that was made in it
     /// (`all`: whether or not one is left). What is nowhere else stays, unless it is forced. `gone`: recordings that count no more.
-    pub(super) fn prune(&self, gone: &BTreeSet<PathBuf>, all: bool, force: bool, dry_run: bool) -> Vec<Fate> {
-        let fates =
-            self.folders.iter().map(|folder| self.fate(folder, gone, (all, force, dry_run))).collect();
+    pub(super) fn prune(
+        &self,
+        gone: &BTreeSet<PathBuf>,
+        all: bool,
+        force: bool,
+        dry_run: bool,
+    ) -> Vec<PruneOutcome> {
+        let outcomes =
+            self.folders.iter().map(|folder| self.outcome(folder, gone, (all, force, dry_run))).collect();
         if !dry_run {
-            self.forget_conversations(gone);
+            self.remove_unused_conversations(gone);
         }
-        fates
+        outcomes
     }
 
-    fn fate(
+    fn outcome(
         &self,
         folder: &Folder,
         gone: &BTreeSet<PathBuf>,
         (all, force, dry_run): (bool, bool, bool),
-    ) -> Fate {
-        let stays = |why: String, in_doubt: bool| Fate {
+    ) -> PruneOutcome {
+        let kept = |why: String, is_orphaned: bool| PruneOutcome {
             folder: folder.path.clone(),
             removed: false,
             why: Some(why),
-            in_doubt,
-            told: in_doubt,
+            is_orphaned,
+            is_reported: is_orphaned,
         };
-        let told = |why: String| Fate { told: true, ..stays(why, false) };
+        let reported = |why: String| PruneOutcome { is_reported: true, ..kept(why, false) };
         if let Some(why) = &self.unknown {
-            return told(format!("nobody can tell who works in it: {why}"));
+            return reported(format!("nobody can tell who works in it: {why}"));
         }
         if let Some(who) = self.worker(folder) {
-            return Fate { told: all, ..stays(format!("{who} works in it"), false) };
+            return PruneOutcome { is_reported: all, ..kept(format!("{who} works in it"), false) };
         }
         // A branch has its folder before it has its node.
-        if is_young(folder.touched()) {
-            return told("it was made or changed just now, less than an hour ago".to_string());
+        if is_recent(folder.touched()) {
+            return reported("it was made or changed just now, less than an hour ago".to_string());
         }
-        let left = self.recordings(folder, gone).next().map(named);
+        let left = self.recordings(folder, gone).next().map(display_name);
         if let Some(id) = left.filter(|_| !all) {
-            return stays(format!("recording {id} is there"), false);
+            return kept(format!("recording {id} is there"), false);
         }
         let unknown = self.recordings.iter().filter(|recorded| !gone.contains(&recorded.path));
         if let Some(why) =
             unknown.filter_map(|recorded| recorded.unknown.as_ref()).next().filter(|_| !all && !force)
         {
-            return stays(format!("nobody can tell whether a recording was made in it: {why}"), true);
+            return kept(format!("nobody can tell whether a recording was made in it: {why}"), true);
         }
         if !force {
             match folder.changes(&self.store) {
                 Changes::None => {}
-                Changes::Some(what) => return stays(what, true),
+                Changes::Some(what) => return kept(what, true),
                 Changes::Unknown(why) => {
-                    return stays(format!("nobody can tell whether it was changed: {why}"), true);
+                    return kept(format!("nobody can tell whether it was changed: {why}"), true);
                 }
             }
         }
         let branch = folder.note.as_ref().and_then(|note| note.branch.as_deref());
-        let kept = |commits: u64| {
+        let branch_note = |commits: u64| {
             let branch = branch.filter(|_| commits > 0)?;
             Some(format!("branch '{branch}' stays: {commits} of its commits are on no other"))
         };
         match if dry_run { Ok(0) } else { folder.remove(&self.store) } {
-            Ok(commits) => Fate {
+            Ok(commits) => PruneOutcome {
                 folder: folder.path.clone(),
                 removed: true,
-                why: kept(commits),
-                in_doubt: false,
-                told: true,
+                why: branch_note(commits),
+                is_orphaned: false,
+                is_reported: true,
             },
-            Err(error) => stays(error.to_string(), true),
+            Err(error) => kept(error.to_string(), true),
         }
     }
 
     /// Removes the copies of conversations that no command names any more.
-    fn forget_conversations(&self, gone: &BTreeSet<PathBuf>) {
-        let kept: Vec<&Recorded> =
+    fn remove_unused_conversations(&self, gone: &BTreeSet<PathBuf>) {
+        let kept: Vec<&RecordingInfo> =
             self.recordings.iter().filter(|recorded| !gone.contains(&recorded.path)).collect();
         if self.unknown.is_some() || kept.iter().any(|recorded| recorded.unknown.is_some()) {
             return;
@@ -220,7 +226,7 @@ impl Shelf {
             let written = copy.metadata().and_then(|meta| meta.modified()).ok();
             let is_named = named.iter().any(|word| word.ends_with(name))
                 || self.commands.iter().any(|text| text.contains(name));
-            if !is_young(written) && !is_named && !is_live() {
+            if !is_recent(written) && !is_named && !is_live() {
                 // What cannot be removed is only left over.
                 let _ = std::fs::remove_file(copy);
             }
@@ -228,7 +234,7 @@ impl Shelf {
     }
 }
 
-impl Fate {
+impl PruneOutcome {
     pub(super) fn json(&self) -> Value {
         json!({ "path": self.folder, "removed": self.removed, "why": self.why })
     }
@@ -240,7 +246,7 @@ impl Fate {
             (true, None) if dry_run => Some(format!("branch {folder}  would be removed")),
             (true, None) => Some(format!("branch {folder}  removed")),
             (true, Some(why)) => Some(format!("branch {folder}  removed; {why}")),
-            (false, Some(why)) if self.told => Some(format!("branch {folder}  stays: {why}")),
+            (false, Some(why)) if self.is_reported => Some(format!("branch {folder}  stays: {why}")),
             (false, _) => None,
         }
     }
@@ -261,26 +267,26 @@ fn sessions(file: &Path) -> Result<SessionStore> {
     Ok(sessions)
 }
 
-fn is_young(written: Option<SystemTime>) -> bool {
+fn is_recent(written: Option<SystemTime>) -> bool {
     // A time that is not known, or to come, is no proof of age.
-    written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < YOUNG)
+    written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < MIN_AGE)
 }
 
 /// A recording's id; of one with another name, its path.
-fn named(recording: &Path) -> String {
+fn display_name(recording: &Path) -> String {
     id_of(recording).map_or_else(|| recording.display().to_string(), str::to_string)
 }
 
 /// Lists the folders of branches.
 pub(super) fn list(args: &BranchesArgs) -> Result<()> {
-    let shelf = Shelf::look();
-    if let Some(why) = &shelf.unknown {
+    let folders = BranchFolders::scan();
+    if let Some(why) = &folders.unknown {
         out::warning(format_args!("nobody can tell which nodes can be started again: {why}"));
     }
     let none = BTreeSet::new();
-    let rows = shelf.folders.iter().map(|folder| {
-        let recordings: Vec<String> = shelf.recordings(folder, &none).map(named).collect();
-        (folder, shelf.worker(folder), recordings, folder.changes(&shelf.store))
+    let rows = folders.folders.iter().map(|folder| {
+        let recordings: Vec<String> = folders.recordings(folder, &none).map(display_name).collect();
+        (folder, folders.worker(folder), recordings, folder.changes(&folders.store))
     });
     if args.json {
         let all = rows.map(|(folder, worker, recordings, changes)| {
@@ -317,7 +323,7 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
         })
         .collect();
     if rows.is_empty() {
-        out::note(format_args!("no branches in {}", shelf.places.branches().display()));
+        out::note(format_args!("no branches in {}", folders.places.branches().display()));
     }
     out::table(&["folder", "made", "of", "used by", "recordings", "changes"], &rows)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use nerve_record::import::{ImportError, Imported, import as make};
+use nerve_record::import::{ImportError, Imported, import as import_cast};
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::json;
@@ -20,8 +20,8 @@ use crate::out;
 pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let (cast, started) = open(&args.cast)?;
     let to = output(args)?;
-    let done = make(cast, &to, started).map_err(|error| refused(error, &args.cast))?;
-    tell(args, &to, &done)
+    let done = import_cast(cast, &to, started).map_err(|error| import_failure(error, &args.cast))?;
+    print_result(args, &to, &done)
 }
 
 /// The cast, and when it was written: what a cast without a timestamp began at, about.
@@ -53,14 +53,14 @@ fn output(args: &ImportArgs) -> Result<PathBuf> {
     }
 }
 
-fn refused(error: ImportError, cast: &Path) -> anyhow::Error {
+fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
     match error {
         ImportError::Write(error) => unreadable(error),
         error => Failure::new(FAILED, format!("{}: {error}", cast.display())).into(),
     }
 }
 
-fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
+fn print_result(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
     if args.json {
         return out::json(&json!({
             "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
@@ -70,8 +70,8 @@ fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
     out::line(format_args!(
         "{}: {} of output in {}, {} snapshots",
         to.display(),
-        format::bytes(done.output),
-        format::span(done.duration),
+        format::size(done.output),
+        format::duration(done.duration),
         done.snapshots
     ))
 }

@@ -18,7 +18,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
     let mut losses = Losses::of(recording);
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
-    losses.tell();
+    losses.report();
     let size = summary.size.or(shelved.size);
     let exit = summary.exit.or(meta.exit);
     let started = shelved.started;
@@ -31,8 +31,8 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         }));
     }
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::bytes(bytes));
-    out::facts(&[
+    let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::size(bytes));
+    out::fields(&[
         ("recording", recording.display().to_string()),
         ("id", shelved.id),
         ("command", format::command(&meta.cmd)),
@@ -46,9 +46,9 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ("source", if meta.screens { "screen states".to_string() } else { String::new() }),
         ("terminal", size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default()),
         ("started", started.map(format::time).unwrap_or_default()),
-        ("duration", format::span(summary.duration())),
+        ("duration", format::duration(summary.duration())),
         ("ended", exit.map(|exit| exit.to_string()).unwrap_or_default()),
-        ("on disk", format::bytes(shelved.bytes)),
+        ("on disk", format::size(shelved.bytes)),
         ("output", counted(summary.output.records, summary.output.bytes)),
         ("input", counted(summary.input.records, summary.input.bytes)),
         ("blocks", summary.blocks.to_string()),

@@ -26,8 +26,8 @@ use nerve_record::store::{Store, StoreError, id_of, longer};
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 
-use crate::cli::recording::OfRecording;
-use crate::exit::{FAILED, Failure, NOT_FOUND, ReaderGone, USAGE};
+use crate::cli::recording::RecordingArg;
+use crate::exit::{BrokenPipe, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 pub(crate) use export::{branch_points, export};
@@ -38,21 +38,21 @@ pub(crate) use replay::replay;
 pub(crate) use view::{view, view_tool};
 
 /// Losses that are told one by one.
-const TOLD: usize = 5;
+const MAX_REPORTED: usize = 5;
 
 fn store() -> Store {
     Store::new(Places::from_env().recordings())
 }
 
 /// The recording that is meant: a file, an id or its beginning, else the newest there is.
-fn find(of: &OfRecording) -> Result<PathBuf> {
-    named(of.named())
+fn find(source: &RecordingArg) -> Result<PathBuf> {
+    find_named(source.given())
 }
 
 /// The same, by what was typed.
-pub(crate) fn named(named: Option<&str>) -> Result<PathBuf> {
+pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
     let store = store();
-    let Some(named) = named else {
+    let Some(name) = name else {
         let newest = store.all().into_iter().next().ok_or_else(|| {
             let message = format!("there are no recordings in {}", store.root().display());
             Failure::new(NOT_FOUND, message).hint("name a file, or make one with 'nerve record --out-file'")
@@ -60,19 +60,19 @@ pub(crate) fn named(named: Option<&str>) -> Result<PathBuf> {
         out::note(format_args!("the newest recording: {}", newest.display()));
         return Ok(newest);
     };
-    store.find(named).or_else(|error| {
+    store.find(name).or_else(|error| {
         // A file by any other name, as long as no id is like it.
-        let file = PathBuf::from(named);
+        let file = PathBuf::from(name);
         if !matches!(error, StoreError::Ambiguous { .. }) && file.exists() {
             Ok(file)
         } else {
-            Err(unfound(error))
+            Err(lookup_failure(error))
         }
     })
 }
 
 /// Whether a word names a recording there is, or several: by a file, an id, or the beginning of one.
-pub(crate) fn is_one(word: &str) -> bool {
+pub(crate) fn is_recording(word: &str) -> bool {
     match store().find(word) {
         Ok(_) | Err(StoreError::Ambiguous { .. }) => true,
         Err(_) => Path::new(word).is_file() && check(Path::new(word)).is_ok(),
@@ -80,8 +80,8 @@ pub(crate) fn is_one(word: &str) -> bool {
 }
 
 /// The recording of that id, or of the only id that begins so.
-pub(crate) fn by_id(id: &str) -> Result<PathBuf> {
-    store().find(id).map_err(unfound)
+pub(crate) fn find_by_id(id: &str) -> Result<PathBuf> {
+    store().find(id).map_err(lookup_failure)
 }
 
 /// Checks that something of a recording is in this file, or may come: what has nothing in it looks like an empty session.
@@ -108,7 +108,7 @@ pub(crate) fn check(recording: &Path) -> Result<()> {
     Err(Failure::new(FAILED, message).hint("'nerve recordings list' shows what there is").into())
 }
 
-fn unfound(error: StoreError) -> anyhow::Error {
+fn lookup_failure(error: StoreError) -> anyhow::Error {
     let code = match error {
         StoreError::NotFound { .. } => NOT_FOUND,
         StoreError::Ambiguous { .. } | StoreError::Id { .. } => USAGE,
@@ -157,14 +157,14 @@ impl Losses {
         if lost.tail && self.live {
             return;
         }
-        if self.lost.len() < TOLD {
+        if self.lost.len() < MAX_REPORTED {
             self.lost.push(lost.clone());
         } else {
             self.more += 1;
         }
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         for lost in &self.lost {
             out::warning(lost);
         }
@@ -175,7 +175,7 @@ impl Losses {
 }
 
 /// An error of reading a recording or of writing what became of it.
-fn failed(error: ExportError) -> anyhow::Error {
+fn export_failure(error: ExportError) -> anyhow::Error {
     match error {
         ExportError::Read(error) => unreadable(error),
         ExportError::Write(error) => unwritten(error),
@@ -193,7 +193,7 @@ pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
 /// Standard output that nobody reads any more is the end, and no failure.
 pub(crate) fn unwritten(error: io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => ReaderGone.into(),
+        io::ErrorKind::BrokenPipe => BrokenPipe.into(),
         _ => anyhow::Error::new(error).context("cannot write"),
     }
 }

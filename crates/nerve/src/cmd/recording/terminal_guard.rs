@@ -13,35 +13,35 @@ const ENTER: &str = "\x1b[?1049h\x1b[2J\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 /// Bytes of keys that may wait.
-const KEYS: usize = 64;
+const KEY_QUEUE_LEN: usize = 64;
 
 /// The terminal of standard output, and of standard input if that is one. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct TerminalGuard {
     /// How standard input was before it was made raw.
-    before: Option<Termios>,
+    saved: Option<Termios>,
 }
 
-impl Stage {
+impl TerminalGuard {
     /// Takes the terminal over.
-    pub(super) fn enter() -> io::Result<Stage> {
+    pub(super) fn enter() -> io::Result<TerminalGuard> {
         let stdin = io::stdin();
-        let mut stage = Stage { before: None };
+        let mut guard = TerminalGuard { saved: None };
         if stdin.is_terminal() {
-            let before = termios::tcgetattr(&stdin)?;
-            let mut raw = before.clone();
+            let saved = termios::tcgetattr(&stdin)?;
+            let mut raw = saved.clone();
             raw.make_raw();
             termios::tcsetattr(&stdin, OptionalActions::Now, &raw)?;
-            stage.before = Some(before);
+            guard.saved = Some(saved);
         }
-        put(ENTER)?;
-        Ok(stage)
+        write_now(ENTER)?;
+        Ok(guard)
     }
 
     /// What is typed, if somebody can type. Whatever waits when the process ends is lost with it.
     pub(super) fn keys(&self) -> Option<mpsc::Receiver<Vec<u8>>> {
-        self.before.as_ref()?;
-        let (sender, receiver) = mpsc::channel(KEYS);
+        self.saved.as_ref()?;
+        let (sender, receiver) = mpsc::channel(KEY_QUEUE_LEN);
         // A thread of its own: a read from a terminal cannot be given up.
         std::thread::spawn(move || {
             let mut bytes = [0; 256];
@@ -63,19 +63,19 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TerminalGuard {
     fn drop(&mut self) {
         // Nothing can be done about a terminal that is gone.
-        let _ = put(LEAVE);
-        if let Some(before) = &self.before {
+        let _ = write_now(LEAVE);
+        if let Some(saved) = &self.saved {
             // With what was typed and not read.
-            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, before);
+            let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, saved);
         }
     }
 }
 
 /// Writes to the terminal at once.
-pub(super) fn put(text: &str) -> io::Result<()> {
+pub(super) fn write_now(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()

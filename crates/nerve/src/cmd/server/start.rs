@@ -78,7 +78,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
-    warnings_in(&said).iter().for_each(|warning| out::warning(out::harmless(warning)));
+    warnings_in(&said).iter().for_each(|warning| out::warning(out::sanitize(warning)));
     super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
     out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))?;
     for url in addresses(&places, &name)?.urls() {

@@ -25,7 +25,7 @@ use super::attach::{self, Left, Options};
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
 use crate::cli::exec::ShowArgs;
-use crate::cli::recording::{GutterArg, OfRecording, ReplayArgs, Speed, ViewArgs};
+use crate::cli::recording::{GutterArg, RecordingArg, ReplayArgs, Speed, ViewArgs};
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
 use crate::settings::Settings;
@@ -164,25 +164,25 @@ fn bytes(recording: &Path) -> Result<u8> {
         }
     }
     out.flush().map_err(unwritten)?;
-    losses.tell();
+    losses.report();
     Ok(DONE)
 }
 
-fn of(recording: &Path) -> OfRecording {
-    OfRecording { recording: Some(recording.display().to_string()), session: None }
+fn of(recording: &Path) -> RecordingArg {
+    RecordingArg { recording: Some(recording.display().to_string()), session: None }
 }
 
 /// What has ended, to scroll in.
 fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let again = args.session.is_none().then_some(args.id.as_str());
-    let args = ViewArgs { of: of(recording), gutter: Some(GutterArg::None), no_colors: false };
+    let args = ViewArgs { source: of(recording), gutter: Some(GutterArg::None), no_colors: false };
     recording::view_tool(&args, name, again)
 }
 
 /// All lines of what has ended.
 fn last(recording: &Path) -> Result<u8> {
     recording::replay(&ReplayArgs {
-        of: of(recording),
+        source: of(recording),
         speed: Speed(1.0),
         idle_limit: None,
         from: None,

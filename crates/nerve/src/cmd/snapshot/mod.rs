@@ -14,8 +14,8 @@ use nerve_record::store;
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
-use self::recorder::Confirmed;
-pub(crate) use self::take::{Marked, taken};
+use self::recorder::Confirmation;
+pub(crate) use self::take::{SnapshotOutcome, take_snapshot};
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, TakeArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
@@ -36,10 +36,10 @@ pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
 
 /// Takes a snapshot, and prints which.
 pub(crate) fn take(args: TakeArgs) -> Result<()> {
-    let Marked { key, confirmed, files, unnoted } = taken(&args, None)?;
+    let SnapshotOutcome { key, confirmed, files, note_error } = take_snapshot(&args, None)?;
     let taken = files?;
-    if let Some(unnoted) = unnoted {
-        out::warning(unnoted);
+    if let Some(note_error) = note_error {
+        out::warning(note_error);
     }
     print(&args, &key, &confirmed, taken.as_ref())
 }
@@ -59,7 +59,7 @@ fn file_store() -> FileStore {
     FileStore::new(Places::from_env().state.join("snapshots"))
 }
 
-fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmed, taken: Option<&Taken>) -> Result<()> {
+fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmation, taken: Option<&Taken>) -> Result<()> {
     let left_out = taken.map(|taken| taken.left_out.clone()).unwrap_or_default();
     if args.json {
         return out::json(&json!({
@@ -71,7 +71,7 @@ fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmed, taken: Option<&Taken
         out::warning(format_args!("not kept: {what}"));
     }
     let of = |what: fn(&FilesRef) -> String| taken.map(|taken| what(&taken.files)).unwrap_or_default();
-    out::facts(&[
+    out::fields(&[
         ("snapshot", key.id().to_string()),
         ("session", key.session().to_string()),
         ("label", args.label.clone().unwrap_or_default()),

@@ -26,7 +26,7 @@ pub(super) enum Recorder {
 
 /// A snapshot that is in the recording and on disk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Confirmed {
+pub(super) struct Confirmation {
     /// Output bytes before it.
     pub(super) anchor: u64,
     /// Nanoseconds since the Unix epoch.
@@ -35,23 +35,23 @@ pub(super) struct Confirmed {
 
 /// Why there is no confirmation.
 #[derive(Debug)]
-pub(super) enum Unconfirmed {
+pub(super) enum ConfirmError {
     /// It is not in the recording.
-    Not(Failure),
+    NotRecorded(Failure),
     /// It may be in the recording.
     Unknown(Failure),
 }
 
-impl Unconfirmed {
+impl ConfirmError {
     pub(super) fn failure(self) -> Failure {
-        let (Unconfirmed::Not(failure) | Unconfirmed::Unknown(failure)) = self;
+        let (ConfirmError::NotRecorded(failure) | ConfirmError::Unknown(failure)) = self;
         failure
     }
 }
 
 impl Recorder {
     /// The one of the environment.
-    pub(super) fn around() -> Result<Recorder, Failure> {
+    pub(super) fn from_env() -> Result<Recorder, Failure> {
         SOCKETS.into_iter().find_map(variable).map(|text| Recorder::parse(&text)).ok_or_else(|| {
             let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
@@ -69,66 +69,68 @@ impl Recorder {
     }
 
     /// Has the snapshot noted, and waits until it is.
-    pub(super) fn ask(
+    pub(super) fn request_snapshot(
         &self,
         id: u64,
         label: Option<&str>,
-        patience: Duration,
-    ) -> Result<Confirmed, Unconfirmed> {
+        timeout: Duration,
+    ) -> Result<Confirmation, ConfirmError> {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
-        let not = |why: String| Unconfirmed::Not(Failure::new(FAILED, why));
-        let frame = request.frame().map_err(|error| not(error.to_string()))?;
+        let refused = |why: String| ConfirmError::NotRecorded(Failure::new(FAILED, why));
+        let frame = request.frame().map_err(|error| refused(error.to_string()))?;
         // No handler for Ctrl+C is put up: it ends the process as it would without a runtime.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| not(format!("cannot start the runtime: {error}")))?;
-        let answer = runtime.block_on(async { tokio::time::timeout(patience, self.exchange(&frame)).await });
+        let runtime = runtime.map_err(|error| refused(format!("cannot start the runtime: {error}")))?;
+        let answer = runtime.block_on(async { tokio::time::timeout(timeout, self.exchange(&frame)).await });
         let response = match answer {
             Ok(answer) => answer?,
             Err(_) => {
                 let message =
-                    format!("the recorder at {self} did not confirm within {} s", patience.as_secs_f64());
+                    format!("the recorder at {self} did not confirm within {} s", timeout.as_secs_f64());
                 let failure = Failure::new(TIMED_OUT, message);
-                return Err(Unconfirmed::Unknown(failure.hint("its disk may be busy; try again")));
+                return Err(ConfirmError::Unknown(failure.hint("its disk may be busy; try again")));
             }
         };
         match response {
             Response::Success { id: echoed, anchor, at_ns } if echoed == id => {
-                Ok(Confirmed { anchor, at_ns })
+                Ok(Confirmation { anchor, at_ns })
             }
             Response::Success { id: other, .. } => {
-                Err(self.misbehaved(&format!("it confirmed snapshot {other} instead of {id}")))
+                Err(self.protocol_error(&format!("it confirmed snapshot {other} instead of {id}")))
             }
-            Response::Error { message } => Err(not(format!("the recorder refused the snapshot: {message}"))),
+            Response::Error { message } => {
+                Err(refused(format!("the recorder refused the snapshot: {message}")))
+            }
         }
     }
 
-    async fn exchange(&self, frame: &[u8]) -> Result<Response, Unconfirmed> {
+    async fn exchange(&self, frame: &[u8]) -> Result<Response, ConfirmError> {
         let reached = match self {
             Recorder::Unix(path) => match UnixStream::connect(path).await {
-                Ok(stream) => converse(stream, frame).await,
+                Ok(stream) => exchange_frame(stream, frame).await,
                 Err(error) => return Err(self.unreachable(&error)),
             },
             Recorder::Tcp(address) => match TcpStream::connect(address).await {
-                Ok(stream) => converse(stream, frame).await,
+                Ok(stream) => exchange_frame(stream, frame).await,
                 Err(error) => return Err(self.unreachable(&error)),
             },
         };
-        let body = reached.map_err(|error| self.misbehaved(&error.to_string()))?;
-        Response::decode(&body).map_err(|error| self.misbehaved(&error.to_string()))
+        let body = reached.map_err(|error| self.protocol_error(&error.to_string()))?;
+        Response::decode(&body).map_err(|error| self.protocol_error(&error.to_string()))
     }
 
-    fn unreachable(&self, error: &io::Error) -> Unconfirmed {
+    fn unreachable(&self, error: &io::Error) -> ConfirmError {
         let failure = Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"));
-        Unconfirmed::Not(
+        ConfirmError::NotRecorded(
             failure.hint(
                 "its recording has ended, or another socket is its own; 'nerve host list' shows what runs",
             ),
         )
     }
 
-    fn misbehaved(&self, why: &str) -> Unconfirmed {
+    fn protocol_error(&self, why: &str) -> ConfirmError {
         let message = format!("the recorder at {self} did not confirm the snapshot: {why}");
-        Unconfirmed::Unknown(Failure::new(FAILED, message))
+        ConfirmError::Unknown(Failure::new(FAILED, message))
     }
 }
 
@@ -142,7 +144,10 @@ impl fmt::Display for Recorder {
 }
 
 /// Sends a frame and reads the body of the one that comes back.
-async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, frame: &[u8]) -> io::Result<Vec<u8>> {
+async fn exchange_frame(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    frame: &[u8],
+) -> io::Result<Vec<u8>> {
     // One that refuses early may have said why before it closed.
     let sent = stream.write_all(frame).await;
     let mut read = Vec::new();

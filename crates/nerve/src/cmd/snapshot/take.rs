@@ -9,30 +9,30 @@ use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_term::event::TsNs;
 
-use super::recorder::{Confirmed, Unconfirmed};
-use super::target::Whose;
+use super::recorder::{ConfirmError, Confirmation};
+use super::target::SnapshotTarget;
 use super::{failed, file_store};
 use crate::cli::snapshot::TakeArgs;
 use crate::exit::{Failure, USAGE};
 
 /// A snapshot that is in the recording.
 #[derive(Debug)]
-pub(crate) struct Marked {
+pub(crate) struct SnapshotOutcome {
     /// Its session, and its number there.
     pub(crate) key: Key,
-    pub(super) confirmed: Confirmed,
+    pub(super) confirmed: Confirmation,
     /// The files that are kept, if they were wanted; or why they are not.
     pub(crate) files: Result<Option<Taken>, Failure>,
     /// Why nobody who looks beside the recording learns of the files, in words.
-    pub(crate) unnoted: Option<String>,
+    pub(crate) note_error: Option<String>,
 }
 
 /// Takes one. Blocks: files are copied, and `git` is run. `stop`: set by whoever does not wait for the files any longer.
 ///
 /// # Errors
 /// It is not in the recording, or nobody knows whether it is.
-pub(crate) fn taken(args: &TakeArgs, stop: Option<&AtomicBool>) -> Result<Marked> {
-    let Whose { recorder, session, file: recording, dir } = Whose::find(args)?;
+pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Result<SnapshotOutcome> {
+    let SnapshotTarget { recorder, session, file: recording, dir } = SnapshotTarget::find(args)?;
     check_label(args.label.as_deref())?;
     Key::new(&session, 0).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let store = file_store();
@@ -47,21 +47,22 @@ pub(crate) fn taken(args: &TakeArgs, stop: Option<&AtomicBool>) -> Result<Marked
         None => store.next_id(&session, used).map_err(|error| failed(error, "or give a number with --id"))?,
     };
     let key = Key::new(&session, id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
-    let confirmed = recorder.ask(id, args.label.as_deref(), args.timeout.0).map_err(|unconfirmed| {
-        if let (Unconfirmed::Not(_), None) = (&unconfirmed, args.id) {
-            // Without it there is a gap in the numbers, and no more.
-            let _ = store.take_back_id(&session, id);
-        }
-        unconfirmed.failure()
-    })?;
+    let confirmed =
+        recorder.request_snapshot(id, args.label.as_deref(), args.timeout.0).map_err(|error| {
+            if let (ConfirmError::NotRecorded(_), None) = (&error, args.id) {
+                // Without it there is a gap in the numbers, and no more.
+                let _ = store.take_back_id(&session, id);
+            }
+            error.failure()
+        })?;
     let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop };
     let files = provider.map(|provider| provider.take(&key, &about)).transpose();
     let files = files.map_err(|error| without_files(error, id, &confirmed));
-    let unnoted = match (&recording, &files) {
+    let note_error = match (&recording, &files) {
         (Some(recording), Ok(taken)) => note(recording, &args.label, id, &confirmed, taken.as_ref()),
         _ => None,
     };
-    Ok(Marked { key, confirmed, files, unnoted })
+    Ok(SnapshotOutcome { key, confirmed, files, note_error })
 }
 
 fn check_label(label: Option<&str>) -> Result<()> {
@@ -80,7 +81,7 @@ fn note(
     recording: &Path,
     label: &Option<String>,
     id: u64,
-    confirmed: &Confirmed,
+    confirmed: &Confirmation,
     taken: Option<&Taken>,
 ) -> Option<String> {
     let noted = snapshots::read(recording).unwrap_or_default().into_iter().find(|line| line.id == id);
@@ -100,7 +101,7 @@ fn note(
     Some(format!("cannot note the files beside {}: {error}", recording.display()))
 }
 
-fn without_files(error: FilesError, id: u64, confirmed: &Confirmed) -> Failure {
+fn without_files(error: FilesError, id: u64, confirmed: &Confirmation) -> Failure {
     let failure = failed(error, "");
     let message = format!(
         "snapshot {id} is in the recording at byte {}, but without files: {}",

@@ -15,7 +15,7 @@ use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Asked, Kind, Viewer};
 
 use self::film::Film;
-use super::player::Left;
+use super::player::EndReason;
 use super::{Losses, check, facts, find, format, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::Options;
@@ -42,12 +42,12 @@ pub(crate) fn view_tool(args: &ViewArgs, command: &str, again: Option<&str>) -> 
 }
 
 fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> {
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::of_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let name = tool.map_or_else(|| format::called(&recording), str::to_string);
+    let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
@@ -89,7 +89,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, again: Option<&str>) -> Result<u8> 
         anyhow::Ok((left.code(), film))
     })?;
     film.lost().iter().for_each(|lost| losses.note(lost));
-    losses.tell();
+    losses.report();
     Ok(code)
 }
 
@@ -107,7 +107,7 @@ struct Show {
 }
 
 impl Show {
-    async fn run(&mut self, seat: &mut Seat) -> Result<Left> {
+    async fn run(&mut self, seat: &mut Seat) -> Result<EndReason> {
         loop {
             let (due, works) = (self.film.due(), self.showing.works);
             let Showing { beside, pacing, .. } = &mut self.showing;
@@ -115,8 +115,8 @@ impl Show {
                 biased;
                 heard = heard(pacing, seat) => match heard {
                     Heard::Due => self.draw(&mut seat.tty)?,
-                    Heard::End(number) => return Ok(Left::Signal(number)),
-                    Heard::Gone => return Ok(Left::Quit),
+                    Heard::End(number) => return Ok(EndReason::Signal(number)),
+                    Heard::Gone => return Ok(EndReason::Quit),
                     Heard::Input(input) => if let Some(left) = self.typed(input, &mut seat.tty)? {
                         return Ok(left);
                     },
@@ -133,7 +133,7 @@ impl Show {
                 run = again::next(&mut self.again) => match run {
                     Ok(run) => {
                         self.run = Some(run);
-                        return Ok(Left::Quit);
+                        return Ok(EndReason::Quit);
                     }
                     Err(error) => {
                         self.again = None;
@@ -181,7 +181,7 @@ impl Show {
         Ok(())
     }
 
-    fn typed(&mut self, input: Input, tty: &mut Tty) -> Result<Option<Left>> {
+    fn typed(&mut self, input: Input, tty: &mut Tty) -> Result<Option<EndReason>> {
         let interrupts = input == Input::Key(Key::ctrl('c'));
         if input == Input::Key(Key::ctrl('z')) {
             self.showing.changed();
@@ -194,8 +194,8 @@ impl Show {
             return Ok(None);
         };
         match asked {
-            Asked::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
-            Asked::Quit => return Ok(Some(Left::Quit)),
+            Asked::Quit if interrupts => return Ok(Some(EndReason::Signal(INTERRUPTED - 128))),
+            Asked::Quit => return Ok(Some(EndReason::Quit)),
             Asked::Visit(snapshot) => self.visit(snapshot)?,
             Asked::Play => self.film.play_or_stop().map_err(unreadable)?,
             Asked::Skip(seconds) => self.film.skip(seconds).map_err(unreadable)?,
@@ -209,7 +209,7 @@ impl Show {
             Asked::GoToBranch => match self.showing.beside.latest() {
                 Ok(place) => {
                     self.onward = Some(place);
-                    return Ok(Some(Left::Quit));
+                    return Ok(Some(EndReason::Quit));
                 }
                 Err(why) => self.showing.tell(why),
             },
