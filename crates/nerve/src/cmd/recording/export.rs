@@ -22,7 +22,7 @@ pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<()> {
     out.flush().map_err(unwritten)
 }
 
-/// Writes a recording in another form.
+/// Converts a recording to another format.
 pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     let recording = find(&args.source)?;
     let mut out = Out::open(&args.output)?;
@@ -53,10 +53,10 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
     written.map_err(export_failure)
 }
 
-/// Standard output, or a file that takes its name when it is whole.
+/// Standard output, or a file that gets its final name once it is complete.
 enum Out {
     Stdout(BufWriter<io::Stdout>),
-    /// A device, a pipe: there is nothing to replace.
+    /// A device or pipe, written directly.
     Special(BufWriter<File>),
     Draft(BufWriter<NamedTempFile>, PathBuf),
 }

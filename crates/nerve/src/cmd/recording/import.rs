@@ -1,4 +1,4 @@
-//! `nerve import`.
+//! `nerve import`: converts an asciicast to a recording.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -16,7 +16,7 @@ use crate::cli::recording::ImportArgs;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Makes a recording of a cast.
+/// Converts an asciicast to a recording.
 pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let (cast, started) = open(&args.cast)?;
     let to = output(args)?;
@@ -24,7 +24,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     print_result(args, &to, &done)
 }
 
-/// The cast, and when it was written: what a cast without a timestamp began at, about.
+/// Opens the cast. Also returns its modification time, the approximate start of a cast without a timestamp.
 fn open(path: &Path) -> Result<(Box<dyn BufRead>, TsNs)> {
     let since = |time: SystemTime| {
         let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -45,8 +45,8 @@ fn output(args: &ImportArgs) -> Result<PathBuf> {
     match &args.output {
         Some(output) => Ok(output.clone()),
         None if args.cast == Path::new("-") => {
-            Err(Failure::new(USAGE, "a cast from standard input has no name")
-                .hint("name the recording with -o")
+            Err(Failure::new(USAGE, "no output file for a cast from standard input")
+                .hint("give the recording's file name with -o")
                 .into())
         }
         None => Ok(args.cast.with_extension(EXTENSION)),

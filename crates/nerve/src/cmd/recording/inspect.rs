@@ -1,4 +1,4 @@
-//! `nerve inspect`: blocks and records as they are in the file.
+//! `nerve inspect`: prints the blocks and records of a recording.
 
 use std::io::{self, BufWriter, Write};
 
@@ -13,10 +13,10 @@ use super::{export_failure, find, format, unreadable, unwritten};
 use crate::cli::recording::InspectArgs;
 use crate::exit::{DONE, FAILED};
 
-/// Characters of output and input that are shown.
+/// Characters shown of an output or input record.
 const PREVIEW_LEN: usize = 60;
 
-/// Shows what is in a recording; the exit code says whether it is whole.
+/// Prints the contents of a recording. Returns [`FAILED`] if it is damaged.
 pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
     let recording = find(&args.source)?;
     let mut reader = Reader::open(&recording).map_err(unreadable)?;
@@ -65,8 +65,8 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     )?;
     match damaged {
         0 => writeln!(out, "intact")?,
-        1 => writeln!(out, "1 place is damaged")?,
-        count => writeln!(out, "{count} places are damaged")?,
+        1 => writeln!(out, "1 damaged place")?,
+        count => writeln!(out, "{count} damaged places")?,
     }
     Ok(summary)
 }
@@ -97,7 +97,7 @@ fn block_text(block: &Block, first: TsNs, out: &mut impl Write) -> io::Result<()
     )
 }
 
-/// Seconds since the start, negative where the clock stepped back.
+/// Formats the seconds since the start; negative if the clock stepped back.
 fn relative_time(first: TsNs, at: TsNs) -> String {
     let nanos = i128::from(at.0) - i128::from(first.0);
     format!("{:+12.6}", nanos as f64 / 1e9)
@@ -136,7 +136,7 @@ fn origin_name(origin: nerve_record::ahr::Origin) -> &'static str {
     }
 }
 
-/// The start of the bytes, quoted and harmless.
+/// Returns the start of the bytes, quoted and escaped.
 fn preview(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(4 * PREVIEW_LEN)];
     let text = String::from_utf8_lossy(start);
@@ -145,7 +145,7 @@ fn preview(bytes: &[u8]) -> String {
     format!("{cut:?}{more}")
 }
 
-/// One JSON object, written as it is found: a recording may be long.
+/// Writes one JSON object incrementally, because a recording may be large.
 fn as_json(
     reader: &mut Recording,
     name: &str,
@@ -220,7 +220,7 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-/// RFC 4648 §4.
+/// Encodes bytes as base64 (RFC 4648 §4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -235,7 +235,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// A summary of a recording that is not shown.
+/// Summarizes a recording without printing it.
 pub(super) fn summary(reader: &mut Recording, mut lost: impl FnMut(&Lost)) -> Result<Summary, AhrError> {
     visit_parts(reader, |found| {
         match found {
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_rfc_4648s() {
+    fn base64_matches_rfc_4648() {
         let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         for (text, encoded) in cases {
             assert_eq!(base64(text.as_bytes()), encoded);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn previews_are_harmless_and_say_when_they_are_cut() {
+    fn preview_is_escaped_and_marks_truncation() {
         assert_eq!(preview(b"a\x1b[31m\r\n"), r#""a\u{1b}[31m\r\n""#);
         assert_eq!(preview("ä".repeat(61).as_bytes()), format!("\"{}\"…", "ä".repeat(60)));
     }

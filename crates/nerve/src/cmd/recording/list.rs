@@ -18,10 +18,10 @@ use super::{find, format, store, unreadable};
 use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
 use crate::out;
 
-/// Characters of a command in the list.
+/// Maximum characters of a command in the list.
 const COMMAND_WIDTH: usize = 48;
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
     match &args.command {
         RecordingsCommand::List(args) => list(args),
@@ -80,7 +80,7 @@ fn prune(args: &PruneArgs) -> Result<()> {
         if is_removed {
             removed.push((shelved, reason));
         } else {
-            out::warning(format_args!("{} is being recorded and stays", shelved.id));
+            out::warning(format_args!("{} kept: it is being recorded", shelved.id));
         }
     }
     let bytes: u64 = removed.iter().map(|(shelved, _)| shelved.bytes).sum();
@@ -105,7 +105,9 @@ fn prune(args: &PruneArgs) -> Result<()> {
         out::line(line)?;
     }
     if outcomes.iter().any(|outcome| outcome.is_orphaned) && !args.force {
-        out::note("what stays is of no node and no recording; --force removes it, with what is nowhere else");
+        out::note(
+            "some folders without nodes and recordings were kept; --force removes them with their unsaved changes",
+        );
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
     out::line(format_args!("{} of {} {verb}, {}", removed.len(), all.len(), format::size(bytes)))

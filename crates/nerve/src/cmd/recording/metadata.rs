@@ -1,4 +1,4 @@
-//! `nerve replay --print-meta`: what is known of a recording.
+//! `nerve replay --print-meta`: prints the metadata of a recording.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::inspect::{summary, summary_json};
 use super::{Losses, facts, format, unreadable};
 use crate::out;
 
-/// Prints the facts beside the recording, and what a pass over it counts.
+/// Prints the metadata of the recording and the totals of its records.
 pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
     let shelved = Shelved::look(recording).map_err(unreadable)?;
     let meta = facts(recording);

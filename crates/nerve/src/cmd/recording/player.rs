@@ -1,4 +1,4 @@
-//! Replay in a terminal, with keys.
+//! Plays a recording in a terminal, with key control.
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -21,12 +21,12 @@ use super::{format, unreadable, unwritten};
 use crate::exit::{DONE, INTERRUPTED};
 use crate::tty::signals::{Signalled, Signals};
 
-/// How far the arrows go.
+/// Step of the arrow keys.
 const SEEK_STEP: Duration = Duration::from_secs(5);
-/// How long records are applied before what they have made is shown, however fast it goes.
+/// Maximum time between two frames at any playback speed.
 const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 
-/// What is shown, and how.
+/// What to play and how.
 #[derive(Debug)]
 pub(super) struct PlaybackOptions<'a> {
     /// Time of the first record.
@@ -36,7 +36,7 @@ pub(super) struct PlaybackOptions<'a> {
     pub(super) recording: &'a Path,
 }
 
-/// Plays until the end or until the user leaves. The end leaves the last screen behind.
+/// Plays to the end or until the user quits. Prints the last screen at the end.
 pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let end = runtime.context("cannot start the runtime")?.block_on(play_in_terminal(play, options))?;
@@ -49,17 +49,17 @@ pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<
     Ok(end.code())
 }
 
-/// Why it was over.
+/// Why playback ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndReason {
     Finished,
     Quit,
-    /// By Ctrl+C or a signal.
+    /// Ctrl+C or a signal, by its number.
     Signal(u8),
 }
 
 impl EndReason {
-    /// As a shell has it: 128 and the number of the signal.
+    /// Returns the exit code; for signals 128 plus the number.
     pub(super) fn code(self) -> u8 {
         match self {
             EndReason::Finished | EndReason::Quit => DONE,
@@ -71,7 +71,7 @@ impl EndReason {
 async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<EndReason> {
     let signals = Signals::listen()?;
     let total = Shelved::look(options.recording).ok().and_then(|shelved| shelved.duration);
-    // Given back when this returns or panics.
+    // Restores the terminal on return or panic.
     let guard = TerminalGuard::enter().context("cannot use the terminal")?;
     let mut user = UserInput { keys: guard.keys(), signals };
     let mut renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors);
@@ -101,19 +101,19 @@ async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) ->
     }
 }
 
-/// The recording, and where in time it is.
+/// Playback state: the recording and the current position.
 struct Player<'a> {
     play: &'a mut Playback,
     options: &'a PlaybackOptions<'a>,
-    /// The recorded time that has been reached.
+    /// Recorded time reached so far.
     clock: TsNs,
     paused: bool,
-    /// When the next thing happens; of a paused one, had it not been paused.
+    /// When the next record is due, ignoring a pause.
     due: Instant,
 }
 
 impl Player<'_> {
-    /// The recorded time of what happens next: a record, or the end of a synchronized update that was left open.
+    /// Returns the recorded time of the next record, or of the timeout of an open synchronized update.
     fn next(&mut self) -> Result<Option<TsNs>> {
         let record = self.play.next_at().map_err(unreadable)?;
         let frame = self.play.fold().terminal.frame_deadline();
@@ -123,7 +123,7 @@ impl Player<'_> {
         })
     }
 
-    /// Sets when the next thing happens, counted from now.
+    /// Schedules the next record relative to now.
     fn schedule(&mut self) -> Result<()> {
         let next = self.next()?.unwrap_or(self.clock);
         self.due = Instant::now()
@@ -131,7 +131,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Waits until what is next is due: for ever if nothing is, or while it is paused.
+    /// Waits until the next record is due; forever if there is none or playback is paused.
     async fn wait(&self, next: Option<TsNs>) -> TsNs {
         match next {
             Some(next) if !self.paused => {
@@ -142,7 +142,7 @@ impl Player<'_> {
         }
     }
 
-    /// Does what is due, the first at recorded time `next`, for the length of a frame at most.
+    /// Applies the due records, beginning at recorded time `next`, for at most [`MAX_FRAME_TIME`].
     fn catch_up(&mut self, mut next: TsNs) -> Result<()> {
         let until = Instant::now();
         loop {
@@ -160,7 +160,7 @@ impl Player<'_> {
         }
     }
 
-    /// Applies everything up to this recorded time.
+    /// Applies all records up to this recorded time.
     fn advance_to(&mut self, time: TsNs) -> Result<(), AhrError> {
         self.play.play(|record| record.at <= time, |_| {})?;
         self.play.fold_mut().wait_until(time);
@@ -168,7 +168,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Does what the keys say.
+    /// Handles typed keys. Returns the reason if one ends playback.
     fn keys(&mut self, bytes: &[u8]) -> Result<Option<EndReason>> {
         for key in parse_keys(bytes) {
             match key {
@@ -189,7 +189,7 @@ impl Player<'_> {
         Ok(None)
     }
 
-    /// Applies records up to the next output and with it.
+    /// Applies records up to and including the next output.
     fn step(&mut self) -> Result<(), AhrError> {
         let mut seen = false;
         self.play.play(
@@ -214,22 +214,22 @@ impl Player<'_> {
     fn status(&self, total: Option<Duration>) -> Option<String> {
         let at = format::clock(self.clock.since(self.options.start));
         let of = total.map_or_else(String::new, |total| format!(" / {}", format::clock(total)));
-        let keys = "space play · . step · ← → 5 s · q leave";
+        let keys = "space play · . step · ← → 5 s · q quit";
         self.paused.then(|| format!(" paused  {at}{of}  ·  {keys} "))
     }
 }
 
-/// What the user does.
+/// An event from the user or the system.
 enum UserEvent {
     Keys(Vec<u8>),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Size,
     End(EndReason),
 }
 
-/// Who sits at the terminal.
+/// Sources of user events.
 struct UserInput {
-    /// `None` where nobody can type.
+    /// `None` if standard input is no terminal.
     keys: Option<mpsc::Receiver<Vec<u8>>>,
     signals: Signals,
 }
@@ -241,7 +241,7 @@ impl UserInput {
             match keys.as_mut()?.recv().await {
                 Some(bytes) => Some(bytes),
                 None => {
-                    // The keyboard is gone: nobody will press anything any more.
+                    // Standard input was closed: no more keys will arrive.
                     *keys = None;
                     None
                 }
@@ -267,7 +267,7 @@ enum Key {
     Interrupt,
 }
 
-/// The keys among what was typed. Sequences of other keys are passed over whole: letters in them are no keys.
+/// Extracts the known keys from typed bytes. Skips escape sequences of other keys completely, including their letters.
 fn parse_keys(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = bytes {
@@ -288,7 +288,8 @@ fn parse_keys(mut bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// What follows an ESC: a cursor key in either of its forms, or something to pass over.
+/// Parses the bytes after an ESC. Returns the cursor key, if it is one in CSI or SS3 form, and the bytes after the
+/// sequence.
 fn parse_sequence(bytes: &[u8]) -> (Option<Key>, &[u8]) {
     let ([b'[' | b'O', rest @ ..], end) = (bytes, bytes.len()) else {
         return (None, bytes.get(1..).unwrap_or_default());
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_from_the_letters_of_sequences() {
+    fn letters_of_escape_sequences_are_not_keys() {
         assert_eq!(parse_keys(b" .q"), [Key::Pause, Key::Step, Key::Quit]);
         assert_eq!(parse_keys(b"\x1b[C\x1bOD\x1b[1;5C"), [Key::Forward, Key::Back]);
         assert_eq!(parse_keys(b"\x1b[200~\x1b[?1;2c\x1bq\x03"), [Key::Interrupt]);

@@ -1,4 +1,4 @@
-//! `nerve replay`: which way a recording is shown.
+//! `nerve replay`: selects how to play a recording.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::cmd::full_screen;
 use crate::exit::DONE;
 use crate::out;
 
-/// Shows a recording and gives back the exit code.
+/// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if args.viewer {
         return view(&ViewArgs { source: args.source.clone(), gutter: None, no_colors: args.no_colors });
@@ -58,17 +58,17 @@ fn position(from: StartPosition, start: TsNs) -> Position {
     }
 }
 
-/// How recorded time becomes time.
+/// Maps recorded time to playback time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Times as fast.
+    /// Playback speed factor.
     pub(super) speed: f64,
-    /// The longest time in which nothing happens.
+    /// Limit for pauses, in recorded time.
     pub(super) idle: Option<Duration>,
 }
 
 impl Pace {
-    /// How long to wait from one recorded time to the next.
+    /// Returns the time to wait between two recorded times.
     pub(super) fn wait(&self, from: TsNs, to: TsNs) -> Duration {
         let gap = to.since(from);
         let gap = self.idle.map_or(gap, |idle| gap.min(idle));
@@ -87,7 +87,7 @@ fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     printed.map_err(unwritten)?;
     if fold.terminal.modes().alternate {
         drop(out);
-        out::note("the recording ends on the alternate screen, which shows:");
+        out::note("the recording ends on the alternate screen:");
         let mut out = BufWriter::new(io::stdout().lock());
         last_screen(&fold.terminal, has_colors, u16::MAX, &mut out)
             .and_then(|()| out.flush())
@@ -96,7 +96,7 @@ fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     Ok(())
 }
 
-/// All lines up to the last that shows something.
+/// Prints all lines up to the last non-empty one.
 fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |line: u64| terminal.line_text(LineIndex(line)).unwrap_or_default();
     let kept = terminal.first_kept_line().0..terminal.line_count();
@@ -108,7 +108,7 @@ fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// What is visible, up to the last row that shows something.
+/// Prints the screen up to the last non-empty row.
 pub(super) fn last_screen(
     terminal: &TerminalState,
     has_colors: bool,
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_is_cut_before_it_is_sped_up() {
+    fn idle_limit_applies_before_speed() {
         let at = |seconds: u64| TsNs(seconds * 1_000_000_000);
         let pace = Pace { speed: 2.0, idle: Some(Duration::from_secs(3)) };
         assert_eq!(pace.wait(at(1), at(3)), Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Replay where standard output is no terminal: the recorded bytes, in their time.
+//! Writes the recorded bytes with their original timing, for standard output that is no terminal.
 
 use std::io::{self, Write};
 use std::thread;
@@ -12,7 +12,7 @@ use super::replay::Pace;
 use super::{unreadable, unwritten};
 use crate::exit::DONE;
 
-/// Plays to the end. After a seek, what the terminal showed there comes first.
+/// Plays to the end. After a seek, begins with the screen at that position.
 pub(super) fn run(play: &mut Playback, pace: Pace, has_colors: bool) -> Result<u8> {
     let mut out = io::stdout().lock();
     let mut filter = ColorFilter::default();
@@ -26,7 +26,7 @@ pub(super) fn run(play: &mut Playback, pace: Pace, has_colors: bool) -> Result<u
         let shown = if has_colors { bytes } else { filter.strip(&bytes) };
         out.write_all(&shown).and_then(|()| out.flush()).map_err(unwritten)?;
         let Some(next) = play.next_at().map_err(unreadable)? else { break };
-        // Before the first record there is nothing to wait for.
+        // The first record is due immediately.
         let from = if clock.0 == 0 { next } else { clock };
         due += pace.wait(from, next);
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -45,14 +45,14 @@ pub(super) fn run(play: &mut Playback, pace: Pace, has_colors: bool) -> Result<u
     Ok(DONE)
 }
 
-/// Takes the sequences out that set colours and other looks (SGR, ECMA-48 §8.3.117), wherever the stream is cut.
+/// Removes SGR sequences (ECMA-48 §8.3.117) from a stream, across chunk boundaries.
 #[derive(Debug, Default)]
 struct ColorFilter {
-    /// The start of a control sequence.
+    /// Incomplete control sequence.
     pending: Vec<u8>,
 }
 
-/// A sequence that is longer is none.
+/// A longer sequence is treated as text.
 const MAX_SEQUENCE: usize = 256;
 
 impl ColorFilter {
@@ -76,12 +76,12 @@ impl ColorFilter {
         out
     }
 
-    /// What is left at the end.
+    /// Returns the incomplete sequence at the end of the stream.
     fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Private parameters make it something else: `CSI > 4 m` is about keys.
+    /// Sequences with private parameters are not SGR: `CSI > 4 m` configures keys.
     fn is_sgr(&self) -> bool {
         !self.pending[2..].iter().any(|byte| matches!(byte, b'<'..=b'?'))
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_looks_are_taken_out() {
+    fn only_sgr_sequences_are_removed() {
         let bytes = b"a\x1b[1;38:5:3mb\x1b[m\x1b[2J\x1b[>4;1m\x1b[?25l\x1b]0;m\x07\x1b\x1b[31mc\x1b(B\x1b[3";
         for step in 1..bytes.len() {
             let mut filter = ColorFilter::default();

@@ -1,4 +1,4 @@
-//! The user's terminal while a recording is shown in it: taken over, and given back whatever happens.
+//! Switches the user's terminal to raw mode and the alternate screen, and restores it on drop.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -7,23 +7,23 @@ use tokio::sync::mpsc;
 
 use nerve_term::event::Size;
 
-/// Alternate screen, blank, no cursor, nothing wraps.
+/// Alternate screen, cleared, no cursor, no autowrap.
 const ENTER: &str = "\x1b[?1049h\x1b[2J\x1b[?25l\x1b[?7l";
-/// The reverse; an update that was being drawn is shown.
+/// Undoes [`ENTER`] and ends a pending synchronized update.
 const LEAVE: &str = "\x1b[?2026l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Bytes of keys that may wait.
+/// Capacity of the key channel, in reads.
 const KEY_QUEUE_LEN: usize = 64;
 
-/// The terminal of standard output, and of standard input if that is one. Dropping it gives it back.
+/// Owns the terminal of standard output, and of standard input if that is one. Restores both on drop.
 #[derive(Debug)]
 pub(super) struct TerminalGuard {
-    /// How standard input was before it was made raw.
+    /// Settings of standard input before raw mode; `None` if it is no terminal.
     saved: Option<Termios>,
 }
 
 impl TerminalGuard {
-    /// Takes the terminal over.
+    /// Enters raw mode and the alternate screen.
     pub(super) fn enter() -> io::Result<TerminalGuard> {
         let stdin = io::stdin();
         let mut guard = TerminalGuard { saved: None };
@@ -38,11 +38,12 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// What is typed, if somebody can type. Whatever waits when the process ends is lost with it.
+    /// Returns a channel of typed bytes, or `None` if standard input is no terminal. Unread input is lost when the
+    /// process ends.
     pub(super) fn keys(&self) -> Option<mpsc::Receiver<Vec<u8>>> {
         self.saved.as_ref()?;
         let (sender, receiver) = mpsc::channel(KEY_QUEUE_LEN);
-        // A thread of its own: a read from a terminal cannot be given up.
+        // A read from a terminal cannot be cancelled, so it gets its own thread.
         std::thread::spawn(move || {
             let mut bytes = [0; 256];
             while let Ok(len @ 1..) = rustix::io::read(io::stdin(), &mut bytes) {
@@ -54,7 +55,7 @@ impl TerminalGuard {
         Some(receiver)
     }
 
-    /// Size of the terminal; 80 × 24 if it does not tell.
+    /// Returns the size of the terminal, or 80 × 24 if it is unknown.
     pub(super) fn size() -> Size {
         match termios::tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size::new(size.ws_col, size.ws_row),
@@ -65,16 +66,16 @@ impl TerminalGuard {
 
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that is gone.
+        // A terminal that no longer exists cannot be restored.
         let _ = write_now(LEAVE);
         if let Some(saved) = &self.saved {
-            // With what was typed and not read.
+            // Discards unread input.
             let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, saved);
         }
     }
 }
 
-/// Writes to the terminal at once.
+/// Writes to the terminal and flushes.
 pub(super) fn write_now(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
