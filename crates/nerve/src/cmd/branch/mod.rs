@@ -1,6 +1,6 @@
-//! `nerve branch`: a new node that goes on from a snapshot of a recorded session. The viewer does the same on submit.
+//! `nerve branch`: continues from a snapshot of a recorded session in a new node. Also used by the viewer.
 //!
-//! [`plan_branch`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
+//! [`plan_branch`] plans without side effects; [`run()`] executes the plan. Neither writes to the terminal.
 
 mod environment;
 mod files;
@@ -25,18 +25,17 @@ use crate::cmd::{prompt, recording};
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// Does what the command line says.
+/// Runs the command.
 pub(crate) async fn command(args: BranchArgs) -> Result<()> {
     let Some((recording, instruction)) = args.positionals() else {
-        let message = "a recording and an instruction are all that is taken";
+        let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
     if recording.is_none() && recording::is_recording(instruction) {
-        let message =
-            format!("'{instruction}' is a recording, and nothing says what the agent is to do there");
+        let message = format!("no instruction: '{instruction}' is a recording");
         let word = shell_words::quote(instruction);
         let hint = format!(
-            "say what to do: nerve branch {word} 'INSTRUCTION'; if that is the instruction, name the recording before it"
+            "add an instruction: nerve branch {word} 'INSTRUCTION'; if '{word}' is the instruction, put the recording before it"
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
@@ -56,7 +55,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         },
     };
     let at = At::parse(&args.at, &origin)?;
-    // Reads transcripts, which can be large, and asks git.
+    // Planning reads transcripts, which can be large, and runs git.
     let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options)).await??;
     let json = args.server.json;
     if args.dry_run {

@@ -1,4 +1,4 @@
-//! A branch in words, and as JSON.
+//! Prints a branch as text or JSON.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::run::BranchResult;
 use crate::cmd::node::execute;
 use crate::out;
 
-/// Prints what would be done.
+/// Prints the plan of a dry run.
 pub(super) fn print_plan(
     plan: &Plan,
     (node, inherited): (&str, Option<&Inherited>),
@@ -42,23 +42,23 @@ pub(super) fn print_plan(
     ])
 }
 
-/// Tells what is not as one would expect.
+/// Prints notes on conversation and files that differ from the snapshot.
 pub(super) fn print_notes(plan: &Plan) {
     if let Some(conversation) = conversation_difference(plan) {
         out::note(format_args!("conversation: {conversation}"));
     }
     if matches!(plan.files, Files::InPlace) {
-        out::note(format_args!("the files in {} are as they are now", plan.cwd.display()));
+        out::note(format_args!("using the current files in {}", plan.cwd.display()));
     }
 }
 
-/// What the new node knows of what was said, unless that is what the old one knew at that moment.
+/// Describes the new node's conversation unless it ends exactly at the snapshot.
 pub(crate) fn conversation_difference(plan: &Plan) -> Option<String> {
     let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
     (!is_cut).then(|| conversation(plan))
 }
 
-/// Prints what was done.
+/// Prints the result.
 pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
     let BranchResult { plan, node, inherited, left_out, git, answer } = result;
     if as_json {
@@ -73,8 +73,8 @@ pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
     for what in left_out {
         out::warning(format_args!("not restored: {what}"));
     }
-    if let Some(lacks) = inherited.missing_note() {
-        out::note(format_args!("node '{node}' is {lacks}"));
+    if let Some(missing) = inherited.missing_note() {
+        out::note(format_args!("node '{node}' runs {missing}"));
     }
     match answer {
         None => out::line(node),
@@ -139,7 +139,7 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
 fn recording(plan: &Plan) -> String {
     match plan.is_recorded {
         true => plan.recording.display().to_string(),
-        false => "none: what is known of the session goes with it".to_string(),
+        false => "none: the session's data is deleted when it ends".to_string(),
     }
 }
 
@@ -155,7 +155,7 @@ fn snapshot(plan: &Plan) -> String {
 
 fn files(plan: &Plan) -> (String, String) {
     match &plan.files {
-        Files::InPlace => ("as they are now".to_string(), "the recorded directory itself".to_string()),
+        Files::InPlace => ("current files".to_string(), "the recorded directory itself".to_string()),
         Files::Restored { files, to, branch, .. } => {
             let from = format!("{} of {}", files.reference, files.source.display());
             let on = if files.provider == "git" {
@@ -168,7 +168,7 @@ fn files(plan: &Plan) -> (String, String) {
     }
 }
 
-/// What the new node knows of what was said.
+/// Describes the new node's conversation.
 fn conversation(plan: &Plan) -> String {
     match &plan.branch.conversation {
         Conversation::Cut { turns, of, from, to } => {
@@ -180,16 +180,16 @@ fn conversation(plan: &Plan) -> String {
         }
         Conversation::Whole { id } => {
             let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
-                true => ", what came after the snapshot too: this agent's cannot be cut",
+                true => ", including those after the snapshot: this agent's conversations cannot be cut",
                 false => "",
             };
-            format!("a fork of {id} with all that was said in it{later}")
+            format!("a fork of {id} with all its messages{later}")
         }
         Conversation::New(why) => format!("a new one: {why}"),
     }
 }
 
-/// Which variables it gets, without a value.
+/// Describes the node's variables without their values.
 fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let mut parts = Vec::new();
     let given: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
@@ -197,13 +197,12 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
         parts.push(format!("{} as given", given.join(", ")));
     }
     match inherited {
-        None => parts.push(format!(
-            "what the recorded one was given, if server '{}' knows it when it runs",
-            plan.server
-        )),
+        None => {
+            parts.push(format!("those of the recorded node, if server '{}' still knows them", plan.server))
+        }
         Some(inherited) => {
             if let Some(like) = inherited.like.as_ref().filter(|_| !inherited.env.is_empty()) {
-                parts.push(format!("{} as node '{}' has them", inherited.env.join(", "), like.node_id));
+                parts.push(format!("{} from node '{}'", inherited.env.join(", "), like.node_id));
             }
             parts.extend(inherited.missing_note());
         }
@@ -214,9 +213,9 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
 fn proxy(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
     match (&plan.overrides.proxy, taken) {
-        (Some(_), _) => "one of its own, as given".to_string(),
-        (None, Some(kind)) => format!("one of its own to {kind}, with the settings of the recorded one's"),
-        (None, None) if plan.overrides.no_proxy => "none, as asked for".to_string(),
+        (Some(_), _) => "its own, as given".to_string(),
+        (None, Some(kind)) => format!("its own to {kind}, with the settings of the recorded node's"),
+        (None, None) if plan.overrides.no_proxy => "none, as requested".to_string(),
         (None, None) => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! A branch's node: its name, and its start.
+//! Names and starts the node of a branch.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use super::environment::Inherited;
 use super::plan::Plan;
 use crate::exit::{FAILED, Failure};
 
-/// A node's name has at most so many characters.
+/// Maximum length of a node name, in characters.
 const MAX_NAME_LEN: usize = 32;
-/// Of names that are taken when the node is to be started, so many are tried.
+/// Maximum number of names to try.
 const MAX_NAMES: usize = 100;
-/// What the server says of a name that is taken, and of what broke in it.
+/// Error types of the server.
 const NAME_TAKEN: &str = "already_exists_error";
 const INTERNAL_ERROR: &str = "internal_error";
 
-/// No node was made, as far as is known.
+/// The node was not started, or it is unknown whether it was.
 pub(super) struct StartFailure {
     pub(super) error: anyhow::Error,
-    /// The name of one that may have been made all the same.
+    /// Name of a node that may have been created.
     pub(super) possible_node: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl From<anyhow::Error> for StartFailure {
     }
 }
 
-/// Starts the node, under this name or, if that may be, under another one should somebody have taken this one meanwhile.
+/// Starts the node. If its name was derived and has been taken meanwhile, tries other names.
 pub(super) async fn start(
     client: &NerveClient,
     plan: &Plan,
@@ -50,13 +50,13 @@ pub(super) async fn start(
             let possible_node = may_have_taken_effect(&error).then_some(node);
             return Err(StartFailure { error: error.into(), possible_node });
         }
-        // One that is only being started is in no list yet.
+        // A node that is being started is not listed yet.
         taken.insert(node);
         node = free_name(client, plan, &taken).await?;
     }
 }
 
-/// What was asked may have been done: its answer is lost.
+/// Returns true if the request may have taken effect although its reply is missing.
 fn may_have_taken_effect(error: &ClientError) -> bool {
     match error {
         ClientError::Closed(unanswered) => unanswered.sent,
@@ -66,7 +66,7 @@ fn may_have_taken_effect(error: &ClientError) -> bool {
     }
 }
 
-/// The name that was asked for, if it is free; else one that is, and that is not among those.
+/// Returns the requested name, or a derived one that is unused and not in `taken`.
 pub(super) async fn free_name(client: &NerveClient, plan: &Plan, taken: &BTreeSet<String>) -> Result<String> {
     let nodes = client.list_nodes(plan.session.as_deref()).await;
     let nodes = match nodes {
@@ -78,14 +78,17 @@ pub(super) async fn free_name(client: &NerveClient, plan: &Plan, taken: &BTreeSe
             Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
         }
         Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != "stopped") => {
-            let message = format!("node '{name}' exists already on server '{}'", plan.server);
-            Err(Failure::new(FAILED, message).hint("stop it first, or take another name with --node").into())
+            let message = format!("node '{name}' already exists on server '{}'", plan.server);
+            Err(Failure::new(FAILED, message)
+                .hint("stop it first, or choose another name with --node")
+                .into())
         }
         Ok(name) => Ok(name.clone()),
     }
 }
 
-/// `BASE-branch`, `BASE-branch-2` and so on; branches of branches are counted with them.
+/// Returns the first unused name of `BASE-branch`, `BASE-branch-2` and so on. A base that is itself a branch name is
+/// not extended.
 pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     let base = match base.rsplit_once("-branch") {
@@ -129,7 +132,7 @@ mod tests {
     use super::derive_name;
 
     #[test]
-    fn a_name_is_made_of_the_recorded_nodes_and_is_free() {
+    fn derived_name_is_unused() {
         let name = |base: &str, taken: &[&str]| derive_name(base, |name| taken.contains(&name));
         assert_eq!(name("me", &[]), "me-branch");
         assert_eq!(name("me", &["me-branch"]), "me-branch-2");
