@@ -1,4 +1,4 @@
-//! The way to the recorder of the terminal this runs in.
+//! Client of a recorder's snapshot socket.
 
 use std::fmt;
 use std::io;
@@ -13,10 +13,11 @@ use tokio::net::{TcpStream, UnixStream};
 use super::variable;
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 
-/// Where recorders say they are, in the environment of what they record. The second is the seed's name.
+/// Variables with the recorder's socket, set for the recorded program. The second is the name used by the earlier `ah`
+/// recorder.
 const SOCKETS: [&str; 2] = ["NERVE_RECORDER_SOCKET", "AH_RECORDER_IPC_SOCKET"];
 
-/// Where a recorder listens.
+/// Address of a recorder's snapshot socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Recorder {
     Unix(PathBuf),
@@ -24,21 +25,21 @@ pub(super) enum Recorder {
     Tcp(String),
 }
 
-/// A snapshot that is in the recording and on disk.
+/// Confirms that a snapshot is in the recording and on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Confirmation {
-    /// Output bytes before it.
+    /// Output offset of the snapshot, in bytes.
     pub(super) anchor: u64,
     /// Nanoseconds since the Unix epoch.
     pub(super) at_ns: u64,
 }
 
-/// Why there is no confirmation.
+/// A snapshot that was not confirmed.
 #[derive(Debug)]
 pub(super) enum ConfirmError {
-    /// It is not in the recording.
+    /// The snapshot is not in the recording.
     NotRecorded(Failure),
-    /// It may be in the recording.
+    /// The snapshot may be in the recording.
     Unknown(Failure),
 }
 
@@ -50,13 +51,13 @@ impl ConfirmError {
 }
 
 impl Recorder {
-    /// The one of the environment.
+    /// Returns the recorder of the enclosing session.
     pub(super) fn from_env() -> Result<Recorder, Failure> {
         SOCKETS.into_iter().find_map(variable).map(|text| Recorder::parse(&text)).ok_or_else(|| {
-            let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
+            let message = "not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
             Failure::new(NOT_FOUND, message).hint(
-                "run it in a terminal of 'nerve record' or of a node, or say of what with --session or --socket",
+                "run it in a terminal of 'nerve record' or of a node, or select a session with --session or --socket",
             )
         })
     }
@@ -68,7 +69,7 @@ impl Recorder {
         }
     }
 
-    /// Has the snapshot noted, and waits until it is.
+    /// Requests a snapshot and waits for its confirmation.
     pub(super) fn request_snapshot(
         &self,
         id: u64,
@@ -78,7 +79,7 @@ impl Recorder {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
         let refused = |why: String| ConfirmError::NotRecorded(Failure::new(FAILED, why));
         let frame = request.frame().map_err(|error| refused(error.to_string()))?;
-        // No handler for Ctrl+C is put up: it ends the process as it would without a runtime.
+        // Installs no Ctrl+C handler, so that Ctrl+C still ends the process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refused(format!("cannot start the runtime: {error}")))?;
         let answer = runtime.block_on(async { tokio::time::timeout(timeout, self.exchange(&frame)).await });
@@ -120,10 +121,10 @@ impl Recorder {
     }
 
     fn unreachable(&self, error: &io::Error) -> ConfirmError {
-        let failure = Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"));
+        let failure = Failure::new(NOT_FOUND, format!("no recorder at {self}: {error}"));
         ConfirmError::NotRecorded(
             failure.hint(
-                "its recording has ended, or another socket is its own; 'nerve host list' shows what runs",
+                "the recording has ended or uses another socket; list running sessions: nerve host list",
             ),
         )
     }
@@ -143,12 +144,12 @@ impl fmt::Display for Recorder {
     }
 }
 
-/// Sends a frame and reads the body of the one that comes back.
+/// Sends a frame and reads the body of the reply.
 async fn exchange_frame(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     frame: &[u8],
 ) -> io::Result<Vec<u8>> {
-    // One that refuses early may have said why before it closed.
+    // A recorder that refuses early may have replied before it closed the connection.
     let sent = stream.write_all(frame).await;
     let mut read = Vec::new();
     loop {
@@ -160,7 +161,7 @@ async fn exchange_frame(
             Ok(0) | Err(_) if sent.is_err() => {
                 return Err(sent.err().unwrap_or(io::ErrorKind::BrokenPipe.into()));
             }
-            Ok(0) => return Err(io::Error::other("it closed the connection without an answer")),
+            Ok(0) => return Err(io::Error::other("connection closed without a reply")),
             Ok(count) => read.extend_from_slice(&piece[..count]),
             Err(error) => return Err(error),
         }
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_paths_unless_they_say_tcp() {
+    fn address_is_path_unless_prefixed_with_tcp() {
         assert_eq!(Recorder::parse("/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
         assert_eq!(Recorder::parse("uds:/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
         assert_eq!(Recorder::parse("tcp:127.0.0.1:80"), Recorder::Tcp("127.0.0.1:80".into()));

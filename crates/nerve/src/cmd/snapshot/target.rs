@@ -1,4 +1,4 @@
-//! Of what a snapshot is taken: the session that is named, the one whose recorder is named, else the one around this process.
+//! Selects the session of a snapshot: by `--session`, by `--socket`, otherwise the enclosing one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,26 +13,26 @@ use super::{RECORDING, this_session, variable};
 use crate::cli::snapshot::TakeArgs;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 
-/// A session that nobody named.
+/// Session name for a recorder without one.
 const DEFAULT_SESSION: &str = "unnamed";
 
-/// A session that runs.
+/// A running session.
 #[derive(Debug)]
 pub(super) struct SnapshotTarget {
     pub(super) recorder: Recorder,
-    /// Its id: files are kept under it.
+    /// Session id; files are stored under it.
     pub(super) session: String,
-    /// Its recording, or what stands for one: its snapshots are listed beside it.
+    /// The recording, or the placeholder path of an unrecorded session. The snapshot list is next to it.
     pub(super) file: Option<PathBuf>,
-    /// Where its program was started, if it is not the session around this process.
+    /// Start directory of its program; `None` for the enclosing session.
     pub(super) dir: Option<PathBuf>,
 }
 
 impl SnapshotTarget {
-    /// The session that is meant.
+    /// Finds the selected session.
     ///
     /// # Errors
-    /// There is none of that name, more than one, or none around this process.
+    /// No session or more than one has that name, or there is no enclosing session.
     pub(super) fn find(args: &TakeArgs) -> Result<SnapshotTarget, Failure> {
         let hosts = || entries(&Places::from_env().hosts());
         if let Some(wanted) = &args.session {
@@ -46,7 +46,7 @@ impl SnapshotTarget {
             None => Recorder::from_env()?,
         };
         let around = this_session();
-        // What this process was told of the session around it may be of another recorder than the one that is named.
+        // The enclosing session's variables may belong to another recorder than `--socket`.
         if args.socket.is_some() || around.is_none() {
             let hosts = hosts();
             if let Some(entry) = hosts.iter().find(|entry| is_host_of(entry, &recorder)) {
@@ -64,7 +64,7 @@ impl SnapshotTarget {
     }
 }
 
-/// It is the host behind that socket.
+/// Returns true if the host listens on this socket.
 fn is_host_of(entry: &Entry, recorder: &Recorder) -> bool {
     match (Recorder::parse(&entry.snapshot_socket()), recorder) {
         (Recorder::Unix(own), Recorder::Unix(given)) => own == *given || is_same(&own, given),
@@ -76,9 +76,9 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// The host with that id, node, session or recording; else the only one whose id or session begins so.
+/// Finds a host by its id, node, session or recording, otherwise by a unique prefix of its id or session.
 fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
-    // Snapshots of an agent's tools are the agent's.
+    // Hosts of an agent's tools have no snapshots of their own.
     let hosts = || hosts.iter().filter(|entry| entry.label.get(OF).is_none() && entry.is_alive());
     let exactly: Vec<&Entry> = hosts().filter(|entry| has_name(entry, wanted)).collect();
     let found = match exactly.is_empty() && !wanted.is_empty() {
@@ -89,13 +89,13 @@ fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure>
     };
     match found[..] {
         [entry] => Ok(entry),
-        [] => Err(Failure::new(NOT_FOUND, format!("no session or node '{wanted}' runs on this machine"))
-            .hint("'nerve host list' shows what runs; of what has ended, no snapshot can be taken")),
+        [] => Err(Failure::new(NOT_FOUND, format!("no running session or node '{wanted}' on this machine"))
+            .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
         _ => {
             let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
             let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
             let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
-            let message = format!("'{wanted}' is {} sessions that run", found.len());
+            let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
             Err(Failure::new(USAGE, message).hint(longer(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_by_its_node_and_by_the_beginning_of_its_id() {
+    fn session_is_found_by_node_or_id_prefix() {
         let hosts = [
             host("aa11", "s-1", serde_json::json!({ "node": "me" })),
             host("aa22", "s-2", Value::Null),
