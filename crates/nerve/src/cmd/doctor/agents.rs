@@ -1,4 +1,4 @@
-//! `nerve doctor --agents`: starts each agent that is found, looks what it comes to, and ends it. Nothing is typed into it.
+//! `nerve doctor --agents`: starts each installed agent, reports the state it reaches, and stops it. Types nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,29 +17,29 @@ use super::{find, version};
 use crate::exit::{FAILED, Failure, INTERRUPTED};
 use crate::out;
 
-/// Said before anything is started.
-const NOTE: &str = "starts each agent found in PATH once, in an empty folder, with your own HOME and settings; \
-                    types nothing, answers no dialog, asks no model, and ends it again";
+/// Printed before any agent is started.
+const NOTE: &str = "starting each agent found in PATH once, in an empty folder, with your own HOME and settings; \
+                    typing nothing, answering no dialog, sending no model request";
 
-/// The agents there are profiles for, with the arguments of a start that leaves nothing behind: without its own, a daemon of Codex
-/// outlives the terminal. A version that does not know them is started without.
+/// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
+/// behind. Versions that reject the arguments are started without them.
 const AGENTS: [(&str, &[&str]); 4] =
     [("claude", &[]), ("codex", &["--no-daemon"]), ("gemini", &[]), ("opencode", &[])];
 
-/// What came of one agent.
+/// Result of one agent.
 struct AgentResult {
     name: &'static str,
     program: PathBuf,
     version: Option<String>,
     profile: String,
-    /// `ready`, `blocked (trust)` …; what went wrong, if it could not be driven.
+    /// `ready`, `blocked (trust)` …, or the failure.
     state: String,
     evidence: String,
     took: Duration,
     is_driven: bool,
 }
 
-/// Tries all of them, one after the other. `limit` is for each.
+/// Tries all agents one after the other, each with the time limit `limit`.
 pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
     let work = || async {
@@ -70,13 +70,13 @@ pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     }
     let message = format!("found, but could not be driven: {}", failed.join(", "));
     Err(Failure::new(FAILED, message)
-        .hint("start it by hand and see what it shows; docs/agents.md says which versions are known")
+        .hint("start it by hand and look at its screen; docs/agents.md lists the supported versions")
         .into())
 }
 
 fn print(results: &[AgentResult]) -> Result<()> {
     if results.is_empty() {
-        return out::line("no agent is found in PATH; 'nerve doctor' says how to get one");
+        return out::line("no agent found in PATH; 'nerve doctor' shows how to install one");
     }
     for agent in results {
         let mark = out::mark(agent.is_driven, true);
@@ -104,7 +104,7 @@ fn as_value(agent: &AgentResult) -> Value {
     })
 }
 
-/// Starts one agent; once more without the arguments, if with them it ends at once.
+/// Starts one agent. Repeats without the arguments if it stops immediately.
 async fn try_agent(
     name: &'static str,
     program: PathBuf,
@@ -127,7 +127,7 @@ async fn start(
     limit: Duration,
 ) -> Result<AgentResult> {
     let folder =
-        tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot make a folder")?;
+        tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot create a folder")?;
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: "doctor".to_string(),
@@ -138,7 +138,7 @@ async fn start(
         ..EngineConfig::default()
     });
     let work = folder.path().join("work");
-    std::fs::create_dir(&work).with_context(|| format!("cannot make {}", work.display()))?;
+    std::fs::create_dir(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let node = NodeRef { session: None, node: name.to_string() };
     let argv = [program.to_string_lossy().into_owned()].into_iter();
     let argv = argv.chain(arguments.iter().map(ToString::to_string)).collect();
@@ -156,9 +156,9 @@ async fn start(
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted")),
     };
     let took = began.elapsed();
-    // Whatever came of it, it must not stay behind.
+    // Stops the agent in any case.
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let (seen, _) = (seen?, stopped.context("the agent could not be stopped")?);
+    let (seen, _) = (seen?, stopped.context("cannot stop the agent")?);
     let result = AgentResult {
         name,
         program: program.to_path_buf(),
@@ -175,7 +175,7 @@ async fn start(
     })
 }
 
-/// Waits until it is in a state that says something.
+/// Waits until the agent has reached a stable state.
 async fn watch(
     engine: &Engine,
     spec: NodeSpec,
@@ -184,7 +184,7 @@ async fn watch(
 ) -> Result<Explanation, EngineError> {
     engine.execute(Command::CreateNode(spec)).await?;
     let until = vec![StateName::Ready, StateName::Blocked, StateName::Suspended, StateName::Stopped];
-    // Of one that comes to nothing in time, its state says that.
+    // After a timeout the state explains the failure.
     let _ = engine.execute(Command::WaitNode { node: node.clone(), until, timeout: Some(limit) }).await;
     match engine.execute(Command::ExplainNode(node.clone())).await? {
         Reply::Explained(why) => Ok(*why),
@@ -194,7 +194,7 @@ async fn watch(
     }
 }
 
-/// A known state is one that nerve can tell its user what to do about.
+/// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
 fn evaluate(result: AgentResult, why: &Explanation) -> AgentResult {
     let fact = |name: &str| why.info.metadata.get(name).cloned();
     let kind = fact("blocked").filter(|_| why.info.state == StateName::Blocked);
@@ -208,7 +208,7 @@ fn evaluate(result: AgentResult, why: &Explanation) -> AgentResult {
         profile: fact("profile").unwrap_or(result.profile),
         state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),
         evidence: match last_row(&why.screen).filter(|_| !is_driven) {
-            Some(row) => format!("{}: {}; its last words: {row}", why.source, why.evidence),
+            Some(row) => format!("{}: {}; last row: {row}", why.source, why.evidence),
             None => format!("{}: {}", why.source, why.evidence),
         },
         is_driven,
