@@ -1,22 +1,23 @@
-//! The path of this program, for the processes it starts.
+//! Path of this program, for the processes it starts.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// What Linux puts behind the path of a program whose file was replaced or removed (proc(5), `/proc/PID/exe`).
+/// Suffix that Linux appends to the path of a program whose file was replaced or removed (proc(5), `/proc/PID/exe`).
 const DELETED_SUFFIX: &str = " (deleted)";
 
-/// Where this program is, also after an update has put another file in its place: then that one is meant.
+/// Returns the path of this program, or of the file that replaced it in an update.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system does not report the path.
 pub(crate) fn path() -> Result<PathBuf> {
     let path = std::env::current_exe().context("cannot find the path of this program")?;
     Ok(existing_path(path))
 }
 
-/// The path if something is there, else where it was before its file was replaced. One that is gone for good is still this process's own.
+/// Returns the path if it exists, otherwise the path without the deletion suffix, otherwise this process's `/proc`
+/// link.
 fn existing_path(path: PathBuf) -> PathBuf {
     if path.exists() {
         return path;
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_was_updated_is_found() {
+    fn updated_program_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("nerve");
         std::fs::write(&own, "").unwrap();
@@ -41,6 +42,6 @@ mod tests {
         let replaced = PathBuf::from(format!("{}{DELETED_SUFFIX}", own.display()));
         assert_eq!(existing_path(replaced.clone()), own);
         std::fs::remove_file(&own).unwrap();
-        assert!(existing_path(replaced).exists(), "what still runs can be started again");
+        assert!(existing_path(replaced).exists(), "a running program can be restarted");
     }
 }

@@ -1,6 +1,7 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`cli`] declares the command line, [`cmd`] does what it says, [`repl`] does so line by line, [`out`] prints, [`exit`] decides the exit code.
+//! [`cli`] declares the command line, [`cmd`] implements the commands, [`repl`] runs them interactively, [`out`]
+//! prints, [`exit`] defines errors and exit codes.
 
 mod cli;
 mod cmd;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What the command line says, under the name that we were called by.
+/// Parses the command line of the name that this program was started under: `nerve`, `ah` or an agent's shell.
 fn parse_command_line() -> anyhow::Result<cli::Cli> {
     if cmd::exec::tool::is_called() {
         let args = cmd::exec::tool::arguments()?;

@@ -185,7 +185,7 @@ pub(crate) struct CreateArgs {
     /// Agent profile [default: detected from the command]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How answers are taken apart; the profile's way if not given
+    /// Answer parser [default: from the profile]
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
     /// Terminal columns, 2-4096
@@ -469,7 +469,7 @@ impl FromStr for Seconds {
     }
 }
 
-/// `KEY=VALUE`.
+/// An environment variable, written as `KEY=VALUE`.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvPair {
     pub(crate) key: String,
