@@ -1,4 +1,4 @@
-//! Exit codes, and errors as people and programs see them.
+//! Exit codes, and the errors that the commands report.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use nerve_term::event::ExitStatus;
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Done.
+/// Success.
 pub(crate) const DONE: u8 = 0;
-/// It failed.
+/// Failure.
 pub(crate) const FAILED: u8 = 1;
-/// The command line is wrong.
+/// Invalid command line or request.
 pub(crate) const USAGE: u8 = 2;
-/// There is no such server, node, session or entry.
+/// Server, node, session or entry not found.
 pub(crate) const NOT_FOUND: u8 = 3;
-/// Not done in time.
+/// Timeout.
 pub(crate) const TIMED_OUT: u8 = 4;
-/// A dialog of the agent must be answered first.
+/// A dialog of the agent blocks the node.
 pub(crate) const BLOCKED: u8 = 5;
-/// Ctrl+C.
+/// Interrupted by Ctrl+C (128 + SIGINT).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// What went wrong, to what, and what to do; decides the exit code.
+/// An error of a command, with its exit code and what to do about it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
-    /// One of the constants above.
+    /// Exit code: one of the constants above.
     pub(crate) code: u8,
-    /// What happened, to what.
+    /// `what failed: why`.
     pub(crate) message: String,
-    /// What to do about it.
+    /// What the user can do, preferably a command to run.
     pub(crate) hint: Option<String>,
-    /// What the terminal showed, where that explains it.
+    /// The node's screen, if it explains the error.
     pub(crate) screen: Option<String>,
-    /// The choices of the dialog that blocks.
+    /// The choices of the blocking dialog.
     pub(crate) choices: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Failure {
         self
     }
 
-    /// Finds the most telling error in a chain.
+    /// Converts the first error in the chain that has an exit code of its own; other chains become a [`FAILED`] error.
     pub(crate) fn from_error(error: &anyhow::Error) -> Failure {
         for cause in error.chain() {
             if let Some(failure) = cause.downcast_ref::<Failure>() {
@@ -109,7 +109,7 @@ impl From<&ClientError> for Failure {
     }
 }
 
-/// The exit code of an `error_type` (see [`ErrorKind::as_str`]).
+/// Returns the exit code of an `error_type` (see [`ErrorKind::as_str`]).
 pub(crate) fn code_of(error_type: &str) -> u8 {
     let is = |kind: ErrorKind| kind.as_str() == error_type;
     if is(ErrorKind::NotFound) {
@@ -125,7 +125,7 @@ pub(crate) fn code_of(error_type: &str) -> u8 {
     }
 }
 
-/// How a program has ended, as a shell gives it: 128 and the number of the signal that ended it.
+/// Returns the shell's exit code for a program: its own, or 128 plus the signal's number.
 pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
     let code = match exit {
         ExitStatus::Code(code) => code,
@@ -135,7 +135,7 @@ pub(crate) fn shell_code(exit: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(FAILED)
 }
 
-/// What a signal is called: `SIGHUP`. Those that are for a program's own use are called by their number.
+/// Returns the name of a signal, such as `SIGHUP`, or `signal N` for one without a standard name.
 pub(crate) fn signal_name(number: i32) -> String {
     let named = [
         (Signal::HUP, "SIGHUP"),
@@ -161,24 +161,25 @@ pub(crate) fn signal_name(number: i32) -> String {
     name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_string())
 }
 
-/// Somebody interrupted this process and the program in it, which has ended by that (SIGINT): this process ends the same way once all is given
-/// back. A shell takes any exit code for a program that has dealt with it, and goes on with its loop or its script.
+/// SIGINT ended the program in this process. After cleaning up, this process must end by SIGINT too: a shell that sees
+/// an exit code assumes that the program handled the signal, and continues its loop or script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupted {
-    /// By a signal, which others had too if it was for them.
+    /// By a signal that the whole process group received.
     Signalled,
-    /// By Ctrl+C in a terminal that was raw: nobody but us knows of it.
+    /// By Ctrl+C in a raw terminal: only this process noticed it.
     Typed,
 }
 
 impl Interrupted {
-    /// Ends this process by SIGINT. By a key, so is told who the terminal would have told: the whole process group.
-    pub(crate) fn end(self) -> u8 {
+    /// Ends this process by SIGINT. After a key press, first signals the process group, as a cooked terminal would
+    /// have.
+    pub(crate) fn terminate(self) -> u8 {
         if self == Interrupted::Typed {
-            // Listened for as it is, this one does nothing to ourselves.
+            // This process handles SIGINT, so its own copy has no effect.
             let _ = kill_current_process_group(Signal::INT);
         }
-        // Comes back only where the signal cannot be had.
+        // Returns only if the default handler cannot be restored.
         let _ = emulate_default_handler(Signal::INT.as_raw());
         INTERRUPTED
     }
@@ -192,26 +193,29 @@ impl fmt::Display for Interrupted {
     }
 }
 
-/// What comes of a program that has ended, if this process was interrupted meanwhile: an error if it ended by that, else its exit code.
+/// Returns the exit code of a program that has ended.
 ///
 /// # Errors
-/// [`Interrupted`].
-pub(crate) fn ended(exit: ExitStatus, interrupted: Option<Interrupted>) -> Result<u8, Interrupted> {
+/// [`Interrupted`] if the program was ended by an interrupt of this process.
+pub(crate) fn program_exit_code(
+    exit: ExitStatus,
+    interrupted: Option<Interrupted>,
+) -> Result<u8, Interrupted> {
     match interrupted {
         Some(interrupted) if exit == ExitStatus::Signal(Signal::INT.as_raw()) => Err(interrupted),
         _ => Ok(shell_code(exit)),
     }
 }
 
-/// The reader of our standard output went away (`nerve … | head`): that ends the command, and is no failure.
+/// The reader of standard output closed it (`nerve … | head`). This ends the command successfully.
 #[derive(Debug)]
-pub(crate) struct ReaderGone;
+pub(crate) struct BrokenPipe;
 
-impl std::error::Error for ReaderGone {}
+impl std::error::Error for BrokenPipe {}
 
-impl fmt::Display for ReaderGone {
+impl fmt::Display for BrokenPipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads standard output any more")
+        f.write_str("standard output was closed")
     }
 }
 
@@ -233,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_an_interrupt_has_ended_ends_us_by_it() {
+    fn only_sigint_with_interrupt_terminates_process() {
         let typed = Some(Interrupted::Typed);
-        assert_eq!(ended(ExitStatus::Signal(2), typed), Err(Interrupted::Typed));
-        assert_eq!(ended(ExitStatus::Signal(2), None), Ok(130));
-        assert_eq!(ended(ExitStatus::Signal(15), typed), Ok(143));
-        assert_eq!(ended(ExitStatus::Code(130), typed), Ok(130));
+        assert_eq!(program_exit_code(ExitStatus::Signal(2), typed), Err(Interrupted::Typed));
+        assert_eq!(program_exit_code(ExitStatus::Signal(2), None), Ok(130));
+        assert_eq!(program_exit_code(ExitStatus::Signal(15), typed), Ok(143));
+        assert_eq!(program_exit_code(ExitStatus::Code(130), typed), Ok(130));
     }
 
     #[test]
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_is_found_under_its_context() {
+    fn failure_is_found_under_context() {
         let error = anyhow::Error::new(Failure::new(NOT_FOUND, "no node 'x'")).context("while looking");
         assert_eq!(Failure::from_error(&error).message, "no node 'x'");
         let other = anyhow::Error::new(io::Error::other("disk")).context("cannot read f");

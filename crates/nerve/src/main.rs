@@ -1,12 +1,13 @@
 //! `nerve`: drives, records and orchestrates terminal AI agents.
 //!
-//! [`cli`] declares the command line, [`cmd`] does what it says, [`repl`] does so line by line, [`out`] prints, [`exit`] decides the exit code.
+//! [`cli`] declares the command line, [`cmd`] implements the commands, [`repl`] runs them interactively, [`out`]
+//! prints, [`exit`] defines errors and exit codes.
 
 mod cli;
 mod cmd;
+mod current_exe;
 mod exit;
 mod out;
-mod own;
 mod repl;
 mod settings;
 mod telemetry;
@@ -16,13 +17,13 @@ mod tty;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let asked = asked();
-    let json = asked.as_ref().is_ok_and(cmd::prints_json);
-    let code = match asked.and_then(cmd::run) {
+    let cli = parse_command_line();
+    let json = cli.as_ref().is_ok_and(cmd::prints_json);
+    let code = match cli.and_then(cmd::run) {
         Ok(code) => code,
-        Err(error) if error.is::<exit::ReaderGone>() => exit::DONE,
+        Err(error) if error.is::<exit::BrokenPipe>() => exit::DONE,
         Err(error) => match error.downcast_ref::<exit::Interrupted>() {
-            Some(interrupted) => interrupted.end(),
+            Some(interrupted) => interrupted.terminate(),
             None => {
                 let failure = exit::Failure::from_error(&error);
                 out::failure(&failure, json);
@@ -33,11 +34,11 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What the command line says, under the name that we were called by.
-fn asked() -> anyhow::Result<cli::Cli> {
+/// Parses the command line of the name that this program was started under: `nerve`, `ah` or an agent's shell.
+fn parse_command_line() -> anyhow::Result<cli::Cli> {
     if cmd::exec::tool::is_called() {
         let args = cmd::exec::tool::arguments()?;
         return Ok(cli::Cli { command: cli::Command::Exec(args) });
     }
-    Ok(if cli::ah::is_called() { cli::ah::parse() } else { cli::paragraphs::asked() })
+    Ok(if cli::ah::is_invoked() { cli::ah::parse() } else { cli::help_wrap::parse() })
 }

@@ -1,4 +1,4 @@
-//! What is printed, and where: data on stdout, everything else on stderr, colour only on a terminal.
+//! Prints data to stdout and messages to stderr, with colour only on a terminal.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -9,55 +9,55 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, ReaderGone};
+use crate::exit::{BrokenPipe, Failure};
 
-/// Nothing is said about a wait that is shorter.
+/// Shorter waits show no progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WORKING: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-pub(crate) const ASKING: Style = AnsiColor::Magenta.on_default();
+pub(crate) const WAITING: Style = AnsiColor::Magenta.on_default();
 pub(crate) const STRONG: Style = Style::new().bold();
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// Prints a line of data.
 pub(crate) fn line(text: impl Display) -> Result<()> {
-    written(writeln!(anstream::stdout(), "{text}"))
+    check_write(writeln!(anstream::stdout(), "{text}"))
 }
 
-/// Prints text of a terminal or an agent: control characters other than line ends and tabs are taken out, so that nothing in it can
-/// drive the reader's terminal.
+/// Prints text of a terminal or an agent. Control characters other than line ends and tabs are removed, so that the
+/// text cannot control the reader's terminal.
 pub(crate) fn text(text: &str) -> Result<()> {
-    let clean = harmless(text);
+    let clean = sanitize(text);
     let end = if clean.ends_with('\n') { "" } else { "\n" };
     piece(&format!("{clean}{end}"))
 }
 
-/// Prints a piece of text without ending the line.
+/// Prints sanitized text without a line end.
 pub(crate) fn piece(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()))
+    check_write(out.write_all(sanitize(text).as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints JSON for people and programs.
+/// Prints indented JSON.
 pub(crate) fn json(value: &Value) -> Result<()> {
-    written(writeln!(io::stdout().lock(), "{value:#}"))
+    check_write(writeln!(io::stdout().lock(), "{value:#}"))
 }
 
 /// Prints JSON on one line, for streams of objects.
 pub(crate) fn json_line(value: &Value) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(writeln!(out, "{value}").and_then(|()| out.flush()))
+    check_write(writeln!(out, "{value}").and_then(|()| out.flush()))
 }
 
-/// Prints bytes as they are.
+/// Prints bytes unchanged.
 pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
+    check_write(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Prints rows under a header, columns aligned; nothing at all if there are no rows. A column named `state` is coloured.
+/// Prints rows under a header with aligned columns; prints nothing if there are no rows. Colours the column `state`.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
@@ -83,35 +83,35 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     Ok(())
 }
 
-/// Prints facts, one a line; those that say nothing are left out.
-pub(crate) fn facts(facts: &[(&str, String)]) -> Result<()> {
-    let told = facts.iter().filter(|(_, fact)| !fact.is_empty());
-    let width = told.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (name, fact) in told {
-        let shown = if *name == "state" { state(fact) } else { one_line(fact) };
+/// Prints `name value` lines, without the empty values.
+pub(crate) fn fields(fields: &[(&str, String)]) -> Result<()> {
+    let present = fields.iter().filter(|(_, value)| !value.is_empty());
+    let width = present.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, value) in present {
+        let shown = if *name == "state" { state(value) } else { one_line(value) };
         line(format_args!("{STRONG}{name:<width$}{STRONG:#}  {shown}"))?;
     }
     Ok(())
 }
 
-/// Says something on stderr that is not data.
+/// Prints a message to stderr.
 pub(crate) fn note(text: impl Display) {
-    // Nobody to tell if stderr is gone.
+    // A failure to write to stderr cannot be reported.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Says a piece of a line on stderr: of text of a terminal or an agent, as [`piece`].
+/// Prints sanitized text to stderr without a line end.
 pub(crate) fn note_piece(text: &str) {
     let mut err = io::stderr().lock();
-    let _ = err.write_all(harmless(text).as_bytes()).and_then(|()| err.flush());
+    let _ = err.write_all(sanitize(text).as_bytes()).and_then(|()| err.flush());
 }
 
-/// Says something on stderr that the caller should change.
+/// Prints a warning to stderr.
 pub(crate) fn warning(text: impl Display) {
     note(format_args!("{WORKING}warning{WORKING:#}: {text}"));
 }
 
-/// Says on stderr what went wrong and what to do; as one JSON object if the command prints JSON.
+/// Prints an error and its hint to stderr, as one JSON object if the command prints JSON.
 pub(crate) fn failure(failure: &Failure, as_json: bool) {
     if as_json {
         let error = json!({
@@ -121,14 +121,14 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         let _ = writeln!(io::stderr().lock(), "{error}");
         return;
     }
-    note(format_args!("{BAD}error{BAD:#}: {}", harmless(&failure.message)));
+    note(format_args!("{BAD}error{BAD:#}: {}", sanitize(&failure.message)));
     if let Some(screen) = failure.screen.as_deref().filter(|screen| !screen.trim().is_empty()) {
-        // The end of it: what explains an error stands there. `node why` shows all.
-        let screen = harmless(screen.trim_end());
+        // The last rows usually explain the error. `node why` shows all.
+        let screen = sanitize(screen.trim_end());
         let rows: Vec<&str> = screen.lines().collect();
         let end = &rows[rows.len().saturating_sub(ERROR_ROWS)..];
-        let which = if end.len() < rows.len() { " (its last rows)" } else { "" };
-        note(format_args!("{FAINT}it shows{which}{FAINT:#}:"));
+        let which = if end.len() < rows.len() { " (last rows)" } else { "" };
+        note(format_args!("{FAINT}screen{which}{FAINT:#}:"));
         for row in end {
             note(format_args!("  {FAINT}|{FAINT:#} {row}"));
         }
@@ -137,26 +137,26 @@ pub(crate) fn failure(failure: &Failure, as_json: bool) {
         note(format_args!("  {}. {}", number + 1, one_line(choice)));
     }
     if let Some(hint) = &failure.hint {
-        note(format_args!("{STRONG}hint{STRONG:#}: {}", harmless(hint)));
+        note(format_args!("{STRONG}hint{STRONG:#}: {}", sanitize(hint)));
     }
 }
 
-/// Rows of a terminal that an error shows.
+/// Rows of the screen in an error message.
 const ERROR_ROWS: usize = 16;
 
-/// A state's word in its colour.
+/// Colours the name of a state.
 pub(crate) fn state(word: &str) -> String {
     let style = match word.split_whitespace().next() {
         Some("ready" | "completed" | "reused") => GOOD,
         Some("busy" | "starting" | "stopping" | "running" | "queued") => WORKING,
-        Some("blocked" | "suspended" | "waiting") => ASKING,
+        Some("blocked" | "suspended" | "waiting") => WAITING,
         Some("failed" | "cancelled" | "interrupted") => BAD,
         _ => FAINT,
     };
     format!("{style}{word}{style:#}")
 }
 
-/// A check's mark: fine, or not.
+/// Returns the mark of a check: `ok`, `FAIL`, or `-` for a failed check that is not essential.
 pub(crate) fn mark(ok: bool, essential: bool) -> String {
     let (style, word) = match (ok, essential) {
         (true, _) => (GOOD, "ok"),
@@ -166,7 +166,7 @@ pub(crate) fn mark(ok: bool, essential: bool) -> String {
     format!("{style}{word:<4}{style:#}")
 }
 
-/// The first line of a text, cut to `most` characters; an ellipsis says that something is missing.
+/// Returns a text on one line, cut to `most` characters with an ellipsis.
 pub(crate) fn preview(text: &str, most: usize) -> String {
     let clean = one_line(text);
     let mut short: String = clean.chars().take(most).collect();
@@ -176,7 +176,7 @@ pub(crate) fn preview(text: &str, most: usize) -> String {
     short
 }
 
-/// Waits for something and says so on stderr, if that is a terminal and it takes more than a second.
+/// Awaits `work` and shows the elapsed seconds on stderr, if that is a terminal and it takes more than a second.
 pub(crate) async fn progress<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::pin!(work);
     if !io::stderr().is_terminal() {
@@ -200,22 +200,22 @@ pub(crate) async fn progress<T>(what: &str, work: impl Future<Output = T>) -> T 
     }
 }
 
-/// Tells a reader that went away (`nerve … | head`) from all other errors.
-fn written(result: io::Result<()>) -> Result<()> {
+/// Converts a write error; a closed standard output becomes [`BrokenPipe`].
+fn check_write(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => anyhow::Error::new(ReaderGone),
+        io::ErrorKind::BrokenPipe => anyhow::Error::new(BrokenPipe),
         _ => anyhow::Error::new(error).context("cannot write to standard output"),
     })
 }
 
-/// A text without control characters other than line ends and tabs.
-pub(crate) fn harmless(text: &str) -> String {
+/// Removes control characters other than line ends and tabs.
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    harmless(&words.join(" "))
+    sanitize(&words.join(" "))
 }
 
 #[cfg(test)]
@@ -223,12 +223,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminal_text_cannot_drive_the_readers_terminal() {
-        assert_eq!(harmless("a\x1b]0;evil\x07b\r\n\tc\u{9b}31m"), "a]0;evilb\n\tc31m");
+    fn sanitize_removes_control_characters() {
+        assert_eq!(sanitize("a\x1b]0;evil\x07b\r\n\tc\u{9b}31m"), "a]0;evilb\n\tc31m");
     }
 
     #[test]
-    fn a_preview_is_one_line_and_says_when_it_is_cut() {
+    fn preview_is_one_line_and_marks_truncation() {
         assert_eq!(preview("one\n two", 20), "one two");
         assert_eq!(preview("äöüß", 3), "äöü…");
     }

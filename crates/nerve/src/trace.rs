@@ -1,25 +1,25 @@
-//! The span that this program was started in, as its environment tells it (OpenTelemetry: environment variables as context carriers).
+//! The trace context of this process from its environment (OpenTelemetry: environment variables as context carriers).
 
 use nerve_core::telemetry::{TRACEPARENT, TRACESTATE, TraceContext};
 
 use crate::out;
 
-/// What `TRACEPARENT` holds, for a server: it says what it thinks of a value that is none.
+/// Returns `TRACEPARENT` unchecked; a server validates it.
 pub(crate) fn parent() -> Option<String> {
     variable(TRACEPARENT)
 }
 
-/// What `TRACESTATE` holds.
+/// Returns `TRACESTATE` unchecked.
 pub(crate) fn state() -> Option<String> {
     variable(TRACESTATE)
 }
 
-/// Both, understood. A value that is none is told and left out.
+/// Parses both. Warns about an invalid value and ignores it.
 pub(crate) fn context() -> Option<TraceContext> {
     match TraceContext::parse(&parent()?, state().as_deref()) {
         Ok(context) => Some(context),
         Err(problem) => {
-            out::warning(format_args!("{TRACEPARENT} is left out: {problem}"));
+            out::warning(format_args!("{TRACEPARENT} ignored: {problem}"));
             None
         }
     }

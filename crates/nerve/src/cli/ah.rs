@@ -1,4 +1,4 @@
-//! The command line under the name `ah`: recording, in the words of the first recorder (seed agent-record §3).
+//! The command line of `ah`: the recording commands under the names of the earlier `ah` recorder.
 
 use clap::{Args, Parser, Subcommand};
 
@@ -7,7 +7,7 @@ use super::exec::ShowArgs;
 use super::record::RecordArgs;
 use super::recording::{BranchPointsArgs, ReplayArgs, ViewArgs};
 use super::snapshot::{SnapshotArgs, TakeArgs};
-use super::{Cli, Command, paragraphs};
+use super::{Cli, Command, help_wrap};
 
 #[derive(Debug, Parser)]
 #[command(name = "ah", version, about = "Records sessions of terminal agents, and replays them")]
@@ -19,7 +19,7 @@ EXAMPLES
   ah agent replay session.ahr --fast
   ah show-sandbox-execution 'make test' --id build-1 --session session.ahr
 
-This is 'nerve' under another name; 'nerve --help' shows everything else it does.")]
+'ah' is an alias of 'nerve' with fewer commands; see 'nerve --help' for all of them.")]
 struct Ah {
     #[command(subcommand)]
     command: AhCommand,
@@ -27,9 +27,9 @@ struct Ah {
 
 #[derive(Debug, Subcommand)]
 enum AhCommand {
-    /// Record agents and look at what was recorded
+    /// Record agents and browse recordings
     Agent(AgentArgs),
-    /// Show what an agent runs, or ran, and type into it
+    /// Show a command that an agent runs or ran, and type into it
     ShowSandboxExecution(ShowArgs),
 }
 
@@ -45,14 +45,14 @@ enum AgentCommand {
     Record(Box<RecordArgs>),
     /// Play a recording
     Replay(ReplayArgs),
-    /// Look through a recording: scroll, search, go to any time
+    /// Browse a recording: scroll, search, seek
     View(ViewArgs),
-    /// Go on from a snapshot of a recorded session, in a new node with its files and its conversation
+    /// Continue from a snapshot of a recorded session in a new node, with its files and conversation
     #[command(override_usage = "ah agent branch [OPTIONS] [RECORDING] <INSTRUCTION>")]
     Branch(Box<BranchArgs>),
-    /// Print the final lines of a recording with its snapshots between them
+    /// Print the final lines of a recording, interleaved with its snapshots
     BranchPoints(BranchPointsArgs),
-    /// Files
+    /// Snapshot files
     Fs(FsArgs),
 }
 
@@ -64,19 +64,19 @@ struct FsArgs {
 
 #[derive(Debug, Subcommand)]
 enum FsCommand {
-    /// Mark this moment in the recording and keep the files as they are
+    /// Mark this moment in the recording and store the files
     Snapshot(Box<TakeArgs>),
 }
 
-/// Whether the program was called by this name.
-pub(crate) fn is_called() -> bool {
+/// Returns true if the program was started under the name `ah`.
+pub(crate) fn is_invoked() -> bool {
     let name = std::env::args_os().next().map(std::path::PathBuf::from);
     name.as_deref().and_then(std::path::Path::file_name).is_some_and(|name| name == "ah")
 }
 
-/// What was asked for, in our own words. Exits with a message where it makes no sense.
+/// Parses the `ah` command line into the equivalent `nerve` command. Exits with a message if it is invalid.
 pub(crate) fn parse() -> Cli {
-    let agent = match paragraphs::asked::<Ah>().command {
+    let agent = match help_wrap::parse::<Ah>().command {
         AhCommand::Agent(agent) => agent,
         AhCommand::ShowSandboxExecution(args) => return Cli { command: Command::ShowSandboxExecution(args) },
     };

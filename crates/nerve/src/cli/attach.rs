@@ -1,4 +1,4 @@
-//! `nerve attach`: this window in front of a program that runs.
+//! `nerve attach`: connects this terminal to a running program.
 
 use clap::Args;
 
@@ -7,45 +7,45 @@ use crate::cmd::attach::size_rule::SizeRule;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Shows the program's terminal as it is, from its first line on, and passes on what is typed. Several windows can be attached to
-one program. What it shows is not the server's: it can be left and come back to while the server is away.
+Shows the program's terminal, scrollback included, and forwards input. Several terminals can attach to one program. Attaching
+works without the server, so you can detach and attach again while the server is down.
 
 KEYS
-  ctrl+] d           leave; the program goes on
-  ctrl+] ?           all keys
-  shift+pageup       what was written before, with the keys of less; q goes back
-  ctrl+shift+up      tell the agent something at the latest snapshot
-  ctrl+shift+t       what the agent runs: ctrl+] t
-  ctrl+] s           take a snapshot, as 'nerve snapshot' does
+  ctrl+] d           detach; the program keeps running
+  ctrl+] ?           list all keys
+  shift+pageup       scroll back, with the keys of less; q returns
+  ctrl+shift+up      branch from the latest snapshot with a new instruction
+  ctrl+shift+t       list the tools the agent runs; also ctrl+] t
+  ctrl+] s           take a snapshot, like 'nerve snapshot'
 
 EXAMPLES
   nerve attach me                         a node of the server
-  nerve attach reviewer --session night   one of another session
-  nerve attach 0195e3a1-77aa    what 'nerve record' runs, by its session's id
+  nerve attach reviewer --session night   a node of another session
+  nerve attach 0195e3a1-77aa              a 'nerve record' session, by its id
   nerve attach me --read-only --size keep")]
 pub(crate) struct AttachArgs {
-    /// A node of the server, or the beginning of the id of a recorded session or of a host
+    /// Node, or an id prefix of a recorded session or host
     #[arg(value_name = "NODE|SESSION")]
     pub(crate) target: String,
-    /// The server whose node it is
+    /// Server of the node
     #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub(crate) server: String,
-    /// The server's session the node is in; its default session if not given
+    /// Session of the node [default: the server's default session]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// Where snapshots are marked, whatever the settings say
+    /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE")]
     pub(crate) gutter: Option<GutterArg>,
-    /// Which size the program's terminal has
+    /// Size policy of the program's terminal
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub(crate) size: SizeRule,
-    /// Look only: nothing that is typed reaches the program
+    /// Read-only: send no input to the program
     #[arg(short, long)]
     pub(crate) read_only: bool,
-    /// When the program has ended, stay to scroll in what it wrote: q leaves
+    /// Keep the viewer open after the program has ended; q quits
     #[arg(long)]
     pub(crate) stay: bool,
-    /// No colours; also by NO_COLOR
+    /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
 }

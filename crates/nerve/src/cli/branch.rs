@@ -1,4 +1,4 @@
-//! `nerve branch`: a new node that goes on from a snapshot of a recorded session.
+//! `nerve branch`: continues from a snapshot of a recorded session in a new node.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use super::node_proxy::ProxyOptions;
 #[derive(Debug, Args)]
 #[command(override_usage = "nerve branch [OPTIONS] [RECORDING] <INSTRUCTION>")]
 #[command(after_long_help = "\
-The files of the snapshot go to a folder of their own: of a git repository a work tree on a new branch, of another directory a copy. The
-agent's conversation goes on as it was at the snapshot where it can be cut there (Claude Code, Gemini CLI, opencode), else with all that was
-said in it (Codex), else it begins anew: which of them, is said. What was recorded stays as it is.
+The files of the snapshot are restored to a new folder: a git work tree on a new branch, or a copy of any other directory. The agent's
+conversation continues from the snapshot (Claude Code, Gemini CLI, opencode), continues with all its messages (Codex), or starts empty;
+the output says which. The recording is not changed.
 
-The node has the variables and the proxy of the recorded one, as long as the server that made it knows them; what it lacks, is said.
+The node inherits the recorded node's variables and proxy if its server still knows them; the output lists what is missing.
 
 EXAMPLES
   nerve branch 'Try it without the cache'
@@ -23,43 +23,43 @@ EXAMPLES
   nerve branch run.ahr --at end --dry-run 'Go on'
   nerve branch run.ahr --env API_TOKEN=\"$API_TOKEN\" 'Go on'")]
 pub(crate) struct BranchArgs {
-    /// The recording (a file, an id or the beginning of an id; the newest if none is given) or a session that runs and is not recorded (its
-    /// id, or its host's), and what the agent is to do: '-' reads standard input
+    /// Recording (file or id prefix) or unrecorded running session (its id or its host's) [default: the newest
+    /// recording], then the instruction; '-' reads it from standard input
     #[arg(value_name = "[RECORDING] INSTRUCTION", value_hint = ValueHint::FilePath, required = true)]
     pub(crate) words: Vec<String>,
-    /// The snapshot: its number, its label, or 'end'
+    /// Snapshot number, label, or 'end'
     #[arg(long, value_name = "SNAPSHOT", default_value = "end")]
     pub(crate) at: String,
-    /// Name of the new node; made of the recorded one's if not given
+    /// Name of the new node [default: derived from the recorded one]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
-    /// Where the files go: an empty directory, or none yet
+    /// Target directory for the files; must be empty or not exist
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) to: Option<PathBuf>,
-    /// Go on in the recorded directory, with its files as they are now
+    /// Work in the recorded directory, with its current files
     #[arg(long, conflicts_with = "to")]
     pub(crate) in_place: bool,
-    /// The git work tree that has the snapshots, instead of where they were taken
+    /// Git work tree that has the snapshots [default: where they were taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "in_place")]
     pub(crate) dir: Option<PathBuf>,
-    /// A variable of its environment; may be given more than once
+    /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<EnvPair>,
     #[command(flatten)]
     pub(crate) proxy: ProxyOptions,
-    /// Let it go past the proxy that the recorded agent had
+    /// Do not use the recorded agent's proxy
     #[arg(long, conflicts_with = "proxy")]
     pub(crate) no_proxy: bool,
-    /// Only print what would be done
+    /// Print the plan without executing it
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Return when the agent has taken the instruction, and print the node's name
+    /// Print the node's name and return once the agent has accepted the instruction
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Seconds until the answer must be there; the node's limit if not given
+    /// Time limit for the answer in seconds [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Seconds>,
-    /// The session of the new node; the server's default session if not given
+    /// Session of the new node [default: the server's default session]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(flatten)]
@@ -67,8 +67,8 @@ pub(crate) struct BranchArgs {
 }
 
 impl BranchArgs {
-    /// The recording, if one is named, and the instruction. `None`: there are more words.
-    pub(crate) fn named(&self) -> Option<(Option<&str>, &str)> {
+    /// Returns the recording, if given, and the instruction; `None` if there are too many arguments.
+    pub(crate) fn positionals(&self) -> Option<(Option<&str>, &str)> {
         match &self.words[..] {
             [instruction] => Some((None, instruction)),
             [recording, instruction] => Some((Some(recording), instruction)),

@@ -12,27 +12,27 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print where the settings are
+    /// Print the path of the settings file
     Path(PathArgs),
-    /// Print the settings that count: the user's, and the usual ones where there are none
+    /// Print the effective settings: the user's, completed with the defaults
     Show(ShowArgs),
-    /// Say what is wrong with a file of settings, with line and column
+    /// Report the errors of a settings file with line and column
     Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The file need not be there: without it everything has its usual value.
+The file is optional: without it every setting has its default.
 
 EXAMPLES
   nerve config path
-  nerve config show > \"$(nerve config path)\"      begin with what there is")]
+  nerve config show > \"$(nerve config path)\"      start from the defaults")]
 pub(crate) struct PathArgs {}
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-What is printed is a file of settings: keep the lines you change. An operation that is given keys has these alone; [] is
-none.
+The output is a valid settings file: keep only the lines you change. Keys given for an operation replace its defaults; []
+removes them all.
 
 EXAMPLES
   nerve config show
@@ -49,7 +49,7 @@ EXAMPLES
   nerve config check
   nerve config check ./config.toml")]
 pub(crate) struct CheckArgs {
-    /// Another file than the user's
+    /// Settings file to check [default: the user's]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 }

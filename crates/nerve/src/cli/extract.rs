@@ -1,4 +1,4 @@
-//! `nerve extract`: what an agent said, out of a text that shows it.
+//! `nerve extract`: parses an agent's answers out of terminal text.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use super::node::ParserName;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Reads what a terminal showed: a log, a saved screen, a recording (a file, an id or the beginning of one), a pane of tmux or WezTerm, or
-standard input. Escape sequences in it are understood. The text is split into turns at the prompts that the agent repeats, and each answer
-is taken apart into sections. Of a full-screen program only its last screen is left in a recording.
+Reads terminal text: a log, a saved screen, a recording (file or id prefix), a tmux or WezTerm pane, or standard input. Escape sequences
+are interpreted. The text is split into turns at the agent's prompts, and each answer into sections. From the recording of a full-screen
+program, only the last screen is available.
 
-Exits with 3 when there is no such thing to read, or no turn in it.
+Exits with 3 if the source does not exist or contains no turn.
 
 EXAMPLES
   nerve extract session.log
@@ -22,37 +22,37 @@ EXAMPLES
   nerve extract --list-panes
   nerve extract screen.txt --parser none --raw")]
 pub(crate) struct ExtractArgs {
-    /// A text, a recording or its id; '-' or nothing reads standard input
+    /// Text file, recording or its id; '-' reads standard input [default: -]
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
-    /// How answers are taken apart; guessed from the text if not given
+    /// Answer parser [default: detected from the text]
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
-    /// Read a pane: '%3' or 'session:window.pane' of tmux, a number of WezTerm
+    /// Pane to read: '%3' or 'session:window.pane' in tmux, a number in WezTerm
     #[arg(long, value_name = "PANE", conflicts_with_all = ["file", "cols", "rows"])]
     pub(crate) pane: Option<String>,
-    /// The multiplexer's own server: a socket's path, or a name as 'tmux -L' takes it
+    /// Multiplexer server: socket path, or name as for 'tmux -L'
     #[arg(short = 'L', long, value_name = "SOCKET")]
     pub(crate) socket: Option<String>,
-    /// List the panes there are, and read nothing
+    /// List the panes and read nothing
     #[arg(long, conflicts_with_all = ["file", "pane", "parser", "raw", "last", "full"])]
     pub(crate) list_panes: bool,
     /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
-    /// Print the text as it was shown, and take nothing apart
+    /// Print the text unparsed
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
-    /// Only the last answer: what the agent said, or if it said nothing, what it did
+    /// Print only the last answer: its text, or its actions if it has none
     #[arg(long)]
     pub(crate) last: bool,
-    /// Of a pane, its scrollback too; all else is always read whole
+    /// Include a pane's scrollback; other sources are always read completely
     #[arg(long)]
     pub(crate) full: bool,
-    /// Columns of the terminal that showed the text; found from the text if not given
+    /// Columns of the original terminal [default: detected from the text]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub(crate) cols: Option<u16>,
-    /// Rows of the terminal that showed the text, where it moves its cursor
+    /// Rows of the original terminal, for text that moves the cursor
     #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) rows: u16,
 }

@@ -11,15 +11,15 @@ use super::node::ServerOption;
 const LONG_ABOUT: &str = "\
 Run graphs: steps over nodes, in the order of their dependencies.
 
-A graph is a YAML or JSON file; docs/graphs.md says what is in it. A run is one execution of a graph on a server. Each run has a journal, so \
-that a run whose server died can be resumed.";
+A graph is a YAML or JSON file; docs/graphs.md describes its format. A run is one execution of a graph on a server. Each run has a journal, \
+so that it can be resumed after a server crash.";
 
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT)]
 pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) server: ServerOption,
-    /// The session whose nodes the graph uses, and in which graphs are registered; the server's default session if not given
+    /// Session with the graph's nodes and the registered graphs [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(subcommand)]
@@ -30,23 +30,23 @@ pub(crate) struct GraphArgs {
 pub(crate) enum GraphCommand {
     /// Run a graph and wait for its end
     Run(Box<RunArgs>),
-    /// Check graph files; all that is wrong with them is told
+    /// Check graph files and report every error
     Validate(ValidateArgs),
-    /// Show a graph: as text, for Mermaid, for Graphviz, as JSON
+    /// Print a graph as text, Mermaid, Graphviz or JSON
     Show(ShowArgs),
     /// List the registered graphs, or the runs
     List(ListArgs),
-    /// Show a run: its steps, its gates, its end
+    /// Show a run: steps, gates and result
     Status(StatusArgs),
     /// Cancel a run, or all runs of a graph
     Cancel(CancelArgs),
-    /// Answer a gate that a run waits at
+    /// Answer a gate of a waiting run
     Answer(AnswerArgs),
-    /// Go on with a run whose server died, or that failed or was cancelled; what is done is not done again
+    /// Resume an interrupted, failed or cancelled run; completed steps are not repeated
     Resume(ResumeArgs),
-    /// Register a graph in a session, to be run by its id
+    /// Register a graph in a session so that its id can be run
     Create(CreateArgs),
-    /// Forget a registered graph; its runs go on
+    /// Unregister a graph; its runs continue
     Delete(DeleteArgs),
     /// Print the JSON Schema of graph files, for editors
     #[command(after_long_help = "\
@@ -57,13 +57,13 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-On a terminal each step has a line that is kept up to date; elsewhere each event is a line on stderr. The results are on stdout. A gate asks \
-on the terminal, or waits for 'graph answer'. Nodes of the file that have no cwd work in the directory of this command.
+On a terminal each step has a live status line; elsewhere each event is a line on stderr. The results go to stdout. A gate prompts on the \
+terminal or waits for 'graph answer'. Nodes without a cwd in the file run in the current directory.
 
-Ctrl+C cancels the run and waits for its end; a second one leaves at once.
+Ctrl+C cancels the run and waits for its end; a second Ctrl+C exits immediately.
 
-Exits with 0 when the run completed, 1 when it failed, 2 when the file or the input is wrong, 4 when a step timed out, 5 when a dialog
-blocks a node, 130 when the run was cancelled.
+Exits with 0 if the run completed, 1 if it failed, 2 if the file or the input is invalid, 4 if a step timed out, 5 if a dialog blocks a
+node, 130 if the run was cancelled.
 
 EXAMPLES
   nerve server graph run review.yaml
@@ -75,30 +75,30 @@ EXAMPLES
   generate-graph | nerve server graph run - --trace trace.json
   nerve server graph run review   registered with 'graph create'")]
 pub(crate) struct RunArgs {
-    /// A graph file, '-' for standard input (YAML or JSON), or the id of a registered graph
+    /// Graph file (YAML or JSON), '-' for standard input, or id of a registered graph
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: String,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// An id for the run: 1-32 of a-z, 0-9 and '-'; made up if not given
+    /// Run id: 1-32 of a-z, 0-9 and '-' [default: generated]
     #[arg(long, value_name = "ID")]
     pub(crate) run_id: Option<String>,
-    /// Write what was done, step by step, into this file as JSON; '-' adds it to what --json prints
+    /// Write a JSON trace of the steps to this file; '-' adds it to the output of --json
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]
     pub(crate) trace: Option<PathBuf>,
-    /// Check all, show the order of the steps and what is known of their inputs; start nothing
+    /// Check the graph and show the order and known inputs of its steps without starting any
     #[arg(short, long, conflicts_with_all = ["detach", "trace"])]
     pub(crate) dry_run: bool,
     /// Do not wait for the end of the run
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Leave the graph's own nodes running when it ends
+    /// Keep the graph's own nodes running after its end
     #[arg(long)]
     pub(crate) keep_nodes: bool,
 }
 
 impl GraphCommand {
-    /// As it is typed.
+    /// Returns the subcommand's name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             GraphCommand::Run(_) => "run",
@@ -115,8 +115,8 @@ impl GraphCommand {
         }
     }
 
-    /// It looks at a run until that ends.
-    pub(crate) fn follows_a_run(&self) -> bool {
+    /// Returns true if the command follows a run until its end.
+    pub(crate) fn follows_run(&self) -> bool {
         match self {
             GraphCommand::Run(args) => !args.detach && !args.dry_run,
             GraphCommand::Resume(args) => !args.detach,
@@ -126,45 +126,45 @@ impl GraphCommand {
     }
 }
 
-/// What a graph is given.
+/// Input of a graph.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
-    /// The graph's input: a JSON object or list, else a text; '@PATH' reads a file
+    /// Graph input: JSON object or list, otherwise text; '@PATH' reads a file
     #[arg(short, long, value_name = "TEXT|@PATH", allow_hyphen_values = true)]
     pub(crate) input: Option<String>,
-    /// A field of the input, as JSON if it is JSON, else as text; may be given more than once
+    /// Input field, as JSON if valid, otherwise as text; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<Field>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Needs no server. Exits with 2 when a file is wrong.
+Needs no server. Exits with 2 if a file is invalid.
 
 EXAMPLES
   nerve server graph validate review.yaml
   nerve server graph validate graphs/*.yaml --json")]
 pub(crate) struct ValidateArgs {
-    /// Graph files; '-' is standard input
+    /// Graph files; '-' reads standard input
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A file needs no server.
+Showing a file needs no server.
 
 EXAMPLES
   nerve server graph show review.yaml
   nerve server graph show review.yaml --format dot | dot -Tsvg > review.svg
   nerve server graph show review --format mermaid")]
 pub(crate) struct ShowArgs {
-    /// A graph file, '-' for standard input, the id of a registered graph, or the id of a run
+    /// Graph file, '-' for standard input, or id of a registered graph or run
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) graph: String,
-    /// How it is written; --json is --format json
-    #[arg(short, long, value_enum, default_value_t = Form::Text)]
-    pub(crate) format: Form,
+    /// Output format; --json means --format json
+    #[arg(short, long, value_enum, default_value_t = GraphFormat::Text)]
+    pub(crate) format: GraphFormat,
 }
 
 #[derive(Debug, Args)]
@@ -175,35 +175,35 @@ EXAMPLES
   nerve server graph list --runs --json |
       jq -r '.runs[] | select(.status == \"interrupted\") | .run_id'")]
 pub(crate) struct ListArgs {
-    /// The runs, newest first, instead of the registered graphs
+    /// List runs, newest first, instead of registered graphs
     #[arg(long)]
     pub(crate) runs: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-With --watch it exits as 'graph run' does; Ctrl+C then ends the watching and not the run.
+With --watch the exit codes are those of 'graph run', and Ctrl+C stops watching without cancelling the run.
 
 EXAMPLES
   nerve server graph status r-0mh2k9a1b-x7q2zz
   nerve server graph status r-0mh2k9a1b-x7q2zz --watch")]
 pub(crate) struct StatusArgs {
-    /// The run
+    /// Run id
     pub(crate) run: String,
-    /// Show what happens until the run ends; a gate asks on the terminal
+    /// Show progress until the run ends; gates prompt on the terminal
     #[arg(short, long)]
     pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The step that runs is interrupted on its terminal. What is done is kept: 'graph resume' goes on with it.
+Running steps are interrupted on their terminals. Completed steps are kept; 'graph resume' continues after them.
 
 EXAMPLES
   nerve server graph cancel r-0mh2k9a1b-x7q2zz
   nerve server graph cancel review")]
 pub(crate) struct CancelArgs {
-    /// The run, or a graph whose runs all are meant
+    /// Run, or graph whose runs are all cancelled
     #[arg(value_name = "RUN|GRAPH")]
     pub(crate) id: String,
 }
@@ -215,47 +215,47 @@ EXAMPLES
   nerve server graph answer r-0mh2k9a1b-x7q2zz 2
   nerve server graph answer r-0mh2k9a1b-x7q2zz --step approve yes")]
 pub(crate) struct AnswerArgs {
-    /// The run
+    /// Run id
     pub(crate) run: String,
-    /// The gate's step; need not be given where only one gate waits
+    /// Step of the gate; optional if only one gate waits
     #[arg(long, value_name = "STEP")]
     pub(crate) step: Option<String>,
-    /// The answer: one of the choices, or its number, from 1
+    /// Choice, or its number counted from 1
     pub(crate) choice: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Results of steps that are done are taken from the run's journal. With --file an edited graph takes the place of the run's own: steps that are
-the same and get the same input are not run again. It exits as 'graph run' does.
+Results of completed steps are taken from the run's journal. With --file an edited graph replaces the run's own; unchanged steps with the
+same input are not run again. The exit codes are those of 'graph run'.
 
 EXAMPLES
   nerve server graph resume r-0mh2k9a1b-x7q2zz
   nerve server graph resume r-0mh2k9a1b-x7q2zz --file review.yaml")]
 pub(crate) struct ResumeArgs {
-    /// The run
+    /// Run id
     pub(crate) run: String,
-    /// An edited graph
+    /// Edited graph file
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<String>,
     /// Do not wait for the end of the run
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Write what was done, step by step, into this file as JSON; '-' adds it to what --json prints
+    /// Write a JSON trace of the steps to this file; '-' adds it to the output of --json
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, conflicts_with = "detach")]
     pub(crate) trace: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The server keeps it, also over a restart. Nodes of the file that have no cwd work in the directory of this command.
+Registered graphs survive a restart of the server. Nodes without a cwd in the file run in the current directory.
 
 EXAMPLES
   nerve server graph create review.yaml
   nerve server graph create review.yaml --session work
   nerve server graph run review")]
 pub(crate) struct CreateArgs {
-    /// A graph file, or '-' for standard input
+    /// Graph file, or '-' for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: String,
 }
@@ -265,25 +265,25 @@ pub(crate) struct CreateArgs {
 EXAMPLES
   nerve server graph delete review")]
 pub(crate) struct DeleteArgs {
-    /// The graph
+    /// Graph id
     #[arg(value_name = "GRAPH")]
     pub(crate) id: String,
 }
 
-/// How a graph is written.
+/// Output format of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// For people
+pub(crate) enum GraphFormat {
+    /// Readable text
     Text,
-    /// A flowchart for Mermaid
+    /// Mermaid flowchart
     Mermaid,
-    /// For Graphviz
+    /// Graphviz
     Dot,
-    /// The graph file as JSON
+    /// Graph file as JSON
     Json,
 }
 
-/// A field of an input.
+/// A field of a graph's input.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Field {
     pub(crate) key: String,
@@ -298,7 +298,7 @@ impl FromStr for Field {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
                 Ok(Field { key: key.to_string(), value })
             }
-            _ => Err("write it as KEY=VALUE".to_string()),
+            _ => Err("expected KEY=VALUE".to_string()),
         }
     }
 }
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_json_where_it_is_json() {
+    fn field_is_json_if_valid_else_text() {
         let value = |text: &str| text.parse::<Field>().map(|field| field.value);
         assert_eq!(value("a=3"), Ok(json!(3)));
         assert_eq!(value("a=true"), Ok(json!(true)));

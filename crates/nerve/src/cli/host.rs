@@ -12,28 +12,28 @@ pub(crate) struct HostArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
-    /// List the hosts of this user, with or without a server
+    /// List this user's hosts, with or without a server
     List(ListArgs),
-    /// End hosts and the programs in them
+    /// Stop hosts and their programs
     Stop(StopArgs),
-    /// Type into a host's program, past any server
+    /// Type into a host's program, bypassing any server
     Write(WriteArgs),
-    /// Be a host: reads what to run from standard input (servers start this)
+    /// Run a host process; reads its specification from standard input (run by servers)
     #[command(hide = true)]
     Run,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A host owns one terminal and its recording. It goes on when its server dies; 'nerve server start' takes it back. What 'nerve record' runs
-is a host too, and says 'record' and its session's id. 'nerve attach ID' shows what runs in a host, 'nerve snapshot --session ID' takes a
-snapshot of it.
+A host owns one terminal and its recording. It survives its server; 'nerve server start' reconnects to it. Programs of 'nerve record' run
+in hosts too, listed as 'record' with their session id. Use 'nerve attach ID' to attach to a host's program and
+'nerve snapshot --session ID' to take a snapshot of it.
 
 EXAMPLES
   nerve host list
   nerve host list --json | jq -r '.hosts[] | select(.alive) | .id'")]
 pub(crate) struct ListArgs {
-    /// Print the hosts as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -41,41 +41,41 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(false))]
 #[command(after_long_help = "\
-The program gets SIGHUP, then SIGTERM, then SIGKILL. A host that is gone already is taken off the list.
+The program gets SIGHUP, then SIGTERM, then SIGKILL. Hosts that no longer exist are removed from the list.
 
 EXAMPLES
   nerve host stop 3f9a0c1b2d4e
   nerve host stop --all")]
 pub(crate) struct StopArgs {
-    /// Ids, as 'nerve host list' shows them, or ids of the sessions that they run
+    /// Host ids from 'nerve host list', or ids of their sessions
     #[arg(value_name = "ID", group = "which")]
     pub(crate) ids: Vec<String>,
-    /// All hosts of this user
+    /// Stop all hosts of this user
     #[arg(long, group = "which")]
     pub(crate) all: bool,
-    /// Seconds until they must be gone
+    /// Time limit in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
-    /// Print what was stopped as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The bytes reach the program as if they were typed, and are in the recording as injected input.
+The program receives the bytes as typed input; the recording marks them as injected.
 
 EXAMPLES
   nerve host write 3f9a0c1b2d4e 'y'
   nerve host write 3f9a0c1b2d4e --escape 'ls\\r'")]
 pub(crate) struct WriteArgs {
-    /// The host, or the session that it runs
+    /// Host id, or id of its session
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// What to type
+    /// Text to type
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: String,
-    /// Understand \r, \n, \t, \e, \xHH and \\ in the text
+    /// Interpret \r, \n, \t, \e, \xHH and \\ in TEXT
     #[arg(long)]
     pub(crate) escape: bool,
 }

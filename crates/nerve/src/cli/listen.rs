@@ -1,4 +1,4 @@
-//! What a server listens on beside its Unix socket, and who may come in there.
+//! Network listeners of a server and their access options.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,42 +8,42 @@ use clap::{ArgGroup, Args};
 #[derive(Debug, Clone, Default, Args)]
 #[command(group = ArgGroup::new("network").multiple(true).args(["tcp", "http", "port"]))]
 pub(crate) struct ListenArgs {
-    /// Listen for the wire's lines over TCP too: PORT, IP:PORT; port 0 is any
+    /// Also listen for the line protocol over TCP: PORT or IP:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) tcp: Option<SocketAddr>,
-    /// Listen for HTTP and WebSocket too: PORT, IP:PORT; port 0 is any
+    /// Also listen for HTTP and WebSocket: PORT or IP:PORT; port 0 picks a free one
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
-    /// Name by which clients may call it over HTTP, beside localhost and addresses; may be given again
+    /// Host name accepted over HTTP, in addition to localhost and addresses; repeatable
     #[arg(long, value_name = "NAME", requires = "http")]
     pub(crate) http_name: Vec<String>,
-    /// Certificate for TLS, with those that lead to an authority (PEM)
+    /// TLS certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "network")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM, not encrypted)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// File with the token that clients must know; made if it is not there
+    /// File with the access token; created if missing
     #[arg(long, value_name = "FILE", requires = "network")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Allow an address that is not loopback without TLS: others on the network can read the token
+    /// Allow a non-loopback address without TLS: others on the network can read the token
     #[arg(long, requires = "network")]
     pub(crate) insecure: bool,
-    /// IP of --port (older name: now --tcp)
+    /// IP address of --port (older form of --tcp)
     #[arg(long, hide = true, value_name = "IP", requires = "port")]
     pub(crate) host: Option<String>,
-    /// TCP port (older name: now --tcp)
+    /// TCP port (older form of --tcp)
     #[arg(long, hide = true, value_name = "PORT", conflicts_with = "tcp")]
     pub(crate) port: Option<u16>,
 }
 
-/// `PORT`, `:PORT`, `localhost:PORT`, `IP:PORT`, `[IPv6]:PORT`. Without an IP, loopback is meant.
+/// Parses `PORT`, `:PORT`, `localhost:PORT`, `IP:PORT` or `[IPv6]:PORT`. The default IP is loopback.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);
     match port.parse::<u16>() {
         Ok(port) => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
         Err(_) => {
-            text.parse().map_err(|_| "it must be PORT or IP:PORT, such as 7070 or 127.0.0.1:7070".to_string())
+            text.parse().map_err(|_| "expected PORT or IP:PORT, such as 7070 or 127.0.0.1:7070".to_string())
         }
     }
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_an_ip_is_loopback() {
+    fn address_without_ip_is_loopback() {
         for text in ["7070", ":7070", "localhost:7070", "127.0.0.1:7070"] {
             assert_eq!(address(text).unwrap().to_string(), "127.0.0.1:7070", "{text}");
         }

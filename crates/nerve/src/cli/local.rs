@@ -14,10 +14,10 @@ EXAMPLES
   nerve demo --command claude
   nerve demo --json | jq -r '.turns[].text'")]
 pub(crate) struct DemoArgs {
-    /// The agent to show instead of the built-in one: claude, codex, gemini …
+    /// Agent to use instead of the built-in one: claude, codex, gemini …
     #[arg(short, long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
-    /// Print one JSON object at the end instead of the story
+    /// Print one JSON object at the end instead of the narration
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -31,61 +31,62 @@ EXAMPLES
 pub(crate) struct AskArgs {
     #[command(flatten)]
     pub(crate) prompt: Prompt,
-    /// The agent to ask
+    /// Agent to ask
     #[arg(short, long, default_value = "claude", value_name = "COMMAND")]
     pub(crate) command: String,
-    /// What is known of the agent; found from the command if not given
+    /// Agent profile [default: detected from the command]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How the answer is taken apart; the profile's way if not given
+    /// Answer parser [default: from the profile]
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
-    /// Where the agent works
+    /// Working directory of the agent
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
-    /// Run the commands of Claude Code's shell tool in recorded terminals of their own: see 'nerve show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
+    /// show-sandbox-execution'
     #[arg(long)]
     pub(crate) trace_tools: bool,
-    /// Seconds until the answer must be there, start included
+    /// Time limit in seconds, including the start
     #[arg(short, long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
-    /// Print the whole response as JSON
+    /// Print the complete response as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
-/// A text given on the command line, by standard input or by a file.
+/// A prompt from the command line, standard input or a file.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Prompt {
-    /// The text; '-' reads standard input
+    /// Prompt; '-' reads standard input
     #[arg(value_name = "TEXT")]
     pub(crate) text: Option<String>,
-    /// Read the text from a file
+    /// Read the prompt from a file
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exits with 1 when something is missing without which nothing works. An agent that is not installed is only said.
+Exits with 1 if something essential is missing. A missing agent is reported but is not an error.
 
 EXAMPLES
   nerve doctor
   nerve doctor --json | jq '.checks[] | select(.ok | not)'
   nerve doctor --agents")]
 pub(crate) struct DoctorArgs {
-    /// Print the checks as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
-    /// Start each agent that is found, and say what state it comes to
+    /// Start each installed agent and report the state it reaches
     ///
-    /// Each is started once, in an empty folder, with your own HOME and settings, and ended again. Nothing is typed into it, no dialog
-    /// is answered, no model is asked. An agent that asks something nerve knows (may this folder be trusted, who are you) is fine.
-    /// Exits with 1 if one that is found could not be driven.
+    /// Starts each agent once in an empty folder, with your own HOME and settings, and stops it again. Types nothing, answers no
+    /// dialog and sends no model request. An agent that waits in a known dialog (folder trust, login) passes. Exits with 1 if an
+    /// installed agent could not be driven.
     #[arg(long)]
     pub(crate) agents: bool,
-    /// How long each agent may take, with --agents
+    /// Time limit per agent in seconds
     #[arg(
         long,
         default_value = "60",
@@ -104,7 +105,7 @@ EXAMPLES
   nerve mock-agent --replay session.ahr --fast
   nerve mock-agent --help")]
 pub(crate) struct MockAgentArgs {
-    /// Passed to the agent as they are; '--help' says which there are
+    /// Arguments of the agent; '--help' lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     pub(crate) args: Vec<String>,
 }
@@ -116,7 +117,7 @@ EXAMPLES
   nerve mock-model --addr 127.0.0.1:8080
   ANTHROPIC_BASE_URL=http://127.0.0.1:8080 ANTHROPIC_AUTH_TOKEN=dummy claude")]
 pub(crate) struct MockModelArgs {
-    /// Where to listen; port 0 takes a free one. Loopback only
+    /// Listen address, loopback only; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) addr: SocketAddr,
 }
@@ -128,7 +129,7 @@ EXAMPLES
   nerve completions zsh > ~/.zfunc/_nerve
   nerve completions fish > ~/.config/fish/completions/nerve.fish")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -138,7 +139,7 @@ EXAMPLES
   nerve man | man -l -
   nerve man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// Write one page for each command into this directory; it is made if missing
+    /// Write one page per command into this directory; created if missing
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -146,6 +147,6 @@ pub(crate) struct ManArgs {
 /// Arguments of `nerve hook`.
 #[derive(Debug, Args)]
 pub(crate) struct HookArgs {
-    /// The socket of the node that listens.
+    /// Hook socket of the node.
     pub(crate) socket: PathBuf,
 }

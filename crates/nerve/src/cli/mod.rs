@@ -1,4 +1,4 @@
-//! The command line, declared. What the commands do is in [`crate::cmd`].
+//! Declares the command line. [`crate::cmd`] implements the commands.
 
 pub(crate) mod ah;
 pub(crate) mod attach;
@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod exec;
 pub(crate) mod extract;
 pub(crate) mod graph;
+pub(crate) mod help_wrap;
 pub(crate) mod host;
 pub(crate) mod listen;
 pub(crate) mod local;
@@ -15,7 +16,6 @@ pub(crate) mod mcp;
 pub(crate) mod node;
 pub(crate) mod node_proxy;
 pub(crate) mod pane;
-pub(crate) mod paragraphs;
 pub(crate) mod pattern;
 pub(crate) mod proxy;
 pub(crate) mod record;
@@ -34,34 +34,34 @@ const ABOUT: &str = "Drives, records and orchestrates terminal AI agents";
 const LONG_ABOUT: &str = "\
 Drives, records and orchestrates terminal AI agents: Claude Code, Codex, Gemini CLI, opencode, or any shell and REPL.
 
-A node is one program in a terminal. A server keeps nodes and answers on a Unix socket. A turn is one prompt and its answer.";
+A node is one program in a terminal. A server runs nodes and listens on a Unix socket. A turn is one prompt and its answer.";
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  nerve demo                                   see it work: no key, no network
-  nerve ask 'What does main.rs do?'            one question to Claude Code, here
-  nerve server start                           a server in the background
-  nerve server node create me -c claude        a node that runs claude
-  nerve server node execute me 'Fix the test'  one turn, the answer on stdout
+  nerve demo                                   try it: no key, no network
+  nerve ask 'What does main.rs do?'            ask Claude Code one question
+  nerve server start                           start a background server
+  nerve server node create me -c claude        create a node that runs claude
+  nerve server node execute me 'Fix the test'  run a turn, print the answer
 
 EXIT CODES
   0 done        1 failed               2 usage            3 not found
   4 timed out   5 blocked by a dialog  130 interrupted
 
 ENVIRONMENT
-  NERVE_HOME    one directory for sockets, logs, histories and profiles,
-                instead of the XDG directories
-  NERVE_SERVER  the server that commands talk to, instead of 'default';
-                tcp://HOST:PORT and tls://HOST:PORT too
-  NERVE_TOKEN   the token for servers over TCP; for those of this machine,
-                instead of the one 'nerve token show' prints
-  NERVE_INSECURE=1  talk to tcp://HOST:PORT of another machine without TLS:
+  NERVE_HOME    directory for sockets, logs, histories and profiles
+                [default: the XDG directories]
+  NERVE_SERVER  server name, tcp://HOST:PORT or tls://HOST:PORT
+                [default: default]
+  NERVE_TOKEN   access token for servers over TCP
+                [default on this machine: as 'nerve token show' prints]
+  NERVE_INSECURE=1  allow tcp://HOST:PORT of another machine without TLS:
                 others on the network can read the token
-  NERVE_TLS_CA  a file with the certificates to believe for tls://,
-                instead of the usual authorities
-  NERVE_LOG     what a server logs: error, warn, info (default), debug,
+  NERVE_TLS_CA  file with the CA certificates to trust for tls://
+                [default: the usual authorities]
+  NERVE_LOG     log filter of a server: error, warn, info (default), debug,
                 or 'nerve_server=debug,info'
-  NO_COLOR      no colours";
+  NO_COLOR      disable colours";
 
 #[derive(Debug, Parser)]
 #[command(name = "nerve", version, about = ABOUT, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
@@ -73,64 +73,64 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the main job at work, with a built-in agent or a real one
+    /// Run a short demonstration with the built-in agent or a real one
     Demo(local::DemoArgs),
-    /// Ask an agent one question: create, execute and stop in one
+    /// Ask an agent one question: create, execute and stop in one command
     Ask(local::AskArgs),
     /// Run a program in this terminal and record it
     Record(Box<record::RecordArgs>),
-    /// Show a program that runs, and type into it: a node, or what is recorded
+    /// Attach this terminal to a node or a recorded session
     Attach(attach::AttachArgs),
-    /// Run a command in a recorded terminal of its own, as a part of the session around it
+    /// Run a command in its own recorded terminal, linked to the enclosing session
     Exec(exec::ExecArgs),
-    /// Show what an agent runs, or ran, and type into it
+    /// Show a command that an agent runs or ran, and type into it
     ShowSandboxExecution(exec::ShowArgs),
     /// Start, stop and use servers
     Server(server::ServerArgs),
-    /// Show or renew the token that clients over TCP and HTTP must know
+    /// Show or renew the access token for TCP and HTTP clients
     Token(token::TokenArgs),
-    /// Show what came of an execution that nobody waited for
+    /// Show, await or cancel the result of an asynchronous execution
     Result(result::ResultArgs),
-    /// Use nodes and graphs line by line, in this process
+    /// Use nodes and graphs interactively, in this process
     Repl(repl::ReplArgs),
     /// Show and check the settings
     Config(config::ConfigArgs),
-    /// Let two nodes work on something together: developer and coach, or a debate
+    /// Let two nodes cooperate: developer and coach, or a debate
     Pattern(pattern::PatternArgs),
-    /// Serve nodes as tools to a client of the Model Context Protocol, over standard input and output
+    /// Serve nodes as tools to a Model Context Protocol client over standard input and output
     Mcp(mcp::McpArgs),
-    /// Stand between an agent and the API of its model: count, log, limit, translate
+    /// Run a proxy between an agent and its model's API: count, log, limit, translate
     Proxy(Box<proxy::ProxyArgs>),
-    /// List and stop the processes that own terminals
+    /// List and stop the host processes that own terminals
     Host(host::HostArgs),
-    /// Take a snapshot of the recorded terminal and the files it works on; restore and list them
+    /// Take, list and restore snapshots of a recorded terminal and its files
     Snapshot(Box<snapshot::SnapshotArgs>),
-    /// Go on from a snapshot of a recorded session, in a new node with its files and its conversation
+    /// Continue from a snapshot of a recorded session in a new node, with its files and conversation
     Branch(Box<branch::BranchArgs>),
-    /// Show a recording in its time, or its final state at once
+    /// Play a recording, or print its final state
     Replay(recording::ReplayArgs),
-    /// Look through a recording: scroll, search, go to any time
+    /// Browse a recording: scroll, search, seek
     View(recording::ViewArgs),
     /// Print the final lines of a recorded session, interleaved with its snapshots
     BranchPoints(recording::BranchPointsArgs),
-    /// Write a recording in another form: md, json, csv, txt, asciicast
+    /// Convert a recording to md, json, csv, txt or asciicast
     Export(recording::ExportArgs),
-    /// Make a recording of an asciicast
+    /// Convert an asciicast to a recording
     Import(recording::ImportArgs),
-    /// Show what is in a recording, block by block, and what is damaged
+    /// Show the blocks of a recording and report damage
     Inspect(recording::InspectArgs),
     /// List, prune and repair recordings
     Recordings(recording::RecordingsArgs),
-    /// Take apart what an agent said: from a log, a recording, a pane or standard input
+    /// Parse an agent's answers out of a log, a recording, a pane or standard input
     Extract(Box<extract::ExtractArgs>),
-    /// Take apart what an agent said (older name of 'extract')
+    /// Parse an agent's answers (older name of 'extract')
     #[command(hide = true)]
     Parse(Box<extract::ExtractArgs>),
-    /// List, make, use and close panes of tmux
+    /// List, create, use and close tmux panes
     Tmux(pane::PanesArgs),
-    /// List, make, use and close panes of WezTerm
+    /// List, create, use and close WezTerm panes
     Wezterm(pane::PanesArgs),
-    /// Say what is found on this machine and what is missing
+    /// Check this machine for what nerve needs
     Doctor(local::DoctorArgs),
     /// Run the built-in scripted agent in this terminal
     MockAgent(local::MockAgentArgs),
@@ -140,7 +140,7 @@ pub(crate) enum Command {
     Completions(local::CompletionsArgs),
     /// Print the man page, or write all of them into a directory
     Man(local::ManArgs),
-    /// Pass on what an agent's hook was given (agents run this)
+    /// Forward an agent's hook input to its node (run by agents)
     #[command(hide = true)]
     Hook(local::HookArgs),
     /// Print the whole command line as Markdown
@@ -152,9 +152,9 @@ pub(crate) enum Command {
 }
 
 impl Cli {
-    /// The whole command line, with help texts as they are shown.
-    pub(crate) fn declared() -> clap::Command {
-        paragraphs::joined(<Cli as clap::CommandFactory>::command())
+    /// Returns the complete command line with its help texts wrapped for display.
+    pub(crate) fn build_command() -> clap::Command {
+        help_wrap::join_paragraphs(<Cli as clap::CommandFactory>::command())
     }
 }
 
@@ -165,12 +165,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_declaration_is_consistent() {
+    fn declaration_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_visible_command_has_a_help_line_and_every_leaf_has_examples() {
+    fn visible_commands_have_help_and_examples() {
         fn check(command: &clap::Command, path: &str) {
             let name = format!("{path} {}", command.get_name());
             assert!(command.get_about().is_some(), "{name} has no help");

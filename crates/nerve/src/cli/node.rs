@@ -9,12 +9,12 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use super::chat::ChatOptions;
 use super::local::Prompt;
 use super::node_proxy::ProxyOptions;
-use super::result::{ConversationArgs, TalkArgs};
+use super::result::{ConversationArgs, TurnOptions};
 
-/// Which server, and how to print.
+/// Server to contact and output format.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerOption {
-    /// The server to talk to: its name, or tcp://HOST:PORT, or tls://HOST:PORT
+    /// Server name, tcp://HOST:PORT or tls://HOST:PORT
     #[arg(short, long, global = true, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub(crate) server: String,
     /// Print as JSON
@@ -26,7 +26,7 @@ pub(crate) struct ServerOption {
 pub(crate) struct NodeArgs {
     #[command(flatten)]
     pub(crate) server: ServerOption,
-    /// The session the node is in; the server's default session if not given
+    /// Session of the node [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(subcommand)]
@@ -37,15 +37,14 @@ pub(crate) struct NodeArgs {
 pub(crate) enum NodeCommand {
     /// Start a program in a terminal as a node
     Create(Box<CreateArgs>),
-    /// Start a node again that is defined and does not run
+    /// Start a defined node that is not running
     #[command(after_long_help = "\
-A node that was there when its server ended, and could not be taken back, is shown as 'created': its definition is known. So is a node
-that 'session stop' stopped.
+Works for nodes in state 'created': stopped by 'session stop', or not recovered when their server restarted.
 
 EXAMPLES
   nerve server node start me")]
     Start(NodeArg),
-    /// Make a node that goes on from where another one is
+    /// Create a node that continues another node's conversation
     Fork(ForkArgs),
     /// List the nodes
     #[command(after_long_help = "\
@@ -63,22 +62,22 @@ EXAMPLES
     /// Send a prompt and wait for the answer (older name of 'execute')
     #[command(hide = true)]
     Send(ExecuteArgs),
-    /// Type a command and do not wait
+    /// Type a command without waiting
     Run(RunArgs),
     /// Print the text of a terminal
     Read(ReadArgs),
     /// Write bytes or keys to a terminal
     Write(WriteArgs),
-    /// Interrupt what a node does, the way its program expects it
+    /// Interrupt a node's turn in the way its program expects
     #[command(after_long_help = "\
 EXAMPLES
   nerve server node interrupt me")]
     Interrupt(NodeArg),
-    /// Give a terminal another size
+    /// Resize a terminal
     Resize(ResizeArgs),
-    /// Wait until a node is in a state; answers at once when it is
+    /// Wait until a node is in one of the given states
     Wait(WaitArgs),
-    /// Say why a node is in its state: the evidence and the screen
+    /// Explain a node's state: the evidence and the screen
     #[command(after_long_help = "\
 EXAMPLES
   nerve server node why me")]
@@ -102,35 +101,35 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The new node knows what was said so far; from then on both go on apart. An agent in a terminal is started as its source was, on a
-copy of the conversation: Claude Code, Codex, and where the conversation's id is known Gemini CLI and opencode. A chat node is copied.
-The source has to be ready, and is left as it is.
+The new node starts with the source's conversation so far; afterwards the two are independent. A terminal agent is started like its
+source, on a copy of the conversation: Claude Code, Codex, and Gemini CLI and opencode if the conversation's id is known. A chat node is
+copied. The source must be ready and is not changed.
 
 EXAMPLES
-  nerve server node fork me              as me-fork, else me-fork-2
+  nerve server node fork me              as me-fork, or me-fork-2 if taken
   nerve server node fork me other
   nerve server node fork me back --at 2  after its second turn (Claude Code)")]
 pub(crate) struct ForkArgs {
-    /// The node to go on from
+    /// Node to fork
     #[arg(id = "node", value_name = "SRC")]
     pub(crate) node: String,
-    /// The new node's name; made of the other's if not given
+    /// Name of the new node [default: derived from SRC]
     #[arg(value_name = "DST")]
     pub(crate) target: Option<String>,
-    /// The turn after which it goes on, from 1; the present if not given
+    /// Fork after this turn, counted from 1 [default: the latest]
     #[arg(long, value_name = "TURN", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeArg {
-    /// The node
+    /// Node
     pub(crate) node: String,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The node is there as soon as its program runs; 'node wait' waits until it is ready. An execute waits by itself.
+The command returns when the program has started; 'node wait' waits until the node is ready, and 'node execute' does so itself.
 
 EXAMPLES
   nerve server node create me -c claude --cwd ~/project
@@ -144,15 +143,15 @@ EXAMPLES
   nerve server node create me -c claude --proxy openai \\
       --proxy-base-url http://127.0.0.1:11434 --proxy-model qwen3")]
 pub(crate) struct CreateArgs {
-    /// Its name: 1-32 of a-z, 0-9 and '-'
+    /// Name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
-    /// The program and its arguments; 'claude' for Claude Code's backends, else your shell if not given
+    /// Program and arguments [default: 'claude' for Claude Code backends, otherwise your shell]
     #[arg(short, long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
-    /// Where it works; the directory of this command if not given
+    /// Working directory [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) cwd: Option<PathBuf>,
-    /// What the node is made of
+    /// Backend of the node
     #[arg(short, long, value_enum, default_value_t = Backend::Pty)]
     pub(crate) backend: Backend,
     #[command(flatten)]
@@ -161,13 +160,14 @@ pub(crate) struct CreateArgs {
     pub(crate) model: ChatOptions,
     #[command(flatten)]
     pub(crate) proxy: ProxyOptions,
-    /// Id of Claude Code's own conversation, a UUID; taken from the command or made up if not given
+    /// Claude Code session id [default: from the command, otherwise generated]
     #[arg(long, value_name = "UUID")]
     pub(crate) claude_session_id: Option<String>,
-    /// A variable of its environment; may be given more than once
+    /// Environment variable; repeatable
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) env: Vec<EnvPair>,
-    /// Run the commands of Claude Code's shell tool in recorded terminals of their own: see 'nerve show-sandbox-execution'
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
+    /// show-sandbox-execution'
     #[arg(long)]
     pub(crate) trace_tools: bool,
     /// Keep an audit log (the default)
@@ -179,25 +179,25 @@ pub(crate) struct CreateArgs {
     /// Record the terminal (the default)
     #[arg(long, overrides_with = "no_record")]
     pub(crate) record: bool,
-    /// Record nothing: what was on the terminal is lost with the server
+    /// Do not record: the terminal's output is lost with the server
     #[arg(long)]
     pub(crate) no_record: bool,
-    /// What is known of the program; found from the command if not given
+    /// Agent profile [default: detected from the command]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// How answers are taken apart; the profile's way if not given
+    /// Answer parser [default: from the profile]
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
-    /// Columns of the terminal, 2-4096
+    /// Terminal columns, 2-4096
     #[arg(long, default_value = "120", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub(crate) cols: u16,
-    /// Rows of the terminal, 1-4096
+    /// Terminal rows, 1-4096
     #[arg(long, default_value = "40", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) rows: u16,
-    /// Seconds until the program must be ready
+    /// Time limit for the program's start in seconds
     #[arg(long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) ready_timeout: Seconds,
-    /// Seconds a turn may take where 'execute' sets no --timeout
+    /// Time limit of a turn in seconds, unless 'execute' sets --timeout
     #[arg(long, default_value = "1800", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) response_timeout: Seconds,
     #[command(flatten)]
@@ -206,8 +206,8 @@ pub(crate) struct CreateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A node does one turn at a time; others wait for their turn. Exits with 1 when the turn failed, 4 when it timed out, 5 when a dialog
-blocks the node.
+A node runs one turn at a time; further prompts are queued. Exits with 1 if the turn failed, 4 if it timed out, 5 if a dialog blocks the
+node.
 
 EXAMPLES
   nerve server node execute me 'What does main.rs do?'
@@ -218,27 +218,27 @@ EXAMPLES
   nerve server node execute me 'And now?' --workspace site --chat search")]
 #[command(override_usage = "nerve server node execute [OPTIONS] <NODE> <TEXT|--file <PATH>>")]
 pub(crate) struct ExecuteArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
     #[command(flatten)]
     pub(crate) prompt: Prompt,
-    /// How the answer is taken apart; the node's way if not given
+    /// Answer parser [default: the node's]
     #[arg(short, long, value_enum)]
     pub(crate) parser: Option<ParserName>,
-    /// Seconds the turn may take, waiting included; the node's limit if not given
+    /// Time limit in seconds, including the wait for the node [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
-    /// Print what the terminal shows while the answer grows; with --json one object a line
+    /// Print the terminal's text as the answer grows; with --json one object per line
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Fail at once when the node does another turn
+    /// Fail immediately if the node is busy
     #[arg(long)]
     pub(crate) fail_if_busy: bool,
-    /// When the time is over, let the turn go on instead of interrupting it; it ends in the history
+    /// On timeout, let the turn continue instead of interrupting it; the history records its end
     #[arg(long)]
     pub(crate) detach: bool,
     #[command(flatten)]
-    pub(crate) talk: TalkArgs,
+    pub(crate) talk: TurnOptions,
 }
 
 #[derive(Debug, Args)]
@@ -246,9 +246,9 @@ pub(crate) struct ExecuteArgs {
 EXAMPLES
   nerve server node run sh 'make watch'")]
 pub(crate) struct RunArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
-    /// What to type; Enter follows
+    /// Command to type, followed by Enter
     pub(crate) command: String,
 }
 
@@ -258,16 +258,16 @@ EXAMPLES
   nerve server node read me
   nerve server node read me -n 50")]
 pub(crate) struct ReadArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
-    /// Only the last N lines; all if not given, scrollback included
+    /// Print the last N lines [default: all, including scrollback]
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) lines: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Without --escape the bytes go out as they are given. With it, \\r \\n \\t \\e \\0 \\\\ \\xHH and \\u{HHHH} are understood.
+Without --escape DATA is written unchanged. With it, \\r \\n \\t \\e \\0 \\\\ \\xHH and \\u{HHHH} are interpreted.
 Keys: enter, esc, tab, S-tab, space, backspace, up, down, left, right, home, end, pageup, pagedown, insert, delete, f1 to f20,
 C-c or ctrl+c, M-x or alt+x, or one character.
 
@@ -279,15 +279,15 @@ EXAMPLES
 #[command(group(ArgGroup::new("what").required(true).multiple(true)))]
 #[command(override_usage = "nerve server node write [OPTIONS] <NODE> [DATA] [--key <KEY>]...")]
 pub(crate) struct WriteArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
-    /// What to write; '-' reads standard input
+    /// Data to write; '-' reads standard input
     #[arg(value_name = "DATA", group = "what")]
     pub(crate) data: Option<String>,
-    /// Understand escapes in DATA
+    /// Interpret escapes in DATA
     #[arg(long, requires = "data")]
     pub(crate) escape: bool,
-    /// A key to press after DATA; may be given more than once
+    /// Key to press after DATA; repeatable
     #[arg(short, long = "key", value_name = "KEY", group = "what")]
     pub(crate) keys: Vec<String>,
 }
@@ -297,7 +297,7 @@ pub(crate) struct WriteArgs {
 EXAMPLES
   nerve server node resize me --cols 100 --rows 30")]
 pub(crate) struct ResizeArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
     /// Columns, 2-4096
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=4096))]
@@ -309,18 +309,18 @@ pub(crate) struct ResizeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Prints the state the wait ended in. Exits with 4 when the time is over, 5 when the node is blocked or suspended and that was not waited for.
+Prints the state that ended the wait. Exits with 4 on timeout, 5 if the node is blocked or suspended and --until does not name that state.
 
 EXAMPLES
   nerve server node wait me
   nerve server node wait me --until ready --until blocked --timeout 600")]
 pub(crate) struct WaitArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
-    /// A state to wait for; may be given more than once
+    /// State to wait for; repeatable
     #[arg(short, long, value_enum, default_value = "ready")]
     pub(crate) until: Vec<State>,
-    /// Seconds to wait
+    /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
 }
@@ -334,25 +334,25 @@ EXAMPLES
 #[command(group(ArgGroup::new("choices").required(true)))]
 #[command(override_usage = "nerve server node answer [OPTIONS] <NODE> <CHOICE|--cancel>")]
 pub(crate) struct AnswerArgs {
-    /// The node
+    /// Node
     pub(crate) node: String,
-    /// The number of the choice, from 1, or a part of its text that no other choice has
+    /// Number of the choice, counted from 1, or a unique part of its text
     #[arg(group = "choices")]
     pub(crate) choice: Option<String>,
-    /// Leave the dialog without choosing
+    /// Cancel the dialog
     #[arg(long, group = "choices")]
     pub(crate) cancel: bool,
-    /// Wait for the end of the turn the dialog interrupted, and print its answer
+    /// Wait for the end of the blocked turn and print its answer
     #[arg(short, long)]
     pub(crate) wait: bool,
-    /// Seconds to wait; the node's limit if not given
+    /// Time limit in seconds [default: the node's limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true, requires = "wait")]
     pub(crate) timeout: Option<Seconds>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Works without a running server too: the log is then read from .nerve/history under this directory, or under NERVE_HOME.
+Also works without a running server: the log is then read from .nerve/history under the current directory, or under NERVE_HOME.
 
 EXAMPLES
   nerve server node history me
@@ -360,53 +360,53 @@ EXAMPLES
   nerve server node history me --inputs-only --json
   nerve server node history me --summary")]
 pub(crate) struct HistoryArgs {
-    /// The node; it need not exist any more
+    /// Node; may no longer exist
     pub(crate) node: String,
-    /// Only the last N of what the other filters let through
+    /// Show the last N matching entries
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) last: Option<u64>,
-    /// Only this operation
+    /// Show only this operation
     #[arg(long, value_enum)]
     pub(crate) op: Option<Operation>,
-    /// Only the entry with this number
+    /// Show only the entry with this number
     #[arg(long, value_name = "N")]
     pub(crate) seq: Option<u64>,
-    /// Only what was put in: send, send_stream, write and run
+    /// Show only inputs: send, send_stream, write and run
     #[arg(long)]
     pub(crate) inputs_only: bool,
-    /// Count instead of showing
+    /// Print counts instead of entries
     #[arg(long)]
     pub(crate) summary: bool,
 }
 
-/// Where a node's pane is, for nodes in tmux and WezTerm.
+/// Pane of a tmux or WezTerm node.
 #[derive(Debug, Args)]
 pub(crate) struct PaneOptions {
-    /// A pane that is there already, used as it is and never closed: '%3' or 'session:window.pane' of tmux, a number of WezTerm
+    /// Existing pane to use, never closed: '%3' or 'session:window.pane' in tmux, a number in WezTerm
     #[arg(long, value_name = "PANE")]
     pub(crate) pane_id: Option<String>,
-    /// The tmux session a new pane goes to; made if it is not there [default: nerve]
+    /// tmux session for a new pane; created if missing [default: nerve]
     #[arg(long, value_name = "NAME")]
     pub(crate) tmux_session: Option<String>,
-    /// The server of tmux or WezTerm: a socket's path, or for tmux a name as 'tmux -L' takes it
+    /// tmux or WezTerm server: socket path, or for tmux a name as for 'tmux -L'
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: Option<String>,
 }
 
-/// What nodes can be made of.
+/// Backends of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// A terminal
     Pty,
-    /// A terminal with Claude Code in it
+    /// A terminal with Claude Code
     Claude,
-    /// A pane of tmux
+    /// A tmux pane
     Tmux,
-    /// A pane of tmux with Claude Code in it
+    /// A tmux pane with Claude Code
     ClaudeTmux,
-    /// A pane of WezTerm
+    /// A WezTerm pane
     Wezterm,
-    /// A pane of WezTerm with Claude Code in it
+    /// A WezTerm pane with Claude Code
     ClaudeWezterm,
     /// No terminal: each execute runs 'bash -c'
     Bash,
@@ -414,7 +414,7 @@ pub(crate) enum Backend {
     Chat,
 }
 
-/// How answers are taken apart.
+/// Parsers of answers.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ParserName {
     Claude,
@@ -435,7 +435,7 @@ pub(crate) enum State {
     Stopped,
 }
 
-/// Operations in an audit log (seed channel-history §4.1; `delete` is in logs of the first nerve).
+/// Operations in an audit log. `delete` occurs only in logs of older versions.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Operation {
@@ -449,19 +449,19 @@ pub(crate) enum Operation {
     Delete,
 }
 
-/// The name of an enum's value, as it is typed and as it is on the wire.
+/// Returns the name of a value on the command line and on the wire.
 pub(crate) fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
 }
 
-/// Seconds, whole or not: more than 0, at most a year.
+/// A duration in seconds, fractions allowed: more than 0, at most a year.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl FromStr for Seconds {
     type Err = String;
     fn from_str(text: &str) -> Result<Seconds, String> {
-        let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+        let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
         if seconds > 0.0 && seconds <= 31_536_000.0 {
             return Ok(Seconds(Duration::from_secs_f64(seconds)));
         }
@@ -469,7 +469,7 @@ impl FromStr for Seconds {
     }
 }
 
-/// `KEY=VALUE`.
+/// An environment variable, written as `KEY=VALUE`.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvPair {
     pub(crate) key: String,
@@ -483,7 +483,7 @@ impl FromStr for EnvPair {
             Some((key, value)) if !key.is_empty() => {
                 Ok(EnvPair { key: key.to_string(), value: value.to_string() })
             }
-            _ => Err("write it as KEY=VALUE".to_string()),
+            _ => Err("expected KEY=VALUE".to_string()),
         }
     }
 }

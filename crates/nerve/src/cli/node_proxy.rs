@@ -1,58 +1,58 @@
-//! What `node create` takes for a proxy of the node's own.
+//! Options of `node create` for a proxy of the node.
 
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::proxy::price;
 
-/// A proxy between the node's agent and the API of its model.
+/// A proxy between the node's agent and its model's API.
 #[derive(Debug, Args)]
 pub(crate) struct ProxyOptions {
-    /// Give the agent a proxy of its own, which counts what it uses, logs and limits it
+    /// Give the agent its own proxy, which counts, logs and limits its usage
     #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) proxy: Option<ProxyName>,
-    /// Of its proxy: where requests go, instead of the vendor's own API
+    pub(crate) proxy: Option<ProxyKind>,
+    /// Proxy: upstream URL [default: the vendor's API]
     #[arg(long, requires = "proxy", value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) proxy_base_url: Option<String>,
-    /// Of its proxy: believe the upstream if a certificate in this PEM file vouches for it, and nobody else
+    /// Proxy: trust only the CA certificates in this PEM file for the upstream
     #[arg(long, requires = "proxy", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) proxy_upstream_ca: Option<std::path::PathBuf>,
-    /// Of its proxy: the model that every request is for, instead of the one it asks for
+    /// Proxy: model for every request [default: as requested]
     #[arg(long, requires = "proxy", value_name = "NAME")]
     pub(crate) proxy_model: Option<String>,
-    /// Of its proxy: the variable of the server's environment with the upstream's key, which the agent does not get
+    /// Proxy: variable in the server's environment with the upstream key; hidden from the agent
     #[arg(long, requires = "proxy", value_name = "NAME")]
     pub(crate) proxy_key_env: Option<String>,
-    /// Of its proxy: what a million tokens cost in US dollars: that go in, that come out
+    /// Proxy: price of a million input and output tokens in US dollars
     #[arg(long, requires = "proxy", value_name = "IN,OUT", value_parser = price)]
     pub(crate) proxy_price: Option<(f64, f64)>,
-    /// Of its proxy: refuse requests once so many tokens went in and out
+    /// Proxy: token limit, input and output together
     #[arg(long, requires = "proxy", value_name = "N")]
     pub(crate) proxy_max_tokens: Option<u64>,
-    /// Of its proxy: refuse requests after so many
+    /// Proxy: request limit
     #[arg(long, requires = "proxy", value_name = "N")]
     pub(crate) proxy_max_requests: Option<u64>,
-    /// Of its proxy: refuse requests once they have cost so much, in US dollars
+    /// Proxy: cost limit in US dollars
     #[arg(long, requires = "proxy_price", value_name = "USD")]
     pub(crate) proxy_max_cost: Option<f64>,
-    /// Of a proxy to openai: ask for answers of at most so many tokens
+    /// Proxy to openai: token limit per answer
     #[arg(long, requires = "proxy", value_name = "TOKENS")]
     pub(crate) proxy_max_output: Option<u64>,
-    /// Of a proxy to openai: ask for thinking where the agent does
+    /// Proxy to openai: pass the agent's thinking requests on as reasoning_effort
     #[arg(long, requires = "proxy")]
     pub(crate) proxy_reasoning: bool,
-    /// Of its proxy: keep no log
+    /// Proxy: keep no log
     #[arg(long, requires = "proxy")]
     pub(crate) proxy_no_log: bool,
-    /// Of its proxy: log what was said too, without the keys that are known
+    /// Proxy: log message bodies too, with known keys removed
     #[arg(long, requires = "proxy", conflicts_with = "proxy_no_log")]
     pub(crate) proxy_log_bodies: bool,
 }
 
-/// Whose API is behind a proxy.
+/// API behind a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProxyName {
-    /// Anthropic's, or one that speaks like it
+pub(crate) enum ProxyKind {
+    /// Anthropic's or a compatible one
     Anthropic,
-    /// OpenAI's Chat Completions, or one that speaks like it
+    /// OpenAI Chat Completions or a compatible one
     Openai,
 }

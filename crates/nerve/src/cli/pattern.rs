@@ -1,4 +1,4 @@
-//! `nerve pattern`: two nodes of a server that talk to each other.
+//! `nerve pattern`: conversations between two nodes of a server.
 
 use clap::{Args, Subcommand};
 
@@ -8,13 +8,13 @@ use super::node::{ParserName, Seconds, ServerOption};
 pub(crate) struct PatternArgs {
     #[command(flatten)]
     pub(crate) server: ServerOption,
-    /// The session the nodes are in; the server's default session if not given
+    /// Session of the nodes [default: the server's default session]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// Seconds one turn may take; the node's limit if not given
+    /// Time limit of a turn in seconds [default: the node's limit]
     #[arg(short, long, global = true, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Seconds>,
-    /// How answers are taken apart; the node's way if not given
+    /// Answer parser [default: the node's]
     #[arg(short, long, global = true, value_enum)]
     pub(crate) parser: Option<ParserName>,
     #[command(subcommand)]
@@ -23,7 +23,7 @@ pub(crate) struct PatternArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PatternCommand {
-    /// A developer works on a task until a coach accepts what it has done
+    /// A developer works on a task until a coach accepts the result
     DevCoach(Box<DevCoachArgs>),
     /// Two agents argue for two positions
     Debate(Box<DebateArgs>),
@@ -31,12 +31,12 @@ pub(crate) enum PatternCommand {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A round: the developer is told the task and what the coach said, then the coach is told what the developer said. The coach accepts with
-the phrase on a line of its own. Each turn is said on stderr as it ends; the developer's last answer goes to stdout. Ctrl+C interrupts the
-node that works. Not accepted within the rounds is exit code 1.
+In each round the developer receives the task and the coach's last message, then the coach receives the developer's answer. The coach
+accepts by writing the phrase on its own line. Each turn is reported on stderr when it ends; the developer's last answer goes to stdout.
+Ctrl+C interrupts the working node. Exits with 1 if the coach does not accept within the rounds.
 
-Texts can be '@FILE', to read a file, or '-', to read standard input. Templates know {task}, {coach_message} (developer), {dev_message} and
-{acceptance_phrase} (coach), and {round}.
+Texts can be '@FILE' to read a file or '-' to read standard input. Template variables: {task}, {coach_message} (developer),
+{dev_message} and {acceptance_phrase} (coach), and {round}.
 
 EXAMPLES
   nerve server node create dev -c claude --cwd ~/project
@@ -45,35 +45,35 @@ EXAMPLES
   nerve pattern dev-coach --dev dev --coach coach --task @task.md \\
       --max-rounds 5 --accept LGTM --json")]
 pub(crate) struct DevCoachArgs {
-    /// The node that works
+    /// Developer node
     #[arg(long, value_name = "NODE")]
     pub(crate) dev: String,
-    /// The node that looks at what was done
+    /// Coach node
     #[arg(long, value_name = "NODE")]
     pub(crate) coach: String,
-    /// What is to be done
+    /// Task
     #[arg(long, value_name = "TEXT|@FILE|-")]
     pub(crate) task: String,
-    /// Rounds at most
+    /// Maximum number of rounds
     #[arg(long, default_value = "50", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_rounds: u32,
-    /// What the coach says to accept; may be given more than once [default: I ACCEPT TASK COMPLETION]
+    /// Acceptance phrase of the coach; repeatable [default: I ACCEPT TASK COMPLETION]
     #[arg(long, value_name = "PHRASE")]
     pub(crate) accept: Vec<String>,
-    /// What the developer is told each round
+    /// Prompt template of the developer
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) dev_template: Option<String>,
-    /// What the coach is told each round
+    /// Prompt template of the coach
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) coach_template: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A round: A answers B, then B answers A; A begins. Each turn is said on stderr as it ends; the last words of both go to stdout, with --json
-all of them. Ctrl+C interrupts the node that works.
+In each round A answers B, then B answers A; A begins. Each turn is reported on stderr when it ends. The last answer of each node goes to
+stdout, with --json all answers. Ctrl+C interrupts the working node.
 
-Texts can be '@FILE', to read a file, or '-', to read standard input. The template knows {topic}, {position}, {opponent_position},
+Texts can be '@FILE' to read a file or '-' to read standard input. Template variables: {topic}, {position}, {opponent_position},
 {opponent_message}, {round}, {rounds} and {max_words}.
 
 EXAMPLES
@@ -82,28 +82,28 @@ EXAMPLES
   nerve pattern debate --a one --b two --topic @topic.md --rounds 2 --json \\
       --position-a 'ship now' --position-b 'test first'")]
 pub(crate) struct DebateArgs {
-    /// The node that argues for the first position
+    /// Node that argues for the first position
     #[arg(long, value_name = "NODE")]
     pub(crate) a: String,
-    /// The node that argues for the second position
+    /// Node that argues for the second position
     #[arg(long, value_name = "NODE")]
     pub(crate) b: String,
-    /// What it is about
+    /// Topic
     #[arg(long, value_name = "TEXT|@FILE|-")]
     pub(crate) topic: String,
-    /// What A argues for
+    /// Position of A
     #[arg(long, value_name = "TEXT")]
     pub(crate) position_a: String,
-    /// What B argues for
+    /// Position of B
     #[arg(long, value_name = "TEXT")]
     pub(crate) position_b: String,
-    /// Rounds, each a turn of both
+    /// Number of rounds; each node has one turn per round
     #[arg(long, default_value = "5", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// How long an answer is to be; the agents are told
+    /// Words per answer, as requested from the agents
     #[arg(long, default_value = "100", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_words: u32,
-    /// What an agent is told each turn
+    /// Prompt template of each turn
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) template: Option<String>,
 }

@@ -13,7 +13,7 @@ pub(crate) struct ProxyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProxyCommand {
-    /// Pass everything on to Anthropic's API, or to one that speaks like it
+    /// Forward requests to Anthropic's API or a compatible one
     #[command(after_long_help = "\
 EXAMPLES
   nerve proxy anthropic --log calls.jsonl
@@ -24,7 +24,7 @@ EXAMPLES
   nerve proxy anthropic --upstream https://models.example --upstream-ca corp.pem
   ANTHROPIC_BASE_URL=http://127.0.0.1:4000 claude")]
     Anthropic(Settings),
-    /// Translate for OpenAI's Chat Completions API, or for one that speaks like it
+    /// Translate requests for OpenAI's Chat Completions API or a compatible one
     #[command(after_long_help = "\
 EXAMPLES
   nerve proxy openai --model gpt-5 --api-key-env OPENAI_API_KEY
@@ -40,61 +40,61 @@ EXAMPLES
 pub(crate) struct OpenaiArgs {
     #[command(flatten)]
     pub(crate) settings: Settings,
-    /// Ask for answers of at most so many tokens, whatever the agent asks for
+    /// Token limit per answer, whatever the agent requests
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_output: Option<u64>,
-    /// Ask for thinking where the agent does (as reasoning_effort; models that do not reason refuse it)
+    /// Pass thinking requests on as reasoning_effort; other than reasoning models reject it
     #[arg(long)]
     pub(crate) reasoning: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
-    /// Where to listen; port 0 takes a free one. Loopback only
+    /// Listen address, loopback only; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR")]
     pub(crate) listen: SocketAddr,
-    /// Where requests go, instead of the vendor's own API
+    /// Upstream URL [default: the vendor's API]
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) upstream: Option<String>,
-    /// Believe an upstream by the word of these authorities alone (certificates in PEM), instead of the usual ones
+    /// Trust only the CA certificates in this PEM file for the upstream [default: the system's]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) upstream_ca: Option<PathBuf>,
-    /// The model that every request is for, instead of the one it asks for
+    /// Model for every request [default: as requested]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// The variable with the upstream's key. Without it 'anthropic' passes the agent's own key on, and 'openai' sends none
+    /// Variable with the upstream key [default: 'anthropic' forwards the agent's key, 'openai' sends none]
     #[arg(long, value_name = "NAME")]
     pub(crate) api_key_env: Option<String>,
-    /// The variable with a token that agents must show as their key
+    /// Variable with a token that agents must send as their key
     #[arg(long, value_name = "NAME")]
     pub(crate) client_token_env: Option<String>,
-    /// Write a line of JSON for each request and each reply into this file
+    /// Log each request and reply to this file as a JSON line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
-    /// Log what was said too, without the keys that are known
+    /// Log message bodies too, with known keys removed
     #[arg(long, requires = "log")]
     pub(crate) log_bodies: bool,
-    /// Refuse requests once so many tokens went in and out
+    /// Token limit, input and output together
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// Refuse requests after so many
+    /// Request limit
     #[arg(long, value_name = "N")]
     pub(crate) max_requests: Option<u64>,
-    /// Refuse requests once they have cost so much, in US dollars
+    /// Cost limit in US dollars
     #[arg(long, value_name = "USD", requires = "price")]
     pub(crate) max_cost: Option<f64>,
-    /// What a million tokens cost in US dollars: that go in, that come out
+    /// Price of a million input and output tokens in US dollars
     #[arg(long, value_name = "IN,OUT", value_parser = price)]
     pub(crate) price: Option<(f64, f64)>,
-    /// Print the address, and at the end what has passed, as JSON
+    /// Print the listen address, and at the end the usage, as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// `IN,OUT`, dollars for a million tokens.
+/// Parses `IN,OUT`: US dollars per million tokens.
 pub(crate) fn price(text: &str) -> Result<(f64, f64), String> {
     let number =
         |text: &str| text.trim().parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
     let both = text.split_once(',').and_then(|(input, output)| Some((number(input)?, number(output)?)));
-    both.ok_or_else(|| "two numbers with a comma between them, like 3,15".to_string())
+    both.ok_or_else(|| "expected two prices separated by a comma, such as 3,15".to_string())
 }

@@ -1,4 +1,4 @@
-//! `nerve record`: a program in this terminal, recorded.
+//! `nerve record`: runs a program in this terminal and records it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,74 +10,74 @@ use super::recording::GutterArg;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-In a terminal the viewer is in front of the program: all of the window but the last row, and a column where snapshots are marked. What you
-type goes to the program; ctrl+] and then ? says what else there is, and ctrl+] d leaves it running: 'nerve attach' comes back. With
---plain, and where this is no terminal, output, keys, the window's size and the exit code pass through as if the shell had started it.
+In a terminal, nerve's viewer shows the program above a status row, with a column for snapshot markers. Your input goes to the program.
+Press ctrl+] ? for the viewer's keys, ctrl+] d to detach and leave the program running; 'nerve attach' returns to it. With --plain, and
+without a terminal, output, keys, window size and exit code pass through as if the shell had started the program.
 
-Nothing of the output is written to disk unless asked with --out-file or --out-branch-points. The sockets are there always, and so are
-snapshots that can be gone on from: what a branch needs of them is kept as long as the program runs. In the program's environment
-NERVE_RECORDER_SOCKET says where 'nerve snapshot' announces snapshots.
+Output is written to disk only with --out-file or --out-branch-points. Snapshots and branches work in any case: their data is kept while
+the program runs. NERVE_RECORDER_SOCKET in the program's environment is the socket that 'nerve snapshot' uses.
 
 EXAMPLES
   nerve record --out-file session.ahr -- claude
-  nerve record --out-file -- codex       among the recordings, named by its id
+  nerve record --out-file -- codex       in the recordings folder, named by id
   nerve record --cols 100 --rows 30 --out-file demo.ahr -- bash
   nerve record --headless --out-file ci.ahr \\
       --out-branch-points points.json -- make test")]
 pub(crate) struct RecordArgs {
-    /// Record into this file; without a name, where 'nerve recordings list' finds it. It must not exist yet, or be empty
+    /// Recording file, missing or empty; without FILE, where 'nerve recordings list' finds it
     #[arg(long, value_name = "FILE", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     pub(crate) out_file: Option<Option<PathBuf>>,
-    /// Write the final lines and the snapshots between them into this JSON file at the end
+    /// Write the final lines, interleaved with the snapshots, to this JSON file at the end
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) out_branch_points: Option<PathBuf>,
-    /// Compression: 0 is fastest, 11 is smallest
+    /// Compression level: 0 is fastest, 11 is smallest
     #[arg(long, default_value_t = 4, value_name = "0-11", value_parser = clap::value_parser!(u8).range(0..=11))]
     pub(crate) brotli_q: u8,
-    /// Columns of the program's terminal; this window is asked to take them on
+    /// Columns of the program's terminal; also requested from this terminal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub(crate) cols: Option<u16>,
-    /// Rows of the program's terminal; this window is asked to take them on
+    /// Rows of the program's terminal; also requested from this terminal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) rows: Option<u16>,
-    /// Where snapshots are announced: 'auto' and 'uds' take a Unix socket, 'tcp:HOST:PORT' one on loopback
+    /// Snapshot socket: 'auto' and 'uds' use a Unix socket, 'tcp:HOST:PORT' a loopback port
     #[arg(long, default_value = "auto", value_name = "auto|uds|tcp:HOST:PORT")]
     pub(crate) ipc: Ipc,
-    /// Where the viewer marks snapshots, whatever the settings say
+    /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE", conflicts_with_all = ["headless", "plain"])]
     pub(crate) gutter: Option<GutterArg>,
-    /// Write what the agent does to this inherited descriptor, as length-prefixed SSZ events
+    /// Write agent events to this inherited descriptor as length-prefixed SSZ
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(u32).range(3..))]
     pub(crate) events_pipe_fd: Option<u32>,
-    /// Show nothing and read no keys: for programs that are driven from elsewhere
+    /// Show no output and read no keys, for programs that are driven from elsewhere
     #[arg(long)]
     pub(crate) headless: bool,
-    /// No viewer: the program's output as it is, in this window without a status row; the program ends with the window
+    /// No viewer: pass the program's output through without a status row; the program ends with this terminal
     #[arg(long, conflicts_with = "headless")]
     pub(crate) plain: bool,
-    /// When the program has ended, stay to scroll in what it wrote: q leaves
+    /// Keep the viewer open after the program has ended; q quits
     #[arg(long, conflicts_with_all = ["headless", "plain"])]
     pub(crate) stay: bool,
-    /// Run the commands of Claude Code's shell tool in recorded terminals of their own, to be shown and answered while they run
+    /// Run the commands of Claude Code's shell tool in their own recorded terminals; see 'nerve
+    /// show-sandbox-execution'
     #[arg(long)]
     pub(crate) trace_tools: bool,
-    /// Names the session: 1 to 64 of A-Z a-z 0-9 _ -; a new UUID if not given
+    /// Session id: 1-64 of A-Z a-z 0-9 _ - [default: a new UUID]
     #[arg(long, value_name = "ID")]
     pub(crate) session_id: Option<String>,
-    /// This is the recorder behind a viewer: the descriptor on which it tells where it is, and the size of the program's terminal
+    /// Run as the recorder of a viewer: descriptor to report the recorder's address on, and terminal size
     #[arg(long, hide = true, value_name = "FD:COLSxROWS", conflicts_with_all = ["headless", "plain"])]
     pub(crate) behind: Option<Behind>,
-    /// The program and its arguments
+    /// Program and arguments
     #[arg(last = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<String>,
 }
 
-/// What a recorder behind a viewer is told by it.
+/// What a viewer passes to its recorder process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Behind {
-    /// The write end of a pipe that it inherits.
+    /// The inherited write end of a pipe.
     pub(crate) fd: u32,
-    /// Of the program's terminal.
+    /// Size of the program's terminal.
     pub(crate) size: Size,
 }
 
@@ -89,7 +89,7 @@ impl std::str::FromStr for Behind {
             let (cols, rows) = size.split_once('x')?;
             Some(Behind { fd: fd.parse().ok()?, size: Size::new(cols.parse().ok()?, rows.parse().ok()?) })
         };
-        parsed().ok_or_else(|| "FD:COLSxROWS".to_string())
+        parsed().ok_or_else(|| "expected FD:COLSxROWS".to_string())
     }
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Display for Behind {
     }
 }
 
-/// A transport of the snapshot socket.
+/// Transport of the snapshot socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ipc {
     Unix,
@@ -111,15 +111,16 @@ impl std::str::FromStr for Ipc {
     fn from_str(text: &str) -> Result<Ipc, String> {
         match text.strip_prefix("tcp:") {
             Some(addr) => {
-                let addr: SocketAddr =
-                    addr.parse().map_err(|_| "give an address and a port: tcp:127.0.0.1:0".to_string())?;
+                let addr: SocketAddr = addr
+                    .parse()
+                    .map_err(|_| "expected an address and a port, such as tcp:127.0.0.1:0".to_string())?;
                 match addr.ip().is_loopback() {
                     true => Ok(Ipc::Tcp(addr)),
-                    false => Err("only loopback: anybody else could take part in the session".to_string()),
+                    false => Err("only loopback addresses are allowed: others on the network could write to the recording".to_string()),
                 }
             }
             None if text == "auto" || text == "uds" => Ok(Ipc::Unix),
-            None => Err("one of auto, uds, tcp:HOST:PORT".to_string()),
+            None => Err("expected auto, uds or tcp:HOST:PORT".to_string()),
         }
     }
 }

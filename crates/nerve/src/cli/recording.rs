@@ -1,4 +1,4 @@
-//! `nerve replay`, `branch-points`, `export`, `import`, `inspect` and `recordings`: what can be done with a recording.
+//! Commands on recordings: `replay`, `view`, `branch-points`, `export`, `import`, `inspect` and `recordings`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,35 +9,35 @@ use nerve_record::export::{CastVersion, Format, ReportFormat};
 
 use super::snapshot::ByteCount;
 
-/// Which recording; the newest one if none is named.
+/// Selects a recording; the newest one by default.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
-pub(crate) struct OfRecording {
-    /// A file, an id or the beginning of an id; the newest recording if none is given
+pub(crate) struct RecordingArg {
+    /// Recording file or id prefix [default: the newest]
     #[arg(value_name = "FILE|ID", value_hint = ValueHint::FilePath)]
     pub(crate) recording: Option<String>,
-    /// The same, as 'ah agent' spells it
+    /// Recording, as an option
     #[arg(long, value_name = "ID|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
 }
 
-impl OfRecording {
-    /// What the user named.
-    pub(crate) fn named(&self) -> Option<&str> {
+impl RecordingArg {
+    /// Returns the recording that was given.
+    pub(crate) fn given(&self) -> Option<&str> {
         self.recording.as_deref().or(self.session.as_deref())
     }
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-In a terminal it is shown on the alternate screen, in the size it was recorded in, and leaves its last screen
-behind. Where standard output is something else, the recorded output is written there in its time.
+In a terminal, plays on the alternate screen in the recorded size and leaves the last screen behind. Elsewhere, writes the recorded output
+with its original timing.
 
 KEYS
-  space        pause, and go on
+  space        pause or resume
   .            one step
-  left, right  5 seconds back or on
-  q, Ctrl+C    leave
+  left, right  5 seconds back or forward
+  q, Ctrl+C    quit
 
 EXAMPLES
   nerve replay
@@ -47,37 +47,37 @@ EXAMPLES
   nerve replay run.ahr --print-meta --json")]
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// Times as fast
+    pub(crate) source: RecordingArg,
+    /// Playback speed
     #[arg(long, default_value = "1", value_name = "N", allow_negative_numbers = true)]
     pub(crate) speed: Speed,
-    /// The longest time in which nothing happens, in seconds of the recording
+    /// Limit pauses to this many seconds of the recording
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) idle_limit: Option<super::node::Seconds>,
-    /// Begin there: seconds, M:S or H:M:S from the start, or +BYTES of output
+    /// Start position: seconds, M:S or H:M:S from the start, or +BYTES of output
     #[arg(long, value_name = "TIME|+BYTES", allow_negative_numbers = true)]
-    pub(crate) from: Option<From>,
-    /// Print the final state of all lines at once
+    pub(crate) from: Option<StartPosition>,
+    /// Print the final state of all lines
     #[arg(long, conflicts_with_all = ["from", "print_meta"])]
     pub(crate) fast: bool,
-    /// Look at it in the viewer: see 'nerve view --help'
+    /// Open the viewer; see 'nerve view --help'
     #[arg(long, conflicts_with_all = ["from", "fast", "print_meta", "speed", "idle_limit"])]
     pub(crate) viewer: bool,
-    /// No colours; also by NO_COLOR
+    /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
-    /// Print what is known of the recording, and do not show it
+    /// Print the recording's metadata instead of playing it
     #[arg(long, conflicts_with = "from")]
     pub(crate) print_meta: bool,
-    /// Print it as JSON
+    /// Print as JSON
     #[arg(short, long, requires = "print_meta")]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Shows the end of the session in a frame of the recorded size. Keys are those of less: j k f b d u g G, / ? n N, q; 'h' shows all of
-them, those for the time too. Snapshots are marked by ▶.
+Starts at the end of the session, in a frame of the recorded size. Keys are those of less: j k f b d u g G, / ? n N, q; 'h' lists all
+keys, including those for seeking in time. ▶ marks a snapshot.
 
 EXAMPLES
   nerve view
@@ -85,23 +85,23 @@ EXAMPLES
   nerve view run.ahr --gutter left")]
 pub(crate) struct ViewArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// Where snapshots are marked, whatever the settings say
+    pub(crate) source: RecordingArg,
+    /// Side of the snapshot markers [default: from the settings]
     #[arg(long, value_enum, value_name = "SIDE")]
     pub(crate) gutter: Option<GutterArg>,
-    /// No colours; also by NO_COLOR
+    /// Disable colours, like NO_COLOR
     #[arg(long, alias = "no-colours")]
     pub(crate) no_colors: bool,
 }
 
-/// Where snapshots are marked.
+/// Side of the snapshot markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum GutterArg {
     /// Left of the lines.
     Left,
-    /// Right of them.
+    /// Right of the lines.
     Right,
-    /// Nowhere.
+    /// No markers.
     None,
 }
 
@@ -114,16 +114,16 @@ EXAMPLES
       jq '.[] | select(.kind == \"snapshot\")'")]
 pub(crate) struct BranchPointsArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// Print lines and snapshots as one JSON array
+    pub(crate) source: RecordingArg,
+    /// Print as one JSON array
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Reports (md, json, csv, txt) have the final lines of the session, each followed by its snapshots.
-Casts have all output with its times, and snapshots as markers.
+Reports (md, json, csv, txt) contain the final lines of the session, each followed by its snapshots.
+Casts contain all output with its timing, and snapshots as markers.
 
 EXAMPLES
   nerve export run.ahr --format md -o run.md
@@ -132,14 +132,14 @@ EXAMPLES
       asciinema play run.cast")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// The form
+    pub(crate) source: RecordingArg,
+    /// Output format
     #[arg(short, long, value_enum)]
     pub(crate) format: FormatName,
-    /// Write it here; '-' is standard output
+    /// Output file; '-' is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Put what was typed into a cast too
+    /// Include typed input in a cast
     #[arg(long)]
     pub(crate) input: bool,
 }
@@ -151,20 +151,20 @@ EXAMPLES
   nerve import demo.cast -o demo.ahr && nerve replay demo.ahr
   xz -dc demo.cast.xz | nerve import - -o demo.ahr")]
 pub(crate) struct ImportArgs {
-    /// An asciicast of version 2 or 3; '-' reads standard input
+    /// Asciicast file, version 2 or 3; '-' reads standard input
     #[arg(value_name = "FILE.cast", value_hint = ValueHint::FilePath)]
     pub(crate) cast: PathBuf,
-    /// The recording to make, which must not exist; beside the cast if not given
+    /// Recording to create; must not exist [default: next to the cast]
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Print what was made as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exits with 1 when something is damaged.
+Exits with 1 if the recording is damaged.
 
 EXAMPLES
   nerve inspect run.ahr
@@ -172,11 +172,11 @@ EXAMPLES
   nerve inspect run.ahr --json | jq .summary")]
 pub(crate) struct InspectArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// Only the blocks, without their records
+    pub(crate) source: RecordingArg,
+    /// Show blocks without their records
     #[arg(long)]
     pub(crate) blocks: bool,
-    /// Print it as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -189,11 +189,11 @@ pub(crate) struct RecordingsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecordingsCommand {
-    /// List the recordings there are, the newest first
+    /// List the recordings, newest first
     List(ListArgs),
-    /// Remove old recordings, or the oldest when they take too much room, and the folders of branches that nothing needs any more
+    /// Remove old recordings by age or total size, and unneeded branch folders
     Prune(PruneArgs),
-    /// List the folders with the files of branches: who works there, and what is only there
+    /// List branch folders, the nodes that use them and their unsaved changes
     Branches(BranchesArgs),
     /// Make a clean copy of a damaged recording
     Repair(RepairArgs),
@@ -205,10 +205,10 @@ EXAMPLES
   nerve recordings list
   nerve recordings list --json | jq -r '.[0].path'")]
 pub(crate) struct ListArgs {
-    /// Only so many
+    /// List at most N
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) last: Option<usize>,
-    /// Print them as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -219,18 +219,18 @@ EXAMPLES
   nerve recordings branches
   nerve recordings branches --json | jq -r '.[] | select(.changed) | .path'")]
 pub(crate) struct BranchesArgs {
-    /// Print them as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-A recording that is being written stays. Files that snapshots kept are not touched.
+Recordings in progress and the stored files of snapshots are kept.
 
-The folder of a branch goes when no node works there and no recording is left that it goes on from or that was made in it. It stays if
-something in it is nowhere else: files that are neither as they were restored nor committed, commits on no branch. What stays, is said with
-the reason; --force removes it all the same. A branch of git with commits of its own stays.
+The folder of a branch is removed when no node uses it and neither its source recording nor a recording made in it is left. It is kept
+while it has unsaved changes: modified files that are not committed, or commits on no branch. The output lists what is kept and why;
+--force removes such folders too. Git branches with their own commits are kept.
 
 EXAMPLES
   nerve recordings prune --older-than 30d --dry-run
@@ -239,22 +239,22 @@ EXAMPLES
   nerve recordings prune --branches --dry-run")]
 #[group(id = "rule", required = true, multiple = true, args = ["older_than", "max_size", "branches"])]
 pub(crate) struct PruneArgs {
-    /// Those that ended longer ago: 12h, 30d, 2w …
+    /// Remove recordings that ended longer ago: 12h, 30d, 2w …
     #[arg(long, value_name = "AGE")]
     pub(crate) older_than: Option<Age>,
-    /// The oldest, until what is left takes no more than this: 500M, 10G …
+    /// Remove the oldest until the rest fits: 500M, 10G …
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_size: Option<ByteCount>,
-    /// The folders of branches that no node works in, whether or not their recordings are there
+    /// Remove branch folders without a node, even if their recordings exist
     #[arg(long)]
     pub(crate) branches: bool,
-    /// Folders of branches also with what is nowhere else
+    /// Also remove branch folders with unsaved changes
     #[arg(long)]
     pub(crate) force: bool,
-    /// Only say what would be removed
+    /// Print what would be removed
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
-    /// Print it as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -266,25 +266,25 @@ EXAMPLES
   nerve recordings repair 0195e3a1-77aa -o clean.ahr --json")]
 pub(crate) struct RepairArgs {
     #[command(flatten)]
-    pub(crate) of: OfRecording,
-    /// The copy to make, which must not exist; 'NAME-repaired.ahr' beside the recording if not given
+    pub(crate) source: RecordingArg,
+    /// Copy to create; must not exist [default: NAME-repaired.ahr next to the recording]
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Print what was kept and lost as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
-/// The names of [`Format`].
+/// Command-line names of [`Format`].
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum FormatName {
-    /// A Markdown table of lines and snapshots
+    /// Markdown table of lines and snapshots
     Md,
-    /// A JSON array of lines and snapshots
+    /// JSON array of lines and snapshots
     Json,
-    /// The same as CSV
+    /// CSV of lines and snapshots
     Csv,
-    /// The lines, and snapshots as lines that begin with ▶
+    /// Lines as text; snapshots as lines that begin with ▶
     Txt,
     /// asciicast version 2, for asciinema 2 and 3
     Asciicast2,
@@ -305,7 +305,7 @@ impl FormatName {
     }
 }
 
-/// How many times as fast.
+/// Playback speed factor, from 0.001 to 1000000.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Speed(pub(crate) f64);
 
@@ -318,21 +318,21 @@ impl FromStr for Speed {
     }
 }
 
-/// A place in a recording.
+/// A position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
-    /// This long after its start.
+pub(crate) enum StartPosition {
+    /// Time since the start.
     Time(Duration),
-    /// Before output byte number this.
+    /// Offset in the output, in bytes.
     Offset(u64),
 }
 
-impl FromStr for From {
+impl FromStr for StartPosition {
     type Err = String;
-    fn from_str(text: &str) -> Result<From, String> {
-        let wrong = || "write it as seconds, M:S, H:M:S or +BYTES".to_string();
+    fn from_str(text: &str) -> Result<StartPosition, String> {
+        let wrong = || "expected seconds, M:S, H:M:S or +BYTES".to_string();
         if let Some(bytes) = text.strip_prefix('+') {
-            return bytes.parse().map(From::Offset).map_err(|_| wrong());
+            return bytes.parse().map(StartPosition::Offset).map_err(|_| wrong());
         }
         let fields: Vec<&str> = text.split(':').collect();
         let [before @ .., seconds] = fields.as_slice() else { return Err(wrong()) };
@@ -347,19 +347,19 @@ impl FromStr for From {
         let seconds = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
         whole
             .and_then(|whole| Duration::from_secs(whole).checked_add(seconds))
-            .map(From::Time)
+            .map(StartPosition::Time)
             .ok_or_else(wrong)
     }
 }
 
-/// A time span for people: a whole number and s, m, h, d or w.
+/// A time span: a whole number followed by s, m, h, d or w.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Age(pub(crate) Duration);
 
 impl FromStr for Age {
     type Err = String;
     fn from_str(text: &str) -> Result<Age, String> {
-        let wrong = || "write it like 12h, 30d, 2w".to_string();
+        let wrong = || "expected a time span such as 12h, 30d or 2w".to_string();
         let end = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let (number, unit) = text.split_at(end);
         let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
@@ -374,19 +374,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_times_or_bytes() {
-        let time = |millis: u64| Ok(From::Time(Duration::from_millis(millis)));
+    fn position_is_time_or_byte_offset() {
+        let time = |millis: u64| Ok(StartPosition::Time(Duration::from_millis(millis)));
         assert_eq!("12.5".parse(), time(12_500));
         assert_eq!("2:30".parse(), time(150_000));
         assert_eq!("1:02:03.5".parse(), time(3_723_500));
-        assert_eq!("+198000".parse(), Ok(From::Offset(198_000)));
+        assert_eq!("+198000".parse(), Ok(StartPosition::Offset(198_000)));
         for text in ["", "-1", "1:2:3:4", "a", "+", "+-1", "1:-2", ":1", "1e30", "99999999999999999999:1"] {
-            assert!(text.parse::<From>().is_err(), "{text}");
+            assert!(text.parse::<StartPosition>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn ages_have_a_unit() {
+    fn age_needs_a_unit() {
         let hours = |hours: u64| Ok(Age(Duration::from_secs(hours * 3600)));
         assert_eq!("12h".parse(), hours(12));
         assert_eq!("30d".parse(), hours(720));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_sensible() {
+    fn speed_rejects_values_out_of_range() {
         assert_eq!("0.5".parse(), Ok(Speed(0.5)));
         for text in ["0", "-1", "nan", "inf", "x"] {
             assert!(text.parse::<Speed>().is_err(), "{text}");

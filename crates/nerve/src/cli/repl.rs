@@ -4,30 +4,30 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// What both take.
+/// Options of both commands.
 #[derive(Debug, Args)]
 pub(crate) struct ReplOptions {
-    /// Commands to do first, or a graph (.yaml, .yml, .json) to begin with
+    /// Command script, or graph (.yaml, .yml, .json), to run first
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
-    /// Go on after errors of a script; the exit code is 1 all the same
+    /// Continue after script errors; the exit code is still 1
     #[arg(short, long)]
     pub(crate) keep_going: bool,
-    /// The session to begin in; the default session if not given
+    /// Initial session [default: the default session]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Nodes run in this process and end with it. On a terminal lines are edited, with a history, completion and events above the prompt; 'help'
-lists the commands. Elsewhere commands are read line by line, and the first error ends it with exit code 1. Ctrl+C interrupts what runs,
-twice it leaves. Leaving stops what was started. docs/repl.md has more.
+Nodes run in this process and end with it. On a terminal there is line editing with history and completion, and events appear above the
+prompt; 'help' lists the commands. Elsewhere commands are read line by line, and the first error ends the REPL with exit code 1. Ctrl+C
+interrupts the running command, a second one exits. Exiting stops what was started. See docs/repl.md.
 
 EXAMPLES
   nerve repl
-  nerve repl review.yaml                       with a graph to begin with
-  nerve repl commands.nerve                    commands of a file, then yours
+  nerve repl review.yaml                       load a graph first
+  nerve repl commands.nerve                    run a script first
   printf 'node create sh -b bash\\n@sh date\\n' | nerve repl")]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
@@ -36,15 +36,15 @@ pub(crate) struct ReplArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-As 'nerve repl', with the nodes of a server. Leaving stops the nodes and cancels the runs that were started here, and no others; 'exit --keep'
-leaves them running.
+Like 'nerve repl', with the nodes of a server. Exiting stops the nodes and cancels the runs that were started here; 'exit --keep' leaves
+them running.
 
 EXAMPLES
   nerve server repl
   nerve server repl --server work --session tests
   nerve server repl commands.nerve")]
 pub(crate) struct ServerReplArgs {
-    /// The server to talk to
+    /// Server name
     #[arg(short, long, default_value = "default", env = "NERVE_SERVER", value_name = "NAME")]
     pub(crate) server: String,
     #[command(flatten)]

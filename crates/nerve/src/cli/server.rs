@@ -1,4 +1,4 @@
-//! `nerve server`: the life of servers.
+//! `nerve server`: starts, stops and lists servers.
 
 use clap::{Args, Subcommand};
 
@@ -16,13 +16,13 @@ pub(crate) struct ServerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerCommand {
-    /// Start a server in the background and wait until it answers
+    /// Start a server in the background and wait until it is ready
     Start(StartArgs),
     /// Stop a server and its nodes
     Stop(StopArgs),
-    /// Say whether a server runs and what it holds
+    /// Show whether a server is running, and its nodes and listeners
     Status(StatusArgs),
-    /// List the servers of this user that run
+    /// List this user's running servers
     List(ListArgs),
     /// Create and use nodes
     Node(NodeArgs),
@@ -36,24 +36,25 @@ pub(crate) enum ServerCommand {
     /// Run graphs (older name of 'graph')
     #[command(hide = true)]
     Dag(GraphArgs),
-    /// Use the nodes and graphs of a server line by line
+    /// Use the nodes and graphs of a server interactively
     Repl(ServerReplArgs),
 }
 
-/// A server's name, first or as an option.
+/// Name of a server, as an argument or an option.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct NameArgs {
-    /// The server; NERVE_SERVER or 'default' if not given
+    /// Server name [default: NERVE_SERVER, otherwise 'default']
     #[arg(value_name = "NAME")]
     pub(crate) positional: Option<String>,
-    /// The server, as an option
+    /// Server name, as an option
     #[arg(short, long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
 
 impl NameArgs {
-    /// The name, from the command line or the environment. (Not clap's `env`: a value from there would conflict with --name.)
+    /// Returns the name from the command line or the environment. clap's `env` does not work here: its value would
+    /// conflict with --name.
     pub(crate) fn get(&self) -> String {
         let given = self.name.clone().or_else(|| self.positional.clone());
         let from_env = || std::env::var("NERVE_SERVER").ok().filter(|name| !name.is_empty());
@@ -63,10 +64,10 @@ impl NameArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The server listens on a Unix socket that only you can use. Its log is under the state directory; 'nerve doctor' says where.
-With --tcp and --http it listens on the network too, for clients that know the token ('nerve token show'). An address that is not
-loopback needs TLS. 'nerve server status' says where it listens.
-Histories go to .nerve/history under the directory the server was started in, or under NERVE_HOME.
+The server listens on a Unix socket that only you can use. Its log is in the state directory, which 'nerve doctor' prints.
+With --tcp and --http it also listens on the network, for clients with the access token ('nerve token show'). Addresses other than
+loopback need TLS. 'nerve server status' lists the addresses.
+Histories go to .nerve/history under the server's start directory, or under NERVE_HOME.
 
 EXAMPLES
   nerve server start
@@ -79,18 +80,18 @@ pub(crate) struct StartArgs {
     pub(crate) name: NameArgs,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// Stay in the foreground and log to stderr; Ctrl+C stops it
+    /// Stay in the foreground and log to stderr; Ctrl+C stops the server
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Set by 'server start' for the process it puts into the background
+    /// Set by 'server start' for its background process
     #[arg(long, hide = true, requires = "foreground")]
     pub(crate) daemon: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-All nodes stop at once. --force ends a server that does not answer: only the very process that holds the server's lock, never one
-that merely has the process id a file names.
+All nodes are stopped. --force kills a server that does not respond: only the process that holds the server's lock, never one that
+merely has the process id from a file.
 
 EXAMPLES
   nerve server stop
@@ -102,23 +103,23 @@ pub(crate) struct StopArgs {
     /// Stop all servers of this user
     #[arg(long, conflicts_with_all = ["positional", "name"])]
     pub(crate) all: bool,
-    /// End the process of a server that does not answer
+    /// Kill a server that does not respond
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Seconds until it must be gone
+    /// Time limit in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
-    /// Leave nodes running that can outlive the server
+    /// Keep nodes running that can outlive the server
     #[arg(long)]
     pub(crate) keep_nodes: bool,
-    /// Print what was stopped as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Exits with 3 when the server does not run.
+Exits with 3 if the server is not running.
 
 EXAMPLES
   nerve server status
@@ -127,7 +128,7 @@ EXAMPLES
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) name: NameArgs,
-    /// All servers of this user
+    /// Show all servers of this user
     #[arg(long, conflicts_with_all = ["positional", "name"])]
     pub(crate) all: bool,
     /// Print as JSON

@@ -20,7 +20,7 @@ EXAMPLES
   nerve server session list
   nerve server session list --json")]
     List,
-    /// Make a session
+    /// Create a session
     #[command(after_long_help = "\
 EXAMPLES
   nerve server session create review -d 'Code review' -t rust -t ci
@@ -31,9 +31,9 @@ EXAMPLES
 EXAMPLES
   nerve server session info review")]
     Info(NameArg),
-    /// Start all nodes of a session that are defined and do not run
+    /// Start all defined nodes of a session that are not running
     #[command(after_long_help = "\
-Exits with 1 when a node could not be started.
+Exits with 1 if a node could not be started.
 
 EXAMPLES
   nerve server session start review")]
@@ -45,7 +45,7 @@ EXAMPLES
 EXAMPLES
   nerve server session stop review")]
     Stop(NameArg),
-    /// Stop the nodes of a session and forget it
+    /// Stop the nodes of a session and delete it
     #[command(after_long_help = "\
 EXAMPLES
   nerve server session delete review")]
@@ -54,19 +54,19 @@ EXAMPLES
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Its name: 1-32 of a-z, 0-9 and '-'
+    /// Name: 1-32 of a-z, 0-9 and '-'
     pub(crate) name: String,
-    /// What it is for
+    /// Description
     #[arg(short, long, default_value = "", value_name = "TEXT", hide_default_value = true)]
     pub(crate) description: String,
-    /// A label; may be given more than once
+    /// Tag; repeatable
     #[arg(short, long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NameArg {
-    /// The session
+    /// Session
     #[arg(value_name = "SESSION")]
     pub(crate) name: String,
 }

@@ -1,4 +1,4 @@
-//! `nerve snapshot`: a mark in the recording, with the files as they are at it.
+//! `nerve snapshot`: marks a moment in the recording and stores its files.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use super::node::Seconds;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_long_help = "\
-Run inside a recorded terminal, it waits until the recording has the snapshot on disk, and only then keeps the files: of a git work
-tree as a commit under refs/nerve/snapshots that no branch shows, of another directory as a copy. From another terminal, --session says
-of what: its files are then those of the directory in which its program was started.
+Inside a recorded terminal, the command waits until the snapshot is on disk in the recording and then stores the files: a git work tree as
+a commit under refs/nerve/snapshots, outside all branches; any other directory as a copy. From another terminal, select the session with
+--session; the files are then those of its program's start directory.
 
 EXAMPLES
   nerve snapshot --label 'tests pass'
@@ -30,46 +30,46 @@ pub(crate) struct SnapshotArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Give the files of a snapshot back, into an empty directory
+    /// Restore the files of a snapshot to an empty directory
     Restore(RestoreArgs),
-    /// List the snapshots of a recording, and the files that are kept
+    /// List the snapshots of a recording and their stored files
     List(ListArgs),
 }
 
-/// What taking a snapshot needs. Also of `ah agent fs snapshot`.
+/// Options of `nerve snapshot` and `ah agent fs snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct TakeArgs {
-    /// A name for people
+    /// Label
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Its number in the session; the next free one if not given
+    /// Snapshot number [default: the next free one in the session]
     #[arg(long, value_name = "N")]
     pub(crate) id: Option<u64>,
-    /// Of what runs elsewhere: a node, or the beginning of the id of a recorded session or of a host ('nerve host list')
+    /// Node, or id prefix of a recorded session or host ('nerve host list') [default: the enclosing session]
     #[arg(short, long, value_name = "ID|NODE", conflicts_with = "socket")]
     pub(crate) session: Option<String>,
-    /// Whose files to keep, instead of the current directory's, or of that of --session
+    /// Directory to store [default: the current one, or that of --session]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
-    /// The most bytes to copy, or to add to a git repository: 500M, 2G …
+    /// Limit for the bytes to copy or to add to a git repository: 500M, 2G …
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     pub(crate) limit: ByteCount,
-    /// Only make the mark in the recording
+    /// Mark the recording without storing files
     #[arg(long, conflicts_with_all = ["dir", "limit"])]
     pub(crate) no_files: bool,
-    /// The recorder, instead of $NERVE_RECORDER_SOCKET or $AH_RECORDER_IPC_SOCKET: a path or tcp:HOST:PORT
+    /// Recorder socket: path or tcp:HOST:PORT [default: $NERVE_RECORDER_SOCKET, $AH_RECORDER_IPC_SOCKET]
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<String>,
-    /// Seconds until the recorder must have confirmed
+    /// Time limit for the recorder's confirmation in seconds
     #[arg(short, long, default_value = "10", value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Seconds,
-    /// Print it as JSON
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
 impl TakeArgs {
-    /// As if only `--session` was given.
+    /// Returns the arguments of `nerve snapshot --session SESSION`.
     pub(crate) fn of_session(session: String) -> TakeArgs {
         TakeArgs {
             label: None,
@@ -92,15 +92,15 @@ EXAMPLES
   nerve snapshot restore 3 --session 0195e3a1-77aa --to ~/before
   nerve snapshot restore 3 --session run.ahr --dir ~/project --to ~/before")]
 pub(crate) struct RestoreArgs {
-    /// Its number
+    /// Snapshot number
     #[arg(value_name = "ID")]
     pub(crate) id: u64,
-    /// Where the files go: an empty directory, or none yet
+    /// Target directory for the files; must be empty or not exist
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) to: PathBuf,
     #[command(flatten)]
-    pub(crate) of: OfSession,
-    /// Print it as JSON
+    pub(crate) source: SnapshotSource,
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
@@ -112,42 +112,42 @@ EXAMPLES
   nerve snapshot list 0195e3a1-77aa
   nerve snapshot list run.ahr --json | jq -r '.[].label'")]
 pub(crate) struct ListArgs {
-    /// The session or its recording, instead of the one this runs in
+    /// Session or its recording [default: the enclosing session]
     #[arg(value_name = "SESSION|FILE", value_hint = ValueHint::FilePath, conflicts_with = "session")]
     pub(crate) recording: Option<String>,
     #[command(flatten)]
-    pub(crate) of: OfSession,
-    /// Print them as JSON
+    pub(crate) source: SnapshotSource,
+    /// Print as JSON
     #[arg(short, long)]
     pub(crate) json: bool,
 }
 
-/// Whose snapshots are meant.
+/// Selects the session of a snapshot.
 #[derive(Debug, Args)]
-pub(crate) struct OfSession {
-    /// The session or its recording, instead of the one this runs in
+pub(crate) struct SnapshotSource {
+    /// Session or its recording [default: the enclosing session]
     #[arg(short, long, value_name = "SESSION|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) session: Option<String>,
-    /// The git work tree to look in, instead of where the files came from
+    /// Git work tree to search [default: where the snapshot was taken]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// Bytes: a whole number, and K, M, G or T for powers of 1024.
+/// A number of bytes, optionally with K, M, G or T for powers of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteCount(pub(crate) u64);
 
 impl FromStr for ByteCount {
     type Err = String;
     fn from_str(text: &str) -> Result<ByteCount, String> {
-        let wrong = || "write it as bytes or like 500M, 2G".to_string();
+        let wrong = || "expected a number of bytes such as 1000, 500M or 2G".to_string();
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let unit = unit.trim_end_matches("iB").trim_end_matches('B');
         let shift = ["", "K", "M", "G", "T"].iter().position(|&known| unit.eq_ignore_ascii_case(known));
         let factor = 1_u64 << (10 * shift.ok_or_else(wrong)?);
         let number: u64 = number.parse().map_err(|_| wrong())?;
-        number.checked_mul(factor).map(ByteCount).ok_or_else(|| "that is too much".to_string())
+        number.checked_mul(factor).map(ByteCount).ok_or_else(|| "exceeds 64 bits".to_string())
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_as_on_the_command_line() {
+    fn of_session_equals_command_line_defaults() {
         let matches = TakeArgs::augment_args(clap::Command::new("snapshot")).get_matches_from([
             "snapshot",
             "--session",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bytes_with_or_without_a_unit() {
+    fn byte_count_accepts_binary_units() {
         let bytes = |text: &str| text.parse::<ByteCount>().map(|size| size.0);
         assert_eq!(bytes("0"), Ok(0));
         assert_eq!(bytes("1000"), Ok(1000));

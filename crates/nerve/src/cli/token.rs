@@ -1,4 +1,4 @@
-//! `nerve token`: what clients over TCP and HTTP must know.
+//! `nerve token`: the access token for TCP and HTTP clients.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Clients over TCP and HTTP show the token to be let in; on the Unix socket nobody is asked for it. It is made when it is first needed and
-is in a file that only you can read. Whoever knows it can do with the servers what you can.
+Clients over TCP and HTTP must send the access token; the Unix socket needs none. The token is created on first use, in a file that only
+you can read. It grants full access to your servers.
 
 EXAMPLES
   nerve token show
@@ -17,7 +17,7 @@ EXAMPLES
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
-    /// The file it is in, if a server was started with --token-file
+    /// Token file, for servers started with --token-file
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) token_file: Option<PathBuf>,
     /// Print as JSON
@@ -27,18 +27,18 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Print the token; it is made if there is none
+    /// Print the token; created if missing
     #[command(after_long_help = "EXAMPLES\n  nerve token show\n  nerve token show --json")]
     Show,
-    /// Make a new token; the old one lets nobody in from now on
+    /// Replace the token; the old one becomes invalid
     #[command(after_long_help = "\
-Servers that run take the new token at once. Clients that came in with the old one are told so, and their connections are closed within
-seconds.
+Running servers accept the new token immediately. Clients that connected with the old one are notified, and their connections are closed
+within seconds.
 
 EXAMPLES
   nerve token rotate")]
     Rotate,
-    /// Print where the token is kept
+    /// Print the path of the token file
     #[command(after_long_help = "EXAMPLES\n  nerve token path")]
     Path,
 }

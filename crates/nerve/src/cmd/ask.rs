@@ -1,4 +1,4 @@
-//! `nerve ask`: one question to an agent that lives as long as the question. No server.
+//! `nerve ask`: asks an agent one question and stops it again. Needs no server.
 
 use anyhow::{Context, Result};
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
@@ -20,7 +20,7 @@ use crate::{out, trace};
 
 const NAME: &str = "ask";
 
-/// Asks, prints the answer, and stops the agent whatever came of it.
+/// Asks, prints the answer, and stops the agent in any case.
 pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let places = Places::from_env();
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             server: NAME.to_string(),
             history_dir: Some(places.history.clone()),
             profile_dir: Some(places.profiles()),
-            hook_relay: crate::own::path().ok(),
+            hook_relay: crate::current_exe::path().ok(),
             hosting: None,
             panes: Default::default(),
             proxies: Default::default(),
@@ -45,19 +45,19 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let told = answer.and_then(|data| {
+    let printed = answer.and_then(|data| {
         execute::print(&data, args.json)?;
         execute::check(&data.response)
     });
     exporting.finish().await;
-    told?;
-    stopped.context("the agent could not be stopped")?;
+    printed?;
+    stopped.context("cannot stop the agent")?;
     Ok(())
 }
 
 async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteData> {
     let parser = args.parser.map(|parser| name_of(parser).parse::<ParserKind>()).transpose()?;
-    engine.execute(Command::CreateNode(spec(args)?)).await.map_err(without_node)?;
+    engine.execute(Command::CreateNode(spec(args)?)).await.map_err(with_doctor_hint)?;
     let reply = engine
         .execute(Command::ExecuteInput(Execute {
             parser,
@@ -66,10 +66,10 @@ async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteDat
             ..Execute::new(node(), text)
         }))
         .await
-        .map_err(without_answer)?;
+        .map_err(with_dialog_hint)?;
     match reply {
         Reply::Response(response) => Ok(nerve_server::execute_data(*response)),
-        other => anyhow::bail!("the engine answered with something else: {other:?}"),
+        other => anyhow::bail!("unexpected reply of the engine: {other:?}"),
     }
 }
 
@@ -83,7 +83,7 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
         cwd: Some(args.cwd.as_ref().map_or(here.clone(), |cwd| here.join(cwd))),
         profile: args.profile.clone(),
         env: trace_tools(args.trace_tools).into_iter().collect(),
-        // The one who asks has the answer; there is no node to look up later.
+        // The node exists only for this question.
         history: false,
         record: false,
         ready_timeout: args.timeout.0,
@@ -92,19 +92,19 @@ fn spec(args: &AskArgs) -> Result<NodeSpec> {
     })
 }
 
-/// The node of `ask` is none of the user's: an agent that cannot be started may be missing.
-fn without_node(error: EngineError) -> EngineError {
+/// Adds a hint: an agent that cannot be started may not be installed.
+fn with_doctor_hint(error: EngineError) -> EngineError {
     match error.hint {
         Some(_) => error,
-        None => error.hint("'nerve doctor' says which agents are found here"),
+        None => error.hint("list the installed agents: nerve doctor"),
     }
 }
 
-/// A dialog of an agent that is gone with the question cannot be answered any more.
-fn without_answer(error: EngineError) -> EngineError {
+/// Replaces the hint of a blocked agent: its dialog cannot be answered after it was stopped.
+fn with_dialog_hint(error: EngineError) -> EngineError {
     match error.kind {
         ErrorKind::Blocked => error.hint(
-            "a node on a server can be answered: 'nerve server start', then 'nerve server node create NAME --command …'",
+            "use a node on a server to answer dialogs: nerve server start; nerve server node create NAME --command …",
         ),
         _ => error,
     }

@@ -22,11 +22,11 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
             let path = args.file.clone().unwrap_or_else(settings::path);
             let notes = Settings::read(&path, args.file.is_some())?.notes;
             let state = match (path.exists(), notes.count()) {
-                (false, _) => "not there: the usual settings count",
-                (true, 0) => "nothing is wrong",
+                (false, _) => "not found: the defaults apply",
+                (true, 0) => "valid",
                 (true, _) => {
                     out::line(notes.of(&path))?;
-                    "nothing is wrong, but see the notes"
+                    "valid, with notes"
                 }
             };
             out::line(format_args!("{}: {state}", path.display()))
@@ -34,7 +34,7 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
     }
 }
 
-fn word(gutter: Gutter) -> &'static str {
+fn gutter_name(gutter: Gutter) -> &'static str {
     match gutter {
         Gutter::Left => "left",
         Gutter::Right => "right",
@@ -50,20 +50,20 @@ fn as_json(settings: &Settings) -> Value {
     json!({
         "path": path,
         "exists": path.exists(),
-        "agent": { "record": { "gutter": word(settings.gutter), "clipboard": settings.clipboard } },
+        "agent": { "record": { "gutter": gutter_name(settings.gutter), "clipboard": settings.clipboard } },
         "keys": keys,
     })
 }
 
-/// A file that sets all of it.
+/// Returns a settings file with every setting.
 fn as_toml(settings: &Settings) -> String {
     let bindings = settings.bindings();
-    let (gutter, clipboard) = (word(settings.gutter), settings.clipboard);
+    let (gutter, clipboard) = (gutter_name(settings.gutter), settings.clipboard);
     let mut text = format!("[agent.record]\ngutter = \"{gutter}\"\nclipboard = {clipboard}\n\n[keys]\n");
     for entry in OPERATIONS.iter() {
         let keys = bindings.keys_of(entry);
         let keys: Vec<String> = keys.iter().map(|key| Value::from(key.as_str()).to_string()).collect();
-        // Strings of JSON are strings of TOML.
+        // JSON strings are valid TOML strings.
         let _ = writeln!(text, "# {}\n{} = [{}]", entry.help, entry.name, keys.join(", "));
     }
     text
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_read_and_changes_nothing() {
+    fn shown_settings_round_trip() {
         let usual = Settings::default();
         let read = Settings::parse(&as_toml(&usual)).unwrap();
         assert_eq!(as_toml(&read), as_toml(&usual));

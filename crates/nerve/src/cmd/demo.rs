@@ -1,4 +1,4 @@
-//! `nerve demo`: a private server, a node, three prompts, and what came of them.
+//! `nerve demo`: sends three prompts to a node of a private server.
 
 use std::time::Duration;
 
@@ -18,29 +18,30 @@ use crate::cli::local::DemoArgs;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// Until an agent is ready, and for each turn.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for the agent's start and for each turn.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What the built-in agent is asked: a short answer, a long one with code, a tool use.
+/// Prompts for the built-in agent: a short answer, a long one with code, a tool use.
 const MOCK_PROMPTS: [&str; 3] = ["hello from nerve", "LONG please, with code", "TOOL please"];
-/// The same for a real one.
+/// The corresponding prompts for a real agent.
 const PROMPTS: [&str; 3] = [
     "Say hello in one short sentence.",
     "Write a Python function that returns the n-th Fibonacci number, and explain it in three short paragraphs.",
     "List the files in this directory, using a tool, and tell me how many there are.",
 ];
 
-/// Runs the demo on a server of its own, in a directory that is gone afterwards.
+/// Runs the demo on its own server in a temporary directory.
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
-    let home = tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot make a directory")?;
+    let home =
+        tempfile::Builder::new().prefix("nerve-demo-").tempdir().context("cannot create a directory")?;
     let places = Places::under(home.path());
-    let mut config = engine_config("demo", &places, crate::own::path().ok());
+    let mut config = engine_config("demo", &places, crate::current_exe::path().ok());
     config.nodes.profile_dir = Some(Places::from_env().profiles());
-    let told_to_stop = nerve_server::stop_signal();
+    let stop = nerve_server::stop_signal();
     let server = create_socket_server(&ServerConfig::new("demo", places.clone()), config)?;
     let shown = tokio::select! {
         shown = show(&args, &places) => shown,
-        () = told_to_stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
+        () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
     server.stop().await?;
     shown
@@ -48,14 +49,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
 
 async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let socket = places.socket("demo")?;
-    say(args, format_args!("server   listens on {}", socket.display()));
+    print_status(args, format_args!("server   listening on {}", socket.display()));
     let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
     let events = client.subscribe(&SubscribeParams::default()).await?;
-    // Told by a task of its own: states change while an answer is waited for.
+    // A separate task prints events, because states change while a turn is awaited.
     let quiet = args.json;
-    let telling = tokio::spawn(async move { tell(events, quiet).await });
+    let printing = tokio::spawn(async move { print_events(events, quiet).await });
     let node = client.create_node(&node_params(args)?).await?;
-    node.wait(&["ready"], Some(PATIENCE)).await?;
+    node.wait(&["ready"], Some(TIMEOUT)).await?;
     let prompts = if args.command.is_some() { PROMPTS } else { MOCK_PROMPTS };
     let mut turns = Vec::new();
     for prompt in prompts {
@@ -64,11 +65,11 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let history = node.history(&GetHistoryParams::default()).await?;
     node.stop().await?;
     drop((node, client));
-    let events = telling.await.context("the events could not be told")?;
+    let events = printing.await.context("cannot print the events")?;
     if args.json {
         return out::json(&report(&turns, &history, &events));
     }
-    out::line(format_args!("\n{}history{:#} of the node, as it is kept on disk:", out::STRONG, out::STRONG))?;
+    out::line(format_args!("\n{}history{:#} of the node, as stored on disk:", out::STRONG, out::STRONG))?;
     entries::print(&history.entries)?;
     next_steps(args)
 }
@@ -77,10 +78,10 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
-    let options = ExecuteOptions { timeout: Some(PATIENCE), ..ExecuteOptions::default() };
+    let options = ExecuteOptions { timeout: Some(TIMEOUT), ..ExecuteOptions::default() };
     let data = match node.execute(prompt, &options).await {
         Err(ClientError::Server(error)) if error.error_type == "blocked" => {
-            return leave_dialog(args, node, &error.choices).await;
+            return cancel_dialog(args, node, &error.choices).await;
         }
         answered => answered?,
     };
@@ -93,7 +94,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
             out::text(&section.content)?;
         }
         let response = &data.response;
-        say(
+        print_status(
             args,
             format_args!(
                 "turn {}   prompt {}, read from the {}",
@@ -105,35 +106,39 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
     Ok(Some(data))
 }
 
-/// The agent asks for something. Nobody is there to decide: the demo shows what is asked and lets it be.
-async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<ExecuteData>> {
-    say(args, format_args!("the agent asks: {}", choices.join(" / ")));
-    say(
+/// Shows the dialog of a blocked agent and cancels it, because the demo has no user to decide.
+async fn cancel_dialog(
+    args: &DemoArgs,
+    node: &RemoteNode,
+    choices: &[String],
+) -> Result<Option<ExecuteData>> {
+    print_status(args, format_args!("the agent shows a dialog: {}", choices.join(" / ")));
+    print_status(
         args,
-        format_args!("the demo leaves that unanswered; `nerve server node answer` is how to decide it"),
+        format_args!("the demo cancels it; outside the demo, answer with `nerve server node answer`"),
     );
     node.cancel_dialog().await?;
-    node.wait(&["ready"], Some(PATIENCE)).await?;
+    node.wait(&["ready"], Some(TIMEOUT)).await?;
     Ok(None)
 }
 
 fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
-    let own = crate::own::path()?;
+    let own = crate::current_exe::path()?;
     let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
     let command = match &args.command {
         Some(command) => CommandLine::Text(command.clone()),
         None => CommandLine::Argv(vec![own, "mock-agent".to_string()]),
     };
-    // The built-in agent draws as Claude Code does.
+    // The built-in agent imitates Claude Code.
     let profile = args.command.is_none().then(|| "claude".to_string());
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_string));
     Ok(CreateNodeParams { command: Some(command), profile, cwd, ..CreateNodeParams::new("demo") })
 }
 
-async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
+async fn print_events(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
-        // The answer itself is shown: that it was parsed need not be said.
+        // The answer itself is printed.
         if !quiet && event.event_type != "OUTPUT_PARSED" {
             let detail = ["evidence", "kind", "reason"].iter().find_map(|key| event.data.get(key)?.as_str());
             let name = event.event_type.to_lowercase().replace('_', " ");
@@ -149,7 +154,7 @@ async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
     seen
 }
 
-fn say(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
+fn print_status(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
     if !args.json {
         out::note(format_args!("{}{text}{:#}", out::FAINT, out::FAINT));
     }
@@ -166,14 +171,14 @@ fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage])
 fn next_steps(args: &DemoArgs) -> Result<()> {
     let agent = args.command.as_deref().unwrap_or("claude");
     let agent = if agent.contains(char::is_whitespace) { format!("\"{agent}\"") } else { agent.to_string() };
-    out::line(format_args!("\n{}what to try next{:#}", out::STRONG, out::STRONG))?;
+    out::line(format_args!("\n{}next steps{:#}", out::STRONG, out::STRONG))?;
     let ask = format!("nerve ask --command {agent} 'Say hello'");
     let create = format!("nerve server node create me -c {agent}");
     let steps = [
-        ("nerve doctor", "which agents are found here"),
-        (ask.as_str(), "one question to a real agent"),
-        ("nerve server start", "a server that stays"),
-        (create.as_str(), "a node that stays"),
+        ("nerve doctor", "list the installed agents"),
+        (ask.as_str(), "ask a real agent one question"),
+        ("nerve server start", "start a background server"),
+        (create.as_str(), "create a node on it"),
     ];
     let width = steps.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (command, what) in steps {

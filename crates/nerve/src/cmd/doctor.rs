@@ -1,4 +1,4 @@
-//! `nerve doctor`: what is found on this machine and what is missing.
+//! `nerve doctor`: checks this machine for what nerve needs.
 
 mod agents;
 
@@ -20,10 +20,10 @@ use crate::cli::local::DoctorArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
-/// A program that does not say its version by then is found, and its version unknown.
-const VERSION_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a program to print its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What agents and terminals there may be, and what each is good for.
+/// Programs to look for, with the command that installs them.
 const PROGRAMS: [(&str, &str); 6] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
@@ -33,32 +33,32 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("bash", "apt-get install bash"),
 ];
 
-/// One thing that was looked at.
+/// Result of one check.
 struct Check {
     name: String,
     ok: bool,
-    /// Nothing works without it.
+    /// nerve does not work without it.
     essential: bool,
-    /// What was found, or why it is not fine.
+    /// What was found, or why the check failed.
     found: String,
     hint: Option<String>,
 }
 
-/// Looks at everything and prints it.
+/// Runs all checks and prints the results.
 pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     if args.agents {
         return agents::run(args.json, args.timeout.0).await;
     }
     let places = Places::from_env();
     let mut checks = machine(&places);
-    checks.extend(out::progress("asking programs for their versions", programs()).await);
+    checks.extend(out::progress("checking versions", programs()).await);
     checks.extend(multiplexers().await);
     let servers = super::server::status::running(&places).await;
     checks.push(Check {
         name: "servers".to_string(),
         ok: true,
         essential: false,
-        found: if servers.is_empty() { "none runs".to_string() } else { servers.join(", ") },
+        found: if servers.is_empty() { "none running".to_string() } else { servers.join(", ") },
         hint: None,
     });
     let missing: Vec<&str> =
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(FAILED, format!("something essential is missing: {}", missing.join(", "))).into())
+    Err(Failure::new(FAILED, format!("essential checks failed: {}", missing.join(", "))).into())
 }
 
 fn print(checks: &[Check]) -> Result<()> {
@@ -114,7 +114,7 @@ fn machine(places: &Places) -> Vec<Check> {
         socket_length(places),
         writable("state directory", &places.state),
         writable("history directory", &places.history),
-        plain("profiles", format!("{count} of your own in {}", profiles.display())),
+        plain("profiles", format!("{count} custom profiles in {}", profiles.display())),
         plain("NERVE_HOME", home),
     ]
 }
@@ -126,8 +126,8 @@ fn terminals() -> Check {
         ok: opened.is_ok(),
         essential: true,
         found: match opened {
-            Ok(_) => "/dev/ptmx opens".to_string(),
-            Err(error) => format!("/dev/ptmx does not open: {error}"),
+            Ok(_) => "/dev/ptmx can be opened".to_string(),
+            Err(error) => format!("cannot open /dev/ptmx: {error}"),
         },
         hint: Some("in a container, mount devpts on /dev/pts".to_string()),
     }
@@ -153,14 +153,14 @@ fn socket_length(places: &Places) -> Check {
         essential: true,
         hint: error.as_ref().and_then(|error| error.hint()),
         found: error.map_or_else(
-            || format!("server names of up to {} letters fit", room.min(32)),
+            || format!("server names can have up to {} characters", room.min(32)),
             |error| error.to_string(),
         ),
     }
 }
 
 fn writable(name: &str, dir: &Path) -> Check {
-    // The nearest directory that exists decides; nothing is made only to look.
+    // Checks the nearest existing directory, without creating any.
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
     let writable = rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
     let why = writable
@@ -171,7 +171,7 @@ fn writable(name: &str, dir: &Path) -> Check {
         ok: why.is_none(),
         essential: true,
         found: why.unwrap_or_else(|| dir.display().to_string()),
-        hint: Some("set NERVE_HOME to a directory of yours".to_string()),
+        hint: Some("set NERVE_HOME to a writable directory".to_string()),
     }
 }
 
@@ -204,7 +204,7 @@ async fn programs() -> Vec<Check> {
     checks
 }
 
-/// tmux must be new enough; of WezTerm all that have a command line are.
+/// Checks tmux, including its version, and WezTerm.
 async fn multiplexers() -> [Check; 2] {
     let path = std::env::var_os("PATH");
     let tmux = Tmux::new(None).version().await;
@@ -214,7 +214,7 @@ async fn multiplexers() -> [Check; 2] {
         name: "tmux".to_string(),
         ok: tmux.is_ok(),
         essential: false,
-        hint: Some("apt-get install tmux, 3.2 or newer: for nodes in its panes".to_string()),
+        hint: Some("for nodes in tmux panes: apt-get install tmux (3.2 or newer)".to_string()),
         found: match tmux {
             Ok(version) => format!("tmux {version}{found}"),
             Err(PaneError::NotInstalled(_)) => "not found".to_string(),
@@ -232,10 +232,10 @@ async fn multiplexers() -> [Check; 2] {
         name: "wezterm".to_string(),
         ok: answers,
         essential: false,
-        hint: Some("https://wezterm.org/installation: for nodes in its panes".to_string()),
+        hint: Some("for nodes in WezTerm panes: https://wezterm.org/installation".to_string()),
         found: match (program, version) {
             (Some(program), Some(version)) => format!("{version} ({})", program.display()),
-            (Some(program), None) => format!("{} does not say its version", program.display()),
+            (Some(program), None) => format!("{} does not print its version", program.display()),
             (None, _) => "not found".to_string(),
         },
     };
@@ -255,7 +255,7 @@ async fn version(program: &Path) -> Option<String> {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(VERSION_PATIENCE, output).await.ok()?.ok()?;
+    let output = tokio::time::timeout(VERSION_TIMEOUT, output).await.ok()?.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().find(|line| !line.trim().is_empty())?;
     Some(out::preview(first, 60))
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_found_on_the_path_only_if_it_can_be_run() {
+    fn find_requires_executable_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("claude");
         fs::write(&file, "").unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_does_not_exist_yet_is_writable_if_its_parent_is() {
+    fn missing_directory_is_writable_if_parent_is() {
         let dir = tempfile::tempdir().unwrap();
         assert!(writable("x", &dir.path().join("a/b")).ok);
         assert!(!dir.path().join("a").exists());

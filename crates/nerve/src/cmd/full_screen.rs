@@ -1,27 +1,27 @@
-//! Whether this process has a terminal on which it can draw.
+//! Checks whether this process has a terminal for full-screen output.
 
 use std::io::{self, IsTerminal};
 
 use crate::exit::{Failure, USAGE};
 
-/// A terminal that only writes lines, one below the other (terminfo(5), the entry `dumb`): Emacs' shell, some consoles of build systems.
+/// Returns true for a terminal without cursor movement (terminfo(5), the entry `dumb`), such as Emacs' shell.
 pub(super) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
-/// Somebody sits in front of a terminal that can be drawn on.
+/// Returns true if standard input and output are a terminal with cursor movement.
 pub(super) fn is_there() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb()
 }
 
-/// Refuses where nothing can be drawn. `what`: for a sentence, "… needs a terminal"; `instead`: what to do.
+/// Fails with the hint `instead` unless full-screen output is possible. `what` is the subject of "… needs a terminal".
 pub(super) fn needed(what: &str, instead: &str) -> Result<(), Failure> {
     if is_there() {
         return Ok(());
     }
     let message = match io::stdin().is_terminal() && io::stdout().is_terminal() {
-        true => format!("{what} needs a terminal that it can draw on, and TERM is 'dumb'"),
-        false => format!("{what} needs a terminal, for output and for keys"),
+        true => format!("{what} needs a terminal with cursor movement: TERM is 'dumb'"),
+        false => format!("{what} needs a terminal for input and output"),
     };
     Err(Failure::new(USAGE, message).hint(instead))
 }

@@ -1,4 +1,4 @@
-//! `nerve hook`: run by an agent, passes on what the agent told, and never gets in its way.
+//! `nerve hook`: run by an agent, forwards the hook's input to the node and never disturbs the agent.
 
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
@@ -8,10 +8,11 @@ use nerve_core::node::hooks::relayed;
 
 use crate::cli::local::HookArgs;
 
-/// What an agent gives its hook is read up to here: answers can be long, and only names are passed on.
+/// Maximum hook input to read, in bytes. Answers can be long, and only names are forwarded.
 const INPUT_LIMIT: u64 = 16 << 20;
 
-/// Passes on one message. Says nothing and always succeeds: what a hook prints or returns would change what the agent does.
+/// Forwards one message. Prints nothing and always succeeds, because a hook's output and exit code would affect the
+/// agent.
 pub(crate) fn run(args: &HookArgs) {
     let mut input = Vec::new();
     let read = std::io::stdin().lock().take(INPUT_LIMIT).read_to_end(&mut input);
@@ -19,11 +20,11 @@ pub(crate) fn run(args: &HookArgs) {
         return;
     };
     if let (Some(announced), Some(folder)) = (Announced::of(&message), args.socket.parent()) {
-        // A command that cannot be noted runs as it would without us.
+        // If the command cannot be announced, it runs without recording.
         return announced.note(folder).unwrap_or_default();
     }
     let Ok(socket) = UnixDatagram::unbound() else { return };
-    // A node that does not listen any more misses nothing.
+    // A node that has stopped listening needs no message.
     let _ = socket.set_nonblocking(true);
     let _ = socket.send_to(relayed(&message).to_string().as_bytes(), &args.socket);
 }

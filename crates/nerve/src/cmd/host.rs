@@ -1,4 +1,4 @@
-//! `nerve host`: finds the processes that own terminals, ends them, types into them.
+//! `nerve host`: lists host processes, stops them and types into them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 use crate::out;
 
-/// How long a host may take to be told.
-const GREETING: Duration = Duration::from_secs(2);
-/// How often a host that was told to end is looked for.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time limit for sending a stop order to a host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval between checks whether a host has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: HostArgs) -> Result<()> {
     match args.command {
-        HostCommand::Run => launch::serve().context("this host could not run"),
+        HostCommand::Run => launch::serve().context("the host failed"),
         HostCommand::List(args) => list(&args),
         HostCommand::Stop(args) => super::on_one_core(super::interruptible(stop(args))),
         HostCommand::Write(args) => super::on_one_core(super::interruptible(write(args))),
     }
 }
 
-/// A host, as printed.
+/// Output form of a host.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct HostInfo {
     id: String,
     alive: bool,
     pid: u32,
@@ -40,26 +40,26 @@ struct Shown {
     server: Option<String>,
     session: Option<String>,
     node: Option<String>,
-    /// It is the recorder of 'nerve record'.
+    /// The host belongs to 'nerve record'.
     recorder: bool,
-    /// Names the session in recordings; 'nerve attach' knows it by this too.
+    /// Session id in recordings; also accepted by 'nerve attach'.
     session_id: String,
     command: Vec<String>,
-    /// Without what was put into it for its hooks.
+    /// Command without the arguments that nerve added for hooks.
     #[serde(skip)]
-    asked: Vec<String>,
+    visible_command: Vec<String>,
     cwd: Option<PathBuf>,
     recording: Option<PathBuf>,
-    /// Where snapshots are announced: a path, or `tcp:HOST:PORT`.
+    /// Snapshot socket: a path or `tcp:HOST:PORT`.
     snapshot_socket: String,
     /// UTC, ISO 8601.
     started_at: String,
 }
 
-impl Shown {
-    fn of(entry: &Entry) -> Shown {
+impl HostInfo {
+    fn of(entry: &Entry) -> HostInfo {
         let text = |key: &str| entry.label.get(key).and_then(serde_json::Value::as_str).map(str::to_string);
-        Shown {
+        HostInfo {
             id: entry.id.clone(),
             alive: entry.is_alive(),
             pid: entry.pid,
@@ -70,7 +70,7 @@ impl Shown {
             recorder: entry.label.get("recorder").and_then(serde_json::Value::as_bool).unwrap_or_default(),
             session_id: entry.session_id.clone(),
             command: entry.argv.clone(),
-            asked: entry.asked(),
+            visible_command: entry.asked(),
             cwd: entry.cwd.clone(),
             recording: entry.recording.clone(),
             snapshot_socket: entry.snapshot_socket(),
@@ -80,14 +80,14 @@ impl Shown {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let hosts: Vec<Shown> = entries(&Places::from_env().hosts()).iter().map(Shown::of).collect();
+    let hosts: Vec<HostInfo> = entries(&Places::from_env().hosts()).iter().map(HostInfo::of).collect();
     if args.json {
         return out::json(&serde_json::json!({ "hosts": hosts }));
     }
     if hosts.is_empty() {
         return out::line("no hosts");
     }
-    let row = |host: Shown| {
+    let row = |host: HostInfo| {
         let owner = match (host.server, host.node) {
             (Some(server), Some(node)) => match host.session {
                 Some(session) => format!("{server}/{session}/{node}"),
@@ -97,7 +97,7 @@ fn list(args: &ListArgs) -> Result<()> {
             _ => "-".to_string(),
         };
         let state = if host.alive { "running" } else { "gone" };
-        let command = host.asked.join(" ");
+        let command = host.visible_command.join(" ");
         vec![host.id, state.to_string(), host.pid.to_string(), owner, host.started_at, command]
     };
     let rows: Vec<Vec<String>> = hosts.into_iter().map(row).collect();
@@ -112,7 +112,7 @@ async fn stop(args: StopArgs) -> Result<()> {
     };
     let stopping = async {
         for host in &hosts {
-            end(host).await?;
+            stop_host(host).await?;
         }
         anyhow::Ok(())
     };
@@ -121,9 +121,9 @@ async fn stop(args: StopArgs) -> Result<()> {
         Err(_) => {
             let alive: Vec<&str> =
                 hosts.iter().filter(|host| host.is_alive()).map(|host| host.id.as_str()).collect();
-            let message = format!("still there after {:?}: {}", args.timeout.0, alive.join(", "));
+            let message = format!("still running after {:?}: {}", args.timeout.0, alive.join(", "));
             return Err(Failure::new(TIMED_OUT, message)
-                .hint("try again, or look at their programs with ps")
+                .hint("try again, or inspect their programs with ps")
                 .into());
         }
     }
@@ -138,16 +138,16 @@ async fn stop(args: StopArgs) -> Result<()> {
     ))
 }
 
-async fn end(host: &Entry) -> Result<()> {
-    let asked = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&HostRequest::Stop).await };
-    let heard = tokio::time::timeout(GREETING, asked).await.is_ok_and(|asked| asked.is_ok());
-    if !heard && host.is_alive() {
-        // Its socket is gone, as after the end of a login session, or it is stuck: a signal says the same.
+async fn stop_host(host: &Entry) -> Result<()> {
+    let order = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
+    let is_sent = tokio::time::timeout(CONNECT_TIMEOUT, order).await.is_ok_and(|result| result.is_ok());
+    if !is_sent && host.is_alive() {
+        // The socket was removed, as after a logout, or the host is stuck: SIGTERM has the same effect.
         host.signal(rustix::process::Signal::TERM)
-            .with_context(|| format!("host {} cannot be told to end", host.id))?;
+            .with_context(|| format!("cannot signal host {}", host.id))?;
     }
     while host.is_alive() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
@@ -159,14 +159,14 @@ async fn write(args: WriteArgs) -> Result<()> {
         false => args.text.into_bytes(),
     };
     let opened = Connection::open(&host.runtime.join(CONTROL)).await;
-    let gone = |error: std::io::Error| {
-        Failure::new(FAILED, format!("host {} does not answer: {error}", host.id))
-            .hint("see 'nerve host list'")
+    let unreachable = |error: std::io::Error| {
+        Failure::new(FAILED, format!("cannot reach host {}: {error}", host.id))
+            .hint("list the hosts: nerve host list")
     };
-    let mut connection = opened.map_err(gone)?;
+    let mut connection = opened.map_err(unreachable)?;
     for chunk in bytes.chunks(CHUNK) {
-        let order = HostRequest::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
-        connection.send(&order).await.map_err(gone)?;
+        let order = Order::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
+        connection.send(&order).await.map_err(unreachable)?;
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn iso(at_ns: u64) -> String {
     nerve_record::activity::TsMs(at_ns / 1_000_000).iso()
 }
 
-/// The host with that id, else the only one that runs the session of that id.
+/// Finds a host by its id, or by the id of its session.
 fn find(id: &str) -> Result<Entry> {
     let registry = Places::from_env().hosts();
     if let Some(host) = entry(&registry, id) {
@@ -185,8 +185,10 @@ fn find(id: &str) -> Result<Entry> {
     let mut hosts: Vec<Entry> = entries(&registry).into_iter().filter(is_it).collect();
     let failure = match (hosts.pop(), hosts.len()) {
         (Some(host), 0) => return Ok(host),
-        (Some(_), others) => Failure::new(USAGE, format!("'{id}' is the session of {} hosts", others + 1)),
+        (Some(_), others) => {
+            Failure::new(USAGE, format!("session '{id}' is ambiguous: {} hosts run it", others + 1))
+        }
         (None, _) => Failure::new(NOT_FOUND, format!("no host '{id}'")),
     };
-    Err(failure.hint("'nerve host list' shows which there are").into())
+    Err(failure.hint("list the hosts: nerve host list").into())
 }

@@ -1,4 +1,4 @@
-//! `nerve mcp`: tools and resources for clients of the Model Context Protocol, over standard input and output or over HTTP.
+//! `nerve mcp`: serves Model Context Protocol clients over standard input and output or over HTTP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,16 +28,16 @@ use crate::cmd::server::{connect, is_remote, listen};
 use crate::exit::Failure;
 use crate::out;
 
-/// What histories and journals call the server in this process.
+/// Server name in histories and journals of this process.
 const SERVER: &str = "mcp";
-/// Nodes of this process get this long to end.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for stopping the nodes of this process.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves one client until it leaves, or with --http many, until the process is told to end.
+/// Serves one client until it disconnects, or with --http many clients until the process is stopped.
 pub(crate) fn run(args: &McpArgs) -> Result<()> {
-    // Standard output belongs to the protocol, to the last byte; over HTTP to what is said of the address.
+    // Standard output carries the protocol, or the address with HTTP, so logs go to stderr.
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
-    // Over HTTP the SDK warns of what clients do wrong, and they are told.
+    // Over HTTP the SDK logs client errors as warnings, but the clients receive them anyway.
     let usual = if args.http.is_some() { "warn,rmcp=error" } else { "warn" };
     let filter = filter.unwrap_or_else(|| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &McpArgs) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let done = runtime.block_on(serve(args));
-    // A thread may wait for standard input, which nobody need ever close.
+    // A thread may still block on standard input.
     runtime.shutdown_background();
     done
 }
@@ -62,14 +62,14 @@ async fn serve(args: &McpArgs) -> Result<()> {
         }
     };
     if let Some(server) = here
-        && tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err()
+        && tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err()
     {
-        out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
+        out::warning(format_args!("some nodes did not stop within {} s", STOP_TIMEOUT.as_secs()));
     }
     done
 }
 
-/// Serves whoever comes over HTTP until the process is told to end.
+/// Serves HTTP clients until the process is stopped.
 async fn serve_http(
     args: &McpArgs,
     places: Places,
@@ -98,30 +98,30 @@ async fn serve_http(
             "token_file": config.token.path(),
         }))?;
     } else {
-        out::line(format_args!("it listens on {url}"))?;
-        out::note(format_args!("clients must show the token in {}", config.token.path().display()));
+        out::line(format_args!("listening on {url}"))?;
+        out::note(format_args!("clients need the token in {}", config.token.path().display()));
     }
     Ok(front.run(stop).await?)
 }
 
-/// Where nodes and recordings are.
+/// Source of the nodes and recordings.
 struct Source {
-    way: Way,
+    nodes: NodeSource,
     recordings: Option<PathBuf>,
 }
 
-enum Way {
-    /// A server by its name or address.
+enum NodeSource {
+    /// A server, by name or address.
     Server(String),
-    /// The one in this process.
-    Here(NerveClient),
+    /// The server in this process.
+    InProcess(NerveClient),
 }
 
 impl Source {
     fn config(&self) -> Config {
-        let link = match &self.way {
-            Way::Server(name) => to_server(name.clone()),
-            Way::Here(client) => Link::over(client.clone()),
+        let link = match &self.nodes {
+            NodeSource::Server(name) => link_to_server(name.clone()),
+            NodeSource::InProcess(client) => Link::over(client.clone()),
         };
         Config { link, recordings: self.recordings.as_deref().map(Store::new) }
     }
@@ -129,22 +129,22 @@ impl Source {
 
 fn source(args: &McpArgs, places: &Places) -> Result<(Source, Option<InProcess>)> {
     if args.in_process {
-        let (client, server) = serve_here(places)?;
-        let source = Source { way: Way::Here(client), recordings: Some(places.recordings()) };
+        let (client, server) = start_in_process(places)?;
+        let source = Source { nodes: NodeSource::InProcess(client), recordings: Some(places.recordings()) };
         return Ok((source, Some(server)));
     }
     let elsewhere = is_remote(&args.server);
     if !elsewhere {
-        // A name that cannot be one is said here, and not at each call.
+        // Reports an invalid name now instead of at each call.
         places.socket(&args.server)?;
     }
-    // Those of a server elsewhere are elsewhere.
+    // A remote server has its recordings on its own machine.
     let recordings = (!elsewhere).then(|| places.recordings());
-    Ok((Source { way: Way::Server(args.server.clone()), recordings }, None))
+    Ok((Source { nodes: NodeSource::Server(args.server.clone()), recordings }, None))
 }
 
-/// The server may be started, stopped and started again meanwhile.
-fn to_server(server: String) -> Link {
+/// Connects on demand, because the server may be restarted at any time.
+fn link_to_server(server: String) -> Link {
     Link::by(move || {
         let server = server.clone();
         async move {
@@ -156,8 +156,8 @@ fn to_server(server: String) -> Link {
     })
 }
 
-fn serve_here(places: &Places) -> Result<(NerveClient, InProcess)> {
-    let config = engine_config(SERVER, places, crate::own::path().ok());
-    let here = create_standalone(config).context("cannot talk to the server in this process")?;
+fn start_in_process(places: &Places) -> Result<(NerveClient, InProcess)> {
+    let config = engine_config(SERVER, places, crate::current_exe::path().ok());
+    let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())
 }

@@ -1,4 +1,4 @@
-//! `mock-agent` and `mock-model`: the programs that the demo and the tests drive.
+//! `mock-agent` and `mock-model`: scripted programs for demos and tests.
 
 use anyhow::{Context, Result};
 use nerve_testkit::mock_agent::{self, FLAGS};
@@ -8,7 +8,7 @@ use crate::cli::local::{MockAgentArgs, MockModelArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 
-/// Is the agent until it ends; gives back its exit code.
+/// Runs the scripted agent and returns its exit code.
 pub(crate) fn agent(args: MockAgentArgs) -> Result<u8> {
     if args.args.iter().any(|arg| arg == "--help" || arg == "-h") {
         out::line(format_args!(
@@ -22,7 +22,7 @@ pub(crate) fn agent(args: MockAgentArgs) -> Result<u8> {
     Ok(u8::try_from(code).unwrap_or(FAILED))
 }
 
-/// Answers as a model until it is told to stop.
+/// Serves the scripted model API until the process is stopped.
 pub(crate) async fn model(args: &MockModelArgs) -> Result<()> {
     if !args.addr.ip().is_loopback() {
         let message = format!("{} is not a loopback address", args.addr.ip());
@@ -33,5 +33,5 @@ pub(crate) async fn model(args: &MockModelArgs) -> Result<()> {
         .with_context(|| format!("cannot listen on {}", args.addr))?;
     out::line(format_args!("ANTHROPIC_BASE_URL={}", model.url()))?;
     nerve_server::stop_signal().await;
-    model.shutdown().await.context("the model API did not stop cleanly")
+    model.shutdown().await.context("cannot stop the model API")
 }

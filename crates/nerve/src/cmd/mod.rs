@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Implements the commands.
 
 mod ask;
 pub(crate) mod attach;
@@ -16,7 +16,6 @@ mod host;
 mod mcp;
 mod mock;
 pub(crate) mod node;
-mod not_started;
 pub(crate) mod pane;
 mod pattern;
 mod prompt;
@@ -29,6 +28,7 @@ mod session;
 pub(crate) mod show;
 mod snapshot;
 mod stdio_relay;
+mod spawn_failure;
 mod token;
 
 use std::future::Future;
@@ -45,15 +45,15 @@ use crate::cli::{Cli, Command};
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED};
 use crate::{out, repl};
 
-/// What to do when a server is gone in the middle of something.
-const TAKES_BACK: &str = "'nerve server start' takes its nodes back, with what they do; then 'nerve server node wait NODE' and 'read NODE'";
+/// Hint for a server that disappeared during a request.
+const RECONNECT_HINT: &str = "'nerve server start' recovers its nodes and their running turns; then 'nerve server node wait NODE' and 'read NODE'";
 
-/// Does what the command line says and gives back the exit code.
+/// Runs the command and returns the exit code.
 pub(crate) fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Demo(args) => on_all_cores(demo::run(args))?,
         Command::Ask(args) => on_all_cores(ask::run(args))?,
-        // The viewer has a recorder in another process.
+        // The viewer starts its recorder in another process.
         Command::Record(args) if record::is_viewed(&args) => return on_one_core(record::viewed(&args)),
         Command::Record(args) => return on_all_cores(record::record(*args)),
         Command::Attach(args) => return on_one_core(attach::attach(args)),
@@ -105,7 +105,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Errors of this command are to be printed as JSON too.
+/// Returns true if the command prints its errors as JSON.
 pub(crate) fn prints_json(cli: &Cli) -> bool {
     match &cli.command {
         Command::Demo(args) => args.json,
@@ -163,7 +163,7 @@ fn server(args: ServerArgs) -> Result<()> {
         ServerCommand::Session(args) => on_one_core(interruptible(session::run(args))),
         ServerCommand::Graph(args) => graphs(args, "graph"),
         ServerCommand::Dag(args) => graphs(args, "dag"),
-        // It has an exit code of its own.
+        // Handled by `run`, because it has its own exit code.
         ServerCommand::Repl(_) => Ok(()),
     }
 }
@@ -179,23 +179,25 @@ fn node(args: NodeArgs, group: &str) -> Result<()> {
         let used = used.unwrap_or("…");
         out::warning(format_args!("'nerve server {group} {used}' is now 'nerve server node {today}'"));
     }
-    let goes_on = match &args.command {
+    let detached_hint = match &args.command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) if !args.talk.is_async => Some(format!(
-            "the turn goes on and ends in the history; end it with 'nerve server node interrupt {}'",
+            "the turn continues, and the history records its end; interrupt it with 'nerve server node interrupt {}'",
             args.node
         )),
         _ => None,
     };
     let server = args.server.server.clone();
     on_one_core(async move {
-        interruptible(node::run(args)).await.map_err(|error| match (error.downcast::<Failure>(), goes_on) {
-            (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
-            (Ok(failure), _) => failure.into(),
-            (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
-                let message = format!("server '{server}' went away before it answered");
-                Failure::new(FAILED, message).hint(TAKES_BACK).into()
+        interruptible(node::run(args)).await.map_err(|error| {
+            match (error.downcast::<Failure>(), detached_hint) {
+                (Ok(failure), Some(hint)) if failure.code == INTERRUPTED => failure.hint(hint).into(),
+                (Ok(failure), _) => failure.into(),
+                (Err(error), _) if matches!(error.downcast_ref(), Some(ClientError::Closed(_))) => {
+                    let message = format!("server '{server}' closed the connection before it replied");
+                    Failure::new(FAILED, message).hint(RECONNECT_HINT).into()
+                }
+                (Err(error), _) => error,
             }
-            (Err(error), _) => error,
         })
     })
 }
@@ -205,16 +207,16 @@ fn graphs(args: GraphArgs, group: &str) -> Result<()> {
         let command = args.command.name();
         out::warning(format_args!("'nerve server {group} {command}' is now 'nerve server graph {command}'"));
     }
-    // Ctrl+C means something to a command that follows a run.
-    match args.command.follows_a_run() {
+    // A command that follows a run handles Ctrl+C itself.
+    match args.command.follows_run() {
         true => on_one_core(graph::run(args)),
         false => on_one_core(interruptible(graph::run(args))),
     }
 }
 
-/// Ctrl+C gives up the command. What a server has begun goes on.
+/// Cancels the command on Ctrl+C. Work that a server has begun continues.
 async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> {
-    // Ctrl+C is listened for before the command does anything.
+    // `biased` installs the Ctrl+C handler before the command starts.
     tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => Err(Failure::new(INTERRUPTED, "interrupted").into()),
@@ -222,7 +224,7 @@ async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> 
     }
 }
 
-/// A client needs one thread, and starts faster with no more.
+/// Runs a command on one thread, which starts faster and suffices for a client.
 fn on_one_core<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start the runtime")?.block_on(command)

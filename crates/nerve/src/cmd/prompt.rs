@@ -1,4 +1,4 @@
-//! The text of a prompt: from the command line, standard input or a file.
+//! Reads a prompt from the command line, standard input or a file.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::cli::local::Prompt;
 use crate::exit::{Failure, USAGE};
 
-/// Reads it. One line end at the end of standard input or a file is not part of it.
+/// Reads a prompt, without the last line end of standard input or a file.
 pub(crate) fn read(prompt: &Prompt) -> Result<String> {
     match (prompt.text.as_deref(), prompt.file.as_deref()) {
         (Some("-"), _) => utf8(standard_input_as_is()?, "standard input"),
@@ -16,22 +16,22 @@ pub(crate) fn read(prompt: &Prompt) -> Result<String> {
             let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             utf8(bytes, &path.display().to_string())
         }
-        (None, None) => Err(Failure::new(USAGE, "there is no text").into()),
+        (None, None) => Err(Failure::new(USAGE, "no prompt given").into()),
     }
 }
 
-/// All of standard input.
+/// Reads all of standard input.
 pub(crate) fn standard_input_as_is() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
     Ok(bytes)
 }
 
-/// Bytes as text, without one line end at the end.
+/// Decodes UTF-8 and removes one trailing line end.
 pub(crate) fn utf8(bytes: Vec<u8>, source: &str) -> Result<String> {
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(USAGE, format!("{source} is not UTF-8: the byte at {at} is not"))
+        Failure::new(USAGE, format!("{source} is not UTF-8: invalid byte at {at}"))
     })?;
     if text.ends_with('\n') {
         text.pop();
@@ -47,11 +47,11 @@ mod tests {
     use super::utf8;
 
     #[test]
-    fn one_line_end_is_cut_and_bad_bytes_are_named() {
+    fn utf8_trims_line_end_and_locates_bad_byte() {
         assert_eq!(utf8(b"a\n\n".to_vec(), "f").unwrap(), "a\n");
         assert_eq!(utf8(b"a\r\n".to_vec(), "f").unwrap(), "a");
         assert_eq!(utf8(Vec::new(), "f").unwrap(), "");
         let error = utf8(b"ab\xff".to_vec(), "f").unwrap_err().to_string();
-        assert_eq!(error, "f is not UTF-8: the byte at 2 is not");
+        assert_eq!(error, "f is not UTF-8: invalid byte at 2");
     }
 }

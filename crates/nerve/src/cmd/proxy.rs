@@ -1,4 +1,4 @@
-//! `proxy`: a proxy in this terminal, until it is told to stop.
+//! `nerve proxy`: runs a proxy in the foreground.
 
 use anyhow::Result;
 use nerve_core::telemetry::{Telemetry, record_call};
@@ -13,9 +13,9 @@ use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 use crate::telemetry::Exporting;
 
-/// Runs a proxy.
+/// Runs a proxy until the process is stopped.
 pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
-    // From now on: what is told to stop while it starts, stops.
+    // Listens before the start, so that a signal during the start stops the proxy too.
     let stop = nerve_server::stop_signal();
     let as_json = args.prints_json();
     let exporting = Exporting::from_env("proxy", |problem| out::warning(problem));
@@ -40,14 +40,14 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     summary(spent, as_json)
 }
 
-/// Tells of each request as a span, where somebody wants to know.
+/// Returns a callback that exports each request as a span, if telemetry is enabled.
 fn on_call(telemetry: &Telemetry) -> Option<OnCall> {
     let telemetry = telemetry.clone();
     telemetry.is_on().then(|| OnCall::new(move |report| record_call(&telemetry, report, None)))
 }
 
 impl ProxyArgs {
-    /// Whether what is printed is JSON.
+    /// Returns true if the output is JSON.
     pub(crate) fn prints_json(&self) -> bool {
         match &self.command {
             ProxyCommand::Anthropic(settings) => settings.json,
@@ -77,14 +77,14 @@ fn config(settings: Settings, usual: &str) -> Result<ProxyConfig> {
     })
 }
 
-/// A key out of the environment; the name of the variable may be told, what is in it may not.
+/// Reads a key from an environment variable. Errors contain only the variable's name.
 fn secret(name: &str) -> Result<Secret> {
     let found = std::env::var(name).ok().map(|text| Secret::new(&text)).filter(|secret| !secret.is_empty());
     found.ok_or_else(|| {
-        // Somebody may have written the key itself.
+        // The user may have passed the key itself.
         let shown = if name.len() > 64 { "(too long for a name)" } else { name };
-        Failure::new(USAGE, format!("there is no key in the variable '{shown}'"))
-            .hint("export it, or name another")
+        Failure::new(USAGE, format!("variable '{shown}' is empty or not set"))
+            .hint("export the variable, or give another")
             .into()
     })
 }

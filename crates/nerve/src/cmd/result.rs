@@ -1,4 +1,4 @@
-//! `nerve result`: what came of executions that nobody waited for; and what `execute` says of them.
+//! `nerve result`: results of asynchronous executions, and the corresponding options of `execute`.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use nerve_proto::params::{ConversationParams, ListResultsParams, MessageParams, 
 use super::node::execute;
 use super::server::connect;
 use crate::cli::node::name_of;
-use crate::cli::result::{ResultArgs, TalkArgs};
+use crate::cli::result::{ResultArgs, TurnOptions};
 use crate::exit::{FAILED, Failure, TIMED_OUT, USAGE, code_of};
 use crate::out;
 
-/// Does what the command line says.
+/// Runs the command.
 pub(crate) async fn run(args: ResultArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     let as_json = args.server.json;
@@ -36,24 +36,24 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
     if as_json {
         out::json(&serde_json::to_value(&result)?)?;
     } else if args.cancel {
-        return out::line(format_args!("result '{id}' is {}", told(&result)));
+        return out::line(format_args!("result '{id}' is {}", cancel_state(&result)));
     }
     if args.cancel { Ok(()) } else { show(result, as_json) }
 }
 
-/// Prints the answer, and fails as the execution did.
+/// Prints the answer, or fails with the execution's error.
 fn show(result: ResultData, as_json: bool) -> Result<()> {
     if let Some(webhook) = result.webhook.as_ref().and_then(|webhook| webhook.gave_up.as_ref()) {
-        out::warning(format_args!("the webhook was not delivered: {}", out::harmless(webhook)));
+        out::warning(format_args!("the webhook was not delivered: {}", out::sanitize(webhook)));
     }
     let ResultData { result_id, node_id, status, turn, response, .. } = &result;
     if matches!(status.as_str(), "queued" | "running") {
-        let message = format!("result '{result_id}' is not there yet: it is {status}");
-        return Err(Failure::new(TIMED_OUT, message).hint("'--wait' waits for it").into());
+        let message = format!("result '{result_id}' is not available yet: {status}");
+        return Err(Failure::new(TIMED_OUT, message).hint("wait for it with --wait").into());
     }
     if let Some(response) = response {
         let warnings = response.attributes.get("warnings").and_then(|warnings| warnings.as_str());
-        warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::harmless(warning)));
+        warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::sanitize(warning)));
         let data = ExecuteData {
             response: response.clone(),
             node_id: node_id.clone(),
@@ -65,7 +65,7 @@ fn show(result: ResultData, as_json: bool) -> Result<()> {
         return execute::check(&data.response);
     }
     let code = result.error_type.as_deref().map_or(FAILED, |error_type| match error_type {
-        // There is such a result.
+        // Not NOT_FOUND or USAGE: the result itself was found.
         "not_found_error" | "invalid_request_error" => FAILED,
         other => code_of(other),
     });
@@ -79,38 +79,38 @@ fn list(results: Vec<ResultData>, as_json: bool) -> Result<()> {
         return out::json(&serde_json::to_value(ResultsData { results })?);
     }
     if results.is_empty() {
-        out::note("no results; 'nerve server node execute NODE TEXT --async' makes one");
+        out::note("no results; create one with 'nerve server node execute NODE TEXT --async'");
     }
     let rows: Vec<Vec<String>> = results
         .into_iter()
         .map(|result| {
             let error = result.error.as_deref().map(|error| out::preview(error, 60)).unwrap_or_default();
-            let (asked, prompt) = (moment(result.created_at), out::preview(&result.prompt, 40));
-            vec![result.result_id, result.node_id, result.status, asked, prompt, error]
+            let (created, prompt) = (local_time(result.created_at), out::preview(&result.prompt, 40));
+            vec![result.result_id, result.node_id, result.status, created, prompt, error]
         })
         .collect();
-    out::table(&["result", "node", "state", "asked", "prompt", "error"], &rows)
+    out::table(&["result", "node", "state", "created", "prompt", "error"], &rows)
 }
 
-/// What a cancelled one is now.
-fn told(result: &ResultData) -> String {
+/// Returns the state of a cancelled result.
+fn cancel_state(result: &ResultData) -> String {
     match result.error_type.as_deref() {
         Some("cancelled") => "cancelled".to_string(),
         _ if matches!(result.status.as_str(), "queued" | "running") => {
-            format!("{}: it is told to end", result.status)
+            format!("{}: cancellation requested", result.status)
         }
         _ => result.status.clone(),
     }
 }
 
-/// `2025-10-09 08:53:20`, as a clock here shows it.
-fn moment(at: f64) -> String {
+/// Formats a time as `2025-10-09 08:53:20` in local time.
+fn local_time(at: f64) -> String {
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// The conversation that the options name.
-pub(crate) fn conversation(args: &TalkArgs) -> Result<Option<ConversationParams>> {
+/// Returns the conversation selected by the options.
+pub(crate) fn conversation(args: &TurnOptions) -> Result<Option<ConversationParams>> {
     let history = args.history.as_deref().map(history).transpose()?;
     if args.workspace.is_none() && history.is_none() && args.context.is_none() {
         return Ok(None);
@@ -123,12 +123,12 @@ pub(crate) fn conversation(args: &TalkArgs) -> Result<Option<ConversationParams>
     }))
 }
 
-/// Who is to be told.
-pub(crate) fn webhook(args: &TalkArgs) -> Result<Option<WebhookParams>> {
+/// Returns the webhook selected by the options.
+pub(crate) fn webhook(args: &TurnOptions) -> Result<Option<WebhookParams>> {
     let secret = args.webhook_secret_env.as_ref().map(|name| {
         std::env::var(name).map_err(|_| {
-            Failure::new(USAGE, format!("there is no secret in the environment variable {name}"))
-                .hint("set it, or leave out --webhook-secret-env")
+            Failure::new(USAGE, format!("environment variable {name} is not set"))
+                .hint("set it, or omit --webhook-secret-env")
         })
     });
     let secret = secret.transpose()?;
@@ -138,7 +138,7 @@ pub(crate) fn webhook(args: &TalkArgs) -> Result<Option<WebhookParams>> {
 fn history(path: &Path) -> Result<Vec<MessageParams>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let list: Vec<serde_json::Value> = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new(USAGE, format!("{} is no JSON list: {error}", path.display())))?;
+        .map_err(|error| Failure::new(USAGE, format!("{} is not a JSON list: {error}", path.display())))?;
     let read = |(index, message): (usize, serde_json::Value)| {
         serde_json::from_value(message).map_err(|error| {
             let message = format!("{}: message {index}: {error}", path.display());

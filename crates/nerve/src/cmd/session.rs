@@ -11,7 +11,7 @@ use crate::cli::session::{SessionArgs, SessionCommand};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     let json = args.server.json;
     let client = connect(&args.server.server).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
-            out::facts(&[
+            out::fields(&[
                 ("name", session.name.clone()),
                 ("description", session.description.clone()),
                 ("tags", session.tags.join(", ")),
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     }
 }
 
-/// Says which nodes were started or stopped, and fails if one could not be.
+/// Prints the started or stopped nodes. Fails if one could not be.
 fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
     if as_json {
         out::json(&serde_json::to_value(&done)?)?;
@@ -68,7 +68,7 @@ fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
             out::line(format_args!("node '{node}' {how}"))?;
         }
         if done.nodes.is_empty() && done.failed.is_empty() {
-            out::note(format_args!("there was nothing to be {how}"));
+            out::note(format_args!("no nodes to be {how}"));
         }
     }
     if done.failed.is_empty() {

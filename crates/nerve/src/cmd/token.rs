@@ -1,4 +1,4 @@
-//! `nerve token`: shows, renews and finds the token that clients over TCP and HTTP must know.
+//! `nerve token`: shows, replaces and locates the access token for TCP and HTTP clients.
 
 use anyhow::Result;
 use nerve_server::access::token::TokenFile;
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::cli::token::{TokenArgs, TokenCommand};
 use crate::out;
 
-/// Does what `nerve token` says. What is printed goes to standard output alone.
+/// Runs the command. Prints the token only to standard output.
 pub(crate) fn run(args: &TokenArgs) -> Result<()> {
     let file = TokenFile::new(args.token_file.clone().unwrap_or_else(|| Places::from_env().token()));
     let token = match args.command {
         TokenCommand::Show => file.obtain()?,
         TokenCommand::Rotate => {
             let token = file.rotate()?;
-            out::note("the old token lets nobody in any more");
+            out::note("the old token is now invalid");
             token
         }
         TokenCommand::Path if args.json => return out::json(&json!({ "path": file.path() })),

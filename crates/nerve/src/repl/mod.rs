@@ -79,7 +79,8 @@ pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
 
 fn serve_here(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
-    let config = EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::own::path().ok()) };
+    let config =
+        EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::current_exe::path().ok()) };
     let here = create_standalone(config).context("cannot talk to the server in this process")?;
     Ok(here.into_parts())
 }

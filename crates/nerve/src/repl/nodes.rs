@@ -13,7 +13,7 @@ use crate::cli::local::Prompt;
 use crate::cli::node::{
     AnswerArgs, ExecuteArgs, HistoryArgs, NodeArg, NodeCommand, ReadArgs, RunArgs, WaitArgs, WriteArgs,
 };
-use crate::cli::result::TalkArgs;
+use crate::cli::result::TurnOptions;
 use crate::cmd::node::{self, execute, fork};
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
@@ -177,7 +177,7 @@ impl Shell {
         let Some(name) = name else {
             let current = self.session();
             let session = self.briefly(async { Ok(client.session(current.as_deref()).await?) }).await?;
-            return out::facts(&[
+            return out::fields(&[
                 ("session", session.name.clone()),
                 ("description", session.description.clone()),
                 ("nodes", session.nodes.join(", ")),
@@ -222,7 +222,7 @@ fn of_execute(node: &str, text: &str) -> NodeCommand {
         stream: false,
         fail_if_busy: false,
         detach: false,
-        talk: TalkArgs::default(),
+        talk: TurnOptions::default(),
     })
 }
 

@@ -22,7 +22,7 @@ fn create(home: &Home, flags: &str) {
 fn the_demo_does_the_main_job_without_key_and_network() {
     let home = Home::new();
     let shown = home.ok(&["demo"]);
-    for word in ["You said: hello from nerve", "def fib", "Bash", "history", "what to try next"] {
+    for word in ["You said: hello from nerve", "def fib", "Bash", "history", "next steps"] {
         assert!(shown.contains(word), "{shown} lacks {word}");
     }
     let report = home.nerve(&["demo", "--json"]).json();

@@ -238,7 +238,7 @@ fn without_waiting_the_name_is_printed_when_the_agent_has_the_instruction() {
     let history = stage.home.ok(&["server", "node", "history", "mine", "--inputs-only"]);
     assert!(history.contains("SLOW down"), "{history}");
     let taken = stage.branch(&["RECALL", "--at", "1", "--node", "mine"]);
-    taken.says(1, &["node 'mine' exists already", "--node"]);
+    taken.says(1, &["node 'mine' already exists", "--node"]);
     assert_eq!(
         fs::read_dir(stage.branches()).unwrap().count(),
         2,
@@ -265,28 +265,30 @@ fn a_copy_that_the_agent_asks_about_is_trusted_as_its_source_was() {
 fn what_is_not_there_is_told_with_what_to_do() {
     let stage = Stage::new().with_two_turns();
     stage.branch(&["x", "--at", "9"]).says(3, &["no snapshot 9", "1 'one', 2 'two'"]);
-    stage.branch(&["x", "--at", "three"]).says(3, &["with the label 'three'", "1 'one'"]);
+    stage.branch(&["x", "--at", "three"]).says(3, &["with label 'three'", "1 'one'"]);
     stage.branch(&[" ", "--at", "1"]).says(2, &["empty"]);
     stage.home.nerve(&["branch", "nothing", "x"]).says(3, &["nothing"]);
     // A recording alone is no instruction for the newest one.
     let file = stage.recording.to_str().unwrap();
     let id = stage.recording.file_stem().unwrap().to_str().unwrap();
     for named in [file, id, &id[..8]] {
-        let say = format!("say what to do: nerve branch {named} 'INSTRUCTION'");
+        let say = format!("add an instruction: nerve branch {named} 'INSTRUCTION'");
         stage.home.nerve(&["branch", named, "--dry-run"]).says(2, &["is a recording", &say]);
     }
     let full = stage.home.hermetic.work().join("full");
     put(&full, "there", "");
     stage.branch(&["x", "--at", "1", "--to", full.to_str().unwrap()]).says(2, &["is not empty", "--to"]);
     let inside = stage.folder().join("inside");
-    stage.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).says(2, &["stay as they are"]);
-    stage.branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"]).says(2, &["on this machine"]);
+    stage.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).says(2, &["it is inside"]);
+    stage
+        .branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"])
+        .says(2, &["on the machine of the recording"]);
     let meta = Meta::path_of(&stage.recording);
     let whole = text(meta.clone());
     fs::write(&meta, "{").unwrap();
     stage.branch(&["x", "--at", "1"]).says(1, &["does not describe a session"]);
     fs::remove_file(&meta).unwrap();
-    stage.branch(&["x", "--at", "1"]).says(3, &["is not there", "meta.json"]);
+    stage.branch(&["x", "--at", "1"]).says(3, &["not found", "meta.json"]);
     fs::write(&meta, whole).unwrap();
     let to = stage.home.hermetic.work().join("here");
     let done = stage.branch(&["RECALL", "--at", "1", "--to", to.to_str().unwrap()]);
@@ -303,11 +305,11 @@ fn a_snapshot_without_files_is_gone_on_with_only_in_place() {
     stage.branch(&["RECALL", "--at", "bare"]).says(1, &["snapshot 1 has no files", "--in-place"]);
     let done = stage.branch(&["RECALL", "--at", "bare", "--in-place"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
-    assert!(done.stderr.contains("as they are now"), "{done:?}");
+    assert!(done.stderr.contains("using the current files"), "{done:?}");
     assert_eq!(PathBuf::from(stage.home.fact("me-branch", "cwd")), stage.folder());
     stage.stop();
     fs::remove_dir_all(stage.folder()).unwrap();
-    stage.branch(&["x", "--at", "bare", "--in-place"]).says(3, &["is gone"]);
+    stage.branch(&["x", "--at", "bare", "--in-place"]).says(3, &["not found"]);
 }
 
 #[test]
@@ -351,7 +353,7 @@ fn a_session_of_no_agent_cannot_be_gone_on_with() {
         (1, Some("end"), None),
         "only a mark"
     );
-    home.nerve(&["branch", file.to_str().unwrap(), "x"]).says(2, &["'bash -c", "is no agent"]);
+    home.nerve(&["branch", file.to_str().unwrap(), "x"]).says(2, &["'bash -c", "is not a known agent"]);
 }
 
 #[test]
@@ -410,5 +412,5 @@ fn codex_goes_on_with_all_that_was_said() {
     meta.agent_session = Some(ID.to_string());
     meta.store(&file).unwrap();
     let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
-    assert!(told.contains(&format!("fork {ID}")) && told.contains("all that was said in it"), "{told}");
+    assert!(told.contains(&format!("fork {ID}")) && told.contains("all its messages"), "{told}");
 }

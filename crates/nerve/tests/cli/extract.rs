@@ -32,7 +32,7 @@ fn a_log_is_taken_apart_turn_by_turn() {
     let home = Home::new();
     let log = written(&home, "log", TALK);
     let done = home.nerve(&["extract", &log]);
-    done.says(0, &["parser: claude (guessed from the text)"]);
+    done.says(0, &["parser: claude (detected from the text)"]);
     assert_eq!(
         done.stdout,
         "> first\n\n[text]\nOne.\n\n> second\n\n[tool_call Bash] ls\na\nb\n[text]\nTwo.\n"
@@ -73,7 +73,7 @@ fn saved_screens_of_the_real_agents() {
         ("gemini-colour", "04-short-response", "gemini", "You said:\nhello there\n"),
     ] {
         let done = home.nerve(&["extract", "--last", &screen(agent, state)]);
-        done.says(0, &[&format!("parser: {parser} (guessed")]);
+        done.says(0, &[&format!("parser: {parser} (detected")]);
         assert_eq!(done.stdout, answer, "{agent}");
     }
 }
@@ -110,19 +110,19 @@ fn a_recording_by_file_and_by_id() {
     let path = store.prepare(id, TsNs(START)).unwrap();
     record(&path, &[(0, size), (1, data(0, output))]);
     let by_file = home.nerve(&["extract", path.to_str().unwrap()]);
-    by_file.says(0, &["parser: claude (guessed"]);
+    by_file.says(0, &["parser: claude (detected"]);
     assert_eq!(by_file.stdout, "> hello\n\n[text]\nhi\n");
     // What was recorded is known.
     let meta = Meta { version: 1, cmd: vec!["claude".to_string()], cols: 80, rows: 10, ..Meta::default() };
     meta.store(&path).unwrap();
     let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);
-    by_id.says(0, &["parser: claude (the program that was recorded)"]);
+    by_id.says(0, &["parser: claude (from the recorded program)"]);
     assert_eq!(by_id.stdout, "hi\n");
     home.nerve(&["extract", "0195eeee"]).says(3, &["no file 0195eeee", "nerve recordings list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
     let piped = crate::harness::Done::of(&command.write_stdin(bytes).output().unwrap());
-    piped.says(2, &["is a recording", "file's name"]);
+    piped.says(2, &["a recording", "file name"]);
 }
 
 #[test]
@@ -137,21 +137,21 @@ fn the_older_name_says_so_once() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let home = Home::new();
-    home.nerve(&["extract", "/no/such.log"]).says(3, &["no file /no/such.log"]);
+    home.nerve(&["extract", "/no/such.log"]).says(3, &["no file and no recording '/no/such.log'"]);
     home.nerve(&["extract", "/"]).says(2, &["/ is a directory"]);
     home.nerve_with(&["extract"], "").says(1, &["standard input is empty"]);
     home.nerve_with(&["extract", "-"], " \n\n").says(1, &["standard input is empty"]);
     let binary = written(&home, "binary", [0x7f, b'E', b'L', b'F', 0, 1, 2, 3]);
-    home.nerve(&["extract", &binary]).says(1, &["is no text", "byte at 4 is 0"]);
+    home.nerve(&["extract", &binary]).says(1, &["is not a text", "byte at 4 is 0"]);
     let damaged = written(&home, "damaged.ahr", b"AHRCnothing of a recording");
     assert_eq!(home.nerve(&["extract", &damaged]).stdout, "");
     let start = home.nerve(&["extract", "-p", "claude", &screen("claude-classic", "02-startup-ready")]);
-    start.says(3, &["there is no turn in", "--raw"]);
+    start.says(3, &["no turn found in", "--raw"]);
     home.nerve(&["extract", "--parser", "gpt", "x"]).says(2, &["gpt", "claude"]);
     home.nerve(&["extract", "--pane", "%1", "x"]).says(2, &["cannot be used with"]);
     let large = PathBuf::from(written(&home, "large", "x"));
     fs::File::options().write(true).open(&large).unwrap().set_len((64 << 20) + 1).unwrap();
-    home.nerve(&["extract", large.to_str().unwrap()]).says(1, &["longer than 64 MiB"]);
+    home.nerve(&["extract", large.to_str().unwrap()]).says(1, &["exceeds 64 MiB"]);
     let json = home.nerve(&["extract", "--json", "/no/such.log"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stderr).unwrap()["code"], 3);
 }

@@ -236,7 +236,7 @@ impl Drop for Wezterm {
 fn the_same_in_the_stand_in_for_wezterm() {
     let wezterm = Wezterm::start();
     let spawned = wezterm.nerve(&["wezterm", "spawn", "-c", ECHO, "-n", "talk"]);
-    spawned.says(0, &["--name is not used"]);
+    spawned.says(0, &["--name is ignored"]);
     let pane = spawned.stdout.trim_end().to_string();
     let shows = |text: &str| wezterm.nerve(&["wezterm", "read", &pane]).stdout.contains(text);
     assert!(wait_until(DEADLINE, || shows("up")));

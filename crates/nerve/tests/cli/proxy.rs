@@ -126,7 +126,7 @@ fn what_cannot_be_is_said_with_what_to_do() {
         .says(2, &["in the clear", "https"]);
     home.nerve(&["proxy", "openai", "--api-key-env", "NO_SUCH"]).says(2, &["'NO_SUCH'", "export"]);
     home.nerve(&["proxy", "anthropic", "--max-cost", "1"]).says(2, &["--price"]);
-    home.nerve(&["proxy", "anthropic", "--price", "3"]).says(2, &["like 3,15"]);
+    home.nerve(&["proxy", "anthropic", "--price", "3"]).says(2, &["such as 3,15"]);
     home.nerve(&["proxy", "anthropic", "--upstream-ca", "/nonexistent/ca"])
         .says(1, &["/nonexistent/ca", "cannot be read"]);
     let empty = home.hermetic.work().join("empty.pem");

@@ -176,8 +176,7 @@ fn a_snapshot_from_another_terminal_is_the_sessions() {
     let (path, mut child) = recorded_elsewhere(&home, "auto");
     let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
     let socket = host["snapshot_socket"].as_str().unwrap().to_string();
-    home.nerve(&["snapshot", "--socket", &format!("{socket}x")])
-        .says(3, &["no recorder answers", "host list"]);
+    home.nerve(&["snapshot", "--socket", &format!("{socket}x")]).says(3, &["no recorder at", "host list"]);
     home.nerve(&["snapshot", "--session", "nobody"]).says(3, &["'nobody'", "nerve host list"]);
     let there = home.hermetic.work().join("there");
     let dir = there.to_str().unwrap();
@@ -386,7 +385,7 @@ fn ah_offers_the_first_recorders_commands() {
     assert!(points.stdout.contains("hello"), "{points:?}");
     home.run(ah(&home, &["agent", "fs", "snapshot"])).says(3, &["NERVE_RECORDER_SOCKET"]);
     home.run(ah(&home, &["agent", "view", "nosuch"])).says(3, &["nosuch"]);
-    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"])).says(2, &["no agent"]);
+    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"])).says(2, &["not a known agent"]);
     let usage = home.run(ah(&home, &["agent", "branch", "--help"])).stdout;
     assert!(usage.contains("Usage: ah agent branch [OPTIONS]"), "{usage}");
     assert_eq!(home.run(ah(&home, &["server", "list"])).code, 2, "nothing else");

@@ -48,7 +48,7 @@ fn exit_codes_are_those_of_execute() {
     home.nerve(&["result", &failed, "--wait"]).says(1, &["exit code 3", "why"]);
     home.nerve(&["result", "nothing"]).says(3, &["no result 'nothing'", "--list"]);
     let endless = home.begin("b", "exec sleep 1000");
-    home.nerve(&["result", &endless]).says(4, &["not there yet", "--wait"]);
+    home.nerve(&["result", &endless]).says(4, &["not available yet", "--wait"]);
     home.nerve(&["result", &endless, "--wait", "--timeout", "0.2"]).says(4, &["is still"]);
     assert!(home.ok(&["result", &endless, "--cancel"]).contains("cancelled"));
     home.nerve(&["result", &endless]).says(1, &["cancelled"]);

@@ -26,11 +26,11 @@ fn what_is_set_is_shown_beside_what_is_usual() {
     let usual = home.ok(&["config", "show"]);
     assert!(usual.contains("[agent.record]\ngutter = \"right\"\n"), "{usual}");
     assert!(usual.contains("\nquit = [\"q\", \"Q\", \"Z\", \"ctrl+c\"]\n"), "{usual}");
-    assert!(home.ok(&["config", "check"]).contains("not there: the usual settings count"));
+    assert!(home.ok(&["config", "check"]).contains("not found: the defaults apply"));
 
     write(&home, &usual);
     assert_eq!(home.ok(&["config", "show"]), usual, "what is shown changes nothing");
-    assert!(home.ok(&["config", "check"]).ends_with("config.toml: nothing is wrong\n"));
+    assert!(home.ok(&["config", "check"]).ends_with("config.toml: valid\n"));
 
     write(&home, "[agent.record]\ngutter = \"none\"\n[keys]\nline-down = [\"x\"]\n");
     let shown = home.nerve(&["config", "show", "--json"]).json();

@@ -237,8 +237,7 @@ fn other_directories_are_copied_and_found_without_a_recording() {
     let mut command = session.command(&[]);
     command.env_remove("NERVE_RECORDING").env("NERVE_SESSION_ID", "other");
     assert_eq!(session.run(command).code, 0);
-    outside(&["restore", "1", "--to", &to("three")])
-        .says(2, &["more than one session", "other", "--session"]);
+    outside(&["restore", "1", "--to", &to("three")]).says(2, &["is ambiguous", "other", "--session"]);
 }
 
 #[test]
@@ -247,7 +246,7 @@ fn more_than_the_limit_is_refused_but_the_mark_stays() {
     session.put("huge", &"x".repeat(100_000));
     let _asked = session.listen(confirm);
     let done = session.snapshot(&["--limit", "64K"]);
-    done.says(1, &["snapshot 1 is in the recording at byte 1001", "100000 bytes", "65536", "--limit"]);
+    done.says(1, &["snapshot 1 was recorded at byte 1001", "100000 bytes", "65536", "--limit"]);
     assert_eq!(session.git(&["for-each-ref", "refs/nerve"]), "");
     let done = session.snapshot(&["--limit", "64K", "--json"]);
     let error: Value = serde_json::from_str(&done.stderr).unwrap();
@@ -268,7 +267,7 @@ fn snapshots_are_listed_with_what_is_known_of_them() {
     let by_file = session.snapshot_json(&["list", "--session", session.recording.to_str().unwrap()]);
     assert_eq!(by_file, session.snapshot_json(&["list", "--session", "0195e3a1"]));
     assert_eq!(by_file[1]["files"], json!(null));
-    session.snapshot(&["restore", "2", "--to", "x"]).says(3, &["without files"]);
+    session.snapshot(&["restore", "2", "--to", "x"]).says(3, &["no stored files"]);
     session.snapshot(&["list", "--session", "/no/such.ahr"]).says(3, &["no recording"]);
     assert_eq!(session.snapshot_json(&["list", "--session", "nobody"]), json!([]));
 }
@@ -294,7 +293,7 @@ fn without_a_recorder_it_says_what_to_do() {
         .home
         .nerve(&["snapshot"])
         .says(3, &["not inside a recorded terminal", "nerve record", "--socket"]);
-    session.snapshot(&[]).says(3, &["no recorder answers at", "recorder.sock"]);
+    session.snapshot(&[]).says(3, &["no recorder at", "recorder.sock"]);
     session.snapshot(&["--socket", "tcp:127.0.0.1:1"]).says(3, &["tcp:127.0.0.1:1"]);
     assert!(!session.home.hermetic.nerve_home().join("snapshots").join(SESSION).join("1").exists());
 }
@@ -308,7 +307,7 @@ fn a_recorder_that_does_not_confirm_leaves_no_files() {
             1,
             "refused the snapshot: disk full",
         ),
-        (|_| None, 1, "without an answer"),
+        (|_| None, 1, "without a reply"),
         (
             |id| Some(Response::Success { id: id + 1, anchor: 0, at_ns: 0 }.frame()),
             1,

@@ -135,7 +135,7 @@ fn the_viewer_goes_on_while_files_are_kept_and_waits_for_them_when_it_is_left() 
     seat.sees("Ctrl+C gives it up");
     seat.types("\x03");
     assert_eq!(seat.left(), Some(0));
-    seat.sees("snapshot 3 is in the recording at byte");
+    seat.sees("snapshot 3 was recorded at byte");
     let with = |provider: &str| Some(provider.to_string());
     let recording = home.recording_of("sh");
     let kept = listed(&home, recording.to_str().unwrap());

@@ -183,7 +183,7 @@ fn a_task_that_cannot_become_a_branch_is_told_and_kept() {
     seat.sees("branch from the end");
     seat.types("\r");
     seat.types("do it\r");
-    seat.sees("sixty.meta.json is not there");
+    seat.sees("sixty.meta.json not found");
     seat.sees("│do it");
     close_entry(&seat);
     seat.types("q");
@@ -299,7 +299,7 @@ fn what_is_no_recording_is_not_shown_as_an_empty_one() {
     std::fs::write(work.join("text"), "root:x:0:0:root\n".repeat(1000)).unwrap();
     std::fs::write(work.join("empty.ahr"), "").unwrap();
     std::fs::write(work.join("cut.ahr"), b"AHRC\x01\x00").unwrap();
-    let words = [("./text", "is no recording"), ("empty.ahr", "nothing is in"), ("cut.ahr", "can be read")];
+    let words = [("./text", "is not a recording"), ("empty.ahr", "is empty"), ("cut.ahr", "is unreadable")];
     for (file, words) in words {
         for args in [&["view", file][..], &["replay", "--viewer", file], &["branch", file, "go on"]] {
             home.nerve(args).says(1, &[file.trim_start_matches("./"), words]);

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::branch_job::one_line;
 use crate::cli::snapshot::TakeArgs;
-use crate::cmd::snapshot::{Marked, taken};
+use crate::cmd::snapshot::{SnapshotOutcome, take_snapshot};
 use crate::exit::Failure;
 use crate::out;
 

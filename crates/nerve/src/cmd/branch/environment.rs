@@ -1,5 +1,5 @@
-//! What a branch's node gets of the recorded one's environment, and of its proxy. Values are kept by the server that made that node, as
-//! long as it knows it, and go from there to the new one; beside a recording are names alone.
+//! Environment and proxy that a branch inherits from the recorded node. The recording stores only names; the values
+//! come from the server that created the recorded node, as long as it still knows that node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,53 +11,53 @@ use nerve_proto::params::{LikeParams, ProxyParams};
 use super::origin::Origin;
 use crate::exit::{FAILED, Failure};
 
-/// Where its home was, which is known apart.
+/// Recorded separately.
 const HOME: &str = "HOME";
 
-/// What was recorded of how the session's program was started.
+/// The recorded node's identity and the names in its environment.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedNode {
     recording: PathBuf,
-    /// The id of its host, if it is not recorded.
+    /// Host id of an unrecorded session.
     host: Option<String>,
     node: Option<String>,
     session: Option<String>,
     server: Option<String>,
     cwd: Option<PathBuf>,
-    /// Names of the variables it was given.
+    /// Names of the variables it was created with.
     env: BTreeSet<String>,
     /// Kind of its proxy.
     proxy: Option<String>,
 }
 
-/// What is asked for.
+/// Environment and proxy settings of the new node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
-    /// Variables.
+pub(crate) struct NodeOverrides {
+    /// Variables to set.
     pub(crate) env: BTreeMap<String, String>,
-    /// A proxy of its own.
+    /// Proxy of the new node, instead of the recorded one's.
     pub(crate) proxy: Option<ProxyParams>,
-    /// Past the proxy that the recorded one had.
+    /// Do not use the recorded node's proxy.
     pub(crate) no_proxy: bool,
 }
 
-/// What there is to take over.
+/// Settings inherited from the recorded node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Inherited {
-    /// The node that it is taken from.
+    /// The node to copy from.
     pub(crate) like: Option<LikeParams>,
-    /// Names of the variables that are.
+    /// Names of the inherited variables.
     pub(crate) env: Vec<String>,
-    /// Names of those that are not known any more.
+    /// Names of variables whose values are unknown.
     pub(crate) missing: Vec<String>,
-    /// Kind of the proxy.
+    /// Kind of the inherited proxy.
     pub(crate) proxy: Option<String>,
 }
 
-impl Recorded {
-    pub(super) fn of(origin: &Origin) -> Recorded {
+impl RecordedNode {
+    pub(super) fn of(origin: &Origin) -> RecordedNode {
         let meta = &origin.meta;
-        Recorded {
+        RecordedNode {
             recording: origin.file.clone(),
             host: origin.unrecorded().map(str::to_string),
             node: meta.node.clone(),
@@ -69,54 +69,55 @@ impl Recorded {
         }
     }
 
-    /// What is known of it on a server, if that is the one it was made by.
+    /// Returns what `server` can pass on from the recorded node, if it created that node.
     ///
     /// # Errors
-    /// It had a proxy, whose settings nobody knows, and nothing is asked for instead: without, its budget and its key would be
-    /// passed by.
-    pub(super) async fn inherited(
+    /// The recorded node had a proxy whose settings are unknown, and `overrides` does not decide about it: without a
+    /// proxy the new node would bypass its budget and key.
+    pub(super) async fn inherit(
         &self,
         server: &str,
         client: &NerveClient,
-        asked: &Asked,
+        overrides: &NodeOverrides,
     ) -> Result<Inherited, Failure> {
         let node = match &self.node {
             Some(name) if self.server.as_deref() == Some(server) => {
-                // Its session may be gone, and with it what was known.
+                // The session may no longer exist.
                 let nodes = client.list_nodes(self.session.as_deref()).await.unwrap_or_default();
-                nodes.into_iter().find(|node| node.id == *name && self.is_of(node))
+                nodes.into_iter().find(|node| node.id == *name && self.is_recorded_node(node))
             }
             _ => None,
         };
         let fact = |name: &str| node.as_ref().and_then(|node| fact(node, name));
         let known: BTreeSet<String> =
             fact("env").unwrap_or_default().split_whitespace().map(str::to_string).collect();
-        let is_open = |name: &&String| *name != HOME && !asked.env.contains_key(*name);
+        let is_open = |name: &&String| *name != HOME && !overrides.env.contains_key(*name);
         let proxy = fact("proxy");
         if proxy.is_none()
-            && asked.proxy.is_none()
-            && !asked.no_proxy
+            && overrides.proxy.is_none()
+            && !overrides.no_proxy
             && let Some(kind) = &self.proxy
         {
             let message =
-                format!("the recorded agent had a proxy ({kind}), whose settings are not known any more");
+                format!("cannot inherit the recorded agent's proxy ({kind}): its settings are unknown");
             return Err(Failure::new(FAILED, message)
-                .hint("give it one with --proxy, or let it go past it with --no-proxy"));
+                .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
         Ok(Inherited {
             like: node.map(|node| LikeParams {
                 node_id: node.id,
                 session_id: self.session.clone(),
-                proxy: !asked.no_proxy,
+                proxy: !overrides.no_proxy,
             }),
             env: known.iter().filter(is_open).cloned().collect(),
             missing: self.env.difference(&known).filter(is_open).cloned().collect(),
-            proxy: proxy.filter(|_| asked.proxy.is_none() && !asked.no_proxy),
+            proxy: proxy.filter(|_| overrides.proxy.is_none() && !overrides.no_proxy),
         })
     }
 
-    /// A node of the same name may be another one. One that was only read back by a new server tells no recording.
-    fn is_of(&self, node: &NodeInfo) -> bool {
+    /// Returns true if `node` is the recorded one, not another of the same name. A node restored by a new server has
+    /// no recording yet.
+    fn is_recorded_node(&self, node: &NodeInfo) -> bool {
         let is_same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
             (Ok(one), Ok(other)) => one == other,
             _ => one == other,
@@ -139,13 +140,11 @@ fn fact(node: &NodeInfo, name: &str) -> Option<String> {
 }
 
 impl Inherited {
-    /// What the node is not given, in words.
-    pub(crate) fn lacks(&self) -> Option<String> {
+    /// Describes the missing variables, if any.
+    pub(crate) fn missing_note(&self) -> Option<String> {
         (!self.missing.is_empty()).then(|| {
             let names = self.missing.join(", ");
-            format!(
-                "without {names}, which the recorded one was given: values are not kept; give them with --env"
-            )
+            format!("without {names} of the recorded node: values are not recorded; set them with --env")
         })
     }
 }
@@ -162,26 +161,29 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_the_same_name_is_the_same_only_by_its_recording_or_before_it_runs_again() {
+    fn node_is_recognized_by_recording_host_or_directory() {
         let meta = Meta { node: Some("me".into()), cwd: Some("/w".into()), ..Meta::default() };
         let of = |file: &str| {
-            Recorded::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
+            RecordedNode::of(&Origin { file: file.into(), meta: meta.clone(), snapshots: Vec::new() })
         };
         let recorded = of("/r/a.ahr");
-        let is_of = |state: &str, metadata: serde_json::Value| {
-            recorded.is_of(&node(json!({ "id": "me", "type": "pty", "state": state, "metadata": metadata })))
+        let is_recorded_node = |state: &str, metadata: serde_json::Value| {
+            recorded.is_recorded_node(&node(
+                json!({ "id": "me", "type": "pty", "state": state, "metadata": metadata }),
+            ))
         };
-        assert!(is_of("ready", json!({ "recording": "/r/a.ahr" })));
-        assert!(!is_of("ready", json!({ "recording": "/r/b.ahr", "cwd": "/w" })));
-        assert!(is_of("created", json!({ "cwd": "/w" })));
-        assert!(!is_of("created", json!({ "cwd": "/x" })));
-        assert!(!is_of("ready", json!({ "cwd": "/w" })), "one that is not recorded");
+        assert!(is_recorded_node("ready", json!({ "recording": "/r/a.ahr" })));
+        assert!(!is_recorded_node("ready", json!({ "recording": "/r/b.ahr", "cwd": "/w" })));
+        assert!(is_recorded_node("created", json!({ "cwd": "/w" })));
+        assert!(!is_recorded_node("created", json!({ "cwd": "/x" })));
+        assert!(!is_recorded_node("ready", json!({ "cwd": "/w" })), "unrecorded node");
         let unrecorded = of("/h/aa11.unrecorded/session.ahr");
-        let is_of = |host: &str| {
+        let is_recorded_node = |host: &str| {
             let metadata = json!({ "host": host, "cwd": "/w" });
-            unrecorded
-                .is_of(&node(json!({ "id": "me", "type": "pty", "state": "ready", "metadata": metadata })))
+            unrecorded.is_recorded_node(&node(
+                json!({ "id": "me", "type": "pty", "state": "ready", "metadata": metadata }),
+            ))
         };
-        assert!(is_of("aa11") && !is_of("aa22"));
+        assert!(is_recorded_node("aa11") && !is_recorded_node("aa22"));
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a branch: which, and where they go.
+//! Selects the files of a branch and their target folder.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,114 +10,114 @@ use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};
 use nerve_server::paths::Places;
 
-use super::plan::Wishes;
+use super::plan::BranchOptions;
 use crate::cmd::snapshot;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 
-/// The files of a branch.
+/// Source of a branch's files.
 #[derive(Debug, Clone)]
 pub(crate) enum Files {
-    /// Those of the snapshot, in a folder of their own.
+    /// The snapshot's files, restored to their own folder.
     Restored {
         files: FilesRef,
         to: PathBuf,
         folder: Folder,
-        /// Of git, the branch they are on.
+        /// Git branch of the files.
         branch: String,
     },
-    /// As they are now.
+    /// The current files in the recorded directory.
     InPlace,
 }
 
-/// Which folder that is.
+/// Kind of the target folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folder {
-    /// One of its own, which nobody has had yet.
+    /// A new folder chosen by nerve.
     Own,
-    /// One that was asked for and is not there yet.
+    /// A folder given by the user that does not exist yet.
     New,
-    /// One that was asked for and is empty.
+    /// An empty folder given by the user.
     Empty,
 }
 
-/// The files, the directory to work in, and which directory is now which.
-pub(super) type Chosen = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
+/// The files, the working directory, and the mapping from the recorded to the new directory.
+pub(super) type FilePlan = (Files, PathBuf, Option<(PathBuf, PathBuf)>);
 
-pub(super) fn files_of(
+pub(super) fn plan_files(
     snapshot: Option<&SnapshotLine>,
     meta: &Meta,
     here: &Path,
     places: &Places,
-    wishes: &Wishes,
-) -> Result<Chosen> {
-    if wishes.in_place {
+    options: &BranchOptions,
+) -> Result<FilePlan> {
+    if options.in_place {
         if !here.is_dir() {
-            let message = format!("the recorded directory {} is gone", here.display());
-            return Err(Failure::new(NOT_FOUND, message).hint("leave out --in-place, or put it back").into());
+            let message = format!("recorded directory {} not found", here.display());
+            return Err(Failure::new(NOT_FOUND, message)
+                .hint("omit --in-place, or restore the directory")
+                .into());
         }
         return Ok((Files::InPlace, here.to_path_buf(), None));
     }
     let Some(files) = snapshot.and_then(|line| line.files.clone()) else {
-        return Err(without_files(snapshot, meta, here).into());
+        return Err(no_files(snapshot, meta, here).into());
     };
-    let files = match &wishes.dir {
-        Some(dir) => FilesRef { source: real(dir), ..files },
+    let files = match &options.dir {
+        Some(dir) => FilesRef { source: resolve_links(dir), ..files },
         None => files,
     };
     let store = FileStore::new(places.snapshots());
     let (provider, key) = files::provider_of(&files, &store).map_err(|error| snapshot::failed(error, ""))?;
-    let named = |n: u64| format!("{}-{n}", key.session());
-    let folder = |n: u64| places.branches().join(named(n));
+    let folder_name = |n: u64| format!("{}-{n}", key.session());
+    let folder = |n: u64| places.branches().join(folder_name(n));
     let mut n = 1;
     while folder(n).symlink_metadata().is_ok()
-        || provider.has_branch(&in_git(&named(n))).map_err(|error| snapshot::failed(error, ""))?
+        || provider.has_branch(&git_branch(&folder_name(n))).map_err(|error| snapshot::failed(error, ""))?
     {
         n += 1;
     }
-    let to = real(wishes.to.as_ref().unwrap_or(&folder(n)));
-    let kind = match wishes.to {
+    let to = resolve_links(options.to.as_ref().unwrap_or(&folder(n)));
+    let kind = match options.to {
         None => Folder::Own,
         Some(_) if to.exists() => Folder::Empty,
         Some(_) => Folder::New,
     };
     let is_full = || std::fs::read_dir(&to).is_ok_and(|mut entries| entries.next().is_some());
-    // One of its own that somebody else fills by now is seen when it is made.
+    // A conflict in a folder chosen by nerve is detected when it is created.
     if kind != Folder::Own && (is_full() || to.is_file()) {
         let failure = Failure::new(USAGE, format!("{} is not empty", to.display()));
-        return Err(failure.hint("give --to a directory that is empty or not there yet").into());
+        return Err(failure.hint("choose an empty or new directory with --to").into());
     }
     if to.starts_with(&files.source) {
-        let message =
-            format!("{} is in {}, whose files stay as they are", to.display(), files.source.display());
-        return Err(Failure::new(USAGE, message).hint("give --to a directory beside it").into());
+        let message = format!("cannot restore to {}: it is inside {}", to.display(), files.source.display());
+        return Err(Failure::new(USAGE, message).hint("choose a directory outside with --to").into());
     }
     let source =
         snapshot.and_then(|line| line.files.as_ref()).map_or(PathBuf::new(), |files| files.source.clone());
     let cwd = here.strip_prefix(&source).map_or(to.clone(), |inside| to.join(inside));
-    // With a `/` at its end it would be another directory's name.
+    // Removes a trailing `/`, which agents treat as another directory.
     let cwd = cwd.components().collect();
-    let branch = in_git(&named(n));
+    let branch = git_branch(&folder_name(n));
     Ok((Files::Restored { files, to: to.clone(), folder: kind, branch }, cwd, Some((source, to))))
 }
 
-/// A branch's name in git.
-fn in_git(name: &str) -> String {
+/// Returns the git branch name of a branch.
+fn git_branch(name: &str) -> String {
     format!("nerve/{name}")
 }
 
-fn without_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
+fn no_files(snapshot: Option<&SnapshotLine>, meta: &Meta, here: &Path) -> Failure {
     let why = meta.end_note.as_ref().filter(|_| snapshot.is_none_or(|line| line.kind == END));
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message = match snapshot {
         Some(line) => format!("snapshot {} has no files{why}", line.id),
-        None => format!("the recording ends without a snapshot, so its files are not known{why}"),
+        None => format!("the recording has no snapshot at its end, so its files are unknown{why}"),
     };
-    Failure::new(FAILED, message)
-        .hint(format!("--in-place goes on in {}, with its files as they are now", here.display()))
+    Failure::new(FAILED, message).hint(format!("use the current files in {} with --in-place", here.display()))
 }
 
-/// The path without links, also of what is not there yet.
-pub(super) fn real(path: &Path) -> PathBuf {
+/// Resolves links in a path whose last components may not exist.
+pub(super) fn resolve_links(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut missing: Vec<OsString> = Vec::new();
     let mut there = path.as_path();

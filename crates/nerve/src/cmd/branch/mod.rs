@@ -1,23 +1,23 @@
-//! `nerve branch`: a new node that goes on from a snapshot of a recorded session. The viewer does the same on submit.
+//! `nerve branch`: continues from a snapshot of a recorded session in a new node. Also used by the viewer.
 //!
-//! [`plan_as`] looks and changes nothing; [`run()`] does it. Neither writes to the terminal.
+//! [`plan_branch`] plans without side effects; [`run()`] executes the plan. Neither writes to the terminal.
 
 mod environment;
 mod files;
 mod origin;
 mod plan;
+mod report;
 mod restore;
 mod run;
 mod start;
-mod told;
 
 use anyhow::Result;
 
-pub(crate) use self::environment::Asked;
+pub(crate) use self::environment::NodeOverrides;
 pub(crate) use self::origin::Origin;
-pub(crate) use self::plan::{At, Wishes, plan_as};
+pub(crate) use self::plan::{At, BranchOptions, plan_branch};
+pub(crate) use self::report::conversation_difference;
 pub(crate) use self::run::{Wait, run};
-pub(crate) use self::told::unlike_then;
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
 use crate::cmd::node::{execute, proxied};
@@ -25,52 +25,51 @@ use crate::cmd::{prompt, recording};
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// Does what the command line says.
+/// Runs the command.
 pub(crate) async fn command(args: BranchArgs) -> Result<()> {
-    let Some((recording, instruction)) = args.named() else {
-        let message = "a recording and an instruction are all that is taken";
+    let Some((recording, instruction)) = args.positionals() else {
+        let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
-    if recording.is_none() && recording::is_one(instruction) {
-        let message =
-            format!("'{instruction}' is a recording, and nothing says what the agent is to do there");
+    if recording.is_none() && recording::is_recording(instruction) {
+        let message = format!("no instruction: '{instruction}' is a recording");
         let word = shell_words::quote(instruction);
         let hint = format!(
-            "say what to do: nerve branch {word} 'INSTRUCTION'; if that is the instruction, name the recording before it"
+            "add an instruction: nerve branch {word} 'INSTRUCTION'; if '{word}' is the instruction, put the recording before it"
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
     let text = prompt::read(&Prompt { text: Some(instruction.to_string()), file: None })?;
-    let origin = Origin::read(&origin::file_of(recording)?)?;
-    let wishes = Wishes {
+    let origin = Origin::read(&origin::resolve_file(recording)?)?;
+    let options = BranchOptions {
         node: args.node,
         to: args.to,
         in_place: args.in_place,
         dir: args.dir,
         server: args.server.server,
         session: args.session,
-        asked: Asked {
+        overrides: NodeOverrides {
             env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
             proxy: proxied::of_node(args.proxy)?,
             no_proxy: args.no_proxy,
         },
     };
     let at = At::parse(&args.at, &origin)?;
-    // Reads transcripts, which can be large, and asks git.
-    let plan = tokio::task::spawn_blocking(move || plan_as(&origin, at, wishes)).await??;
+    // Planning reads transcripts, which can be large, and runs git.
+    let plan = tokio::task::spawn_blocking(move || plan_branch(&origin, at, options)).await??;
     let json = args.server.json;
     if args.dry_run {
-        let (name, inherited) = run::looked(&plan).await?;
-        return told::planned(&plan, (&name, inherited.as_ref()), &text, json);
+        let (name, inherited) = run::preview(&plan).await?;
+        return report::print_plan(&plan, (&name, inherited.as_ref()), &text, json);
     }
     if !json {
-        told::cautions(&plan);
+        report::print_notes(&plan);
     }
     let wait = match args.no_wait {
         true => Wait::Delivered,
         false => Wait::Answer(args.timeout.map(|timeout| timeout.0)),
     };
-    let branched = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
-    told::done(&branched, json)?;
-    branched.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
+    let result = out::progress("branching", run(plan, &text, wait, &mut |_| {})).await?;
+    report::print_result(&result, json)?;
+    result.answer.as_ref().map_or(Ok(()), |data| execute::check(&data.response))
 }

@@ -1,5 +1,5 @@
-//! The session that a branch goes on from, as far as it is known: its facts and its snapshots, from beside its recording. A session that
-//! runs and is not recorded has both beside a file that is not there, as long as its host is.
+//! The origin of a branch: metadata and snapshots next to its recording. An unrecorded session has them next to the
+//! path that a recording would have, as long as its host exists.
 
 use std::path::{Path, PathBuf};
 
@@ -14,47 +14,47 @@ use crate::cmd::exec::session;
 use crate::cmd::recording;
 use crate::exit::{FAILED, Failure, NOT_FOUND};
 
-/// See the module.
+/// The session that a branch continues.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Its recording, or what stands for one.
+    /// The recording, or the placeholder path of an unrecorded session.
     pub(crate) file: PathBuf,
     pub(crate) meta: Meta,
     pub(crate) snapshots: Vec<SnapshotLine>,
 }
 
 impl Origin {
-    /// Reads what is beside that file.
+    /// Reads the metadata and snapshots next to `file`.
     ///
     /// # Errors
-    /// Nothing is, or it cannot be read: [`Failure`], with what to do.
+    /// [`Failure`] if they are missing or cannot be read.
     pub(crate) fn read(file: &Path) -> Result<Origin> {
-        let meta = facts(file)?;
+        let meta = load_meta(file)?;
         let snapshots = snapshots::read(file)
             .with_context(|| format!("cannot read {}", snapshots::path_of(file).display()))?;
         Ok(Origin { file: file.to_path_buf(), meta, snapshots })
     }
 
-    /// The id of its host, if it is not recorded.
+    /// Host id of an unrecorded session.
     pub(crate) fn unrecorded(&self) -> Option<&str> {
         host_of_unrecorded(&self.file)
     }
 
-    /// It has no end yet.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Returns true if the session is still running.
+    pub(super) fn is_running(&self) -> bool {
         let is_alive = |id| entry(&Places::from_env().hosts(), id).is_some_and(|entry| entry.is_alive());
         self.unrecorded().map_or_else(|| is_live(&self.file), is_alive)
     }
 }
 
-/// The file of the session that is named: a recording, by its file, its id or the beginning of one, else a session that runs and is not
-/// recorded, by its id or its host's. The newest recording, if nothing is named.
+/// Finds a recording by file, id or id prefix, or an unrecorded running session by its id or its host's. Returns the
+/// newest recording if `named` is `None`.
 ///
 /// # Errors
-/// There is none, or nothing is in it.
-pub(super) fn file_of(named: Option<&str>) -> Result<PathBuf> {
+/// The recording does not exist or is empty.
+pub(super) fn resolve_file(named: Option<&str>) -> Result<PathBuf> {
     let unrecorded = |named| session::recording(Some(named), &Places::from_env()).ok().flatten();
-    let file = match recording::named(named) {
+    let file = match recording::find_named(named) {
         Ok(file) => file,
         Err(error) => return named.and_then(unrecorded).ok_or(error),
     };
@@ -62,22 +62,18 @@ pub(super) fn file_of(named: Option<&str>) -> Result<PathBuf> {
     Ok(file)
 }
 
-fn facts(file: &Path) -> Result<Meta> {
+fn load_meta(file: &Path) -> Result<Meta> {
     let missing = || {
         if host_of_unrecorded(file).is_some() {
-            let message = "what was known of the session has gone with it: it was not recorded";
-            return Failure::new(NOT_FOUND, message).hint("record it with --out-file to go on from it later");
+            let message = "cannot branch: the session was not recorded and has ended";
+            return Failure::new(NOT_FOUND, message).hint("record with --out-file to branch later");
         }
         let path = Meta::path_of(file);
-        Failure::new(
-            NOT_FOUND,
-            format!("nothing says which program was recorded, and where: {} is not there", path.display()),
-        )
-        .hint("only sessions that nerve itself has recorded can be gone on with")
+        Failure::new(NOT_FOUND, format!("cannot branch: metadata {} not found", path.display()))
+            .hint("only sessions recorded by nerve can be branched")
     };
     let meta = Meta::load(file).map_err(|error| {
-        Failure::new(FAILED, error.to_string())
-            .hint("without what it says of the session, no branch can be made")
+        Failure::new(FAILED, error.to_string()).hint("a branch needs the session's metadata")
     })?;
     Ok(meta.ok_or_else(missing)?)
 }

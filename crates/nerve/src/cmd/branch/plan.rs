@@ -1,4 +1,4 @@
-//! What a branch will be: from where, with which files, with which conversation, as which node.
+//! Plans a branch: origin, files, conversation and node.
 
 use std::path::PathBuf;
 
@@ -11,85 +11,85 @@ use nerve_record::snapshots::SnapshotLine;
 use nerve_server::paths::Places;
 use nerve_term::event::{Size, TsNs};
 
-use super::environment::{Asked, Recorded};
-use super::files::{Files, files_of, real};
+use super::environment::{NodeOverrides, RecordedNode};
+use super::files::{Files, plan_files, resolve_links};
 use super::origin::Origin;
 use crate::cmd::recording;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Characters of a command that is named.
-const COMMAND: usize = 40;
+/// Maximum characters of a command in an error message.
+const COMMAND_WIDTH: usize = 40;
 
-/// Where a branch begins.
+/// Position where a branch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The snapshot of this number.
+    /// The snapshot with this number.
     Snapshot(u64),
     /// The end of the session.
     End,
 }
 
-/// What may be chosen.
+/// The user's choices for a branch.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct BranchOptions {
     /// Name of the node.
     pub(crate) node: Option<String>,
-    /// Where the files go.
+    /// Target directory of the files.
     pub(crate) to: Option<PathBuf>,
-    /// In the recorded directory, with its files as they are now.
+    /// Work in the recorded directory with its current files.
     pub(crate) in_place: bool,
-    /// The git work tree with the snapshots.
+    /// Git work tree that has the snapshots.
     pub(crate) dir: Option<PathBuf>,
     /// The server; `default` if empty.
     pub(crate) server: String,
-    /// The node's session.
+    /// Session of the node.
     pub(crate) session: Option<String>,
-    /// Its environment and its proxy.
-    pub(crate) asked: Asked,
+    /// Environment and proxy of the node.
+    pub(crate) overrides: NodeOverrides,
 }
 
-/// A branch that can be made.
+/// An executable plan of a branch.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// Its recording, or what stands for one.
+    /// The recording, or the placeholder path of an unrecorded session.
     pub(crate) recording: PathBuf,
     pub(crate) is_recorded: bool,
-    /// `None`: the end of a recording that has no snapshot there.
+    /// `None` at the end of a recording without an end snapshot.
     pub(crate) snapshot: Option<SnapshotLine>,
     pub(crate) files: Files,
-    /// Where the agent works.
+    /// Working directory of the agent.
     pub(crate) cwd: PathBuf,
     pub(crate) branch: Branch,
     pub(crate) profile: String,
     pub(crate) size: Size,
-    /// As it was asked for; or else what its name is made of.
+    /// The requested name, or as error the base of a derived one.
     pub(crate) node: Result<String, String>,
     pub(crate) server: String,
     pub(crate) session: Option<String>,
-    pub(crate) asked: Asked,
-    pub(crate) recorded: Recorded,
+    pub(crate) overrides: NodeOverrides,
+    pub(crate) recorded: RecordedNode,
     request: Request,
 }
 
-/// What a plan was made of.
+/// The inputs of a plan, for replanning.
 #[derive(Debug, Clone)]
 struct Request {
     origin: Origin,
     at: At,
-    wishes: Wishes,
+    options: BranchOptions,
 }
 
 impl Plan {
-    /// The same, once more: somebody else has its folder now, or its branch. Blocks, as [`plan_as`] does, and fails as that.
-    pub(super) fn once_more(self) -> Result<Plan> {
-        let Request { origin, at, wishes } = self.request;
-        plan_as(&origin, at, wishes)
+    /// Plans again after the folder or branch has been taken. Blocks and fails like [`plan_branch`].
+    pub(super) fn replan(self) -> Result<Plan> {
+        let Request { origin, at, options } = self.request;
+        plan_branch(&origin, at, options)
     }
 }
 
 impl At {
-    /// As it is typed: a number, a label, or `end`.
+    /// Parses a snapshot number, a label or `end`.
     pub(crate) fn parse(text: &str, origin: &Origin) -> Result<At> {
         if text == END {
             return Ok(At::End);
@@ -102,26 +102,27 @@ impl At {
             lines.iter().filter(|line| line.label.as_deref() == Some(text)).map(|line| line.id).collect();
         match labelled[..] {
             [id] => Ok(At::Snapshot(id)),
-            [] => Err(no_snapshot(&format!("with the label '{text}'"), lines).into()),
+            [] => Err(no_snapshot(&format!("with label '{text}'"), lines).into()),
             _ => {
                 let ids: Vec<String> = labelled.iter().map(ToString::to_string).collect();
-                let message = format!("more than one snapshot has the label '{text}': {}", ids.join(", "));
-                Err(Failure::new(USAGE, message).hint("give its number").into())
+                let message = format!("label '{text}' is ambiguous: snapshots {}", ids.join(", "));
+                Err(Failure::new(USAGE, message).hint("give the snapshot's number").into())
             }
         }
     }
 }
 
-/// A branch of a session. Blocks: it reads the agent's transcript and asks git.
+/// Plans a branch of a session. Blocks: reads the agent's transcript and runs git.
 ///
 /// # Errors
-/// There is no such snapshot, no files, no agent: [`Failure`], with what to do.
-pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
-    let server = Some(wishes.server.clone()).filter(|name| !name.is_empty()).unwrap_or("default".to_string());
+/// [`Failure`] if the snapshot, its files or the agent is missing.
+pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Result<Plan> {
+    let server =
+        Some(options.server.clone()).filter(|name| !name.is_empty()).unwrap_or("default".to_string());
     if crate::cmd::server::is_remote(&server) {
         let message =
-            format!("a branch is made on this machine, where the recording is, and not on {server}");
-        return Err(Failure::new(USAGE, message).hint("name a server of this machine with --server").into());
+            format!("cannot branch on {server}: branches are created on the machine of the recording");
+        return Err(Failure::new(USAGE, message).hint("select a local server with --server").into());
     }
     let places = Places::from_env();
     let meta = &origin.meta;
@@ -132,22 +133,22 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
     let profile = named.or_else(|| profiles.for_command(command)).filter(|profile| profile.session.is_some());
     let Some(profile) = profile.filter(|_| !command.is_empty()) else {
         let what = match command.is_empty() {
-            true => "nothing says which program it is of".to_string(),
+            true => "cannot branch: the recorded program is unknown".to_string(),
             false => {
-                let command = out::preview(&shell_words::join(command), COMMAND);
-                format!("'{command}' is no agent with a conversation")
+                let command = out::preview(&shell_words::join(command), COMMAND_WIDTH);
+                format!("cannot branch: '{command}' is not a known agent")
             }
         };
         return Err(Failure::new(USAGE, what)
-            .hint("recordings of Claude Code, Codex, Gemini CLI and opencode can be gone on with")
+            .hint("supported agents: Claude Code, Codex, Gemini CLI and opencode")
             .into());
     };
     let here = meta
         .cwd
         .clone()
-        .ok_or_else(|| Failure::new(FAILED, "nothing says in which directory it was recorded"))?;
-    let here = real(&here);
-    let (files, cwd, moved) = files_of(snapshot.as_ref(), meta, &here, &places, &wishes)?;
+        .ok_or_else(|| Failure::new(FAILED, "cannot branch: the recorded directory is unknown"))?;
+    let here = resolve_links(&here);
+    let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, &places, &options)?;
     let past = Past {
         profile: &profile,
         command,
@@ -163,7 +164,7 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
     let moved = moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
     let branch = Branch::plan(&past, moment, &cwd, moved);
     let base = meta.node.clone().unwrap_or_else(|| profile.name.clone());
-    let request = Request { origin: origin.clone(), at, wishes: wishes.clone() };
+    let request = Request { origin: origin.clone(), at, options: options.clone() };
     Ok(Plan {
         recording: origin.file.clone(),
         is_recorded: origin.unrecorded().is_none(),
@@ -173,11 +174,11 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
         branch,
         profile: profile.name.clone(),
         size: recording::size(meta),
-        node: wishes.node.ok_or(base),
+        node: options.node.ok_or(base),
         server,
-        session: wishes.session,
-        asked: wishes.asked,
-        recorded: Recorded::of(origin),
+        session: options.session,
+        overrides: options.overrides,
+        recorded: RecordedNode::of(origin),
         request,
     })
 }
@@ -190,13 +191,13 @@ fn snapshot_at(origin: &Origin, at: At) -> Result<Option<SnapshotLine>> {
             let missing = || no_snapshot(&id.to_string(), lines);
             Ok(Some(found.ok_or_else(missing)?))
         }
-        At::End if origin.goes_on() => {
+        At::End if origin.is_running() => {
             let why = match origin.unrecorded() {
-                None => "it is still being recorded and has no end yet",
-                Some(_) => "it still runs and has no end yet",
+                None => "cannot branch from the end: the session is still being recorded",
+                Some(_) => "cannot branch from the end: the session is still running",
             };
             Err(Failure::new(FAILED, why)
-                .hint("name a snapshot with --at; 'nerve snapshot' in its terminal takes one")
+                .hint("select a snapshot with --at; take one with 'nerve snapshot' in its terminal")
                 .into())
         }
         At::End => Ok(lines.iter().rfind(|line| line.kind == END).cloned()),
@@ -211,9 +212,9 @@ fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> Failure {
             None => line.id.to_string(),
         })
         .collect();
-    let failure = Failure::new(NOT_FOUND, format!("there is no snapshot {what}"));
+    let failure = Failure::new(NOT_FOUND, format!("no snapshot {what}"));
     failure.hint(match known.is_empty() {
-        true => "it has none; --at end goes on from its end".to_string(),
-        false => format!("it has: {}", known.join(", ")),
+        true => "the recording has no snapshots; branch from its end with --at end".to_string(),
+        false => format!("snapshots of the recording: {}", known.join(", ")),
     })
 }

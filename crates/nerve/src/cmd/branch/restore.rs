@@ -1,4 +1,4 @@
-//! The files of a branch: put in place, and removed again when no node came of it.
+//! Restores the files of a branch, and removes them again if its node cannot be started.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,28 +16,28 @@ use super::plan::Plan;
 use crate::cmd::snapshot;
 use crate::exit::Failure;
 
-/// Others may have taken the folder that was planned, and the branch: so often the next one is tried.
-const TRIES: usize = 100;
+/// Attempts to find a folder and branch name that no concurrent command takes first.
+const MAX_TRIES: usize = 100;
 
-/// Puts the files where the plan has them, or where another one has them, should somebody have been there meanwhile: gives back the plan
-/// that came true. Blocks.
+/// Restores the files of the plan. If its folder or branch has been taken meanwhile, makes a new plan. Returns the
+/// executed plan. Blocks.
 ///
 /// # Errors
 /// [`crate::exit::Failure`]; nothing is left behind.
 pub(super) fn restore(mut plan: Plan) -> Result<(Plan, Restored, Undo)> {
-    for _ in 1..TRIES {
-        if let Some((restored, undo)) = put(&plan, true)? {
+    for _ in 1..MAX_TRIES {
+        if let Some((restored, undo)) = restore_once(&plan, true)? {
             return Ok((plan, restored, undo));
         }
-        plan = plan.once_more()?;
+        plan = plan.replan()?;
     }
-    let put = put(&plan, false)?;
-    let (restored, undo) = put.context("others make branches of the same session all the time")?;
+    let outcome = restore_once(&plan, false)?;
+    let (restored, undo) = outcome.context("too many concurrent branches of this session")?;
     Ok((plan, restored, undo))
 }
 
-/// `None`: somebody else has what it would have made, which is no error as long as `may_lose`.
-fn put(plan: &Plan, may_lose: bool) -> Result<Option<(Restored, Undo)>> {
+/// Restores the files once. Returns `None` if the folder or branch has been taken and `may_retry` is set.
+fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>> {
     let undo = |files: Files| Undo { files, copy: Placed::NOTHING, is_armed: true };
     let Files::Restored { files, to, folder, branch } = &plan.files else {
         return Ok(Some((Restored { left_out: Vec::new(), branch: None }, undo(Files::InPlace))));
@@ -51,17 +51,17 @@ fn put(plan: &Plan, may_lose: bool) -> Result<Option<(Restored, Undo)>> {
     let place = WorkPlace { to, is_new: *folder != Folder::Empty, branch };
     let restored = match provider.restore_to_work_on(&key, &place) {
         Ok(restored) => restored,
-        Err(FilesError::BranchExists { .. }) if may_lose => return Ok(None),
-        Err(FilesError::PathExists { .. }) if may_lose && *folder == Folder::Own => return Ok(None),
+        Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
+        Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
         Err(error) => return Err(refused(error).into()),
     };
     let undo = undo(plan.files.clone());
     if to.starts_with(places.branches().canonicalize().unwrap_or_default()) {
         note(plan, files, restored.branch.clone(), to)?;
     }
-    // The agent may have worked in a directory that had no files yet.
+    // The recorded directory may have been empty, so the snapshot lacks it.
     let made = std::fs::create_dir_all(&plan.cwd);
-    made.with_context(|| format!("cannot make {}", plan.cwd.display()))?;
+    made.with_context(|| format!("cannot create {}", plan.cwd.display()))?;
     Ok(Some((restored, undo)))
 }
 
@@ -73,12 +73,12 @@ fn refused(error: FilesError) -> Failure {
     };
     let failure = snapshot::failed(error, "");
     match is_full {
-        true => failure.hint("make room, or give --to an empty directory on another disk"),
+        true => failure.hint("free disk space, or choose an empty directory on another disk with --to"),
         false => failure,
     }
 }
 
-/// Notes what the folder is of, for who wants to know whether it is needed any more.
+/// Writes the folder's origin next to it, for `recordings prune` and `recordings branches`.
 fn note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let recording = plan.recording.canonicalize().unwrap_or_else(|_| plan.recording.clone());
@@ -92,29 +92,29 @@ fn note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Res
     note.store(to).with_context(|| format!("cannot write {}", Note::path_of(to).display()))
 }
 
-/// What was made for a node that is not there yet: removed when this is dropped, should it never be.
+/// Removes the files and conversation of a branch on drop, unless disarmed.
 pub(super) struct Undo {
     files: Files,
-    /// The copy of a conversation.
+    /// The copied conversation.
     copy: Placed,
     is_armed: bool,
 }
 
 impl Undo {
-    /// The copy of a conversation goes with it.
+    /// Also removes this copied conversation.
     pub(super) fn with(mut self, copy: Placed) -> Undo {
         self.copy = copy;
         self
     }
 
-    /// Stays, if nothing else is said.
-    pub(super) fn disarmed(mut self) -> Undo {
+    /// Keeps everything on drop.
+    pub(super) fn disarm(mut self) -> Undo {
         self.is_armed = false;
         self
     }
 
-    /// Removes it. Blocks.
-    pub(super) fn now(mut self) {
+    /// Removes everything. Blocks.
+    pub(super) fn run(mut self) {
         self.is_armed = true;
     }
 
@@ -132,7 +132,7 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         if self.is_armed {
-            // Something else has failed, and is told.
+            // The original error is reported instead.
             let _ = self.remove();
         }
     }

@@ -1,5 +1,5 @@
-//! A planned branch is made: server, files, conversation, node, instruction, in this order. What fails before the node is there leaves
-//! nothing behind; a node that is there stays, whatever comes of its first turn.
+//! Executes a planned branch: server, files, conversation, node, instruction, in this order. A failure before the node
+//! exists leaves nothing behind; afterwards the node stays even if its first turn fails.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,73 +15,75 @@ use super::environment::Inherited;
 use super::files::Files;
 use super::plan::Plan;
 use super::restore::restore;
-use super::start::{NotMade, free, named, start};
+use super::start::{StartFailure, derive_name, free_name, start};
 use crate::cmd::server;
 use crate::exit::{FAILED, Failure};
 
-/// How long an agent may take until it can be given an instruction.
-const READY: Duration = Duration::from_secs(60);
-/// How long until it has taken it, when nobody waits for the answer.
-const TAKEN: Duration = Duration::from_secs(60);
-/// Dialogs that may come one after the other before the first prompt.
-const DIALOGS: usize = 3;
+/// Time limit for the agent to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for accepting the instruction with [`Wait::Delivered`].
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum number of dialogs before the first prompt.
+const MAX_DIALOGS: usize = 3;
 
-/// How long to wait.
+/// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// For the answer; so long, or the node's limit.
+    /// The answer, with this time limit or the node's.
     Answer(Option<Duration>),
-    /// Until the agent has taken the instruction.
+    /// The agent's acceptance of the instruction.
     Delivered,
 }
 
-/// A branch that was made.
+/// A created branch.
 #[derive(Debug, Clone)]
-pub(crate) struct Branched {
+pub(crate) struct BranchResult {
     pub(crate) plan: Plan,
-    /// The node.
+    /// Name of the node.
     pub(crate) node: String,
-    /// What it has of the recorded one's.
+    /// Settings inherited from the recorded node.
     pub(crate) inherited: Inherited,
-    /// What of the files could not be restored, and why.
+    /// Files that could not be restored, with reasons.
     pub(crate) left_out: Vec<String>,
-    /// The branch of git that the files are on, if they are on one.
+    /// Git branch of the files, if any.
     pub(crate) git: Option<String>,
-    /// The answer, if it was waited for.
+    /// The answer, if awaited.
     pub(crate) answer: Option<ExecuteData>,
 }
 
-/// Makes the branch and gives the agent `instruction`. `told` hears what is being done, in words.
+/// Creates the branch and sends `instruction` to the agent. Calls `on_progress` with a description of each step.
 ///
 /// # Errors
-/// [`Failure`] or a client's error: what could not be done.
+/// [`Failure`] or a client error.
 pub(crate) async fn run(
     plan: Plan,
     instruction: &str,
     wait: Wait,
-    told: &mut (dyn FnMut(&str) + Send),
-) -> Result<Branched> {
+    on_progress: &mut (dyn FnMut(&str) + Send),
+) -> Result<BranchResult> {
     if instruction.trim().is_empty() {
         return Err(Failure::new(crate::exit::USAGE, "the instruction is empty").into());
     }
-    let client = connected(&plan.server, told).await?;
-    let node = free(&client, &plan, &BTreeSet::new()).await?;
-    let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
-    told("restoring the files");
+    let client = connect_or_start(&plan.server, on_progress).await?;
+    let node = free_name(&client, &plan, &BTreeSet::new()).await?;
+    let inherited = plan.recorded.inherit(&plan.server, &client, &plan.overrides).await?;
+    on_progress("restoring the files");
     let (plan, restored, undo) = blocking(move || restore(plan)).await?;
-    told("preparing the conversation");
+    on_progress("preparing the conversation");
     let branch = plan.branch.clone();
     let undo =
-        blocking(move || Ok(undo.with(branch.place().context("the conversation cannot be copied")?))).await?;
-    told(&format!("starting node '{node}'"));
-    // From here on a node may be there that needs it all, whether or not anybody hears of it.
-    let undo = undo.disarmed();
+        blocking(move || Ok(undo.with(branch.place().context("cannot copy the conversation")?))).await?;
+    on_progress(&format!("starting node '{node}'"));
+    // From here on a node may exist that needs the files, even if its creation is not confirmed.
+    let undo = undo.disarm();
     let (made, node) = match start(&client, &plan, &inherited, node).await {
         Ok(made) => made,
-        Err(NotMade { error, perhaps: Some(node) }) => return Err(perhaps_there(error, &node, &plan.cwd)),
-        Err(NotMade { error, perhaps: None }) => {
+        Err(StartFailure { error, possible_node: Some(node) }) => {
+            return Err(maybe_started(error, &node, &plan.cwd));
+        }
+        Err(StartFailure { error, possible_node: None }) => {
             blocking(move || {
-                undo.now();
+                undo.run();
                 Ok(())
             })
             .await?;
@@ -89,71 +91,71 @@ pub(crate) async fn run(
         }
     };
     let is_new_folder = matches!(plan.files, Files::Restored { .. });
-    let answer = instruct(&made, instruction, wait, is_new_folder, told).await;
-    let answer = answer.map_err(|error| with_place(error, &node, &plan.cwd))?;
-    Ok(Branched { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
+    let answer = instruct(&made, instruction, wait, is_new_folder, on_progress).await;
+    let answer = answer.map_err(|error| with_location(error, &node, &plan.cwd))?;
+    Ok(BranchResult { plan, node, inherited, left_out: restored.left_out, git: restored.branch, answer })
 }
 
-/// The name that the node would get now, and what it would take over; nobody knows that while no server runs.
+/// Returns the node's expected name and inherited settings. The settings are `None` if no server runs.
 ///
 /// # Errors
-/// A name that was asked for is taken; a proxy is not known any more.
-pub(super) async fn looked(plan: &Plan) -> Result<(String, Option<Inherited>)> {
+/// The requested name is taken, or the recorded proxy's settings are unknown.
+pub(super) async fn preview(plan: &Plan) -> Result<(String, Option<Inherited>)> {
     match server::connect(&plan.server).await {
         Ok(client) => {
-            let inherited = plan.recorded.inherited(&plan.server, &client, &plan.asked).await?;
-            Ok((free(&client, plan, &BTreeSet::new()).await?, Some(inherited)))
+            let inherited = plan.recorded.inherit(&plan.server, &client, &plan.overrides).await?;
+            Ok((free_name(&client, plan, &BTreeSet::new()).await?, Some(inherited)))
         }
-        // No server, no nodes.
-        Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| named(&base, |_| false)), None)),
+        // Without a server all names are free.
+        Err(_) => Ok((plan.node.clone().unwrap_or_else(|base| derive_name(&base, |_| false)), None)),
     }
 }
 
-/// A connection to the server, which is started if it does not run.
-async fn connected(name: &str, told: &mut (dyn FnMut(&str) + Send)) -> Result<NerveClient> {
+/// Connects to the server, starting it if necessary.
+async fn connect_or_start(name: &str, on_progress: &mut (dyn FnMut(&str) + Send)) -> Result<NerveClient> {
     if let Ok(client) = server::connect(name).await {
         return Ok(client);
     }
-    told(&format!("starting server '{name}'"));
-    let program = crate::own::path()?;
+    on_progress(&format!("starting server '{name}'"));
+    let program = crate::current_exe::path()?;
     let mut command = tokio::process::Command::new(program);
     command.args(["server", "start", "--name", name]).stdin(Stdio::null());
     let done = command.output().await.context("cannot start this program again")?;
-    // Somebody else may have started it meanwhile.
+    // Another process may have started it meanwhile.
     match server::connect(name).await {
         Ok(client) => Ok(client),
         Err(_) if !done.status.success() => {
-            let said = String::from_utf8_lossy(&done.stderr).trim().to_string();
-            let message = format!("server '{name}' does not run and cannot be started: {said}");
+            let stderr = String::from_utf8_lossy(&done.stderr).trim().to_string();
+            let message = format!("cannot start server '{name}': {stderr}");
             Err(Failure::new(FAILED, message).into())
         }
         Err(error) => Err(error),
     }
 }
 
-/// Brings the agent to a prompt and gives it the instruction.
+/// Waits until the agent is ready, answering trust dialogs, and sends the instruction.
 async fn instruct(
     node: &RemoteNode,
     instruction: &str,
     wait: Wait,
     is_new_folder: bool,
-    told: &mut (dyn FnMut(&str) + Send),
+    on_progress: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Option<ExecuteData>> {
-    told("waiting for the agent");
+    on_progress("waiting for the agent");
     let settled = ["ready", "blocked", "suspended", "stopped"];
-    let mut state = node.wait(&settled, Some(READY)).await?;
-    for _ in 0..DIALOGS {
-        // The files are those of a folder that its user had it work in: the same files get the same answer.
+    let mut state = node.wait(&settled, Some(READY_TIMEOUT)).await?;
+    for _ in 0..MAX_DIALOGS {
+        // The user already let the agent work on these files, so their copy is trusted too.
         let trust = match state == "blocked" && is_new_folder {
-            true => trusting(node).await?,
+            true => trust_choice(node).await?,
             false => None,
         };
         let Some(choice) = trust else { break };
-        told("the agent asks whether it may trust the copy of the files it worked on: it may");
+        on_progress("answering the agent's trust dialog: the folder is a copy of the files it worked on");
         node.answer(choice).await?;
-        state = node.wait(&settled, Some(READY)).await?;
+        state = node.wait(&settled, Some(READY_TIMEOUT)).await?;
     }
-    told("sending the instruction");
+    on_progress("sending the instruction");
     let options = ExecuteOptions {
         timeout: match wait {
             Wait::Answer(timeout) => timeout,
@@ -167,16 +169,16 @@ async fn instruct(
     if wait != Wait::Delivered {
         return Ok(Some(answer.await?));
     }
-    let taken = node.wait(&["busy", "blocked", "suspended"], Some(TAKEN));
+    let taken = node.wait(&["busy", "blocked", "suspended"], Some(ACCEPT_TIMEOUT));
     tokio::select! {
-        // It answers at once, or it cannot be told.
+        // The turn ended already, or the instruction could not be delivered.
         answer = answer => answer.map(Some).map_err(Into::into),
         taken = taken => taken.map(|_| None).map_err(Into::into),
     }
 }
 
-/// The choice that trusts the folder, if that is what the agent asks.
-async fn trusting(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
+/// Returns the choice that trusts the folder, if the agent shows a trust dialog.
+async fn trust_choice(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> {
     let kind = node.info().await?.metadata.get("blocked").and_then(|kind| kind.as_str().map(str::to_string));
     if kind.as_deref() != Some("trust") {
         return Ok(None);
@@ -186,20 +188,20 @@ async fn trusting(node: &RemoteNode) -> Result<Option<NodeChoice>, ClientError> 
     Ok(choices.iter().position(trusts).map(|at| NodeChoice::Number(at + 1)))
 }
 
-/// The node is there, and so are its files.
-fn with_place(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+/// Adds to an error that the node and its files exist.
+fn with_location(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
     let failure = Failure::from_error(&error);
     let hint = failure.hint.clone().map(|hint| format!("{hint}; ")).unwrap_or_default();
-    let there = format!("node '{node}' is there all the same, with its files in {}", cwd.display());
-    failure.hint(format!("{hint}{there}")).into()
+    let location = format!("node '{node}' exists, with its files in {}", cwd.display());
+    failure.hint(format!("{hint}{location}")).into()
 }
 
-/// Nobody knows whether the node is there, and it would need its files.
-fn perhaps_there(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
+/// Adds to an error that the node may have been started and its files were kept.
+fn maybe_started(error: anyhow::Error, node: &str, cwd: &Path) -> anyhow::Error {
     let failure = Failure::from_error(&error);
-    let message = format!("{}: whether node '{node}' was started is not known", failure.message);
-    let look = format!("'nerve server node list' tells; its files are in {}", cwd.display());
-    Failure { message, ..failure }.hint(look).into()
+    let message = format!("{}: node '{node}' may have been started", failure.message);
+    let hint = format!("check with 'nerve server node list'; its files are in {}", cwd.display());
+    Failure { message, ..failure }.hint(hint).into()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

@@ -1,4 +1,4 @@
-//! A branch's node: its name, and its start.
+//! Names and starts the node of a branch.
 
 use std::collections::BTreeSet;
 
@@ -11,80 +11,85 @@ use super::environment::Inherited;
 use super::plan::Plan;
 use crate::exit::{FAILED, Failure};
 
-/// A node's name has at most so many characters.
-const NAME_LIMIT: usize = 32;
-/// Of names that are taken when the node is to be started, so many are tried.
-const NAMES: usize = 100;
-/// What the server says of a name that is taken, and of what broke in it.
-const TAKEN_NAME: &str = "already_exists_error";
-const BROKEN: &str = "internal_error";
+/// Maximum length of a node name, in characters.
+const MAX_NAME_LEN: usize = 32;
+/// Maximum number of names to try.
+const MAX_NAMES: usize = 100;
+/// Error types of the server.
+const NAME_TAKEN: &str = "already_exists_error";
+const INTERNAL_ERROR: &str = "internal_error";
 
-/// No node was made, as far as is known.
-pub(super) struct NotMade {
+/// The node was not started, or it is unknown whether it was.
+pub(super) struct StartFailure {
     pub(super) error: anyhow::Error,
-    /// The name of one that may have been made all the same.
-    pub(super) perhaps: Option<String>,
+    /// Name of a node that may have been created.
+    pub(super) possible_node: Option<String>,
 }
 
-impl From<anyhow::Error> for NotMade {
-    fn from(error: anyhow::Error) -> NotMade {
-        NotMade { error, perhaps: None }
+impl From<anyhow::Error> for StartFailure {
+    fn from(error: anyhow::Error) -> StartFailure {
+        StartFailure { error, possible_node: None }
     }
 }
 
-/// Starts the node, under this name or, if that may be, under another one should somebody have taken this one meanwhile.
+/// Starts the node. If its name was derived and has been taken meanwhile, tries other names.
 pub(super) async fn start(
     client: &NerveClient,
     plan: &Plan,
     inherited: &Inherited,
     mut node: String,
-) -> Result<(RemoteNode, String), NotMade> {
+) -> Result<(RemoteNode, String), StartFailure> {
     let mut taken = BTreeSet::new();
     loop {
         let error = match client.create_node(&params(plan, &node, inherited)?).await {
             Ok(made) => return Ok((made, node)),
             Err(error) => error,
         };
-        let is_taken = error.server().is_some_and(|error| error.error_type == TAKEN_NAME);
-        if plan.node.is_ok() || !is_taken || taken.len() >= NAMES {
-            let perhaps = may_be_done(&error).then_some(node);
-            return Err(NotMade { error: error.into(), perhaps });
+        let is_taken = error.server().is_some_and(|error| error.error_type == NAME_TAKEN);
+        if plan.node.is_ok() || !is_taken || taken.len() >= MAX_NAMES {
+            let possible_node = may_have_taken_effect(&error).then_some(node);
+            return Err(StartFailure { error: error.into(), possible_node });
         }
-        // One that is only being started is in no list yet.
+        // A node that is being started is not listed yet.
         taken.insert(node);
-        node = free(client, plan, &taken).await?;
+        node = free_name(client, plan, &taken).await?;
     }
 }
 
-/// What was asked may have been done: its answer is lost.
-fn may_be_done(error: &ClientError) -> bool {
+/// Returns true if the request may have taken effect although its reply is missing.
+fn may_have_taken_effect(error: &ClientError) -> bool {
     match error {
         ClientError::Closed(unanswered) => unanswered.sent,
         ClientError::Protocol(_) => true,
-        ClientError::Server(error) => error.error_type == BROKEN,
+        ClientError::Server(error) => error.error_type == INTERNAL_ERROR,
         ClientError::NotRunning { .. } | ClientError::Io { .. } => false,
     }
 }
 
-/// The name that was asked for, if it is free; else one that is, and that is not among those.
-pub(super) async fn free(client: &NerveClient, plan: &Plan, taken: &BTreeSet<String>) -> Result<String> {
+/// Returns the requested name, or a derived one that is unused and not in `taken`.
+pub(super) async fn free_name(client: &NerveClient, plan: &Plan, taken: &BTreeSet<String>) -> Result<String> {
     let nodes = client.list_nodes(plan.session.as_deref()).await;
     let nodes = match nodes {
         Ok(nodes) => nodes,
         Err(error) => return Err(error.into()),
     };
     match &plan.node {
-        Err(base) => Ok(named(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name))),
+        Err(base) => {
+            Ok(derive_name(base, |name| taken.contains(name) || nodes.iter().any(|node| node.id == name)))
+        }
         Ok(name) if nodes.iter().any(|node| node.id == *name && node.state != "stopped") => {
-            let message = format!("node '{name}' exists already on server '{}'", plan.server);
-            Err(Failure::new(FAILED, message).hint("stop it first, or take another name with --node").into())
+            let message = format!("node '{name}' already exists on server '{}'", plan.server);
+            Err(Failure::new(FAILED, message)
+                .hint("stop it first, or choose another name with --node")
+                .into())
         }
         Ok(name) => Ok(name.clone()),
     }
 }
 
-/// `BASE-branch`, `BASE-branch-2` and so on; branches of branches are counted with them.
-pub(super) fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// Returns the first unused name of `BASE-branch`, `BASE-branch-2` and so on. A base that is itself a branch name is
+/// not extended.
+pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     let base = match base.rsplit_once("-branch") {
         Some((base, end)) if end.is_empty() || end.strip_prefix('-').is_some_and(is_number) => base,
@@ -95,7 +100,7 @@ pub(super) fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut number = 1_u64;
     loop {
         let end = if number == 1 { "-branch".to_string() } else { format!("-branch-{number}") };
-        let base: String = plain.trim_matches('-').chars().take(NAME_LIMIT - end.len()).collect();
+        let base: String = plain.trim_matches('-').chars().take(MAX_NAME_LEN - end.len()).collect();
         let name = format!("{}{end}", base.trim_end_matches('-'));
         let name = name.trim_start_matches('-').to_string();
         if !is_taken(&name) {
@@ -112,8 +117,8 @@ fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodePa
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),
         cwd: Some(cwd.to_string()),
-        env: env.clone().into_iter().chain(plan.asked.env.clone()).collect(),
-        proxy: plan.asked.proxy.clone(),
+        env: env.clone().into_iter().chain(plan.overrides.env.clone()).collect(),
+        proxy: plan.overrides.proxy.clone(),
         like: inherited.like.clone(),
         cols: Some(plan.size.cols),
         rows: Some(plan.size.rows),
@@ -124,11 +129,11 @@ fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodePa
 
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use super::derive_name;
 
     #[test]
-    fn a_name_is_made_of_the_recorded_nodes_and_is_free() {
-        let name = |base: &str, taken: &[&str]| named(base, |name| taken.contains(&name));
+    fn derived_name_is_unused() {
+        let name = |base: &str, taken: &[&str]| derive_name(base, |name| taken.contains(&name));
         assert_eq!(name("me", &[]), "me-branch");
         assert_eq!(name("me", &["me-branch"]), "me-branch-2");
         assert_eq!(name("me-branch-2", &["me-branch", "me-branch-2"]), "me-branch-3");

@@ -1,4 +1,4 @@
-//! `nerve doctor --agents`: starts each agent that is found, looks what it comes to, and ends it. Nothing is typed into it.
+//! `nerve doctor --agents`: starts each installed agent, reports the state it reaches, and stops it. Types nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,66 +17,69 @@ use super::{find, version};
 use crate::exit::{FAILED, Failure, INTERRUPTED};
 use crate::out;
 
-/// Said before anything is started.
-const NOTE: &str = "starts each agent found in PATH once, in an empty folder, with your own HOME and settings; \
-                    types nothing, answers no dialog, asks no model, and ends it again";
+/// Printed before any agent is started.
+const NOTE: &str = "starting each agent found in PATH once, in an empty folder, with your own HOME and settings; \
+                    typing nothing, answering no dialog, sending no model request";
 
-/// The agents there are profiles for, with the arguments of a start that leaves nothing behind: without its own, a daemon of Codex
-/// outlives the terminal. A version that does not know them is started without.
+/// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
+/// behind. Versions that reject the arguments are started without them.
 const AGENTS: [(&str, &[&str]); 4] =
     [("claude", &[]), ("codex", &["--no-daemon"]), ("gemini", &[]), ("opencode", &[])];
 
-/// What came of one agent.
-struct Tried {
+/// Result of one agent.
+struct AgentResult {
     name: &'static str,
     program: PathBuf,
     version: Option<String>,
     profile: String,
-    /// `ready`, `blocked (trust)` …; what went wrong, if it could not be driven.
+    /// `ready`, `blocked (trust)` …, or the failure.
     state: String,
     evidence: String,
     took: Duration,
-    driven: bool,
+    is_driven: bool,
 }
 
-/// Tries all of them, one after the other. `limit` is for each.
+/// Tries all agents one after the other, each with the time limit `limit`.
 pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
     let work = || async {
-        let mut tried = Vec::new();
+        let mut results = Vec::new();
         for (name, arguments) in AGENTS {
             if let Some(program) = find(name, std::env::var_os("PATH").as_deref()) {
-                tried.push(
-                    out::progress(&format!("starting {name}"), attempt(name, program, arguments, limit))
+                results.push(
+                    out::progress(&format!("starting {name}"), try_agent(name, program, arguments, limit))
                         .await?,
                 );
             }
         }
-        anyhow::Ok(tried)
+        anyhow::Ok(results)
     };
-    let tried = work().await?;
+    let results = work().await?;
     if as_json {
-        let list: Vec<Value> = tried.iter().map(as_value).collect();
-        out::json(&json!({ "ok": tried.iter().all(|tried| tried.driven), "note": NOTE, "agents": list }))?;
+        let list: Vec<Value> = results.iter().map(as_value).collect();
+        out::json(
+            &json!({ "ok": results.iter().all(|result| result.is_driven), "note": NOTE, "agents": list }),
+        )?;
     } else {
-        print(&tried)?;
+        print(&results)?;
     }
-    let failed: Vec<&str> = tried.iter().filter(|tried| !tried.driven).map(|tried| tried.name).collect();
+    let failed: Vec<&str> =
+        results.iter().filter(|result| !result.is_driven).map(|result| result.name).collect();
     if failed.is_empty() {
         return Ok(());
     }
     let message = format!("found, but could not be driven: {}", failed.join(", "));
     Err(Failure::new(FAILED, message)
-        .hint("start it by hand and see what it shows; docs/agents.md says which versions are known")
+        .hint("start it by hand and look at its screen; docs/agents.md lists the supported versions")
         .into())
 }
 
-fn print(tried: &[Tried]) -> Result<()> {
-    if tried.is_empty() {
-        return out::line("no agent is found in PATH; 'nerve doctor' says how to get one");
+fn print(results: &[AgentResult]) -> Result<()> {
+    if results.is_empty() {
+        return out::line("no agent found in PATH; 'nerve doctor' shows how to install one");
     }
-    for agent in tried {
-        let mark = out::mark(agent.driven, true);
+    for agent in results {
+        let mark = out::mark(agent.is_driven, true);
         let version = agent.version.as_deref().unwrap_or("version unknown");
         let (name, state, took) = (agent.name, &agent.state, agent.took.as_secs_f64());
         out::line(format_args!(
@@ -94,27 +97,37 @@ fn print(tried: &[Tried]) -> Result<()> {
     Ok(())
 }
 
-fn as_value(agent: &Tried) -> Value {
+fn as_value(agent: &AgentResult) -> Value {
     json!({
         "name": agent.name, "program": agent.program, "version": agent.version, "profile": agent.profile,
-        "state": agent.state, "evidence": agent.evidence, "seconds": agent.took.as_secs_f64(), "ok": agent.driven,
+        "state": agent.state, "evidence": agent.evidence, "seconds": agent.took.as_secs_f64(), "ok": agent.is_driven,
     })
 }
 
-/// Starts one agent; once more without the arguments, if with them it ends at once.
-async fn attempt(name: &'static str, program: PathBuf, arguments: &[&str], limit: Duration) -> Result<Tried> {
+/// Starts one agent. Repeats without the arguments if it stops immediately.
+async fn try_agent(
+    name: &'static str,
+    program: PathBuf,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<AgentResult> {
     let version = version(&program).await;
-    let tried = start(name, &program, arguments, limit).await?;
-    let tried = match tried.state.as_str() {
+    let result = start(name, &program, arguments, limit).await?;
+    let result = match result.state.as_str() {
         "stopped" if !arguments.is_empty() => start(name, &program, &[], limit).await?,
-        _ => tried,
+        _ => result,
     };
-    Ok(Tried { version, ..tried })
+    Ok(AgentResult { version, ..result })
 }
 
-async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Duration) -> Result<Tried> {
+async fn start(
+    name: &'static str,
+    program: &Path,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<AgentResult> {
     let folder =
-        tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot make a folder")?;
+        tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot create a folder")?;
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: "doctor".to_string(),
@@ -125,7 +138,7 @@ async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Du
         ..EngineConfig::default()
     });
     let work = folder.path().join("work");
-    std::fs::create_dir(&work).with_context(|| format!("cannot make {}", work.display()))?;
+    std::fs::create_dir(&work).with_context(|| format!("cannot create {}", work.display()))?;
     let node = NodeRef { session: None, node: name.to_string() };
     let argv = [program.to_string_lossy().into_owned()].into_iter();
     let argv = argv.chain(arguments.iter().map(ToString::to_string)).collect();
@@ -143,10 +156,10 @@ async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Du
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted")),
     };
     let took = began.elapsed();
-    // Whatever came of it, it must not stay behind.
+    // Stops the agent in any case.
     let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let (seen, _) = (seen?, stopped.context("the agent could not be stopped")?);
-    let tried = Tried {
+    let (seen, _) = (seen?, stopped.context("cannot stop the agent")?);
+    let result = AgentResult {
         name,
         program: program.to_path_buf(),
         version: None,
@@ -154,15 +167,15 @@ async fn start(name: &'static str, program: &Path, arguments: &[&str], limit: Du
         state: "failed".to_string(),
         evidence: String::new(),
         took,
-        driven: false,
+        is_driven: false,
     };
     Ok(match seen {
-        Ok(why) => judged(tried, &why),
-        Err(error) => Tried { evidence: error.message, ..tried },
+        Ok(why) => evaluate(result, &why),
+        Err(error) => AgentResult { evidence: error.message, ..result },
     })
 }
 
-/// Waits until it is in a state that says something.
+/// Waits until the agent has reached a stable state.
 async fn watch(
     engine: &Engine,
     spec: NodeSpec,
@@ -171,7 +184,7 @@ async fn watch(
 ) -> Result<Explanation, EngineError> {
     engine.execute(Command::CreateNode(spec)).await?;
     let until = vec![StateName::Ready, StateName::Blocked, StateName::Suspended, StateName::Stopped];
-    // Of one that comes to nothing in time, its state says that.
+    // After a timeout the state explains the failure.
     let _ = engine.execute(Command::WaitNode { node: node.clone(), until, timeout: Some(limit) }).await;
     match engine.execute(Command::ExplainNode(node.clone())).await? {
         Reply::Explained(why) => Ok(*why),
@@ -181,25 +194,25 @@ async fn watch(
     }
 }
 
-/// A known state is one that nerve can tell its user what to do about.
-fn judged(tried: Tried, why: &Explanation) -> Tried {
+/// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
+fn evaluate(result: AgentResult, why: &Explanation) -> AgentResult {
     let fact = |name: &str| why.info.metadata.get(name).cloned();
     let kind = fact("blocked").filter(|_| why.info.state == StateName::Blocked);
-    let driven = match why.info.state {
+    let is_driven = match why.info.state {
         StateName::Ready | StateName::Suspended => true,
         StateName::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
     let state = why.info.state.as_str();
-    Tried {
-        profile: fact("profile").unwrap_or(tried.profile),
+    AgentResult {
+        profile: fact("profile").unwrap_or(result.profile),
         state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),
-        evidence: match last_row(&why.screen).filter(|_| !driven) {
-            Some(row) => format!("{}: {}; its last words: {row}", why.source, why.evidence),
+        evidence: match last_row(&why.screen).filter(|_| !is_driven) {
+            Some(row) => format!("{}: {}; last row: {row}", why.source, why.evidence),
             None => format!("{}: {}", why.source, why.evidence),
         },
-        driven,
-        ..tried
+        is_driven,
+        ..result
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     let Ended { exit, interrupted } = ended.inspect_err(|_| end(session.as_deref(), &id, None, clock))?;
     let code = Some(shell_code(exit).into()).filter(|_| exit != ExitStatus::Unknown);
     end(session.as_deref(), &id, code, clock);
-    Ok(exit::ended(exit, interrupted)?)
+    Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
 /// A command that runs.
@@ -155,7 +155,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     };
     let started = Host::start_with_client(spec, stdin).await;
     let (host, stream) = started.map_err(|error| {
-        let failure = not_started::failure(&error, &argv, "give it with -c");
+        let failure = spawn_failure::failure(&error, &argv, "give it with -c");
         end(session.as_deref(), &id, Some(failure.code.into()), clock);
         failure
     })?;

@@ -10,7 +10,7 @@ use nerve_core::host::{CONTROL, UNRECORDED};
 use nerve_record::store::Store;
 use nerve_server::paths::Places;
 
-use crate::cmd::recording::by_id;
+use crate::cmd::recording::find_by_id;
 
 /// How long the session's host may take to say how far it is.
 const GREETING: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const GREETING: Duration = Duration::from_secs(2);
 /// There is no session of the name that was given.
 pub(crate) fn recording(named: Option<&str>, places: &Places) -> Result<Option<PathBuf>> {
     if let Some(named) = named {
-        return match by_id(named) {
+        return match find_by_id(named) {
             Ok(path) => Ok(Some(real(&path))),
             Err(error) => unrecorded(named, places).map(Some).ok_or(error),
         };

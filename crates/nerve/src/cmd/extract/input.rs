@@ -1,4 +1,4 @@
-//! Where a text to be taken apart comes from.
+//! Reads the input of `nerve extract`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -11,34 +11,34 @@ use nerve_record::meta::Meta;
 use nerve_server::paths::Places;
 use nerve_term::parse::ParserKind;
 
-use super::text::{keep, not_text, pieces, rows_of, shown};
+use super::text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use crate::cli::extract::ExtractArgs;
 use crate::cmd::pane::Multiplexer;
 use crate::cmd::recording::{self, Losses};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 
-/// The most that is read of a text.
-const LIMIT: u64 = 64 << 20;
-/// How a recording begins.
+/// Maximum size of a text, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+/// First bytes of a recording.
 const MAGIC: &[u8] = b"AHRC";
 
-/// A text as a terminal showed it.
+/// Text as a terminal displayed it.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// What it is, for people.
+    /// Name of the source for messages.
     pub(super) source: String,
-    /// Its rows.
+    /// Rows of the text.
     pub(super) rows: Vec<String>,
-    /// Whose it is, where something other than the text says so.
+    /// Parser known from the recording's metadata.
     pub(super) parser: Option<ParserKind>,
 }
 
-/// Reads what the arguments name.
+/// Reads the selected source.
 pub(super) async fn read(args: &ExtractArgs) -> Result<Input> {
     let input = match (&args.pane, args.file.as_deref()) {
-        (Some(pane), _) => of_pane(pane, args).await?,
-        (None, Some(file)) if file != Path::new("-") => of_file(file, args)?,
-        (None, given) => of_standard_input(given.is_some(), args)?,
+        (Some(pane), _) => from_pane(pane, args).await?,
+        (None, Some(file)) if file != Path::new("-") => from_file(file, args)?,
+        (None, given) => from_standard_input(given.is_some(), args)?,
     };
     if input.rows.is_empty() {
         return Err(Failure::new(FAILED, format!("{} is empty", input.source)).into());
@@ -46,32 +46,32 @@ pub(super) async fn read(args: &ExtractArgs) -> Result<Input> {
     Ok(input)
 }
 
-async fn of_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
-    let multiplexer = Multiplexer::of_pane(pane, args.socket.as_deref());
+async fn from_pane(pane: &str, args: &ExtractArgs) -> Result<Input> {
+    let multiplexer = Multiplexer::for_pane(pane, args.socket.as_deref());
     let text = multiplexer.text(pane, args.full, None).await?;
     let source = format!("pane {pane} of {}", multiplexer.name());
-    // Rows that were wrapped are joined already, where the multiplexer says which.
+    // The multiplexer has already joined wrapped rows if it can.
     Ok(Input { source, rows: rows_of(text.as_bytes(), None, args.rows), parser: None })
 }
 
-fn of_standard_input(asked: bool, args: &ExtractArgs) -> Result<Input> {
-    if !asked && io::stdin().is_terminal() {
-        let message = "there is nothing to read: name a file, a recording or a pane, or pipe a text in";
-        return Err(Failure::new(USAGE, message).hint("'nerve extract --help' has examples").into());
+fn from_standard_input(is_requested: bool, args: &ExtractArgs) -> Result<Input> {
+    if !is_requested && io::stdin().is_terminal() {
+        let message = "no input: give a file, a recording or a pane, or pipe in a text";
+        return Err(Failure::new(USAGE, message).hint("for examples: nerve extract --help").into());
     }
     let bytes = limited(io::stdin().lock(), "standard input")?;
     if bytes.starts_with(MAGIC) {
-        let message = "standard input is a recording: those are read from files";
-        return Err(Failure::new(USAGE, message).hint("give the file's name").into());
+        let message = "cannot read a recording from standard input";
+        return Err(Failure::new(USAGE, message).hint("give the recording's file name").into());
     }
-    of_bytes(&bytes, "standard input".to_string(), args)
+    from_bytes(&bytes, "standard input".to_string(), args)
 }
 
-fn of_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
+fn from_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
     let shown = path.display();
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return of_id(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return from_id(path),
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     };
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
@@ -83,27 +83,27 @@ fn of_file(path: &Path, args: &ExtractArgs) -> Result<Input> {
         .read_to_end(&mut head)
         .with_context(|| format!("cannot read {shown}"))?;
     if head == MAGIC {
-        return of_recording(path);
+        return from_recording(path);
     }
     let bytes = limited(head.chain(file), &shown.to_string())?;
-    of_bytes(&bytes, shown.to_string(), args)
+    from_bytes(&bytes, shown.to_string(), args)
 }
 
-/// No file of that name: a recording's id.
-fn of_id(path: &Path) -> Result<Input> {
+/// Reads a recording by id, for a path that does not exist.
+fn from_id(path: &Path) -> Result<Input> {
     let missing = || {
-        Failure::new(NOT_FOUND, format!("there is no file {}, and no recording of that id", path.display()))
-            .hint("'nerve recordings list' shows the recordings there are")
+        Failure::new(NOT_FOUND, format!("no file and no recording '{}'", path.display()))
+            .hint("list the recordings: nerve recordings list")
     };
     let id = path.to_str().filter(|id| !id.contains(['/', '.'])).ok_or_else(missing)?;
-    match recording::by_id(id) {
-        Ok(found) => of_recording(&found),
+    match recording::find_by_id(id) {
+        Ok(found) => from_recording(&found),
         Err(error) if Failure::from_error(&error).code == NOT_FOUND => Err(missing().into()),
         Err(error) => Err(error),
     }
 }
 
-fn of_recording(path: &Path) -> Result<Input> {
+fn from_recording(path: &Path) -> Result<Input> {
     let meta = recording::facts(path);
     let mut reader = Reader::open(path).map_err(recording::unreadable)?;
     let mut losses = Losses::of(path);
@@ -122,9 +122,9 @@ fn of_recording(path: &Path) -> Result<Input> {
         }
         block.damage().iter().for_each(|lost| losses.note(lost));
     }
-    losses.tell();
+    losses.report();
     let source = format!("recording {}", path.display());
-    Ok(Input { source, rows: shown(&fold.terminal, left), parser: parser_of(&meta) })
+    Ok(Input { source, rows: visible_rows(&fold.terminal, left), parser: parser_of(&meta) })
 }
 
 fn apply(fold: &mut Fold, left: &mut Vec<String>, record: &Record<'_>) {
@@ -132,14 +132,14 @@ fn apply(fold: &mut Fold, left: &mut Vec<String>, record: &Record<'_>) {
         fold.apply(record);
         return;
     };
-    for piece in pieces(bytes) {
-        keep(left, &fold.terminal, piece);
+    for piece in split_at_ends(bytes) {
+        save_alt_screen(left, &fold.terminal, piece);
         fold.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
         off += piece.len() as u64;
     }
 }
 
-/// The parser of the program that was recorded, where it has one.
+/// Returns the parser of the recorded program's profile, if any.
 fn parser_of(meta: &Meta) -> Option<ParserKind> {
     let (profiles, _) = nerve_core::profiles::load(Some(&Places::from_env().profiles()));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
@@ -148,21 +148,21 @@ fn parser_of(meta: &Meta) -> Option<ParserKind> {
     (parser != ParserKind::None).then_some(parser)
 }
 
-fn of_bytes(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input> {
-    if let Some(why) = not_text(bytes) {
-        let failure = Failure::new(FAILED, format!("{source} is no text: {why}"));
-        return Err(failure.hint("a log, a saved screen or a recording is wanted").into());
+fn from_bytes(bytes: &[u8], source: String, args: &ExtractArgs) -> Result<Input> {
+    if let Some(why) = binary_reason(bytes) {
+        let failure = Failure::new(FAILED, format!("{source} is not a text: {why}"));
+        return Err(failure.hint("give a log, a saved screen or a recording").into());
     }
     Ok(Input { rows: rows_of(bytes, args.cols, args.rows), source, parser: None })
 }
 
 fn limited(reader: impl Read, what: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    reader.take(LIMIT + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {what}"))?;
-    if bytes.len() as u64 > LIMIT {
-        let message = format!("{what} is longer than {} MiB", LIMIT >> 20);
+    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {what}"))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let message = format!("{what} exceeds {} MiB", MAX_BYTES >> 20);
         return Err(Failure::new(FAILED, message)
-            .hint("give its end: 'tail -c 60M FILE | nerve extract'")
+            .hint("extract from its end: tail -c 60M FILE | nerve extract")
             .into());
     }
     Ok(bytes)

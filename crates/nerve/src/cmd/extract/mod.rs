@@ -1,7 +1,7 @@
-//! `nerve extract`: what an agent said, out of a text that shows it.
+//! `nerve extract`: parses an agent's answers out of terminal text.
 
 mod input;
-mod show;
+mod output;
 mod text;
 
 use anyhow::Result;
@@ -15,14 +15,14 @@ use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
 use input::Input;
 
-/// Which parser, and how that is known.
+/// The selected parser.
 #[derive(Debug, Clone, Copy)]
-struct Choice {
+struct ParserChoice {
     kind: ParserKind,
-    guessed: bool,
+    is_guessed: bool,
 }
 
-/// Reads, takes apart, prints.
+/// Runs the command.
 pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
     if args.list_panes {
         return pane::list_all(args.socket.as_deref(), args.json).await;
@@ -38,32 +38,32 @@ pub(super) async fn run(args: &ExtractArgs) -> Result<()> {
     }
     let Some(last) = turns.last() else { return Err(no_turn(&input, choice).into()) };
     if args.json {
-        return out::json(&show::as_json(&input, choice, &turns));
+        return out::json(&output::as_json(&input, choice, &turns));
     }
     match args.last {
         true if args.raw => out::text(&input.rows[last.rows.clone()].join("\n")),
-        true => show::answer(&last.parsed),
-        false => show::print(&turns),
+        true => output::answer(&last.parsed),
+        false => output::print(&turns),
     }
 }
 
-fn choose(asked: Option<ParserName>, input: &Input) -> Result<Choice> {
-    if let Some(name) = asked {
-        return Ok(Choice { kind: name_of(name).parse()?, guessed: false });
+fn choose(requested: Option<ParserName>, input: &Input) -> Result<ParserChoice> {
+    if let Some(name) = requested {
+        return Ok(ParserChoice { kind: name_of(name).parse()?, is_guessed: false });
     }
     if let Some(kind) = input.parser {
-        out::note(format_args!("parser: {kind} (the program that was recorded)"));
-        return Ok(Choice { kind, guessed: true });
+        out::note(format_args!("parser: {kind} (from the recorded program)"));
+        return Ok(ParserChoice { kind, is_guessed: true });
     }
     let kind = guess(&input.rows).unwrap_or_default();
     match kind {
-        ParserKind::None => out::note("parser: none (no agent is known by this text; '-p' says whose it is)"),
-        kind => out::note(format_args!("parser: {kind} (guessed from the text)")),
+        ParserKind::None => out::note("parser: none (no known agent detected; select a parser with -p)"),
+        kind => out::note(format_args!("parser: {kind} (detected from the text)")),
     }
-    Ok(Choice { kind, guessed: true })
+    Ok(ParserChoice { kind, is_guessed: true })
 }
 
-fn no_turn(input: &Input, choice: Choice) -> Failure {
-    let message = format!("there is no turn in {}, as the parser '{}' reads it", input.source, choice.kind);
-    Failure::new(NOT_FOUND, message).hint("'--raw' prints the text, '-p' takes another parser")
+fn no_turn(input: &Input, choice: ParserChoice) -> Failure {
+    let message = format!("no turn found in {} with parser '{}'", input.source, choice.kind);
+    Failure::new(NOT_FOUND, message).hint("print the text with --raw, or select another parser with -p")
 }

@@ -1,4 +1,4 @@
-//! Bytes that a terminal was sent, or that somebody saved, to the rows a person would have seen.
+//! Converts raw terminal output or saved text to the rows that a terminal displays.
 
 use std::borrow::Cow;
 
@@ -7,19 +7,19 @@ use nerve_term::parse::conversation::guess;
 use nerve_term::terminal::{LineIndex, TerminalState};
 use unicode_width::UnicodeWidthStr;
 
-/// So much of a text decides whether it is one.
-const LOOKED_AT: usize = 64 << 10;
-/// Of so many bytes that are no text one may be, in a text.
-const NOISE: usize = 10;
+/// Bytes examined to tell text from binary data.
+const SAMPLE_LEN: usize = 64 << 10;
+/// In text, at most one of this many bytes is not text.
+const NOISE_RATIO: usize = 10;
 
-/// What takes the alternate screen away: leaving it (xterm's DECRST 1049, 1047, 47), and clearing all of it, as some programs do before
-/// they leave.
-const ENDS: [&[u8]; 6] =
+/// Sequences that leave the alternate screen (xterm's DECRST 1049, 1047, 47) or clear it, as some programs do before
+/// leaving.
+const ALT_SCREEN_ENDS: [&[u8]; 6] =
     [b"\x1b[?1049l", b"\x1b[?1047l", b"\x1b[?47l", b"\x1b[H\x1b[J", b"\x1b[1;1H\x1b[J", b"\x1b[2J"];
 
-/// Why bytes are no text, if they are none.
-pub(super) fn not_text(bytes: &[u8]) -> Option<String> {
-    let head = &bytes[..bytes.len().min(LOOKED_AT)];
+/// Returns why bytes are not text, or `None` if they are.
+pub(super) fn binary_reason(bytes: &[u8]) -> Option<String> {
+    let head = &bytes[..bytes.len().min(SAMPLE_LEN)];
     if let Some(at) = head.iter().position(|&byte| byte == 0) {
         return Some(format!("the byte at {at} is 0"));
     }
@@ -27,10 +27,12 @@ pub(super) fn not_text(bytes: &[u8]) -> Option<String> {
     let controls =
         head.iter().filter(|&&byte| byte < 0x20 && !(0x07..=0x0d).contains(&byte) && byte != 0x1b).count();
     let noise = broken + controls;
-    (noise * NOISE > head.len()).then(|| format!("{noise} of its first {} bytes are no text", head.len()))
+    (noise * NOISE_RATIO > head.len())
+        .then(|| format!("{noise} of its first {} bytes are not text", head.len()))
 }
 
-/// The rows of a text. Colours, tabs and overwritten rows are as a terminal of this size makes them; `cols` is found if `None`.
+/// Returns the rows of a text as a terminal of this size displays them. If `cols` is `None` it is derived from the
+/// text.
 pub(super) fn rows_of(bytes: &[u8], cols: Option<u16>, rows: u16) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let is_plain = !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
@@ -42,18 +44,18 @@ pub(super) fn rows_of(bytes: &[u8], cols: Option<u16>, rows: u16) -> Vec<String>
     let cols = cols.unwrap_or_else(|| if moves { Size::default().cols } else { widest(&text) });
     let size = Size::new(cols, rows);
     let (mut terminal, mut left) = (TerminalState::new(size), Vec::new());
-    // What a program sent has its returns; what was saved has lost them.
-    let sent: Cow<'_, [u8]> = if moves { Cow::Borrowed(bytes) } else { with_returns(bytes).into() };
-    for piece in pieces(&sent) {
-        keep(&mut left, &terminal, piece);
+    // Raw output contains carriage returns; saved text usually has none.
+    let sent: Cow<'_, [u8]> = if moves { Cow::Borrowed(bytes) } else { add_returns(bytes).into() };
+    for piece in split_at_ends(&sent) {
+        save_alt_screen(&mut left, &terminal, piece);
         terminal.process_data(TsNs::default(), piece);
     }
-    shown(&terminal, left)
+    visible_rows(&terminal, left)
 }
 
-/// Keeps in `left` what the alternate screen shows, if `piece` begins with its end.
-pub(super) fn keep(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
-    if ends(piece) && terminal.modes().alternate {
+/// Copies the alternate screen to `left` if `piece` begins with a sequence that leaves or clears it.
+pub(super) fn save_alt_screen(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
+    if is_alt_screen_end(piece) && terminal.modes().alternate {
         let screen = terminal.tail(usize::from(terminal.size().rows));
         if !screen.is_empty() {
             *left = screen;
@@ -61,9 +63,9 @@ pub(super) fn keep(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8
     }
 }
 
-/// What a terminal shows in the end: the alternate screen if it is on; else all lines, or, where those are no agent's, the last
-/// alternate screen that was.
-pub(super) fn shown(terminal: &TerminalState, left: Vec<String>) -> Vec<String> {
+/// Returns the alternate screen if it is active, otherwise all lines. If only the last alternate screen, `left`,
+/// belongs to an agent, returns that.
+pub(super) fn visible_rows(terminal: &TerminalState, left: Vec<String>) -> Vec<String> {
     if terminal.modes().alternate {
         return terminal.tail(usize::from(terminal.size().rows));
     }
@@ -74,34 +76,34 @@ pub(super) fn shown(terminal: &TerminalState, left: Vec<String>) -> Vec<String> 
     trimmed(lines)
 }
 
-/// Output in pieces: a new one begins where the alternate screen is left or cleared.
-pub(super) fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Splits output before each sequence that leaves or clears the alternate screen.
+pub(super) fn split_at_ends(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && ends(&rest[at..]));
+        let next = (1..rest.len()).find(|&at| rest[at] == 0x1b && is_alt_screen_end(&rest[at..]));
         let (piece, more) = rest.split_at(next.unwrap_or(rest.len()));
         rest = more;
         Some(piece)
     })
 }
 
-fn ends(bytes: &[u8]) -> bool {
-    ENDS.iter().any(|end| bytes.starts_with(end))
+fn is_alt_screen_end(bytes: &[u8]) -> bool {
+    ALT_SCREEN_ENDS.iter().any(|end| bytes.starts_with(end))
 }
 
-/// It has sequences other than colours and titles: it was sent to a terminal, not saved from one.
+/// Returns true if the text has sequences other than colours and titles: raw output, not saved text.
 fn moves_cursor(text: &str) -> bool {
     text.split('\x1b').skip(1).any(|after| match after.strip_prefix('[') {
         Some(csi) => csi.chars().find(|c| ('\x40'..='\x7e').contains(c)).is_some_and(|end| end != 'm'),
-        // OSC, and its end.
+        // OSC and its terminator.
         None => !after.starts_with([']', '\\']),
     })
 }
 
-/// Columns of the widest line without its sequences.
+/// Returns the columns of the widest line, without escape sequences.
 fn widest(text: &str) -> u16 {
     let width = text.lines().map(width).max().unwrap_or(0);
     u16::try_from(width).unwrap_or(u16::MAX)
@@ -122,11 +124,11 @@ fn width(line: &str) -> usize {
 }
 
 fn columns(text: &str) -> usize {
-    // A tab takes at most eight.
+    // A tab takes at most eight columns.
     text.width() + 8 * text.matches('\t').count()
 }
 
-fn with_returns(bytes: &[u8]) -> Vec<u8> {
+fn add_returns(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 32);
     let mut before = 0;
     for &byte in bytes {
@@ -139,7 +141,7 @@ fn with_returns(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Without blanks at the ends of rows, and blank rows at both ends.
+/// Removes trailing blanks, and blank rows at both ends.
 fn trimmed(mut rows: Vec<String>) -> Vec<String> {
     for row in &mut rows {
         row.truncate(row.trim_end().len());
@@ -159,51 +161,51 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_stays_as_it_is() {
+    fn plain_text_is_unchanged() {
         let long = "x".repeat(10_000);
         assert_eq!(rows(&format!("\n\na\tb  \r\n\n{long}\n\n")), ["a\tb", "", long.as_str()]);
     }
 
     #[test]
-    fn colours_and_titles_are_taken_out_and_nothing_wraps() {
+    fn colours_and_titles_are_removed_without_wrapping() {
         let long = "word ".repeat(60);
         let text = format!("\x1b]0;title\x07\x1b[1;32m●\x1b[0m {long}\n\x1b]0;t\x1b\\  日本語\n");
         assert_eq!(rows(&text), [format!("● {}", long.trim_end()), "  日本語".to_string()]);
     }
 
     #[test]
-    fn an_overwritten_row_is_what_was_left_of_it() {
+    fn overwritten_rows_show_final_text() {
         assert_eq!(rows("10%\r100%\nab\x08c\n"), ["100%", "ac"]);
     }
 
     #[test]
-    fn output_of_a_program_is_drawn() {
+    fn raw_output_is_rendered() {
         assert_eq!(rows("\x1b[2J\x1b[2;3Hhello\x1b[1;1Htop\r\n"), ["top", "  hello"]);
         assert_eq!(rows_of(b"\x1b[Hab\x1b[K\r\ncd", Some(20), 2), ["ab", "cd"]);
     }
 
     #[test]
-    fn the_last_alternate_screen_of_an_agent_is_kept() {
+    fn last_alternate_screen_of_agent_is_kept() {
         let text = "$ claude\r\n\x1b[?1049h\x1b[H❯ hello\r\n\r\n● hi\r\n\x1b[?1049l$ \r\n";
         assert_eq!(rows(text), ["❯ hello", "", "● hi"]);
-        // Cleared before.
+        // Cleared before leaving.
         let cleared = text.replace("\x1b[?1049l", "\x1b[1;1H\x1b[J\x1b[?1049l");
         assert_eq!(rows(&cleared), ["❯ hello", "", "● hi"]);
-        // One that still is shown.
+        // Still active.
         assert_eq!(rows("$ less\r\n\x1b[?1049h\x1b[Hpage"), ["page"]);
-        // Nobody's.
+        // Of no agent.
         assert_eq!(rows("$ less\r\n\x1b[?1049h\x1b[Hpage\x1b[?1049l$ "), ["$ less", "$"]);
     }
 
     #[test]
-    fn what_is_no_text() {
-        assert_eq!(not_text("日本語 \x1b[1m\r\n\t".as_bytes()), None);
-        assert!(not_text(b"ab\0c").is_some_and(|why| why.contains("byte at 2")));
-        assert!(not_text(&[0x80; 100]).is_some());
-        assert!(not_text(&[1, 2, 3, b'a']).is_some());
-        // Latin-1 now and then is one.
+    fn binary_data_is_detected() {
+        assert_eq!(binary_reason("日本語 \x1b[1m\r\n\t".as_bytes()), None);
+        assert!(binary_reason(b"ab\0c").is_some_and(|why| why.contains("byte at 2")));
+        assert!(binary_reason(&[0x80; 100]).is_some());
+        assert!(binary_reason(&[1, 2, 3, b'a']).is_some());
+        // Occasional Latin-1 bytes are accepted.
         let mut latin = "plain text, and more of it".as_bytes().to_vec();
         latin.push(0xe9);
-        assert_eq!(not_text(&latin), None);
+        assert_eq!(binary_reason(&latin), None);
     }
 }

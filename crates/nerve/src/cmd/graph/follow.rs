@@ -226,7 +226,7 @@ impl<'a> Follow<'a> {
                 self.ask();
             }
             Err(ClientError::Server(error)) => {
-                out::note(out::harmless(&error.to_string()));
+                out::note(out::sanitize(&error.to_string()));
                 prompt(&gate);
             }
             // The server is gone: `work` tells.

@@ -59,10 +59,10 @@ impl Keyboard {
         self.open();
         out::note(format_args!(
             "{}{}{:#}: {}",
-            out::ASKING,
+            out::WAITING,
             out::preview(&gate.step_id, SHORT),
-            out::ASKING,
-            out::harmless(&gate.question)
+            out::WAITING,
+            out::sanitize(&gate.question)
         ));
         for (number, choice) in gate.choices.iter().enumerate() {
             let default = if gate.default.as_ref() == Some(choice) { " (default)" } else { "" };

@@ -41,7 +41,7 @@ struct Target {
     json: bool,
 }
 
-/// Does what the subcommand says. Ctrl+C is this command's own business where [`GraphCommand::follows_a_run`].
+/// Does what the subcommand says. Ctrl+C is this command's own business where [`GraphCommand::follows_run`].
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let asked = Asked { server: args.server.server, session: args.session, json: args.server.json };
     match args.command {

@@ -37,7 +37,7 @@ pub(super) fn conclude(
     write_trace(&ended, trace)?;
     print(target, &ended, failure.as_ref(), trace)?;
     for fault in &ended.faults {
-        out::warning(out::harmless(fault));
+        out::warning(out::sanitize(fault));
     }
     match failure {
         Some(failure) => Err(failure.into()),

@@ -157,7 +157,7 @@ fn style(state: StepState) -> Style {
         StepState::Done => out::GOOD,
         StepState::Queued | StepState::Running | StepState::Retrying => out::WORKING,
         StepState::Failed | StepState::Cancelled => out::BAD,
-        StepState::Asking => out::ASKING,
+        StepState::Asking => out::WAITING,
         StepState::ToCome | StepState::Reused | StepState::Skipped => out::FAINT,
     }
 }

@@ -103,7 +103,7 @@ fn verdict(info: &RunInfo) -> Result<()> {
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let took =
         info.ended_at.or_else(|| goes_on(&info.status).then(now)).map(|end| span(end - info.started_at));
-    out::facts(&[
+    out::fields(&[
         ("run", info.run_id.clone()),
         ("graph", info.graph_id.clone()),
         ("session", info.session_id.clone()),
@@ -149,9 +149,9 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
     for gate in &info.gates {
         out::line(format_args!(
             "\n{}{}{:#} asks: {}",
-            out::ASKING,
+            out::WAITING,
             gate.step_id,
-            out::ASKING,
+            out::WAITING,
             question(gate)
         ))?;
         let until = gate.deadline.map(|at| clock(at, &TimeZone::system()));

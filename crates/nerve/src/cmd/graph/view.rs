@@ -9,7 +9,7 @@ use super::lines::counted;
 use super::run::{journaled, registered};
 use super::source::{Source, read};
 use super::{Asked, Target};
-use crate::cli::graph::{Form, ShowArgs};
+use crate::cli::graph::{GraphFormat, ShowArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
 
@@ -67,11 +67,11 @@ pub(super) async fn show(asked: &Asked, args: &ShowArgs) -> Result<()> {
         Source::Id(id) => known(&asked.connect().await?, &id).await?,
     };
     match args.format {
-        Form::Json => out::json(&file.to_value()),
+        GraphFormat::Json => out::json(&file.to_value()),
         _ if asked.json => out::json(&file.to_value()),
-        Form::Text => out::text(&show::text(&file)),
-        Form::Mermaid => out::text(&show::mermaid(&file)),
-        Form::Dot => out::text(&show::dot(&file)),
+        GraphFormat::Text => out::text(&show::text(&file)),
+        GraphFormat::Mermaid => out::text(&show::mermaid(&file)),
+        GraphFormat::Dot => out::text(&show::dot(&file)),
     }
 }
 

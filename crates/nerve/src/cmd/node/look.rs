@@ -53,7 +53,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
     ];
     let others = node.metadata.keys().filter(|name| *name != "blocked");
     facts.extend(others.map(|name| (name.as_str(), fact(&node.metadata, name))));
-    out::facts(&facts)
+    out::fields(&facts)
 }
 
 /// Waits for a state.
@@ -120,7 +120,7 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     if !faults.is_empty() {
         facts.push(("faults", faults));
     }
-    out::facts(&facts)?;
+    out::fields(&facts)?;
     if !why.choices.is_empty() {
         out::line("\nchoices")?;
         for (number, choice) in why.choices.iter().enumerate() {

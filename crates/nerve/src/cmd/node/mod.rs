@@ -44,7 +44,7 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
 pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
     let done = dispatch(target, command).await;
     // What a server has to say beside its answers.
-    target.client.take_warnings().iter().for_each(|warning| out::warning(out::harmless(warning)));
+    target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
     done
 }
 

@@ -1,4 +1,4 @@
-//! `nerve tmux` and `nerve wezterm`: panes without a server of ours.
+//! `nerve tmux` and `nerve wezterm`: panes without a nerve server.
 
 mod multiplexer;
 
@@ -17,7 +17,7 @@ use crate::out;
 
 pub(crate) use multiplexer::Multiplexer;
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(multiplexer: Multiplexer, args: PanesArgs) -> Result<()> {
     let json = args.json;
     match args.command {
@@ -37,7 +37,7 @@ async fn list(multiplexer: &Multiplexer, json: bool) -> Result<()> {
     print(&[(multiplexer.name(), panes)], json)
 }
 
-/// Lists the panes of all multiplexers that are there.
+/// Lists the panes of all available multiplexers.
 pub(crate) async fn list_all(socket: Option<&str>, json: bool) -> Result<()> {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for multiplexer in [Multiplexer::tmux(socket), Multiplexer::wezterm(socket)] {
@@ -47,8 +47,8 @@ pub(crate) async fn list_all(socket: Option<&str>, json: bool) -> Result<()> {
         }
     }
     if found.is_empty() {
-        let message = format!("there are no panes: {}", missing.join("; "));
-        return Err(Failure::new(NOT_FOUND, message).hint("'nerve tmux spawn' makes one").into());
+        let message = format!("no panes found: {}", missing.join("; "));
+        return Err(Failure::new(NOT_FOUND, message).hint("create one: nerve tmux spawn").into());
     }
     missing.iter().for_each(out::note);
     print(&found, json)
@@ -65,7 +65,7 @@ fn print(found: &[(&str, Vec<PaneInfo>)], json: bool) -> Result<()> {
 }
 
 fn as_json(owner: &str, pane: &PaneInfo) -> Result<Value> {
-    let mut value = serde_json::to_value(pane).context("a pane cannot be told")?;
+    let mut value = serde_json::to_value(pane).context("cannot serialize a pane")?;
     value["multiplexer"] = owner.to_lowercase().into();
     Ok(value)
 }
@@ -88,7 +88,7 @@ fn row(pane: &PaneInfo) -> Vec<String> {
 
 async fn spawn(multiplexer: &Multiplexer, args: SpawnArgs, json: bool) -> Result<()> {
     if args.name.is_some() && matches!(multiplexer, Multiplexer::Wezterm(_)) {
-        out::warning("WezTerm's command line names no windows: --name is not used");
+        out::warning("--name is ignored: WezTerm's command line cannot name windows");
     }
     let argv = match &args.command {
         Some(command) => words(command)?,
@@ -106,7 +106,7 @@ async fn spawn(multiplexer: &Multiplexer, args: SpawnArgs, json: bool) -> Result
     if json { out::json(&json!({ "pane": pane })) } else { out::line(pane) }
 }
 
-/// Splits a command as a shell would, without running one.
+/// Splits a command like a shell, without running one.
 fn words(command: &str) -> Result<Vec<String>> {
     let words = shell_words::split(command)
         .map_err(|error| Failure::new(USAGE, format!("cannot split the command '{command}': {error}")))?;

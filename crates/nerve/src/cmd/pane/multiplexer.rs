@@ -1,4 +1,4 @@
-//! tmux or WezTerm: what their command lines can do, in the same words.
+//! A common interface to the command lines of tmux and WezTerm.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 
-/// More rows than any scrollback has: what is too far back is cut by whoever has it.
+/// More rows than any scrollback has.
 const ALL_ROWS: u32 = 1_000_000;
-/// A paste that nothing shows by then is followed by its Enter all the same.
-const ECHO_PATIENCE: Duration = Duration::from_secs(1);
-/// How often a pane is looked at meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time limit for a paste to appear before Enter is sent anyway.
+const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
+/// Interval between reads of a pane.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Whose panes.
+/// A terminal multiplexer.
 #[derive(Debug, Clone)]
 pub(crate) enum Multiplexer {
     Tmux(Tmux),
@@ -35,13 +35,13 @@ impl Multiplexer {
         Multiplexer::Wezterm(Wezterm::new(socket.map(str::to_string)))
     }
 
-    /// The one that calls its panes like this: WezTerm's are numbers.
-    pub(crate) fn of_pane(pane: &str, socket: Option<&str>) -> Multiplexer {
+    /// Selects the multiplexer by the form of a pane id: WezTerm's are numbers.
+    pub(crate) fn for_pane(pane: &str, socket: Option<&str>) -> Multiplexer {
         let is_number = !pane.is_empty() && pane.bytes().all(|byte| byte.is_ascii_digit());
         if is_number { Multiplexer::wezterm(socket) } else { Multiplexer::tmux(socket) }
     }
 
-    /// Its name, as people write it.
+    /// Returns the display name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Multiplexer::Tmux(_) => "tmux",
@@ -50,23 +50,23 @@ impl Multiplexer {
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<PaneInfo>> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.list().await,
             Multiplexer::Wezterm(wezterm) => wezterm.list().await,
         })
     }
 
-    /// Makes a pane and gives its id.
+    /// Creates a pane and returns its id.
     pub(crate) async fn spawn(&self, new: &NewPane) -> Result<String> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.spawn(new).await,
             Multiplexer::Wezterm(wezterm) => wezterm.spawn(new).await,
         })
     }
 
-    /// Text of a pane, rows at its end without anything left out: the screen, all there is, or the last `lines`.
+    /// Returns the text of a pane: the last `lines` rows, everything if `full`, otherwise the screen.
     pub(crate) async fn text(&self, pane: &str, full: bool, lines: Option<u32>) -> Result<String> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => {
                 let range = match (lines, full) {
                     (Some(lines), _) => tmux::Range::Last(lines as usize),
@@ -75,32 +75,34 @@ impl Multiplexer {
                 };
                 tmux.text(pane, range).await
             }
-            Multiplexer::Wezterm(wezterm) => of_wezterm(wezterm, pane, full, lines).await,
+            Multiplexer::Wezterm(wezterm) => wezterm_text(wezterm, pane, full, lines).await,
         })
     }
 
-    /// Pastes a text, and waits until the pane shows something of it, so that what is typed next is not taken for a part of it.
+    /// Pastes text and waits until the pane changes, so that the program does not treat the next key as part of the
+    /// paste.
     pub(crate) async fn paste(&self, pane: &str, text: &str) -> Result<()> {
         let before = self.text(pane, false, None).await?;
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.paste(pane, text.as_bytes()).await,
             Multiplexer::Wezterm(wezterm) => wezterm.paste(pane, text.as_bytes()).await,
         })?;
-        let deadline = Instant::now() + ECHO_PATIENCE;
-        // Nothing to see of blanks, and of what is typed into a question for a password.
+        let deadline = Instant::now() + ECHO_TIMEOUT;
+        // Blanks and passwords do not appear.
         while !text.trim().is_empty() && Instant::now() < deadline {
             if self.text(pane, false, None).await? != before {
                 break;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// Presses a key. Which modes the terminal is in is not known here; programs read the plain form in all of them.
+    /// Presses a key. Uses the default terminal modes, because the actual ones are unknown; programs accept this form
+    /// in any mode.
     pub(crate) async fn press(&self, pane: &str, key: Key) -> Result<()> {
         let bytes = key.bytes(Modes::default());
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.keys(pane, &bytes).await,
             Multiplexer::Wezterm(wezterm) => match wezterm::Keys::new(&bytes) {
                 Some(keys) => wezterm.keys(pane, &keys).await,
@@ -110,13 +112,13 @@ impl Multiplexer {
     }
 
     pub(crate) async fn kill(&self, pane: &str) -> Result<()> {
-        self.told(match self {
+        self.map_error(match self {
             Multiplexer::Tmux(tmux) => tmux.kill(pane).await,
             Multiplexer::Wezterm(wezterm) => wezterm.kill(pane).await,
         })
     }
 
-    fn told<T>(&self, outcome: Result<T, PaneError>) -> Result<T> {
+    fn map_error<T>(&self, outcome: Result<T, PaneError>) -> Result<T> {
         outcome.map_err(|error| self.failure(&error).into())
     }
 
@@ -132,25 +134,21 @@ impl Multiplexer {
         let failure = Failure::new(code, error.to_string());
         let command = self.name().to_lowercase();
         match (error, self) {
-            (PaneError::NoPane(_), _) => {
-                failure.hint(format!("'nerve {command} list' shows the panes there are"))
-            }
+            (PaneError::NoPane(_), _) => failure.hint(format!("list the panes: nerve {command} list")),
             (PaneError::NoServer(_), Multiplexer::Tmux(_)) => {
-                failure.hint("'nerve tmux spawn' starts one; '--socket' names another")
+                failure.hint("start one with 'nerve tmux spawn', or select another with --socket")
             }
-            (PaneError::NoServer(_), Multiplexer::Wezterm(_)) => {
-                failure.hint("start WezTerm, or 'wezterm-mux-server --daemonize'; '--socket' names another")
-            }
-            (PaneError::NotInstalled(_), _) => {
-                failure.hint("'nerve doctor' says what is found on this machine")
-            }
+            (PaneError::NoServer(_), Multiplexer::Wezterm(_)) => failure.hint(
+                "start WezTerm or 'wezterm-mux-server --daemonize', or select another server with --socket",
+            ),
+            (PaneError::NotInstalled(_), _) => failure.hint("check this machine: nerve doctor"),
             (PaneError::TooOld { .. }, _) => failure.hint("install a newer one"),
             _ => failure,
         }
     }
 }
 
-async fn of_wezterm(
+async fn wezterm_text(
     wezterm: &Wezterm,
     pane: &str,
     full: bool,
@@ -173,10 +171,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_wezterms() {
-        assert_eq!(Multiplexer::of_pane("7", None).name(), "WezTerm");
+    fn numeric_pane_id_selects_wezterm() {
+        assert_eq!(Multiplexer::for_pane("7", None).name(), "WezTerm");
         for pane in ["%3", "work:0.1", "", "work"] {
-            assert_eq!(Multiplexer::of_pane(pane, None).name(), "tmux", "{pane}");
+            assert_eq!(Multiplexer::for_pane(pane, None).name(), "tmux", "{pane}");
         }
     }
 

@@ -118,7 +118,7 @@ fn error(error: ClientError) -> EngineError {
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
         ClientError::Closed(_) => {
             EngineError::new(ErrorKind::Process, "the server went away in the middle of a turn")
-                .hint(crate::cmd::TAKES_BACK)
+                .hint(crate::cmd::RECONNECT_HINT)
         }
         ClientError::Io { .. } | ClientError::Protocol(_) => {
             EngineError::new(ErrorKind::Internal, error.to_string())

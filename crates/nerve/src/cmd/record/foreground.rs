@@ -75,7 +75,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
             // As a program leaves it that has run here.
             outcome.last_lines.iter().try_for_each(out::line)?;
             let code = recorder.ended(stop).await?;
-            exit::ended(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
+            exit::program_exit_code(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
             Ok(code)
         }
         // As without a viewer, the program does not outlive its window.

@@ -73,7 +73,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let signals = Signals::stop_requests();
     // Where no terminal answers the program's questions, ours does.
     let unseen = headless || !std::io::stdout().is_terminal();
-    let relay = crate::own::path().ok();
+    let relay = crate::current_exe::path().ok();
     // It also learns what the agent runs, and which conversation it has: what goes on from the recording has to know.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
     let watch = Observer::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
@@ -87,7 +87,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     }
     let recording = spec.recording.clone();
     let started = Host::start(spec).await;
-    let mut host = started.map_err(|error| not_started::failure(&error, &args.command, "sh -c '…'"))?;
+    let mut host = started.map_err(|error| spawn_failure::failure(&error, &args.command, "sh -c '…'"))?;
     // Before anybody else, so that not a byte is missed.
     let stream = host.connect().await.context("cannot connect to the program's terminal")?;
     let watching = watch.map(|watch| watch.start(&host));
@@ -125,7 +125,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     if let (Some(path), Some(recording)) = (&args.out_branch_points, &recording) {
         branch_points(recording, path)?;
     }
-    Ok(exit::ended(exit, interrupted)?)
+    Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
 fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<HostSpec> {

@@ -65,7 +65,7 @@ impl Recorder {
         let behind = Behind { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
         let keep: Vec<RawFd> = inherited.into_iter().filter_map(|fd| RawFd::try_from(fd).ok()).collect();
         let mut args = std::env::args_os();
-        let mut command = Command::new(crate::own::path()?);
+        let mut command = Command::new(crate::current_exe::path()?);
         // It also says under which name it was called.
         command.arg0(args.next().unwrap_or_default()).args(with_behind(args, behind));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(false);

@@ -1,4 +1,4 @@
-//! The folders of branches: what each is of, who needs it, and which can go.
+//! Branch folders: their origin, users and changes, and which can be removed.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,49 +16,49 @@ use nerve_record::store::{Store, id_of};
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
-use super::words;
+use super::format;
 use crate::cli::recording::BranchesArgs;
 use crate::out;
 
-/// What is younger may be of a node that is being made.
-const YOUNG: Duration = Duration::from_secs(3600);
+/// Minimum age for removal: a younger folder may belong to a node that is being created.
+const MIN_AGE: Duration = Duration::from_secs(3600);
 
-/// Branches' folders, and what they could be needed by.
-pub(super) struct Shelf {
+/// The branch folders and everything that may need them.
+pub(super) struct BranchFolders {
     places: Places,
     store: FileStore,
     folders: Vec<Folder>,
-    /// Who works where, in words.
+    /// Working directories and their users (`node 'x'`).
     workers: Vec<(PathBuf, String)>,
-    recordings: Vec<Recorded>,
-    /// Words of the commands of nodes that can be started again.
+    recordings: Vec<RecordingInfo>,
+    /// Command words of nodes that can be restarted.
     commands: Vec<String>,
-    /// Why it is not known which nodes can be.
+    /// Why the restartable nodes are unknown.
     unknown: Option<String>,
 }
 
-struct Recorded {
+struct RecordingInfo {
     path: PathBuf,
     cwd: Option<PathBuf>,
     command: Vec<String>,
-    /// Why the two are not known.
+    /// Why `cwd` and `command` are unknown.
     unknown: Option<String>,
 }
 
-/// What becomes of a folder, or would.
-pub(super) struct Fate {
+/// The result, or with a dry run the expected result, of pruning one folder.
+pub(super) struct PruneOutcome {
     folder: PathBuf,
     pub(super) removed: bool,
-    /// Why it stays, or what is to be known of its end.
+    /// Why the folder was kept, or a note on its removal.
     pub(super) why: Option<String>,
-    /// It is one of those that nothing needs any more, and stays all the same.
-    pub(super) in_doubt: bool,
-    /// It is told, though nothing removes it now.
-    told: bool,
+    /// The folder is unneeded but was kept.
+    pub(super) is_orphaned: bool,
+    /// The folder is listed although it was kept.
+    is_reported: bool,
 }
 
-impl Shelf {
-    pub(super) fn look() -> Shelf {
+impl BranchFolders {
+    pub(super) fn scan() -> BranchFolders {
         let places = Places::from_env();
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let mut workers: Vec<(PathBuf, String)> = Vec::new();
@@ -68,7 +68,7 @@ impl Shelf {
             let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
             workers.extend(entry.cwd.iter().chain(&moved).map(|cwd| (real(cwd), who.clone())));
         }
-        // A node that was made there can be started there again.
+        // Defined nodes can be restarted in their directories.
         let mut commands = Vec::new();
         let unknown = match sessions(&places.sessions_file()) {
             Ok(sessions) => {
@@ -90,9 +90,9 @@ impl Shelf {
                 Ok(meta) => (meta.unwrap_or_default(), None),
                 Err(error) => (Meta::default(), Some(error.to_string())),
             };
-            Recorded { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
+            RecordingInfo { cwd: meta.cwd.as_deref().map(real), command: meta.cmd, path, unknown }
         });
-        Shelf {
+        BranchFolders {
             store: FileStore::new(places.snapshots()),
             folders: branches::list(&real(&places.branches())),
             workers,
@@ -107,101 +107,107 @@ impl Shelf {
         self.workers.iter().find(|(cwd, _)| cwd.starts_with(&folder.path)).map(|(_, who)| who.as_str())
     }
 
-    /// The recordings it goes on from or that were made in it, of those that are not `gone`.
+    /// Returns the folder's source recording and the recordings made in it, except those in `removed`.
     fn recordings<'a>(
         &'a self,
         folder: &'a Folder,
-        gone: &'a BTreeSet<PathBuf>,
+        removed: &'a BTreeSet<PathBuf>,
     ) -> impl Iterator<Item = &'a Path> {
         let source = folder.note.as_ref().map(|note| note.recording.as_path());
-        // A recording outside of the store is known only by the note.
+        // A recording outside the store is known only from the note.
         let outside = source.filter(|path| {
             path.try_exists().unwrap_or(true)
                 && !self.recordings.iter().any(|recorded| recorded.path == *path)
         });
-        let is_its = move |recorded: &&Recorded| {
+        let is_its = move |recorded: &&RecordingInfo| {
             Some(recorded.path.as_path()) == source
                 || recorded.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(&folder.path))
         };
         let stored = self.recordings.iter().filter(is_its).map(|recorded| recorded.path.as_path());
-        outside.into_iter().chain(stored).filter(|path| !gone.contains(*path))
+        outside.into_iter().chain(stored).filter(|path| !removed.contains(*path))
     }
 
-    /// Removes the folders that nothing needs: no node works there, and no recording is left that it goes on from or that was made in it
-    /// (`all`: whether or not one is left). What is nowhere else stays, unless it is forced. `gone`: recordings that count no more.
-    pub(super) fn prune(&self, gone: &BTreeSet<PathBuf>, all: bool, force: bool, dry_run: bool) -> Vec<Fate> {
-        let fates =
-            self.folders.iter().map(|folder| self.fate(folder, gone, (all, force, dry_run))).collect();
+    /// Removes the folders that no node uses and whose recordings are all in `removed` (`all`: even if recordings are
+    /// left). Keeps folders with unsaved changes unless `force` is set.
+    pub(super) fn prune(
+        &self,
+        removed: &BTreeSet<PathBuf>,
+        all: bool,
+        force: bool,
+        dry_run: bool,
+    ) -> Vec<PruneOutcome> {
+        let outcomes =
+            self.folders.iter().map(|folder| self.outcome(folder, removed, (all, force, dry_run))).collect();
         if !dry_run {
-            self.forget_conversations(gone);
+            self.remove_unused_conversations(removed);
         }
-        fates
+        outcomes
     }
 
-    fn fate(
+    fn outcome(
         &self,
         folder: &Folder,
-        gone: &BTreeSet<PathBuf>,
+        removed: &BTreeSet<PathBuf>,
         (all, force, dry_run): (bool, bool, bool),
-    ) -> Fate {
-        let stays = |why: String, in_doubt: bool| Fate {
+    ) -> PruneOutcome {
+        let kept = |why: String, is_orphaned: bool| PruneOutcome {
             folder: folder.path.clone(),
             removed: false,
             why: Some(why),
-            in_doubt,
-            told: in_doubt,
+            is_orphaned,
+            is_reported: is_orphaned,
         };
-        let told = |why: String| Fate { told: true, ..stays(why, false) };
+        let reported = |why: String| PruneOutcome { is_reported: true, ..kept(why, false) };
         if let Some(why) = &self.unknown {
-            return told(format!("nobody can tell who works in it: {why}"));
+            return reported(format!("its users are unknown: {why}"));
         }
         if let Some(who) = self.worker(folder) {
-            return Fate { told: all, ..stays(format!("{who} works in it"), false) };
+            return PruneOutcome { is_reported: all, ..kept(format!("used by {who}"), false) };
         }
-        // A branch has its folder before it has its node.
-        if is_young(folder.touched()) {
-            return told("it was made or changed just now, less than an hour ago".to_string());
+        // A new branch has its folder before its node.
+        if is_recent(folder.touched()) {
+            return reported("it was created or changed less than an hour ago".to_string());
         }
-        let left = self.recordings(folder, gone).next().map(named);
+        let left = self.recordings(folder, removed).next().map(display_name);
         if let Some(id) = left.filter(|_| !all) {
-            return stays(format!("recording {id} is there"), false);
+            return kept(format!("needed by recording {id}"), false);
         }
-        let unknown = self.recordings.iter().filter(|recorded| !gone.contains(&recorded.path));
+        let unknown = self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path));
         if let Some(why) =
             unknown.filter_map(|recorded| recorded.unknown.as_ref()).next().filter(|_| !all && !force)
         {
-            return stays(format!("nobody can tell whether a recording was made in it: {why}"), true);
+            return kept(format!("its recordings are unknown: {why}"), true);
         }
         if !force {
             match folder.changes(&self.store) {
                 Changes::None => {}
-                Changes::Some(what) => return stays(what, true),
+                Changes::Some(what) => return kept(what, true),
                 Changes::Unknown(why) => {
-                    return stays(format!("nobody can tell whether it was changed: {why}"), true);
+                    return kept(format!("its changes are unknown: {why}"), true);
                 }
             }
         }
         let branch = folder.note.as_ref().and_then(|note| note.branch.as_deref());
-        let kept = |commits: u64| {
+        let branch_note = |commits: u64| {
             let branch = branch.filter(|_| commits > 0)?;
-            Some(format!("branch '{branch}' stays: {commits} of its commits are on no other"))
+            Some(format!("branch '{branch}' kept: {commits} of its commits are on no other branch"))
         };
         match if dry_run { Ok(0) } else { folder.remove(&self.store) } {
-            Ok(commits) => Fate {
+            Ok(commits) => PruneOutcome {
                 folder: folder.path.clone(),
                 removed: true,
-                why: kept(commits),
-                in_doubt: false,
-                told: true,
+                why: branch_note(commits),
+                is_orphaned: false,
+                is_reported: true,
             },
-            Err(error) => stays(error.to_string(), true),
+            Err(error) => kept(error.to_string(), true),
         }
     }
 
-    /// Removes the copies of conversations that no command names any more.
-    fn forget_conversations(&self, gone: &BTreeSet<PathBuf>) {
-        let kept: Vec<&Recorded> =
-            self.recordings.iter().filter(|recorded| !gone.contains(&recorded.path)).collect();
+    /// Removes copied conversations that no command refers to.
+    fn remove_unused_conversations(&self, removed: &BTreeSet<PathBuf>) {
+        let kept: Vec<&RecordingInfo> =
+            self.recordings.iter().filter(|recorded| !removed.contains(&recorded.path)).collect();
         if self.unknown.is_some() || kept.iter().any(|recorded| recorded.unknown.is_some()) {
             return;
         }
@@ -220,33 +226,33 @@ impl Shelf {
             let written = copy.metadata().and_then(|meta| meta.modified()).ok();
             let is_named = named.iter().any(|word| word.ends_with(name))
                 || self.commands.iter().any(|text| text.contains(name));
-            if !is_young(written) && !is_named && !is_live() {
-                // What cannot be removed is only left over.
+            if !is_recent(written) && !is_named && !is_live() {
+                // A copy that cannot be removed only wastes space.
                 let _ = std::fs::remove_file(copy);
             }
         }
     }
 }
 
-impl Fate {
+impl PruneOutcome {
     pub(super) fn json(&self) -> Value {
         json!({ "path": self.folder, "removed": self.removed, "why": self.why })
     }
 
-    /// A line on it; none for what is needed.
+    /// Returns a line for the output; `None` for folders that are needed.
     pub(super) fn line(&self, dry_run: bool) -> Option<String> {
         let folder = self.folder.display();
         match (self.removed, &self.why) {
             (true, None) if dry_run => Some(format!("branch {folder}  would be removed")),
             (true, None) => Some(format!("branch {folder}  removed")),
             (true, Some(why)) => Some(format!("branch {folder}  removed; {why}")),
-            (false, Some(why)) if self.told => Some(format!("branch {folder}  stays: {why}")),
+            (false, Some(why)) if self.is_reported => Some(format!("branch {folder}  kept: {why}")),
             (false, _) => None,
         }
     }
 }
 
-/// The sessions of a file, which stays as it is: loading moves a damaged one aside, so that a copy is loaded.
+/// Loads sessions from a copy of the file, because loading moves a damaged file away.
 fn sessions(file: &Path) -> Result<SessionStore> {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("sessions.json");
@@ -257,30 +263,30 @@ fn sessions(file: &Path) -> Result<SessionStore> {
         }
     }
     let (sessions, report) = SessionStore::load(&copy)?;
-    ensure!(report.problem.is_none(), "{} is damaged, or of another version", file.display());
+    ensure!(report.problem.is_none(), "{} is damaged or of another version", file.display());
     Ok(sessions)
 }
 
-fn is_young(written: Option<SystemTime>) -> bool {
-    // A time that is not known, or to come, is no proof of age.
-    written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < YOUNG)
+fn is_recent(written: Option<SystemTime>) -> bool {
+    // An unknown or future time is no proof of age.
+    written.and_then(|at| at.elapsed().ok()).is_none_or(|age| age < MIN_AGE)
 }
 
-/// A recording's id; of one with another name, its path.
-fn named(recording: &Path) -> String {
+/// Returns a recording's id, or its path if the file name is no id.
+fn display_name(recording: &Path) -> String {
     id_of(recording).map_or_else(|| recording.display().to_string(), str::to_string)
 }
 
-/// Lists the folders of branches.
+/// Lists the branch folders.
 pub(super) fn list(args: &BranchesArgs) -> Result<()> {
-    let shelf = Shelf::look();
-    if let Some(why) = &shelf.unknown {
-        out::warning(format_args!("nobody can tell which nodes can be started again: {why}"));
+    let folders = BranchFolders::scan();
+    if let Some(why) = &folders.unknown {
+        out::warning(format_args!("restartable nodes are unknown: {why}"));
     }
     let none = BTreeSet::new();
-    let rows = shelf.folders.iter().map(|folder| {
-        let recordings: Vec<String> = shelf.recordings(folder, &none).map(named).collect();
-        (folder, shelf.worker(folder), recordings, folder.changes(&shelf.store))
+    let rows = folders.folders.iter().map(|folder| {
+        let recordings: Vec<String> = folders.recordings(folder, &none).map(display_name).collect();
+        (folder, folders.worker(folder), recordings, folder.changes(&folders.store))
     });
     if args.json {
         let all = rows.map(|(folder, worker, recordings, changes)| {
@@ -304,20 +310,20 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
             let note = folder.note.as_ref();
             vec![
                 folder.path.display().to_string(),
-                note.map(|note| words::time(note.made_at())).unwrap_or_default(),
+                note.map(|note| format::time(note.made_at())).unwrap_or_default(),
                 note.map(|note| note.files.source.display().to_string()).unwrap_or_default(),
-                worker.unwrap_or("nobody").to_string(),
+                worker.unwrap_or("no node").to_string(),
                 recordings.len().to_string(),
                 match changes {
                     Changes::None => "none".to_string(),
                     Changes::Some(what) => what,
-                    Changes::Unknown(_) => "not known".to_string(),
+                    Changes::Unknown(_) => "unknown".to_string(),
                 },
             ]
         })
         .collect();
     if rows.is_empty() {
-        out::note(format_args!("no branches in {}", shelf.places.branches().display()));
+        out::note(format_args!("no branches in {}", folders.places.branches().display()));
     }
-    out::table(&["folder", "made", "of", "used by", "recordings", "changes"], &rows)
+    out::table(&["folder", "created", "source", "used by", "recordings", "changes"], &rows)
 }

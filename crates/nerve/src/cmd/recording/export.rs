@@ -10,28 +10,28 @@ use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast,
 use nerve_record::fold::Fold;
 use tempfile::NamedTempFile;
 
-use super::{Losses, facts, failed, find, size, unwritten, words};
+use super::{Losses, export_failure, facts, find, format, size, unwritten};
 use crate::cli::recording::{BranchPointsArgs, ExportArgs};
 
 /// Prints the final lines, interleaved with the snapshots.
 pub(crate) fn branch_points(args: &BranchPointsArgs) -> Result<()> {
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     let format = if args.json { ReportFormat::Json } else { ReportFormat::Txt };
     let mut out = BufWriter::new(io::stdout().lock());
     write(&recording, Format::Report(format), false, &mut out)?;
     out.flush().map_err(unwritten)
 }
 
-/// Writes a recording in another form.
+/// Converts a recording to another format.
 pub(crate) fn export(args: &ExportArgs) -> Result<()> {
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     let mut out = Out::open(&args.output)?;
     write(&recording, args.format.format(), args.input, &mut out)?;
     out.done()
 }
 
 fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) -> Result<()> {
-    let mut reader = Reader::open(recording).map_err(|error| failed(error.into()))?;
+    let mut reader = Reader::open(recording).map_err(|error| export_failure(error.into()))?;
     let meta = facts(recording);
     let mut losses = Losses::of(recording);
     let written = match format {
@@ -42,21 +42,21 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
                 .and_then(|()| Ok(report(format, &fold.terminal, out)?))
         }
         Format::Cast(version) => {
-            let command = (!meta.cmd.is_empty()).then(|| words::command_line(&meta.cmd));
+            let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));
             let size = size(&meta);
             let options =
                 CastOptions { size, command, title: meta.title, input, ..CastOptions::new(version) };
             cast(&mut reader, options, out, |lost| losses.note(lost))
         }
     };
-    losses.tell();
-    written.map_err(failed)
+    losses.report();
+    written.map_err(export_failure)
 }
 
-/// Standard output, or a file that takes its name when it is whole.
+/// Standard output, or a file that gets its final name once it is complete.
 enum Out {
     Stdout(BufWriter<io::Stdout>),
-    /// A device, a pipe: there is nothing to replace.
+    /// A device or pipe, written directly.
     Special(BufWriter<File>),
     Draft(BufWriter<NamedTempFile>, PathBuf),
 }

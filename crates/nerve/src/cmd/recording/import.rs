@@ -1,4 +1,4 @@
-//! `nerve import`.
+//! `nerve import`: converts an asciicast to a recording.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use nerve_record::import::{ImportError, Imported, import as make};
+use nerve_record::import::{ImportError, Imported, import as import_cast};
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::json;
 
-use super::{unreadable, words};
+use super::{format, unreadable};
 use crate::cli::recording::ImportArgs;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Makes a recording of a cast.
+/// Converts an asciicast to a recording.
 pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let (cast, started) = open(&args.cast)?;
     let to = output(args)?;
-    let done = make(cast, &to, started).map_err(|error| refused(error, &args.cast))?;
-    tell(args, &to, &done)
+    let done = import_cast(cast, &to, started).map_err(|error| import_failure(error, &args.cast))?;
+    print_result(args, &to, &done)
 }
 
-/// The cast, and when it was written: what a cast without a timestamp began at, about.
+/// Opens the cast. Also returns its modification time, the approximate start of a cast without a timestamp.
 fn open(path: &Path) -> Result<(Box<dyn BufRead>, TsNs)> {
     let since = |time: SystemTime| {
         let nanos = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -45,22 +45,22 @@ fn output(args: &ImportArgs) -> Result<PathBuf> {
     match &args.output {
         Some(output) => Ok(output.clone()),
         None if args.cast == Path::new("-") => {
-            Err(Failure::new(USAGE, "a cast from standard input has no name")
-                .hint("name the recording with -o")
+            Err(Failure::new(USAGE, "no output file for a cast from standard input")
+                .hint("give the recording's file name with -o")
                 .into())
         }
         None => Ok(args.cast.with_extension(EXTENSION)),
     }
 }
 
-fn refused(error: ImportError, cast: &Path) -> anyhow::Error {
+fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
     match error {
         ImportError::Write(error) => unreadable(error),
         error => Failure::new(FAILED, format!("{}: {error}", cast.display())).into(),
     }
 }
 
-fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
+fn print_result(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
     if args.json {
         return out::json(&json!({
             "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,
@@ -70,8 +70,8 @@ fn tell(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
     out::line(format_args!(
         "{}: {} of output in {}, {} snapshots",
         to.display(),
-        words::bytes(done.output),
-        words::span(done.duration),
+        format::size(done.output),
+        format::duration(done.duration),
         done.snapshots
     ))
 }

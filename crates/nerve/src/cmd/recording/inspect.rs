@@ -1,24 +1,24 @@
-//! `nerve inspect`: blocks and records as they are in the file.
+//! `nerve inspect`: prints the blocks and records of a recording.
 
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
 use nerve_record::ahr::{AhrError, Block, Body, Lost, Mark, Reader, Record};
 use nerve_record::export::ExportError;
-use nerve_record::inspect::{Fault, Found, Summary, inspect as look};
+use nerve_record::inspect::{Fault, Found, Summary, inspect as visit_parts};
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
-use super::{failed, find, unreadable, unwritten, words};
+use super::{export_failure, find, format, unreadable, unwritten};
 use crate::cli::recording::InspectArgs;
 use crate::exit::{DONE, FAILED};
 
-/// Characters of output and input that are shown.
-const PREVIEW: usize = 60;
+/// Characters shown of an output or input record.
+const PREVIEW_LEN: usize = 60;
 
-/// Shows what is in a recording; the exit code says whether it is whole.
+/// Prints the contents of a recording. Returns [`FAILED`] if it is damaged.
 pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     let mut reader = Reader::open(&recording).map_err(unreadable)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let summary = if args.json {
@@ -27,7 +27,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<u8> {
     } else {
         as_text(&mut reader, !args.blocks, &mut out)
     };
-    let summary = summary.map_err(failed)?;
+    let summary = summary.map_err(export_failure)?;
     out.flush().map_err(unwritten)?;
     Ok(if summary.is_intact() { DONE } else { FAILED })
 }
@@ -36,7 +36,7 @@ type Recording = Reader<io::BufReader<std::fs::File>>;
 
 fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Result<Summary, ExportError> {
     let mut start = None;
-    let summary = look(reader, |found| -> Result<(), ExportError> {
+    let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
         match found {
             Found::Lost(lost) => writeln!(out, "LOST   {lost}")?,
             Found::Block(block, faults) => {
@@ -44,7 +44,7 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
                 block_text(block, first, out)?;
                 if records {
                     for record in block.records() {
-                        writeln!(out, "  {} {}", after(first, record.at), record_text(&record))?;
+                        writeln!(out, "  {} {}", relative_time(first, record.at), record_text(&record))?;
                     }
                 }
                 for fault in faults {
@@ -58,15 +58,15 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     writeln!(
         out,
         "{blocks} blocks, {records} records, {} of output, {} of input, {snapshots} snapshots, {}, {}",
-        words::bytes(summary.output.bytes),
-        words::bytes(summary.input.bytes),
-        words::span(summary.duration()),
+        format::size(summary.output.bytes),
+        format::size(summary.input.bytes),
+        format::duration(summary.duration()),
         if summary.finished { "finished" } else { "not finished" },
     )?;
     match damaged {
         0 => writeln!(out, "intact")?,
-        1 => writeln!(out, "1 place is damaged")?,
-        count => writeln!(out, "{count} places are damaged")?,
+        1 => writeln!(out, "1 damaged place")?,
+        count => writeln!(out, "{count} damaged places")?,
     }
     Ok(summary)
 }
@@ -86,7 +86,7 @@ fn block_text(block: &Block, first: TsNs, out: &mut impl Write) -> io::Result<()
         file.start,
         file.end,
         if header.start.0 > 0 {
-            format!("{} ({})", words::time(header.start), after(first, header.start).trim())
+            format!("{} ({})", format::time(header.start), relative_time(first, header.start).trim())
         } else {
             "no time".into()
         },
@@ -97,8 +97,8 @@ fn block_text(block: &Block, first: TsNs, out: &mut impl Write) -> io::Result<()
     )
 }
 
-/// Seconds since the start, negative where the clock stepped back.
-fn after(first: TsNs, at: TsNs) -> String {
+/// Formats the seconds since the start; negative if the clock stepped back.
+fn relative_time(first: TsNs, at: TsNs) -> String {
     let nanos = i128::from(at.0) - i128::from(first.0);
     format!("{:+12.6}", nanos as f64 / 1e9)
 }
@@ -136,16 +136,16 @@ fn origin_name(origin: nerve_record::ahr::Origin) -> &'static str {
     }
 }
 
-/// The start of the bytes, quoted and harmless.
+/// Returns the start of the bytes, quoted and escaped.
 fn preview(bytes: &[u8]) -> String {
-    let start = &bytes[..bytes.len().min(4 * PREVIEW)];
+    let start = &bytes[..bytes.len().min(4 * PREVIEW_LEN)];
     let text = String::from_utf8_lossy(start);
-    let cut: String = text.chars().take(PREVIEW).collect();
+    let cut: String = text.chars().take(PREVIEW_LEN).collect();
     let more = if cut.len() < text.len() || start.len() < bytes.len() { "…" } else { "" };
     format!("{cut:?}{more}")
 }
 
-/// One JSON object, written as it is found: a recording may be long.
+/// Writes one JSON object incrementally, because a recording may be large.
 fn as_json(
     reader: &mut Recording,
     name: &str,
@@ -154,7 +154,7 @@ fn as_json(
 ) -> Result<Summary, ExportError> {
     writeln!(out, "{{\n\"path\": {},\n\"parts\": [", json!(name))?;
     let mut before = "";
-    let summary = look(reader, |found| -> Result<(), ExportError> {
+    let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
         let part = match found {
             Found::Lost(lost) => lost_json(lost),
             Found::Block(block, faults) => block_json(block, faults, records),
@@ -216,11 +216,11 @@ pub(super) fn summary_json(summary: &Summary) -> Value {
         "uncompressed_bytes": summary.uncompressed, "duration_ns": summary.duration().as_nanos() as u64,
         "first_ts_ns": summary.times.map(|(first, _)| first.0),
         "last_ts_ns": summary.times.map(|(_, last)| last.0),
-        "exit": summary.exit.map(words::exit_json), "finished": summary.finished, "damaged": summary.damaged,
+        "exit": summary.exit.map(format::exit_json), "finished": summary.finished, "damaged": summary.damaged,
     })
 }
 
-/// RFC 4648 §4.
+/// Encodes bytes as base64 (RFC 4648 §4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -235,9 +235,9 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// A summary of a recording that is not shown.
+/// Summarizes a recording without printing it.
 pub(super) fn summary(reader: &mut Recording, mut lost: impl FnMut(&Lost)) -> Result<Summary, AhrError> {
-    look(reader, |found| {
+    visit_parts(reader, |found| {
         match found {
             Found::Lost(stretch) => lost(stretch),
             Found::Block(block, _) => block.damage().into_iter().for_each(&mut lost),
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_rfc_4648s() {
+    fn base64_matches_rfc_4648() {
         let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         for (text, encoded) in cases {
             assert_eq!(base64(text.as_bytes()), encoded);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn previews_are_harmless_and_say_when_they_are_cut() {
+    fn preview_is_escaped_and_marks_truncation() {
         assert_eq!(preview(b"a\x1b[31m\r\n"), r#""a\u{1b}[31m\r\n""#);
         assert_eq!(preview("ä".repeat(61).as_bytes()), format!("\"{}\"…", "ä".repeat(60)));
     }

@@ -1,18 +1,18 @@
-//! What can be done with a recording. All of it reads the file; nothing needs a server.
+//! Commands on recordings. They read the file and need no server.
 
 mod branches;
-mod draw;
 mod export;
+mod format;
 mod import;
 mod inspect;
-mod meta;
+mod list;
+mod metadata;
 mod player;
+mod renderer;
 mod replay;
-mod shelf;
-mod stage;
 mod stream;
+mod terminal_guard;
 mod view;
-mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,68 +26,70 @@ use nerve_record::store::{Store, StoreError, id_of, longer};
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 
-use crate::cli::recording::OfRecording;
-use crate::exit::{FAILED, Failure, NOT_FOUND, ReaderGone, USAGE};
+use crate::cli::recording::RecordingArg;
+use crate::exit::{BrokenPipe, FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 pub(crate) use export::{branch_points, export};
 pub(crate) use import::import;
 pub(crate) use inspect::inspect;
+pub(crate) use list::recordings;
 pub(crate) use replay::replay;
-pub(crate) use shelf::recordings;
 pub(crate) use view::{view, view_tool};
 
-/// Losses that are told one by one.
-const TOLD: usize = 5;
+/// Losses that are reported individually.
+const MAX_REPORTED: usize = 5;
 
 fn store() -> Store {
     Store::new(Places::from_env().recordings())
 }
 
-/// The recording that is meant: a file, an id or its beginning, else the newest there is.
-fn find(of: &OfRecording) -> Result<PathBuf> {
-    named(of.named())
+/// Finds the selected recording: a file, an id or an id prefix; the newest by default.
+fn find(source: &RecordingArg) -> Result<PathBuf> {
+    find_named(source.given())
 }
 
-/// The same, by what was typed.
-pub(crate) fn named(named: Option<&str>) -> Result<PathBuf> {
+/// Finds a recording by file name, id or id prefix; the newest if `name` is `None`.
+pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
     let store = store();
-    let Some(named) = named else {
+    let Some(name) = name else {
         let newest = store.all().into_iter().next().ok_or_else(|| {
-            let message = format!("there are no recordings in {}", store.root().display());
-            Failure::new(NOT_FOUND, message).hint("name a file, or make one with 'nerve record --out-file'")
+            let message = format!("no recordings in {}", store.root().display());
+            Failure::new(NOT_FOUND, message)
+                .hint("give a file, or record one: nerve record --out-file -- CMD")
         })?;
-        out::note(format_args!("the newest recording: {}", newest.display()));
+        out::note(format_args!("newest recording: {}", newest.display()));
         return Ok(newest);
     };
-    store.find(named).or_else(|error| {
-        // A file by any other name, as long as no id is like it.
-        let file = PathBuf::from(named);
+    store.find(name).or_else(|error| {
+        // A file with another extension, unless the name is an ambiguous id prefix.
+        let file = PathBuf::from(name);
         if !matches!(error, StoreError::Ambiguous { .. }) && file.exists() {
             Ok(file)
         } else {
-            Err(unfound(error))
+            Err(lookup_failure(error))
         }
     })
 }
 
-/// Whether a word names a recording there is, or several: by a file, an id, or the beginning of one.
-pub(crate) fn is_one(word: &str) -> bool {
+/// Returns true if `word` names one or more existing recordings: a file, an id or an id prefix.
+pub(crate) fn is_recording(word: &str) -> bool {
     match store().find(word) {
         Ok(_) | Err(StoreError::Ambiguous { .. }) => true,
         Err(_) => Path::new(word).is_file() && check(Path::new(word)).is_ok(),
     }
 }
 
-/// The recording of that id, or of the only id that begins so.
-pub(crate) fn by_id(id: &str) -> Result<PathBuf> {
-    store().find(id).map_err(unfound)
+/// Finds a recording by id or unique id prefix.
+pub(crate) fn find_by_id(id: &str) -> Result<PathBuf> {
+    store().find(id).map_err(lookup_failure)
 }
 
-/// Checks that something of a recording is in this file, or may come: what has nothing in it looks like an empty session.
+/// Checks that a file contains a recording or is being recorded. Without the check an empty or foreign file would look
+/// like an empty session.
 ///
 /// # Errors
-/// Nothing is in it, or no block of a recording is.
+/// The file is empty or contains no block of a recording.
 pub(crate) fn check(recording: &Path) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let mut lost = None;
@@ -101,14 +103,14 @@ pub(crate) fn check(recording: &Path) -> Result<()> {
     let path = recording.display();
     let message = match lost {
         _ if is_live(recording) => return Ok(()),
-        None => format!("nothing is in the recording {path}: it has no bytes"),
-        Some(lost) if lost.tail => format!("nothing in the recording {path} can be read: {}", lost.reason),
-        Some(_) => format!("{path} is no recording: no block of one is in it"),
+        None => format!("recording {path} is empty"),
+        Some(lost) if lost.tail => format!("recording {path} is unreadable: {}", lost.reason),
+        Some(_) => format!("{path} is not a recording: it contains no block"),
     };
-    Err(Failure::new(FAILED, message).hint("'nerve recordings list' shows what there is").into())
+    Err(Failure::new(FAILED, message).hint("list the recordings: nerve recordings list").into())
 }
 
-fn unfound(error: StoreError) -> anyhow::Error {
+fn lookup_failure(error: StoreError) -> anyhow::Error {
     let code = match error {
         StoreError::NotFound { .. } => NOT_FOUND,
         StoreError::Ambiguous { .. } | StoreError::Id { .. } => USAGE,
@@ -118,12 +120,12 @@ fn unfound(error: StoreError) -> anyhow::Error {
         StoreError::Ambiguous { what, paths } => {
             longer(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
         }
-        _ => "'nerve recordings list' shows what there is".to_string(),
+        _ => "list the recordings: nerve recordings list".to_string(),
     };
     Failure::new(code, error.to_string()).hint(hint).into()
 }
 
-/// The facts beside a recording; those that cannot be read are told and do without.
+/// Loads the metadata next to a recording. Warns and returns the default if it cannot be read.
 pub(crate) fn facts(recording: &Path) -> Meta {
     match Meta::load(recording) {
         Ok(meta) => meta.unwrap_or_default(),
@@ -134,12 +136,12 @@ pub(crate) fn facts(recording: &Path) -> Meta {
     }
 }
 
-/// The size until the recording tells its own.
+/// Returns the initial terminal size of a recording.
 pub(crate) fn size(meta: &Meta) -> Size {
     if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() }
 }
 
-/// Stretches of a recording that could not be read, to be told at the end.
+/// Collects the unreadable stretches of a recording, to be reported at the end.
 pub(crate) struct Losses {
     live: bool,
     lost: Vec<Lost>,
@@ -153,18 +155,18 @@ impl Losses {
     }
 
     pub(crate) fn note(&mut self, lost: &Lost) {
-        // The end of a recording that is being written is no loss.
+        // A recording in progress always has an incomplete end.
         if lost.tail && self.live {
             return;
         }
-        if self.lost.len() < TOLD {
+        if self.lost.len() < MAX_REPORTED {
             self.lost.push(lost.clone());
         } else {
             self.more += 1;
         }
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         for lost in &self.lost {
             out::warning(lost);
         }
@@ -174,8 +176,8 @@ impl Losses {
     }
 }
 
-/// An error of reading a recording or of writing what became of it.
-fn failed(error: ExportError) -> anyhow::Error {
+/// Converts an error of reading a recording or writing an export.
+fn export_failure(error: ExportError) -> anyhow::Error {
     match error {
         ExportError::Read(error) => unreadable(error),
         ExportError::Write(error) => unwritten(error),
@@ -190,10 +192,10 @@ pub(crate) fn unreadable(error: AhrError) -> anyhow::Error {
     Failure::new(code, error.to_string()).into()
 }
 
-/// Standard output that nobody reads any more is the end, and no failure.
+/// Converts a write error; a closed standard output becomes [`BrokenPipe`].
 pub(crate) fn unwritten(error: io::Error) -> anyhow::Error {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => ReaderGone.into(),
+        io::ErrorKind::BrokenPipe => BrokenPipe.into(),
         _ => anyhow::Error::new(error).context("cannot write"),
     }
 }

@@ -1,4 +1,4 @@
-//! Replay in a terminal, with keys.
+//! Plays a recording in a terminal, with key control.
 
 use std::future::pending;
 use std::io::{self, Write};
@@ -14,105 +14,106 @@ use nerve_term::event::TsNs;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::draw::Drawing;
+use super::renderer::ScreenRenderer;
 use super::replay::{Pace, last_screen};
-use super::stage::{Stage, put};
-use super::{unreadable, unwritten, words};
+use super::terminal_guard::{TerminalGuard, write_now};
+use super::{format, unreadable, unwritten};
 use crate::exit::{DONE, INTERRUPTED};
 use crate::tty::signals::{SignalEvent, Signals};
 
-/// How far the arrows go.
-const JUMP: Duration = Duration::from_secs(5);
-/// How long records are applied before what they have made is shown, however fast it goes.
-const FRAME: Duration = Duration::from_millis(30);
+/// Step of the arrow keys.
+const SEEK_STEP: Duration = Duration::from_secs(5);
+/// Maximum time between two frames at any playback speed.
+const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
 
-/// What is shown, and how.
+/// What to play and how.
 #[derive(Debug)]
-pub(super) struct Show<'a> {
+pub(super) struct PlaybackOptions<'a> {
     /// Time of the first record.
     pub(super) start: TsNs,
     pub(super) pace: Pace,
-    pub(super) coloured: bool,
+    pub(super) has_colors: bool,
     pub(super) recording: &'a Path,
 }
 
-/// Plays until the end or until the user leaves. The end leaves the last screen behind.
-pub(super) fn run(play: &mut Playback, show: &Show<'_>) -> Result<u8> {
+/// Plays to the end or until the user quits. Prints the last screen at the end.
+pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let left = runtime.context("cannot start the runtime")?.block_on(perform(play, show))?;
-    if left == Left::End {
+    let end = runtime.context("cannot start the runtime")?.block_on(play_in_terminal(play, options))?;
+    if end == EndReason::Finished {
         let mut out = io::stdout().lock();
-        let cols = Stage::size().cols;
-        let shown = last_screen(&play.fold().terminal, show.coloured, cols, &mut out);
+        let cols = TerminalGuard::size().cols;
+        let shown = last_screen(&play.fold().terminal, options.has_colors, cols, &mut out);
         shown.and_then(|()| out.flush()).map_err(unwritten)?;
     }
-    Ok(left.code())
+    Ok(end.code())
 }
 
-/// Why it was over.
+/// Why playback ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Left {
-    End,
+pub(super) enum EndReason {
+    Finished,
     Quit,
-    /// By Ctrl+C or a signal.
+    /// Ctrl+C or a signal, by its number.
     Signal(u8),
 }
 
-impl Left {
-    /// As a shell has it: 128 and the number of the signal.
+impl EndReason {
+    /// Returns the exit code; for signals 128 plus the number.
     pub(super) fn code(self) -> u8 {
         match self {
-            Left::End | Left::Quit => DONE,
-            Left::Signal(number) => 128 + number,
+            EndReason::Finished | EndReason::Quit => DONE,
+            EndReason::Signal(number) => 128 + number,
         }
     }
 }
 
-async fn perform(play: &mut Playback, show: &Show<'_>) -> Result<Left> {
+async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<EndReason> {
     let signals = Signals::listen()?;
-    let total = Shelved::look(show.recording).ok().and_then(|shelved| shelved.duration);
-    // Given back when this returns or panics.
-    let stage = Stage::enter().context("cannot use the terminal")?;
-    let mut user = User { keys: stage.keys(), signals };
-    let mut drawing = Drawing::new(Stage::size(), show.coloured);
-    let clock = play.fold().clock().max(show.start);
-    let mut player = Player { play, show, clock, paused: false, due: Instant::now() };
-    player.plan()?;
+    let total = Shelved::look(options.recording).ok().and_then(|shelved| shelved.duration);
+    // Restores the terminal on return or panic.
+    let guard = TerminalGuard::enter().context("cannot use the terminal")?;
+    let mut user = UserInput { keys: guard.keys(), signals };
+    let mut renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors);
+    let clock = play.fold().clock().max(options.start);
+    let mut player = Player { play, options, clock, paused: false, due: Instant::now() };
+    player.schedule()?;
     loop {
         let status = player.status(total);
-        put(&drawing.draw(&player.play.fold().terminal.screen(), status.as_deref())).map_err(unwritten)?;
+        write_now(&renderer.draw(&player.play.fold().terminal.screen(), status.as_deref()))
+            .map_err(unwritten)?;
         let next = player.next()?;
         if next.is_none() && !player.paused {
             player.play.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
-            return Ok(Left::End);
+            return Ok(EndReason::Finished);
         }
         tokio::select! {
             biased;
-            told = user.told() => match told {
-                Told::Keys(bytes) => if let Some(left) = player.keys(&bytes)? {
-                    return Ok(left);
+            event = user.next_event() => match event {
+                UserEvent::Keys(bytes) => if let Some(end) = player.keys(&bytes)? {
+                    return Ok(end);
                 },
-                Told::Size => drawing = Drawing::new(Stage::size(), show.coloured),
-                Told::Left(left) => return Ok(left),
+                UserEvent::Size => renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors),
+                UserEvent::End(end) => return Ok(end),
             },
             next = player.wait(next) => player.catch_up(next)?,
         }
     }
 }
 
-/// The recording, and where in time it is.
+/// Playback state: the recording and the current position.
 struct Player<'a> {
     play: &'a mut Playback,
-    show: &'a Show<'a>,
-    /// The recorded time that has been reached.
+    options: &'a PlaybackOptions<'a>,
+    /// Recorded time reached so far.
     clock: TsNs,
     paused: bool,
-    /// When the next thing happens; of a paused one, had it not been paused.
+    /// When the next record is due, ignoring a pause.
     due: Instant,
 }
 
 impl Player<'_> {
-    /// The recorded time of what happens next: a record, or the end of a synchronized update that was left open.
+    /// Returns the recorded time of the next record, or of the timeout of an open synchronized update.
     fn next(&mut self) -> Result<Option<TsNs>> {
         let record = self.play.next_at().map_err(unreadable)?;
         let frame = self.play.fold().terminal.frame_deadline();
@@ -122,15 +123,15 @@ impl Player<'_> {
         })
     }
 
-    /// Sets when the next thing happens, counted from now.
-    fn plan(&mut self) -> Result<()> {
+    /// Schedules the next record relative to now.
+    fn schedule(&mut self) -> Result<()> {
         let next = self.next()?.unwrap_or(self.clock);
-        self.due =
-            Instant::now() + self.show.pace.wait(self.clock, next).min(Duration::from_secs(u32::MAX.into()));
+        self.due = Instant::now()
+            + self.options.pace.wait(self.clock, next).min(Duration::from_secs(u32::MAX.into()));
         Ok(())
     }
 
-    /// Waits until what is next is due: for ever if nothing is, or while it is paused.
+    /// Waits until the next record is due; forever if there is none or playback is paused.
     async fn wait(&self, next: Option<TsNs>) -> TsNs {
         match next {
             Some(next) if !self.paused => {
@@ -141,54 +142,54 @@ impl Player<'_> {
         }
     }
 
-    /// Does what is due, the first at recorded time `next`, for the length of a frame at most.
+    /// Applies the due records, beginning at recorded time `next`, for at most [`MAX_FRAME_TIME`].
     fn catch_up(&mut self, mut next: TsNs) -> Result<()> {
         let until = Instant::now();
         loop {
-            self.reach(next).map_err(unreadable)?;
+            self.advance_to(next).map_err(unreadable)?;
             let Some(after) = self.next()? else { return Ok(()) };
-            let wait = self.show.pace.wait(self.clock, after);
+            let wait = self.options.pace.wait(self.clock, after);
             match self.due.checked_add(wait) {
                 Some(due) => self.due = due,
-                None => self.plan()?,
+                None => self.schedule()?,
             }
-            if self.due > until || until.elapsed() > FRAME {
+            if self.due > until || until.elapsed() > MAX_FRAME_TIME {
                 return Ok(());
             }
             next = after;
         }
     }
 
-    /// Applies everything up to this recorded time.
-    fn reach(&mut self, time: TsNs) -> Result<(), AhrError> {
+    /// Applies all records up to this recorded time.
+    fn advance_to(&mut self, time: TsNs) -> Result<(), AhrError> {
         self.play.play(|record| record.at <= time, |_| {})?;
         self.play.fold_mut().wait_until(time);
         self.clock = self.clock.max(time);
         Ok(())
     }
 
-    /// Does what the keys say.
-    fn keys(&mut self, bytes: &[u8]) -> Result<Option<Left>> {
-        for key in keys_in(bytes) {
+    /// Handles typed keys. Returns the reason if one ends playback.
+    fn keys(&mut self, bytes: &[u8]) -> Result<Option<EndReason>> {
+        for key in parse_keys(bytes) {
             match key {
                 Key::Pause => {
                     self.paused = !self.paused;
-                    self.plan()?;
+                    self.schedule()?;
                 }
                 Key::Step => {
                     self.paused = true;
                     self.step().map_err(unreadable)?;
                 }
-                Key::Back => self.seek(TsNs(self.clock.0.saturating_sub(JUMP.as_nanos() as u64)))?,
-                Key::On => self.seek(self.clock + JUMP)?,
-                Key::Quit => return Ok(Some(Left::Quit)),
-                Key::Interrupt => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
+                Key::Back => self.seek(TsNs(self.clock.0.saturating_sub(SEEK_STEP.as_nanos() as u64)))?,
+                Key::Forward => self.seek(self.clock + SEEK_STEP)?,
+                Key::Quit => return Ok(Some(EndReason::Quit)),
+                Key::Interrupt => return Ok(Some(EndReason::Signal(INTERRUPTED - 128))),
             }
         }
         Ok(None)
     }
 
-    /// Applies records up to the next output and with it.
+    /// Applies records up to and including the next output.
     fn step(&mut self) -> Result<(), AhrError> {
         let mut seen = false;
         self.play.play(
@@ -204,43 +205,43 @@ impl Player<'_> {
     }
 
     fn seek(&mut self, time: TsNs) -> Result<()> {
-        let time = time.max(self.show.start);
+        let time = time.max(self.options.start);
         self.play.seek(Position::Time(time)).map_err(unreadable)?;
         self.clock = time;
-        self.plan()
+        self.schedule()
     }
 
     fn status(&self, total: Option<Duration>) -> Option<String> {
-        let at = words::clock(self.clock.since(self.show.start));
-        let of = total.map_or_else(String::new, |total| format!(" / {}", words::clock(total)));
-        let keys = "space play · . step · ← → 5 s · q leave";
+        let at = format::clock(self.clock.since(self.options.start));
+        let of = total.map_or_else(String::new, |total| format!(" / {}", format::clock(total)));
+        let keys = "space play · . step · ← → 5 s · q quit";
         self.paused.then(|| format!(" paused  {at}{of}  ·  {keys} "))
     }
 }
 
-/// What the user does.
-enum Told {
+/// An event from the user or the system.
+enum UserEvent {
     Keys(Vec<u8>),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Size,
-    Left(Left),
+    End(EndReason),
 }
 
-/// Who sits at the terminal.
-struct User {
-    /// `None` where nobody can type.
+/// Sources of user events.
+struct UserInput {
+    /// `None` if standard input is no terminal.
     keys: Option<mpsc::Receiver<Vec<u8>>>,
     signals: Signals,
 }
 
-impl User {
-    async fn told(&mut self) -> Told {
-        let User { keys, signals } = self;
+impl UserInput {
+    async fn next_event(&mut self) -> UserEvent {
+        let UserInput { keys, signals } = self;
         let typed = async {
             match keys.as_mut()?.recv().await {
                 Some(bytes) => Some(bytes),
                 None => {
-                    // The keyboard is gone: nobody will press anything any more.
+                    // Standard input was closed: no more keys will arrive.
                     *keys = None;
                     None
                 }
@@ -248,10 +249,10 @@ impl User {
         };
         tokio::select! {
             signalled = signals.next() => match signalled {
-                SignalEvent::Resize => Told::Size,
-                SignalEvent::Terminate(number) => Told::Left(Left::Signal(number)),
+                Signalled::Size => UserEvent::Size,
+                Signalled::End(number) => UserEvent::End(EndReason::Signal(number)),
             },
-            Some(bytes) = typed => Told::Keys(bytes),
+            Some(bytes) = typed => UserEvent::Keys(bytes),
         }
     }
 }
@@ -261,13 +262,13 @@ enum Key {
     Pause,
     Step,
     Back,
-    On,
+    Forward,
     Quit,
     Interrupt,
 }
 
-/// The keys among what was typed. Sequences of other keys are passed over whole: letters in them are no keys.
-fn keys_in(mut bytes: &[u8]) -> Vec<Key> {
+/// Extracts the known keys from typed bytes. Skips escape sequences of other keys completely, including their letters.
+fn parse_keys(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let [first, rest @ ..] = bytes {
         bytes = rest;
@@ -277,7 +278,7 @@ fn keys_in(mut bytes: &[u8]) -> Vec<Key> {
             b'q' | b'Q' => Some(Key::Quit),
             0x03 => Some(Key::Interrupt),
             0x1b => {
-                let (key, after) = sequence(rest);
+                let (key, after) = parse_sequence(rest);
                 bytes = after;
                 key
             }
@@ -287,14 +288,15 @@ fn keys_in(mut bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// What follows an ESC: a cursor key in either of its forms, or something to pass over.
-fn sequence(bytes: &[u8]) -> (Option<Key>, &[u8]) {
+/// Parses the bytes after an ESC. Returns the cursor key, if it is one in CSI or SS3 form, and the bytes after the
+/// sequence.
+fn parse_sequence(bytes: &[u8]) -> (Option<Key>, &[u8]) {
     let ([b'[' | b'O', rest @ ..], end) = (bytes, bytes.len()) else {
         return (None, bytes.get(1..).unwrap_or_default());
     };
     let last = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)).map_or(end - 1, |at| at);
     let key = match rest.get(..=last) {
-        Some(b"C") => Some(Key::On),
+        Some(b"C") => Some(Key::Forward),
         Some(b"D") => Some(Key::Back),
         _ => None,
     };
@@ -306,10 +308,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_from_the_letters_of_sequences() {
-        assert_eq!(keys_in(b" .q"), [Key::Pause, Key::Step, Key::Quit]);
-        assert_eq!(keys_in(b"\x1b[C\x1bOD\x1b[1;5C"), [Key::On, Key::Back]);
-        assert_eq!(keys_in(b"\x1b[200~\x1b[?1;2c\x1bq\x03"), [Key::Interrupt]);
-        assert_eq!(keys_in(b"x\x1b\x1b[\x1b[1"), []);
+    fn letters_of_escape_sequences_are_not_keys() {
+        assert_eq!(parse_keys(b" .q"), [Key::Pause, Key::Step, Key::Quit]);
+        assert_eq!(parse_keys(b"\x1b[C\x1bOD\x1b[1;5C"), [Key::Forward, Key::Back]);
+        assert_eq!(parse_keys(b"\x1b[200~\x1b[?1;2c\x1bq\x03"), [Key::Interrupt]);
+        assert_eq!(parse_keys(b"x\x1b\x1b[\x1b[1"), []);
     }
 }

@@ -1,4 +1,4 @@
-//! `nerve replay`: which way a recording is shown.
+//! `nerve replay`: selects how to play a recording.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -12,25 +12,25 @@ use nerve_record::playback::Playback;
 use nerve_term::event::TsNs;
 use nerve_term::terminal::{LineIndex, TerminalState};
 
-use super::{Losses, facts, find, meta, player, size, stream, unreadable, unwritten, view};
-use crate::cli::recording::{From, ReplayArgs, ViewArgs};
+use super::{Losses, facts, find, metadata, player, size, stream, unreadable, unwritten, view};
+use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};
 use crate::cmd::full_screen;
 use crate::exit::DONE;
 use crate::out;
 
-/// Shows a recording and gives back the exit code.
+/// Plays a recording and returns the exit code.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     if args.viewer {
-        return view(&ViewArgs { of: args.of.clone(), gutter: None, no_colors: args.no_colors });
+        return view(&ViewArgs { source: args.source.clone(), gutter: None, no_colors: args.no_colors });
     }
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     if args.print_meta {
-        return meta::print(&recording, args.json).map(|()| DONE);
+        return metadata::print(&recording, args.json).map(|()| DONE);
     }
-    let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let has_colors = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let to_terminal = io::stdout().is_terminal() && !full_screen::is_dumb();
     if args.fast {
-        return fast(&recording, coloured && to_terminal).map(|()| DONE);
+        return fast(&recording, has_colors && to_terminal).map(|()| DONE);
     }
     let meta = facts(&recording);
     let mut losses = Losses::of(&recording);
@@ -41,34 +41,34 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<u8> {
     }
     let pace = Pace { speed: args.speed.0, idle: args.idle_limit.map(|limit| limit.0) };
     let code = if to_terminal {
-        let show = player::Show { start, pace, coloured, recording: &recording };
-        player::run(&mut play, &show)
+        let options = player::PlaybackOptions { start, pace, has_colors, recording: &recording };
+        player::run(&mut play, &options)
     } else {
-        stream::run(&mut play, pace, coloured)
+        stream::run(&mut play, pace, has_colors)
     };
     play.lost().iter().for_each(|lost| losses.note(lost));
-    losses.tell();
+    losses.report();
     code
 }
 
-fn position(from: From, start: TsNs) -> Position {
+fn position(from: StartPosition, start: TsNs) -> Position {
     match from {
-        From::Time(time) => Position::Time(start + time),
-        From::Offset(offset) => Position::Offset(offset),
+        StartPosition::Time(time) => Position::Time(start + time),
+        StartPosition::Offset(offset) => Position::Offset(offset),
     }
 }
 
-/// How recorded time becomes time.
+/// Maps recorded time to playback time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Times as fast.
+    /// Playback speed factor.
     pub(super) speed: f64,
-    /// The longest time in which nothing happens.
+    /// Limit for pauses, in recorded time.
     pub(super) idle: Option<Duration>,
 }
 
 impl Pace {
-    /// How long to wait from one recorded time to the next.
+    /// Returns the time to wait between two recorded times.
     pub(super) fn wait(&self, from: TsNs, to: TsNs) -> Duration {
         let gap = to.since(from);
         let gap = self.idle.map_or(gap, |idle| gap.min(idle));
@@ -76,49 +76,49 @@ impl Pace {
     }
 }
 
-fn fast(recording: &Path, coloured: bool) -> Result<()> {
+fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let mut losses = Losses::of(recording);
     let mut fold = Fold::new(size(&facts(recording)));
     fold.through(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let printed = lines(&fold.terminal, coloured, &mut out).and_then(|()| out.flush());
-    losses.tell();
+    let printed = lines(&fold.terminal, has_colors, &mut out).and_then(|()| out.flush());
+    losses.report();
     printed.map_err(unwritten)?;
     if fold.terminal.modes().alternate {
         drop(out);
-        out::note("the recording ends on the alternate screen, which shows:");
+        out::note("the recording ends on the alternate screen:");
         let mut out = BufWriter::new(io::stdout().lock());
-        last_screen(&fold.terminal, coloured, u16::MAX, &mut out)
+        last_screen(&fold.terminal, has_colors, u16::MAX, &mut out)
             .and_then(|()| out.flush())
             .map_err(unwritten)?;
     }
     Ok(())
 }
 
-/// All lines up to the last that shows something.
-fn lines(terminal: &TerminalState, coloured: bool, out: &mut impl Write) -> io::Result<()> {
+/// Prints all lines up to the last non-empty one.
+fn lines(terminal: &TerminalState, has_colors: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |line: u64| terminal.line_text(LineIndex(line)).unwrap_or_default();
     let kept = terminal.first_kept_line().0..terminal.line_count();
     let end = kept.clone().rev().find(|line| !text(*line).is_empty()).map_or(kept.start, |line| line + 1);
     for line in kept.start..end {
-        let shown = if coloured { terminal.line_content(LineIndex(line)) } else { Some(text(line)) };
+        let shown = if has_colors { terminal.line_content(LineIndex(line)) } else { Some(text(line)) };
         writeln!(out, "{}", shown.unwrap_or_default())?;
     }
     Ok(())
 }
 
-/// What is visible, up to the last row that shows something.
+/// Prints the screen up to the last non-empty row.
 pub(super) fn last_screen(
     terminal: &TerminalState,
-    coloured: bool,
+    has_colors: bool,
     cols: u16,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let screen = terminal.screen();
     let used = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
     for row in &screen.rows[..used] {
-        if coloured {
+        if has_colors {
             writeln!(out, "{}", row.to_ansi(cols))?;
         } else {
             writeln!(out, "{}", row.to_text(cols))?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_is_cut_before_it_is_sped_up() {
+    fn idle_limit_applies_before_speed() {
         let at = |seconds: u64| TsNs(seconds * 1_000_000_000);
         let pace = Pace { speed: 2.0, idle: Some(Duration::from_secs(3)) };
         assert_eq!(pace.wait(at(1), at(3)), Duration::from_secs(1));

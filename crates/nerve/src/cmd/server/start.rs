@@ -46,7 +46,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     listen::warn(&config, &args.listen);
     let log_path = places.log(&name)?;
     let (log, log_start) = open_log(&log_path)?;
-    let program = crate::own::path()?;
+    let program = crate::current_exe::path()?;
     let mut child = Command::new(program)
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
         .args(listen::again(&config))
@@ -78,7 +78,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
-    warnings_in(&said).iter().for_each(|warning| out::warning(out::harmless(warning)));
+    warnings_in(&said).iter().for_each(|warning| out::warning(out::sanitize(warning)));
     super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
     out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))?;
     for url in addresses(&places, &name)?.urls() {
@@ -112,7 +112,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         Err(error) => return Err(error.into()),
     };
     let exporting = Exporting::from_env(&config.name, |problem| tracing::warn!("{problem}"));
-    let program = crate::own::path()?;
+    let program = crate::current_exe::path()?;
     let claimed = places.claim_hosts(&config.name);
     let hosts = match claimed {
         Ok(hosts) => hosts,
@@ -127,7 +127,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
             server: config.name.clone(),
             history_dir: Some(places.history.clone()),
             profile_dir: Some(places.profiles()),
-            hook_relay: crate::own::path().ok(),
+            hook_relay: crate::current_exe::path().ok(),
             hosting: Some(places.hosting(program)?),
             panes: places.panes()?,
             proxies: Proxies { folder: Some(places.proxies()), ..Proxies::default() },
@@ -159,7 +159,7 @@ fn without_token() -> Result<()> {
     if std::env::var_os(TOKEN).is_none() {
         return Ok(());
     }
-    let program = crate::own::path()?;
+    let program = crate::current_exe::path()?;
     let error = Command::new(program).args(std::env::args_os().skip(1)).env_remove(TOKEN).exec();
     Err(error).with_context(|| format!("cannot start this program again without {TOKEN}: unset it"))
 }

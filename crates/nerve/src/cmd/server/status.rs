@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     if args.json {
         out::json(&status.as_json())?;
     } else if status.held || status.pong.is_some() {
-        out::facts(&status.facts())?;
+        out::fields(&status.facts())?;
     }
     match (status.pong.is_some(), status.held) {
         (true, _) => Ok(()),

@@ -25,7 +25,7 @@ use super::attach::{self, ExitReason, ViewerOptions};
 use super::recording::{self, Losses, unreadable, unwritten};
 use super::{full_screen, on_one_core};
 use crate::cli::exec::ShowArgs;
-use crate::cli::recording::{GutterArg, OfRecording, ReplayArgs, Speed, ViewArgs};
+use crate::cli::recording::{GutterArg, RecordingArg, ReplayArgs, Speed, ViewArgs};
 use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
 use crate::settings::Settings;
@@ -172,7 +172,7 @@ fn bytes(recording: &Path) -> Result<u8> {
         }
     }
     out.flush().map_err(unwritten)?;
-    losses.tell();
+    losses.report();
     Ok(DONE)
 }
 

@@ -1,9 +1,9 @@
-//! `nerve snapshot`: first the mark in the recording, then the files (seed agent-record §8).
+//! `nerve snapshot`: marks the recording, then stores the files.
 
-mod kept;
+mod catalog;
 mod recorder;
-mod taking;
-mod whose;
+mod take;
+mod target;
 
 use std::path::PathBuf;
 
@@ -14,42 +14,42 @@ use nerve_record::store;
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
 
-use self::recorder::Confirmed;
-pub(crate) use self::taking::{Marked, taken};
+use self::recorder::Confirmation;
+pub(crate) use self::take::{SnapshotOutcome, take_snapshot};
 use crate::cli::snapshot::{SnapshotArgs, SnapshotCommand, TakeArgs};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Where the recording is, in the environment of what is recorded.
+/// Variable with the path of the recording, set for the recorded program.
 const RECORDING: &str = "NERVE_RECORDING";
-/// The session's id.
+/// Variable with the session id.
 const SESSION: &str = "NERVE_SESSION_ID";
 
-/// Does what the subcommand says. Blocks: Ctrl+C ends the process, and what is in the making is cleared away by the next snapshot.
+/// Runs the subcommand. Blocks: Ctrl+C ends the process, and the next snapshot removes its leftovers.
 pub(crate) fn run(args: SnapshotArgs) -> Result<()> {
     match args.command {
         None => take(args.take),
-        Some(SnapshotCommand::Restore(args)) => kept::restore(args),
-        Some(SnapshotCommand::List(args)) => kept::list(args),
+        Some(SnapshotCommand::Restore(args)) => catalog::restore(args),
+        Some(SnapshotCommand::List(args)) => catalog::list(args),
     }
 }
 
-/// Takes a snapshot, and prints which.
+/// Takes a snapshot and prints it.
 pub(crate) fn take(args: TakeArgs) -> Result<()> {
-    let Marked { key, confirmed, files, unnoted } = taken(&args, None)?;
+    let SnapshotOutcome { key, confirmed, files, note_error } = take_snapshot(&args, None)?;
     let taken = files?;
-    if let Some(unnoted) = unnoted {
-        out::warning(unnoted);
+    if let Some(note_error) = note_error {
+        out::warning(note_error);
     }
     print(&args, &key, &confirmed, taken.as_ref())
 }
 
-/// A variable of the environment that is set to something.
+/// Returns an environment variable if it is not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The session this runs in.
+/// Returns the id of the enclosing session.
 fn this_session() -> Option<String> {
     let of_recording = || store::id_of(&PathBuf::from(variable(RECORDING)?)).map(str::to_string);
     variable(SESSION).or_else(of_recording)
@@ -59,7 +59,7 @@ fn file_store() -> FileStore {
     FileStore::new(Places::from_env().state.join("snapshots"))
 }
 
-fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmed, taken: Option<&Taken>) -> Result<()> {
+fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmation, taken: Option<&Taken>) -> Result<()> {
     let left_out = taken.map(|taken| taken.left_out.clone()).unwrap_or_default();
     if args.json {
         return out::json(&json!({
@@ -68,10 +68,10 @@ fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmed, taken: Option<&Taken
         }));
     }
     for what in left_out {
-        out::warning(format_args!("not kept: {what}"));
+        out::warning(format_args!("not stored: {what}"));
     }
     let of = |what: fn(&FilesRef) -> String| taken.map(|taken| what(&taken.files)).unwrap_or_default();
-    out::facts(&[
+    out::fields(&[
         ("snapshot", key.id().to_string()),
         ("session", key.session().to_string()),
         ("label", args.label.clone().unwrap_or_default()),
@@ -85,23 +85,23 @@ fn files_json(files: &FilesRef) -> Value {
     json!({ "provider": files.provider, "source": files.source, "reference": files.reference })
 }
 
-/// `hint`: what to do if the error itself has nothing better to say.
+/// Converts an error of the file store. `hint` is used if there is no hint for the kind of error.
 pub(crate) fn failed(error: FilesError, hint: &str) -> Failure {
     let (code, hint) = match &error {
         FilesError::Key(_) => (USAGE, ""),
-        FilesError::NotFound { .. } => (NOT_FOUND, "see 'nerve snapshot list'"),
-        FilesError::Exists { .. } => (FAILED, "leave out --id to get the next free number"),
+        FilesError::NotFound { .. } => (NOT_FOUND, "list the snapshots: nerve snapshot list"),
+        FilesError::Exists { .. } => (FAILED, "omit --id to use the next free number"),
         FilesError::TooLarge { .. } => {
-            (FAILED, "raise --limit, ignore what need not be kept in .gitignore, or use --no-files")
+            (FAILED, "raise --limit, add unneeded files to .gitignore, or use --no-files")
         }
         FilesError::TooMany { .. } => (FAILED, "choose a directory with --dir, or use --no-files"),
         FilesError::NoRoom { .. } => {
-            (FAILED, "make room, move NERVE_HOME to another disk, or use --no-files")
+            (FAILED, "free disk space, move NERVE_HOME to another disk, or use --no-files")
         }
         FilesError::NotEmpty { .. } | FilesError::PathExists { .. } => {
-            (USAGE, "give --to a directory that is empty or not there yet")
+            (USAGE, "choose an empty or new directory with --to")
         }
-        FilesError::NoWorkTree { .. } => (NOT_FOUND, "if it was moved, say where to with --dir"),
+        FilesError::NoWorkTree { .. } => (NOT_FOUND, "if it was moved, give its new location with --dir"),
         _ => (FAILED, hint),
     };
     let failure = Failure::new(code, error.to_string());

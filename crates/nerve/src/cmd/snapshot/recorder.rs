@@ -1,4 +1,4 @@
-//! The way to the recorder of the terminal this runs in.
+//! Client of a recorder's snapshot socket.
 
 use std::fmt;
 use std::io;
@@ -13,10 +13,11 @@ use tokio::net::{TcpStream, UnixStream};
 use super::variable;
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};
 
-/// Where recorders say they are, in the environment of what they record. The second is the seed's name.
+/// Variables with the recorder's socket, set for the recorded program. The second is the name used by the earlier `ah`
+/// recorder.
 const SOCKETS: [&str; 2] = ["NERVE_RECORDER_SOCKET", "AH_RECORDER_IPC_SOCKET"];
 
-/// Where a recorder listens.
+/// Address of a recorder's snapshot socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Recorder {
     Unix(PathBuf),
@@ -24,39 +25,39 @@ pub(super) enum Recorder {
     Tcp(String),
 }
 
-/// A snapshot that is in the recording and on disk.
+/// Confirms that a snapshot is in the recording and on disk.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Confirmed {
-    /// Output bytes before it.
+pub(super) struct Confirmation {
+    /// Output offset of the snapshot, in bytes.
     pub(super) anchor: u64,
     /// Nanoseconds since the Unix epoch.
     pub(super) at_ns: u64,
 }
 
-/// Why there is no confirmation.
+/// A snapshot that was not confirmed.
 #[derive(Debug)]
-pub(super) enum Unconfirmed {
-    /// It is not in the recording.
-    Not(Failure),
-    /// It may be in the recording.
+pub(super) enum ConfirmError {
+    /// The snapshot is not in the recording.
+    NotRecorded(Failure),
+    /// The snapshot may be in the recording.
     Unknown(Failure),
 }
 
-impl Unconfirmed {
+impl ConfirmError {
     pub(super) fn failure(self) -> Failure {
-        let (Unconfirmed::Not(failure) | Unconfirmed::Unknown(failure)) = self;
+        let (ConfirmError::NotRecorded(failure) | ConfirmError::Unknown(failure)) = self;
         failure
     }
 }
 
 impl Recorder {
-    /// The one of the environment.
-    pub(super) fn around() -> Result<Recorder, Failure> {
+    /// Returns the recorder of the enclosing session.
+    pub(super) fn from_env() -> Result<Recorder, Failure> {
         SOCKETS.into_iter().find_map(variable).map(|text| Recorder::parse(&text)).ok_or_else(|| {
-            let message = "this is not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
+            let message = "not inside a recorded terminal: neither NERVE_RECORDER_SOCKET nor \
                            AH_RECORDER_IPC_SOCKET is set";
             Failure::new(NOT_FOUND, message).hint(
-                "run it in a terminal of 'nerve record' or of a node, or say of what with --session or --socket",
+                "run it in a terminal of 'nerve record' or of a node, or select a session with --session or --socket",
             )
         })
     }
@@ -68,67 +69,69 @@ impl Recorder {
         }
     }
 
-    /// Has the snapshot noted, and waits until it is.
-    pub(super) fn ask(
+    /// Requests a snapshot and waits for its confirmation.
+    pub(super) fn request_snapshot(
         &self,
         id: u64,
         label: Option<&str>,
-        patience: Duration,
-    ) -> Result<Confirmed, Unconfirmed> {
+        timeout: Duration,
+    ) -> Result<Confirmation, ConfirmError> {
         let request = Request::Snapshot { id, label: label.unwrap_or_default().into() };
-        let not = |why: String| Unconfirmed::Not(Failure::new(FAILED, why));
-        let frame = request.frame().map_err(|error| not(error.to_string()))?;
-        // No handler for Ctrl+C is put up: it ends the process as it would without a runtime.
+        let refused = |why: String| ConfirmError::NotRecorded(Failure::new(FAILED, why));
+        let frame = request.frame().map_err(|error| refused(error.to_string()))?;
+        // Installs no Ctrl+C handler, so that Ctrl+C still ends the process.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| not(format!("cannot start the runtime: {error}")))?;
-        let answer = runtime.block_on(async { tokio::time::timeout(patience, self.exchange(&frame)).await });
+        let runtime = runtime.map_err(|error| refused(format!("cannot start the runtime: {error}")))?;
+        let answer = runtime.block_on(async { tokio::time::timeout(timeout, self.exchange(&frame)).await });
         let response = match answer {
             Ok(answer) => answer?,
             Err(_) => {
                 let message =
-                    format!("the recorder at {self} did not confirm within {} s", patience.as_secs_f64());
+                    format!("the recorder at {self} did not confirm within {} s", timeout.as_secs_f64());
                 let failure = Failure::new(TIMED_OUT, message);
-                return Err(Unconfirmed::Unknown(failure.hint("its disk may be busy; try again")));
+                return Err(ConfirmError::Unknown(failure.hint("its disk may be busy; try again")));
             }
         };
         match response {
             Response::Success { id: echoed, anchor, at_ns } if echoed == id => {
-                Ok(Confirmed { anchor, at_ns })
+                Ok(Confirmation { anchor, at_ns })
             }
             Response::Success { id: other, .. } => {
-                Err(self.misbehaved(&format!("it confirmed snapshot {other} instead of {id}")))
+                Err(self.protocol_error(&format!("it confirmed snapshot {other} instead of {id}")))
             }
-            Response::Error { message } => Err(not(format!("the recorder refused the snapshot: {message}"))),
+            Response::Error { message } => {
+                Err(refused(format!("the recorder refused the snapshot: {message}")))
+            }
         }
     }
 
-    async fn exchange(&self, frame: &[u8]) -> Result<Response, Unconfirmed> {
+    async fn exchange(&self, frame: &[u8]) -> Result<Response, ConfirmError> {
         let reached = match self {
             Recorder::Unix(path) => match UnixStream::connect(path).await {
-                Ok(stream) => converse(stream, frame).await,
+                Ok(stream) => exchange_frame(stream, frame).await,
                 Err(error) => return Err(self.unreachable(&error)),
             },
             Recorder::Tcp(address) => match TcpStream::connect(address).await {
-                Ok(stream) => converse(stream, frame).await,
+                Ok(stream) => exchange_frame(stream, frame).await,
                 Err(error) => return Err(self.unreachable(&error)),
             },
         };
-        let body = reached.map_err(|error| self.misbehaved(&error.to_string()))?;
-        Response::decode(&body).map_err(|error| self.misbehaved(&error.to_string()))
+        let body = reached.map_err(|error| self.protocol_error(&error.to_string()))?;
+        Response::decode(&body).map_err(|error| self.protocol_error(&error.to_string()))
     }
 
-    fn unreachable(&self, error: &io::Error) -> Unconfirmed {
-        let failure = Failure::new(NOT_FOUND, format!("no recorder answers at {self}: {error}"));
-        Unconfirmed::Not(
+    fn unreachable(&self, error: &io::Error) -> ConfirmError {
+        let failure = Failure::new(NOT_FOUND, format!("no recorder at {self}: {error}"));
+        ConfirmError::NotRecorded(
             failure.hint(
-                "its recording has ended, or another socket is its own; 'nerve host list' shows what runs",
+                "the recording has ended or uses another socket; list running sessions: nerve host list",
             ),
         )
     }
 
-    fn misbehaved(&self, why: &str) -> Unconfirmed {
+    fn protocol_error(&self, why: &str) -> ConfirmError {
         let message = format!("the recorder at {self} did not confirm the snapshot: {why}");
-        Unconfirmed::Unknown(Failure::new(FAILED, message))
+        ConfirmError::Unknown(Failure::new(FAILED, message))
     }
 }
 
@@ -141,9 +144,12 @@ impl fmt::Display for Recorder {
     }
 }
 
-/// Sends a frame and reads the body of the one that comes back.
-async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, frame: &[u8]) -> io::Result<Vec<u8>> {
-    // One that refuses early may have said why before it closed.
+/// Sends a frame and reads the body of the reply.
+async fn exchange_frame(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    frame: &[u8],
+) -> io::Result<Vec<u8>> {
+    // A recorder that refuses early may have replied before it closed the connection.
     let sent = stream.write_all(frame).await;
     let mut read = Vec::new();
     loop {
@@ -155,7 +161,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, frame: &[u8])
             Ok(0) | Err(_) if sent.is_err() => {
                 return Err(sent.err().unwrap_or(io::ErrorKind::BrokenPipe.into()));
             }
-            Ok(0) => return Err(io::Error::other("it closed the connection without an answer")),
+            Ok(0) => return Err(io::Error::other("connection closed without a reply")),
             Ok(count) => read.extend_from_slice(&piece[..count]),
             Err(error) => return Err(error),
         }
@@ -167,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_paths_unless_they_say_tcp() {
+    fn address_is_path_unless_prefixed_with_tcp() {
         assert_eq!(Recorder::parse("/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
         assert_eq!(Recorder::parse("uds:/run/a.sock"), Recorder::Unix("/run/a.sock".into()));
         assert_eq!(Recorder::parse("tcp:127.0.0.1:80"), Recorder::Tcp("127.0.0.1:80".into()));

@@ -49,7 +49,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 fn a_branch_has_the_variables_of_a_node_that_its_server_knows_and_no_file_has_a_value() {
     let stage = stage(&GIVEN);
     let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("API_TOKEN, COLOUR as node 'me' has them"), "{told:?}");
+    assert!(told.stdout.contains("API_TOKEN, COLOUR from node 'me'"), "{told:?}");
     assert!(!told.stdout.contains("hunter2") && !told.stdout.contains("red"), "{told:?}");
     assert_eq!(stage.branch(&["RECALL", "--at", "one"]).stdout, "You said: one\n");
     assert_eq!(stage.given(), "red hunter2");
@@ -75,7 +75,7 @@ fn what_no_server_knows_any_more_is_named_and_can_be_given() {
     let stage = stage(&GIVEN);
     stage.stop();
     let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("without API_TOKEN, COLOUR, which the recorded one was given"), "{told:?}");
+    assert!(told.stdout.contains("without API_TOKEN, COLOUR of the recorded node"), "{told:?}");
     let done = stage.branch(&["RECALL", "--at", "one"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("is without API_TOKEN, COLOUR"), "{done:?}");
@@ -110,7 +110,7 @@ fn a_branch_goes_through_a_proxy_of_its_own_as_the_recorded_one_did_or_says_so()
     let url = stage.home.fact("me", "proxy_url");
     assert_eq!(stage.given(), url);
     let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("one of its own to anthropic"), "{told:?}");
+    assert!(told.stdout.contains("its own to anthropic"), "{told:?}");
     assert_eq!(stage.branch(&["RECALL", "--at", "one"]).code, 0);
     let own = stage.home.fact("me-branch", "proxy_url");
     assert_eq!(

@@ -55,7 +55,7 @@ fn a_folder_goes_with_the_last_recording_that_needs_it() {
     assert_eq!((&listed["changed"], &listed["used_by"]), (&false.into(), &Value::Null));
     assert_eq!(listed["recordings"].as_array().unwrap().len(), 2, "its own, and that it goes on from");
     let shown = stage.home.ok(&["recordings", "branches"]);
-    assert!(shown.contains("nobody") && shown.contains("none"), "{shown}");
+    assert!(shown.contains("no node") && shown.contains("none"), "{shown}");
     // The source is still being recorded, so that it stays.
     assert!(!stage.prune(&[]).stdout.contains("branch "));
     assert!(folder.is_dir());
@@ -91,7 +91,7 @@ fn what_is_nowhere_else_stays_and_is_told_until_it_is_forced() {
         (&untracked, "more is neither committed nor as it was restored"),
         (&lost, "1 commits are on no branch"),
     ] {
-        assert!(done.stdout.contains(&format!("branch {}  stays: {why}", folder.display())), "{done:?}");
+        assert!(done.stdout.contains(&format!("branch {}  kept: {why}", folder.display())), "{done:?}");
         assert!(folder.is_dir());
     }
     assert!(done.stderr.contains("--force"), "{done:?}");
@@ -123,7 +123,7 @@ fn a_copy_is_compared_with_what_was_kept() {
     let done = stage.prune(&[]);
     assert!(done.stdout.contains(&format!("branch {}  removed", same.display())), "{done:?}");
     let name = |folder: &Path, file: &str| {
-        format!("stays: {} is not as it was restored", folder.join(file).display())
+        format!("kept: {} is not as it was restored", folder.join(file).display())
     };
     assert!(
         done.stdout.contains(&name(&other, "file")) && done.stdout.contains(&name(&more, "new/more")),
@@ -133,7 +133,7 @@ fn a_copy_is_compared_with_what_was_kept() {
     // Of one that nobody has noted anything of, nobody knows.
     fs::remove_file(notes(&other)).unwrap();
     let done = stage.prune(&[]);
-    assert!(done.stdout.contains("nobody can tell whether it was changed"), "{done:?}");
+    assert!(done.stdout.contains("its changes are unknown"), "{done:?}");
     stage.prune(&["--force"]);
     assert!(!other.exists() && !more.exists());
 }
@@ -146,13 +146,13 @@ fn folders_alone_can_be_removed_and_what_a_server_can_start_again_stays() {
     stage.home.ok(&["server", "stop"]);
     let young = stage.home.ok(&["recordings", "prune", "--branches", "--force"]);
     assert!(
-        young.contains(&format!("{}  stays: it was made or changed just now", folder.display())),
+        young.contains(&format!("{}  kept: it was created or changed less than", folder.display())),
         "{young}"
     );
     stage.age();
     let done = stage.home.ok(&["recordings", "prune", "--branches"]);
     assert!(done.contains(&format!("branch {}  removed", folder.display())), "{done}");
-    assert!(done.contains(&format!("{}  stays: node 'me-branch' works in it", used.display())), "{done}");
+    assert!(done.contains(&format!("{}  kept: used by node 'me-branch'", used.display())), "{done}");
     assert!(!folder.exists() && used.is_dir() && stage.recording.is_file());
 }
 
@@ -175,7 +175,7 @@ fn what_git_does_not_show_keeps_a_folder() {
         (&hidden, "git does not look at file"),
         (&staged, "file is staged"),
     ] {
-        assert!(done.stdout.contains(&format!("branch {}  stays: {why}", folder.display())), "{done:?}");
+        assert!(done.stdout.contains(&format!("branch {}  kept: {why}", folder.display())), "{done:?}");
         assert!(folder.is_dir());
     }
     assert_eq!(stage.prune(&["--force"]).stdout.matches("  removed").count(), 4);
@@ -192,10 +192,10 @@ fn nothing_is_removed_while_nobody_can_tell_who_works_there() {
     put(&stage.branches(), "conversations/one.json", "{}");
     for more in [&["--branches"][..], &["--dry-run"], &["--force"]] {
         let done = stage.prune(more);
-        assert!(done.stdout.contains("stays: nobody can tell who works in it"), "{done:?}");
+        assert!(done.stdout.contains("kept: its users are unknown"), "{done:?}");
     }
     let listed = stage.home.nerve(&["recordings", "branches"]);
-    assert!(listed.stderr.contains("nobody can tell"), "{listed:?}");
+    assert!(listed.stderr.contains("restartable nodes are unknown"), "{listed:?}");
     assert_eq!(fs::read_to_string(&sessions).unwrap(), "{", "it is not moved away");
     assert!(folder.is_dir() && stage.branches().join("conversations/one.json").is_file());
     fs::remove_file(&sessions).unwrap();

@@ -106,10 +106,10 @@ fn a_task_at_a_snapshot_becomes_a_branch_while_the_session_goes_on() {
         "{planned}"
     );
     assert!(planned["files"]["reference"].is_string(), "{planned}");
-    assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("goes with it"));
+    assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("deleted when it ends"));
     assert_eq!(branch(&["RECALL", "--at", "1"]).stdout, "You said: one\n");
-    branch(&["go on"]).says(1, &["it still runs and has no end yet", "--at"]);
-    branch(&["go on", "--at", "7"]).says(3, &["there is no snapshot 7", "it has: 1"]);
+    branch(&["go on"]).says(1, &["the session is still running", "--at"]);
+    branch(&["go on", "--at", "7"]).says(3, &["no snapshot 7", "snapshots of the recording: 1"]);
     seen.seat.types("/exit\r");
     assert_eq!(seen.seat.left(), Some(0));
     seen.leaves_nothing();
@@ -162,7 +162,7 @@ fn a_snapshot_that_a_program_of_the_session_takes_is_kept_with_its_files_as_long
     let [line] = &kept[..] else { panic!("{kept:?}") };
     assert_eq!((line.label.as_deref(), &*line.kind), (Some("in-it"), "manual"));
     assert_eq!(line.files.as_ref().unwrap().source, cwd);
-    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).says(2, &["'sh' is no agent with a conversation"]);
+    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).says(2, &["'sh' is not a known agent"]);
     home.ok(&["server", "node", "stop", "sh"]);
     assert!(wait_until(LIMIT, || !file.parent().unwrap().exists()));
 }

@@ -154,7 +154,7 @@ fn an_entry_whose_process_is_another_by_now_is_never_signalled() {
     forge("aaaaaaaaaaa3", 4_194_303, 5);
     let states: Vec<Value> = home.hosts().into_iter().map(|host| host["alive"].clone()).collect();
     assert_eq!(states, [false, false, false]);
-    home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"]).says(1, &["does not answer", "nerve host list"]);
+    home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"]).says(1, &["cannot reach host", "nerve host list"]);
     home.ok(&["host", "stop", "aaaaaaaaaaa1"]);
     // The next server takes the rest for nodes that are lost.
     home.ok(&["server", "start"]);

@@ -49,7 +49,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::of_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let name = tool.map_or_else(|| words::called(&recording), str::to_string);
+    let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let mut losses = Losses::of(&recording);
@@ -136,7 +136,7 @@ impl RecordingSession {
                 run = follow::next(&mut self.next_runs) => match run {
                     Ok(run) => {
                         self.run = Some(run);
-                        return Ok(Left::Quit);
+                        return Ok(EndReason::Quit);
                     }
                     Err(error) => {
                         self.next_runs = None;

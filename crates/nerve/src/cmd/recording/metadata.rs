@@ -1,4 +1,4 @@
-//! `nerve replay --print-meta`: what is known of a recording.
+//! `nerve replay --print-meta`: prints the metadata of a recording.
 
 use std::path::Path;
 
@@ -8,34 +8,34 @@ use nerve_record::shelf::Shelved;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};
-use super::{Losses, facts, unreadable, words};
+use super::{Losses, facts, format, unreadable};
 use crate::out;
 
-/// Prints the facts beside the recording, and what a pass over it counts.
+/// Prints the metadata of the recording and the totals of its records.
 pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
     let shelved = Shelved::look(recording).map_err(unreadable)?;
     let meta = facts(recording);
     let mut losses = Losses::of(recording);
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
-    losses.tell();
+    losses.report();
     let size = summary.size.or(shelved.size);
     let exit = summary.exit.or(meta.exit);
     let started = shelved.started;
     if as_json {
         return out::json(&json!({
             "id": shelved.id, "path": recording, "bytes": shelved.bytes, "live": shelved.live,
-            "started": started.map(words::rfc3339), "started_ts_ns": started.map(|at| at.0),
+            "started": started.map(format::rfc3339), "started_ts_ns": started.map(|at| at.0),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
-            "exit": exit.map(words::exit_json), "stats": summary_json(&summary), "meta": meta,
+            "exit": exit.map(format::exit_json), "stats": summary_json(&summary), "meta": meta,
         }));
     }
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    let counted = |count: u64, bytes: u64| format!("{} in {count} records", words::bytes(bytes));
-    out::facts(&[
+    let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::size(bytes));
+    out::fields(&[
         ("recording", recording.display().to_string()),
         ("id", shelved.id),
-        ("command", words::command(&meta.cmd)),
+        ("command", format::command(&meta.cmd)),
         ("node", known(&meta.node)),
         ("session", known(&meta.session)),
         ("server", known(&meta.server)),
@@ -45,10 +45,10 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ("machine", [meta.host.os, meta.host.arch].join(" ").trim().to_string()),
         ("source", if meta.screens { "screen states".to_string() } else { String::new() }),
         ("terminal", size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default()),
-        ("started", started.map(words::time).unwrap_or_default()),
-        ("duration", words::span(summary.duration())),
+        ("started", started.map(format::time).unwrap_or_default()),
+        ("duration", format::duration(summary.duration())),
         ("ended", exit.map(|exit| exit.to_string()).unwrap_or_default()),
-        ("on disk", words::bytes(shelved.bytes)),
+        ("on disk", format::size(shelved.bytes)),
         ("output", counted(summary.output.records, summary.output.bytes)),
         ("input", counted(summary.input.records, summary.input.bytes)),
         ("blocks", summary.blocks.to_string()),

@@ -1,4 +1,4 @@
-//! A branch in words, and as JSON.
+//! Prints a branch as text or JSON.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::environment::Inherited;
 use super::files::Files;
 use super::plan::Plan;
-use super::run::Branched;
+use super::run::BranchResult;
 use crate::cmd::node::execute;
 use crate::out;
 
-/// Prints what would be done.
-pub(super) fn planned(
+/// Prints the plan of a dry run.
+pub(super) fn print_plan(
     plan: &Plan,
     (node, inherited): (&str, Option<&Inherited>),
     instruction: &str,
@@ -27,13 +27,13 @@ pub(super) fn planned(
         return out::json(&data);
     }
     let (from, to) = files(plan);
-    out::facts(&[
+    out::fields(&[
         ("recording", recording(plan)),
         ("snapshot", snapshot(plan)),
         ("files from", from),
         ("files to", to),
         ("conversation", conversation(plan)),
-        ("command", out::harmless(&shell_words::join(&plan.branch.command))),
+        ("command", out::sanitize(&shell_words::join(&plan.branch.command))),
         ("directory", plan.cwd.display().to_string()),
         ("environment", environment(plan, inherited)),
         ("proxy", proxy(plan, inherited)),
@@ -42,25 +42,25 @@ pub(super) fn planned(
     ])
 }
 
-/// Tells what is not as one would expect.
-pub(super) fn cautions(plan: &Plan) {
-    if let Some(conversation) = unlike_then(plan) {
+/// Prints notes on conversation and files that differ from the snapshot.
+pub(super) fn print_notes(plan: &Plan) {
+    if let Some(conversation) = conversation_difference(plan) {
         out::note(format_args!("conversation: {conversation}"));
     }
     if matches!(plan.files, Files::InPlace) {
-        out::note(format_args!("the files in {} are as they are now", plan.cwd.display()));
+        out::note(format_args!("using the current files in {}", plan.cwd.display()));
     }
 }
 
-/// What the new node knows of what was said, unless that is what the old one knew at that moment.
-pub(crate) fn unlike_then(plan: &Plan) -> Option<String> {
+/// Describes the new node's conversation unless it ends exactly at the snapshot.
+pub(crate) fn conversation_difference(plan: &Plan) -> Option<String> {
     let is_cut = matches!(plan.branch.conversation, Conversation::Cut { .. } | Conversation::Imported { .. });
     (!is_cut).then(|| conversation(plan))
 }
 
-/// Prints what was done.
-pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
-    let Branched { plan, node, inherited, left_out, git, answer } = branched;
+/// Prints the result.
+pub(super) fn print_result(result: &BranchResult, as_json: bool) -> Result<()> {
+    let BranchResult { plan, node, inherited, left_out, git, answer } = result;
     if as_json {
         let mut data = data(plan, node, Some(inherited));
         data["git_branch"] = json!(git);
@@ -73,8 +73,8 @@ pub(super) fn done(branched: &Branched, as_json: bool) -> Result<()> {
     for what in left_out {
         out::warning(format_args!("not restored: {what}"));
     }
-    if let Some(lacks) = inherited.lacks() {
-        out::note(format_args!("node '{node}' is {lacks}"));
+    if let Some(missing) = inherited.missing_note() {
+        out::note(format_args!("node '{node}' runs {missing}"));
     }
     match answer {
         None => out::line(node),
@@ -125,11 +125,11 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
         "session_id": plan.session,
         "server": plan.server,
         "environment": {
-            "given": plan.asked.env.keys().collect::<Vec<_>>(),
+            "given": plan.overrides.env.keys().collect::<Vec<_>>(),
             "taken_over": inherited.map(|inherited| &inherited.env),
             "missing": inherited.map(|inherited| &inherited.missing),
         },
-        "proxy": match &plan.asked.proxy {
+        "proxy": match &plan.overrides.proxy {
             Some(_) => Some("given"),
             None => inherited.and_then(|inherited| inherited.proxy.as_deref()),
         },
@@ -139,7 +139,7 @@ fn data(plan: &Plan, node: &str, inherited: Option<&Inherited>) -> Value {
 fn recording(plan: &Plan) -> String {
     match plan.is_recorded {
         true => plan.recording.display().to_string(),
-        false => "none: what is known of the session goes with it".to_string(),
+        false => "none: the session's data is deleted when it ends".to_string(),
     }
 }
 
@@ -147,7 +147,7 @@ fn snapshot(plan: &Plan) -> String {
     match &plan.snapshot {
         None => "none: the end of the recording".to_string(),
         Some(line) => {
-            let label = line.label.as_ref().map(|label| format!(" '{}'", out::harmless(label)));
+            let label = line.label.as_ref().map(|label| format!(" '{}'", out::sanitize(label)));
             format!("{}{} at byte {}", line.id, label.unwrap_or_default(), line.anchor_byte)
         }
     }
@@ -155,7 +155,7 @@ fn snapshot(plan: &Plan) -> String {
 
 fn files(plan: &Plan) -> (String, String) {
     match &plan.files {
-        Files::InPlace => ("as they are now".to_string(), "the recorded directory itself".to_string()),
+        Files::InPlace => ("current files".to_string(), "the recorded directory itself".to_string()),
         Files::Restored { files, to, branch, .. } => {
             let from = format!("{} of {}", files.reference, files.source.display());
             let on = if files.provider == "git" {
@@ -168,44 +168,43 @@ fn files(plan: &Plan) -> (String, String) {
     }
 }
 
-/// What the new node knows of what was said.
+/// Describes the new node's conversation.
 fn conversation(plan: &Plan) -> String {
     match &plan.branch.conversation {
         Conversation::Cut { turns, of, from, to } => {
             let path = |path: &PathBuf| path.display().to_string();
-            format!("{}: {} copied to {}", some(*turns, *of), path(from), path(to))
+            format!("{}: {} copied to {}", turn_count(*turns, *of), path(from), path(to))
         }
         Conversation::Imported { turns, of, from, to } => {
-            format!("{}: {from} imported as {to}", some(*turns, *of))
+            format!("{}: {from} imported as {to}", turn_count(*turns, *of))
         }
         Conversation::Whole { id } => {
             let later = match plan.snapshot.as_ref().is_some_and(|line| line.kind != "end") {
-                true => ", what came after the snapshot too: this agent's cannot be cut",
+                true => ", including those after the snapshot: this agent's conversations cannot be cut",
                 false => "",
             };
-            format!("a fork of {id} with all that was said in it{later}")
+            format!("a fork of {id} with all its messages{later}")
         }
         Conversation::New(why) => format!("a new one: {why}"),
     }
 }
 
-/// Which variables it gets, without a value.
+/// Describes the node's variables without their values.
 fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let mut parts = Vec::new();
-    let given: Vec<&str> = plan.asked.env.keys().map(String::as_str).collect();
+    let given: Vec<&str> = plan.overrides.env.keys().map(String::as_str).collect();
     if !given.is_empty() {
         parts.push(format!("{} as given", given.join(", ")));
     }
     match inherited {
-        None => parts.push(format!(
-            "what the recorded one was given, if server '{}' knows it when it runs",
-            plan.server
-        )),
+        None => {
+            parts.push(format!("those of the recorded node, if server '{}' still knows them", plan.server))
+        }
         Some(inherited) => {
             if let Some(like) = inherited.like.as_ref().filter(|_| !inherited.env.is_empty()) {
-                parts.push(format!("{} as node '{}' has them", inherited.env.join(", "), like.node_id));
+                parts.push(format!("{} from node '{}'", inherited.env.join(", "), like.node_id));
             }
-            parts.extend(inherited.lacks());
+            parts.extend(inherited.missing_note());
         }
     }
     if parts.is_empty() { "the server's".to_string() } else { format!("the server's; {}", parts.join("; ")) }
@@ -213,15 +212,15 @@ fn environment(plan: &Plan, inherited: Option<&Inherited>) -> String {
 
 fn proxy(plan: &Plan, inherited: Option<&Inherited>) -> String {
     let taken = inherited.and_then(|inherited| inherited.proxy.as_ref());
-    match (&plan.asked.proxy, taken) {
-        (Some(_), _) => "one of its own, as given".to_string(),
-        (None, Some(kind)) => format!("one of its own to {kind}, with the settings of the recorded one's"),
-        (None, None) if plan.asked.no_proxy => "none, as asked for".to_string(),
+    match (&plan.overrides.proxy, taken) {
+        (Some(_), _) => "its own, as given".to_string(),
+        (None, Some(kind)) => format!("its own to {kind}, with the settings of the recorded node's"),
+        (None, None) if plan.overrides.no_proxy => "none, as requested".to_string(),
         (None, None) => String::new(),
     }
 }
 
-fn some(turns: u64, of: u64) -> String {
+fn turn_count(turns: u64, of: u64) -> String {
     let some = if turns == of { "all" } else { "the first" };
     format!("{some} {turns} of {of} turns")
 }

@@ -1,13 +1,13 @@
-//! Turns, for people and as JSON.
+//! Prints turns as text or JSON.
 
 use anyhow::Result;
 use nerve_term::parse::conversation::Turn;
 use nerve_term::parse::{Parsed, Section, Tokens};
 use serde_json::{Value, json};
 
-use super::Choice;
+use super::ParserChoice;
 use super::input::Input;
-use crate::out::{self, FAINT, STRONG, harmless};
+use crate::out::{self, FAINT, STRONG, sanitize};
 
 /// Prints turns, each with its sections under headings.
 pub(super) fn print(turns: &[Turn]) -> Result<()> {
@@ -16,7 +16,7 @@ pub(super) fn print(turns: &[Turn]) -> Result<()> {
             out::line("")?;
         }
         if !turn.prompt.is_empty() {
-            for row in harmless(&turn.prompt).lines() {
+            for row in sanitize(&turn.prompt).lines() {
                 out::line(format!("{STRONG}> {row}{STRONG:#}").trim_end())?;
             }
             out::line("")?;
@@ -29,7 +29,7 @@ pub(super) fn print(turns: &[Turn]) -> Result<()> {
     Ok(())
 }
 
-/// Prints what an agent said; if it said nothing, what it did.
+/// Prints the text of an answer, or its sections if it has no text.
 pub(super) fn answer(parsed: &Parsed) -> Result<()> {
     match parsed.text() {
         text if text.is_empty() => sections(&parsed.sections),
@@ -39,7 +39,7 @@ pub(super) fn answer(parsed: &Parsed) -> Result<()> {
 
 fn sections(sections: &[Section]) -> Result<()> {
     for section in sections {
-        out::line(format_args!("{FAINT}{}{FAINT:#}", harmless(&heading(section))))?;
+        out::line(format_args!("{FAINT}{}{FAINT:#}", sanitize(&heading(section))))?;
         if !section.content.is_empty() {
             out::text(&section.content)?;
         }
@@ -47,7 +47,7 @@ fn sections(sections: &[Section]) -> Result<()> {
     Ok(())
 }
 
-/// `[tool_call Bash] ls -l (running)`.
+/// Returns the heading of a section: `[tool_call Bash] ls -l (running)`.
 fn heading(section: &Section) -> String {
     let fact = |name: &str| section.metadata.get(name).map(String::as_str).filter(|fact| !fact.is_empty());
     let mut heading = format!("[{}", section.kind.as_str());
@@ -67,21 +67,21 @@ fn heading(section: &Section) -> String {
 }
 
 fn counted(tokens: Tokens) -> String {
-    let told = [("input", tokens.input), ("output", tokens.output), ("total", tokens.total)];
-    let told: Vec<String> =
-        told.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
-    told.join(", ")
+    let counts = [("input", tokens.input), ("output", tokens.output), ("total", tokens.total)];
+    let counts: Vec<String> =
+        counts.iter().filter_map(|(name, count)| count.map(|count| format!("{name} {count}"))).collect();
+    counts.join(", ")
 }
 
-/// All of it. What is said of the last turn stands above, too, as a response has it.
-pub(super) fn as_json(input: &Input, choice: Choice, turns: &[Turn]) -> Value {
+/// Returns all turns. The last one is repeated at the top level, in the form of a response.
+pub(super) fn as_json(input: &Input, choice: ParserChoice, turns: &[Turn]) -> Value {
     let last = turns.last().map(|turn| &turn.parsed);
     let sections = last.map_or_else(Vec::new, |parsed| parsed.sections.iter().map(section).collect());
     let begin = turns.first().map_or(0, |turn| turn.rows.start);
     json!({
         "source": input.source,
         "parser": choice.kind.as_str(),
-        "guessed": choice.guessed,
+        "guessed": choice.is_guessed,
         "turns": turns.iter().map(turn).collect::<Vec<_>>(),
         "text": last.map(Parsed::text).unwrap_or_default(),
         "sections": sections,
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_say_what_was_done() {
+    fn heading_contains_tool_arguments_and_status() {
         let call = Section::new(SectionKind::ToolCall, "").with("tool", "Bash").with("args", "ls\n-l");
         assert_eq!(heading(&call), "[tool_call Bash] ls -l");
         assert_eq!(heading(&call.with("status", "running")), "[tool_call Bash] ls -l (running)");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_known_are_counted() {
+    fn known_token_counts_are_listed() {
         assert_eq!(counted(Tokens { input: Some(1), output: None, total: Some(3) }), "input 1, total 3");
         assert_eq!(counted(Tokens::default()), "");
     }

@@ -1,26 +1,25 @@
-//! Help texts fit the window: what stands as a paragraph in the source is wrapped where the window ends, not before.
+//! Joins the lines of each help paragraph so that clap wraps them at the terminal's width instead of the source's.
 
 use clap::{Command, Parser};
 
-/// What the words that this process was called with say. Exits with a message where they make no sense.
-pub(crate) fn asked<Line: Parser>() -> Line {
-    let mut matches = joined(Line::command()).get_matches();
+/// Parses the command line of this process. Exits with a message if it is invalid.
+pub(crate) fn parse<Line: Parser>() -> Line {
+    let mut matches = join_paragraphs(Line::command()).get_matches();
     Line::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut Line::command()).exit())
 }
 
-/// The command and all below it, with the lines of each paragraph of their longer help joined. Lines that are indented
-/// (examples, tables) stay as they are.
-pub(crate) fn joined(mut command: Command) -> Command {
+/// Joins the paragraphs in the long help of `command` and its subcommands. Indented lines (examples, tables) are kept.
+pub(crate) fn join_paragraphs(mut command: Command) -> Command {
     if let Some(text) = command.get_after_long_help().map(ToString::to_string) {
-        command = command.after_long_help(in_paragraphs(&text));
+        command = command.after_long_help(join_lines(&text));
     }
     if let Some(text) = command.get_long_about().map(ToString::to_string) {
-        command = command.long_about(in_paragraphs(&text));
+        command = command.long_about(join_lines(&text));
     }
-    command.mut_subcommands(joined)
+    command.mut_subcommands(join_paragraphs)
 }
 
-fn in_paragraphs(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
     let mut before = "";
@@ -42,15 +41,15 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn a_paragraph_is_one_line_and_an_example_one_of_its_own() {
+    fn paragraph_lines_are_joined_and_examples_kept() {
         let text = "One thing\nand another.\n\nEXAMPLES\n  nerve one\n  nerve two\n\nThe\nend.";
         assert_eq!(
-            in_paragraphs(text),
+            join_lines(text),
             "One thing and another.\n\nEXAMPLES\n  nerve one\n  nerve two\n\nThe end."
         );
     }
 
-    /// A window has 80 columns unless somebody made it wider; a wrapped example cannot be copied.
+    /// A terminal has 80 columns by default, and a wrapped example cannot be copied.
     #[test]
     fn examples_and_tables_fit_80_columns() {
         fn check(command: &Command, too_long: &mut Vec<String>) {
@@ -62,7 +61,7 @@ mod tests {
             command.get_subcommands().for_each(|child| check(child, too_long));
         }
         let mut too_long = Vec::new();
-        check(&joined(Cli::command()), &mut too_long);
+        check(&join_paragraphs(Cli::command()), &mut too_long);
         assert!(too_long.is_empty(), "{}", too_long.join("\n"));
     }
 }

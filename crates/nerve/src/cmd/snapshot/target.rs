@@ -1,4 +1,4 @@
-//! Of what a snapshot is taken: the session that is named, the one whose recorder is named, else the one around this process.
+//! Selects the session of a snapshot: by `--session`, by `--socket`, otherwise the enclosing one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,59 +13,59 @@ use super::{RECORDING, this_session, variable};
 use crate::cli::snapshot::TakeArgs;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 
-/// A session that nobody named.
-const UNNAMED: &str = "unnamed";
+/// Session name for a recorder without one.
+const DEFAULT_SESSION: &str = "unnamed";
 
-/// A session that runs.
+/// A running session.
 #[derive(Debug)]
-pub(super) struct Whose {
+pub(super) struct SnapshotTarget {
     pub(super) recorder: Recorder,
-    /// Its id: files are kept under it.
+    /// Session id; files are stored under it.
     pub(super) session: String,
-    /// Its recording, or what stands for one: its snapshots are listed beside it.
+    /// The recording, or the placeholder path of an unrecorded session. The snapshot list is next to it.
     pub(super) file: Option<PathBuf>,
-    /// Where its program was started, if it is not the session around this process.
+    /// Start directory of its program; `None` for the enclosing session.
     pub(super) dir: Option<PathBuf>,
 }
 
-impl Whose {
-    /// The session that is meant.
+impl SnapshotTarget {
+    /// Finds the selected session.
     ///
     /// # Errors
-    /// There is none of that name, more than one, or none around this process.
-    pub(super) fn find(args: &TakeArgs) -> Result<Whose, Failure> {
+    /// No session or more than one has that name, or there is no enclosing session.
+    pub(super) fn find(args: &TakeArgs) -> Result<SnapshotTarget, Failure> {
         let hosts = || entries(&Places::from_env().hosts());
         if let Some(wanted) = &args.session {
             let hosts = hosts();
-            let entry = named(&hosts, wanted)?;
+            let entry = find_host(&hosts, wanted)?;
             let recorder = Recorder::parse(&entry.snapshot_socket());
-            return Ok(Whose { dir: entry.cwd.clone(), ..Whose::of(entry, recorder) });
+            return Ok(SnapshotTarget { dir: entry.cwd.clone(), ..SnapshotTarget::of(entry, recorder) });
         }
         let recorder = match &args.socket {
             Some(socket) => Recorder::parse(socket),
-            None => Recorder::around()?,
+            None => Recorder::from_env()?,
         };
         let around = this_session();
-        // What this process was told of the session around it may be of another recorder than the one that is named.
+        // The enclosing session's variables may belong to another recorder than `--socket`.
         if args.socket.is_some() || around.is_none() {
             let hosts = hosts();
-            if let Some(entry) = hosts.iter().find(|entry| listens(entry, &recorder)) {
-                return Ok(Whose::of(entry, recorder));
+            if let Some(entry) = hosts.iter().find(|entry| is_host_of(entry, &recorder)) {
+                return Ok(SnapshotTarget::of(entry, recorder));
             }
         }
-        let session = around.unwrap_or_else(|| UNNAMED.to_string());
+        let session = around.unwrap_or_else(|| DEFAULT_SESSION.to_string());
         let file = variable(RECORDING).or_else(|| variable(UNRECORDED)).map(PathBuf::from);
-        Ok(Whose { recorder, session, file, dir: None })
+        Ok(SnapshotTarget { recorder, session, file, dir: None })
     }
 
-    fn of(entry: &Entry, recorder: Recorder) -> Whose {
+    fn of(entry: &Entry, recorder: Recorder) -> SnapshotTarget {
         let session = entry.session_id.clone();
-        Whose { recorder, session, file: entry.session_file().map(Path::to_path_buf), dir: None }
+        SnapshotTarget { recorder, session, file: entry.session_file().map(Path::to_path_buf), dir: None }
     }
 }
 
-/// It is the host behind that socket.
-fn listens(entry: &Entry, recorder: &Recorder) -> bool {
+/// Returns true if the host listens on this socket.
+fn is_host_of(entry: &Entry, recorder: &Recorder) -> bool {
     match (Recorder::parse(&entry.snapshot_socket()), recorder) {
         (Recorder::Unix(own), Recorder::Unix(given)) => own == *given || is_same(&own, given),
         (own, given) => own == *given,
@@ -76,11 +76,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// The host with that id, node, session or recording; else the only one whose id or session begins so.
-fn named<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
-    // Snapshots of an agent's tools are the agent's.
+/// Finds a host by its id, node, session or recording, otherwise by a unique prefix of its id or session.
+fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
+    // Hosts of an agent's tools have no snapshots of their own.
     let hosts = || hosts.iter().filter(|entry| entry.label.get(OF).is_none() && entry.is_alive());
-    let exactly: Vec<&Entry> = hosts().filter(|entry| is_called(entry, wanted)).collect();
+    let exactly: Vec<&Entry> = hosts().filter(|entry| has_name(entry, wanted)).collect();
     let found = match exactly.is_empty() && !wanted.is_empty() {
         true => hosts()
             .filter(|entry| entry.id.starts_with(wanted) || entry.session_id.starts_with(wanted))
@@ -89,19 +89,19 @@ fn named<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure> {
     };
     match found[..] {
         [entry] => Ok(entry),
-        [] => Err(Failure::new(NOT_FOUND, format!("no session or node '{wanted}' runs on this machine"))
-            .hint("'nerve host list' shows what runs; of what has ended, no snapshot can be taken")),
+        [] => Err(Failure::new(NOT_FOUND, format!("no running session or node '{wanted}' on this machine"))
+            .hint("list running sessions: nerve host list; ended sessions cannot be snapshotted")),
         _ => {
             let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
             let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
             let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
-            let message = format!("'{wanted}' is {} sessions that run", found.len());
+            let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
             Err(Failure::new(USAGE, message).hint(longer(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
 }
 
-fn is_called(entry: &Entry, wanted: &str) -> bool {
+fn has_name(entry: &Entry, wanted: &str) -> bool {
     let is_node = entry.label.get("node").and_then(Value::as_str) == Some(wanted);
     let recording = || entry.recording.as_deref().is_some_and(|path| is_same(path, Path::new(wanted)));
     is_node || entry.id == wanted || entry.session_id == wanted || recording()
@@ -123,20 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_by_its_node_and_by_the_beginning_of_its_id() {
+    fn session_is_found_by_node_or_id_prefix() {
         let hosts = [
             host("aa11", "s-1", serde_json::json!({ "node": "me" })),
             host("aa22", "s-2", Value::Null),
             host("aa33", "s-2-tool", serde_json::json!({ "of": "x.ahr" })),
         ];
-        let id = |wanted: &str| named(&hosts, wanted).map(|entry| entry.id.as_str()).map_err(|it| it.code);
+        let id =
+            |wanted: &str| find_host(&hosts, wanted).map(|entry| entry.id.as_str()).map_err(|it| it.code);
         assert_eq!(
             (id("me"), id("s-2"), id("aa2"), id("s-1")),
             (Ok("aa11"), Ok("aa22"), Ok("aa22"), Ok("aa11"))
         );
         assert_eq!((id("aa"), id("s-")), (Err(USAGE), Err(USAGE)));
         assert_eq!((id("aa33"), id("m"), id("")), (Err(NOT_FOUND), Err(NOT_FOUND), Err(NOT_FOUND)));
-        assert!(listens(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
-        assert!(!listens(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
+        assert!(is_host_of(&hosts[0], &Recorder::Unix("/run/aa11/snapshot".into())));
+        assert!(!is_host_of(&hosts[0], &Recorder::Tcp("127.0.0.1:7".into())));
     }
 }

@@ -1,4 +1,4 @@
-//! Times, spans, sizes and names for people.
+//! Formats times, durations, sizes and names for display.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,75 +6,76 @@ use std::time::Duration;
 use nerve_record::store::id_of;
 use nerve_term::event::{ExitStatus, TsNs};
 
-/// Characters of an id that tell when a recording began, to the millisecond (RFC 9562 §5.7).
-const ID: usize = 13;
+/// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).
+const ID_PREFIX_LEN: usize = 13;
 
-/// `2025-10-09 08:53:20Z`.
+/// Formats a time as `2025-10-09 08:53:20Z`.
 pub(super) fn time(at: TsNs) -> String {
     let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
     stamp.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// As RFC 3339 has it, with milliseconds: for programs.
+/// Formats a time as RFC 3339 with milliseconds, for programs.
 pub(super) fn rfc3339(at: TsNs) -> String {
     let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
     format!("{stamp:.3}")
 }
 
-/// `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
-pub(super) fn span(span: Duration) -> String {
-    let seconds = span.as_secs();
+/// Formats a duration: `850ms`, `12.3s`, `2m 05s`, `1h 02m`.
+pub(super) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
     match seconds {
-        0 => format!("{}ms", span.as_millis()),
-        1..60 => format!("{:.1}s", span.as_secs_f64()),
+        0 => format!("{}ms", duration.as_millis()),
+        1..60 => format!("{:.1}s", duration.as_secs_f64()),
         60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
         _ => format!("{}h {:02}m", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
-/// `2:05`, `1:02:03`: a place in a recording.
-pub(super) fn clock(span: Duration) -> String {
-    let seconds = span.as_secs();
+/// Formats a position in a recording: `2:05`, `1:02:03`.
+pub(super) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// `999 B`, `1.2 MiB`.
-pub(super) fn bytes(count: u64) -> String {
+/// Formats a number of bytes: `999 B`, `1.2 MiB`.
+pub(super) fn size(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut size = count as f64;
+    let mut scaled = count as f64;
     let mut unit = "B";
     for next in UNITS {
-        if size < 1024.0 {
+        if scaled < 1024.0 {
             break;
         }
-        (size, unit) = (size / 1024.0, next);
+        (scaled, unit) = (scaled / 1024.0, next);
     }
-    if unit == "B" { format!("{count} B") } else { format!("{size:.1} {unit}") }
+    if unit == "B" { format!("{count} B") } else { format!("{scaled:.1} {unit}") }
 }
 
-/// A recording by its file's name; by the beginning of its id, of which nobody reads all.
-pub(super) fn called(recording: &Path) -> String {
+/// Returns a recording's file name, or the abbreviated id if the name is a UUID.
+pub(super) fn display_name(recording: &Path) -> String {
     let name = recording.file_name().unwrap_or_default().to_string_lossy();
     let is_uuid =
-        |id: &&str| id.len() == 36 && id.bytes().enumerate().all(|(at, byte)| part_of_uuid(at, byte));
+        |id: &&str| id.len() == 36 && id.bytes().enumerate().all(|(at, byte)| is_uuid_byte(at, byte));
     match id_of(recording).filter(is_uuid) {
-        Some(id) => format!("{}…", &id[..ID]),
+        Some(id) => format!("{}…", &id[..ID_PREFIX_LEN]),
         None => name.into_owned(),
     }
 }
 
-/// The character of an id at that place may be this one (RFC 9562 §4).
-fn part_of_uuid(at: usize, byte: u8) -> bool {
+/// Returns true if `byte` may stand at index `at` of a UUID (RFC 9562 §4).
+fn is_uuid_byte(at: usize, byte: u8) -> bool {
     if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
 }
 
-/// A command as a shell would take it.
+/// Quotes a command for a shell.
 pub(super) fn command(argv: &[String]) -> String {
     shell_words::join(argv)
 }
 
-/// The same, without a shell around a line that is for one: what a cast's header has, and an import makes of it.
+/// Quotes a command for a shell; returns only LINE for `sh -c LINE`, the form that cast headers use and an import
+/// produces.
 pub(super) fn command_line(argv: &[String]) -> String {
     match argv {
         [shell, flag, line] if shell == "sh" && flag == "-c" => line.clone(),
@@ -82,7 +83,7 @@ pub(super) fn command_line(argv: &[String]) -> String {
     }
 }
 
-/// `{"code": 0}`, `{"signal": 9}` or `{}`, as in `meta.json`.
+/// Returns `{"code": 0}`, `{"signal": 9}` or `{}`, as in `meta.json`.
 pub(super) fn exit_json(status: ExitStatus) -> serde_json::Value {
     match status {
         ExitStatus::Code(code) => serde_json::json!({ "code": code }),
@@ -96,11 +97,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_and_sizes_are_short() {
+    fn durations_and_sizes_are_short() {
         let spans =
             [(0, "0ms"), (850, "850ms"), (12_300, "12.3s"), (125_000, "2m 05s"), (3_725_000, "1h 02m")];
         for (millis, words) in spans {
-            assert_eq!(span(Duration::from_millis(millis)), words);
+            assert_eq!(duration(Duration::from_millis(millis)), words);
         }
         assert_eq!(
             (clock(Duration::from_secs(125)), clock(Duration::from_secs(3723))),
@@ -109,13 +110,13 @@ mod tests {
         let sizes =
             [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_258_291, "1.2 MiB"), (5 << 40, "5.0 TiB")];
         for (count, words) in sizes {
-            assert_eq!(bytes(count), words);
+            assert_eq!(size(count), words);
         }
         assert_eq!(time(TsNs(1_710_000_000_000_000_000)), "2024-03-09 16:00:00Z");
     }
 
     #[test]
-    fn an_id_is_called_by_its_beginning_and_a_name_as_it_is() {
+    fn uuid_is_abbreviated_and_name_kept() {
         for (file, name) in [
             ("/r/0195e3a1-77aa-7bcd-8000-0123456789ab.ahr", "0195e3a1-77aa…"),
             ("0195e3a1-77aa-7bcd-8000-0123456789xy.ahr", "0195e3a1-77aa-7bcd-8000-0123456789xy.ahr"),
@@ -123,7 +124,7 @@ mod tests {
             ("/r/run.ahr", "run.ahr"),
             ("run.cast", "run.cast"),
         ] {
-            assert_eq!(called(Path::new(file)), name);
+            assert_eq!(display_name(Path::new(file)), name);
         }
     }
 }

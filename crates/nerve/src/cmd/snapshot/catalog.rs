@@ -1,4 +1,5 @@
-//! `nerve snapshot restore` and `list`: found by what is noted beside the recording, and by the names the files are kept under.
+//! `nerve snapshot restore` and `list`. Snapshots are found in the list next to the recording and by the names of
+//! their stored files.
 
 use std::path::{Path, PathBuf};
 
@@ -12,39 +13,38 @@ use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
 use super::{RECORDING, failed, file_store, files_json, this_session, variable};
-use crate::cli::snapshot::{ListArgs, OfSession, RestoreArgs};
+use crate::cli::snapshot::{ListArgs, RestoreArgs, SnapshotSource};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// A snapshot, as far as it is known.
-struct Known {
+/// A known snapshot.
+struct SnapshotEntry {
     session: String,
     id: u64,
-    /// Nanoseconds since the Unix epoch, byte offset, label: if the recording was found.
-    noted: Option<(u64, u64, Option<String>)>,
+    /// Nanoseconds since the Unix epoch, byte offset and label; `None` if the recording was not found.
+    mark: Option<(u64, u64, Option<String>)>,
     files: Option<FilesRef>,
 }
 
-/// Gives the files of a snapshot back.
+/// Restores the files of a snapshot.
 pub(super) fn restore(args: RestoreArgs) -> Result<()> {
     let store = file_store();
-    let known = known(&args.of, &store)?;
-    let found: Vec<&Known> = known.iter().filter(|known| known.id == args.id).collect();
+    let entries = load_entries(&args.source, &store)?;
+    let found: Vec<&SnapshotEntry> = entries.iter().filter(|entry| entry.id == args.id).collect();
     let (session, files) = match found[..] {
         [] => {
-            let message = format!("no snapshot {}{}", args.id, of_what(&args.of));
-            return Err(Failure::new(NOT_FOUND, message).hint("see 'nerve snapshot list'").into());
+            let message = format!("no snapshot {}{}", args.id, of_session_text(&args.source));
+            return Err(Failure::new(NOT_FOUND, message).hint("list them: nerve snapshot list").into());
         }
-        [Known { session, files: Some(files), .. }] => (session, files),
+        [SnapshotEntry { session, files: Some(files), .. }] => (session, files),
         [_] => {
-            let message = format!("snapshot {} was taken without files, or they could not be kept", args.id);
+            let message = format!("snapshot {} has no stored files", args.id);
             return Err(Failure::new(NOT_FOUND, message).into());
         }
         _ => {
-            let sessions: Vec<&str> = found.iter().map(|known| &*known.session).collect();
-            let message =
-                format!("more than one session has a snapshot {}: {}", args.id, sessions.join(", "));
-            return Err(Failure::new(USAGE, message).hint("say which with --session").into());
+            let sessions: Vec<&str> = found.iter().map(|entry| &*entry.session).collect();
+            let message = format!("snapshot {} is ambiguous: sessions {}", args.id, sessions.join(", "));
+            return Err(Failure::new(USAGE, message).hint("select one with --session").into());
         }
     };
     let to = std::path::absolute(&args.to).with_context(|| format!("cannot find {}", args.to.display()))?;
@@ -63,22 +63,22 @@ pub(super) fn restore(args: RestoreArgs) -> Result<()> {
 
 /// Lists snapshots.
 pub(super) fn list(args: ListArgs) -> Result<()> {
-    let of = OfSession { session: args.recording.or(args.of.session), dir: args.of.dir };
-    let known = known(&of, &file_store())?;
+    let source = SnapshotSource { session: args.recording.or(args.source.session), dir: args.source.dir };
+    let entries = load_entries(&source, &file_store())?;
     if args.json {
-        return out::json(&known.iter().map(Known::json).collect());
+        return out::json(&entries.iter().map(SnapshotEntry::json).collect());
     }
-    if known.is_empty() {
-        out::note(format_args!("no snapshots{}", of_what(&of)));
+    if entries.is_empty() {
+        out::note(format_args!("no snapshots{}", of_session_text(&source)));
     }
-    let rows: Vec<Vec<String>> = known.iter().map(Known::row).collect();
+    let rows: Vec<Vec<String>> = entries.iter().map(SnapshotEntry::row).collect();
     out::table(&["id", "session", "time", "byte", "files", "label"], &rows)
 }
 
-impl Known {
+impl SnapshotEntry {
     fn json(&self) -> Value {
         let (ts_ns, anchor, label) = self
-            .noted
+            .mark
             .clone()
             .map_or((None, None, None), |(ts_ns, anchor, label)| (Some(ts_ns), Some(anchor), label));
         json!({
@@ -89,7 +89,7 @@ impl Known {
 
     fn row(&self) -> Vec<String> {
         let dash = || "-".to_string();
-        let (time, byte, label) = match &self.noted {
+        let (time, byte, label) = match &self.mark {
             Some((ts_ns, anchor, label)) => {
                 (TsMs::from(TsNs(*ts_ns)).iso(), anchor.to_string(), label.clone().unwrap_or_default())
             }
@@ -100,65 +100,65 @@ impl Known {
     }
 }
 
-/// The snapshots of the session that is meant: those noted beside its recording first, then those only their files are known of. Of
-/// all sessions with files here, if none is meant.
-fn known(of: &OfSession, store: &FileStore) -> Result<Vec<Known>> {
-    let recording = recording(of)?;
+/// Lists the snapshots of the selected session: first those listed next to its recording, then those known only from
+/// their files. Without a session, lists all snapshots with files here.
+fn load_entries(source: &SnapshotSource, store: &FileStore) -> Result<Vec<SnapshotEntry>> {
+    let recording = find_recording(source)?;
     let session = match &recording {
         Some(path) => store::id_of(path).map(str::to_string).or_else(this_session),
-        None => of.session.clone().or_else(this_session),
+        None => source.session.clone().or_else(this_session),
     };
-    let dir = of.dir.clone().unwrap_or_else(|| PathBuf::from("."));
-    let mut known = match &recording {
-        Some(path) => noted(path, session.as_deref().unwrap_or_default(), of.dir.as_deref())?,
+    let dir = source.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+    let mut entries = match &recording {
+        Some(path) => read_entries(path, session.as_deref().unwrap_or_default(), source.dir.as_deref())?,
         None => Vec::new(),
     };
-    // Files are kept under the session's id; a recording's file may have another name.
+    // Files are stored under the session id; the recording's file may have another name.
     let mut names = vec![session.clone()];
-    if recording.is_some() && of.session.is_none() {
+    if recording.is_some() && source.session.is_none() {
         names.push(this_session());
     }
     for (key, files) in files::kept(&dir, store).map_err(|error| failed(error, ""))? {
-        let meant = session.is_none() || names.iter().flatten().any(|name| name == key.session());
-        let told = known.iter_mut().find(|known| known.id == key.id() && session.is_some());
-        match told {
-            Some(told) if meant => told.files = told.files.take().or(Some(files)),
-            None if meant => known.push(unnoted(&key, files)),
+        let is_selected = session.is_none() || names.iter().flatten().any(|name| name == key.session());
+        let existing = entries.iter_mut().find(|entry| entry.id == key.id() && session.is_some());
+        match existing {
+            Some(existing) if is_selected => existing.files = existing.files.take().or(Some(files)),
+            None if is_selected => entries.push(entry_from_files(&key, files)),
             _ => {}
         }
     }
-    Ok(known)
+    Ok(entries)
 }
 
-fn unnoted(key: &Key, files: FilesRef) -> Known {
-    Known { session: key.session().to_string(), id: key.id(), noted: None, files: Some(files) }
+fn entry_from_files(key: &Key, files: FilesRef) -> SnapshotEntry {
+    SnapshotEntry { session: key.session().to_string(), id: key.id(), mark: None, files: Some(files) }
 }
 
-fn noted(recording: &Path, session: &str, moved_to: Option<&Path>) -> Result<Vec<Known>> {
+fn read_entries(recording: &Path, session: &str, moved_to: Option<&Path>) -> Result<Vec<SnapshotEntry>> {
     let lines = snapshots::read(recording)
         .with_context(|| format!("cannot read {}", snapshots::path_of(recording).display()))?;
-    let known = lines.into_iter().map(|line| Known {
+    let entries = lines.into_iter().map(|line| SnapshotEntry {
         session: session.to_string(),
         id: line.id,
-        noted: Some((line.ts_ns, line.anchor_byte, line.label)),
+        mark: Some((line.ts_ns, line.anchor_byte, line.label)),
         files: line.files.map(|files| match moved_to {
             Some(dir) => FilesRef { source: dir.to_path_buf(), ..files },
             None => files,
         }),
     });
-    Ok(known.collect())
+    Ok(entries.collect())
 }
 
-/// The recording of the session that is meant; `None` if there is none, or none is meant.
-fn recording(of: &OfSession) -> Result<Option<PathBuf>> {
-    let Some(wanted) = of.session.clone().or_else(|| variable(RECORDING)).or_else(this_session) else {
+/// Finds the recording of the selected session; `None` without a recording or a session.
+fn find_recording(source: &SnapshotSource) -> Result<Option<PathBuf>> {
+    let Some(wanted) = source.session.clone().or_else(|| variable(RECORDING)).or_else(this_session) else {
         return Ok(None);
     };
     let is_path = wanted.contains('/') || Path::new(&wanted).extension().is_some();
     match Store::new(Places::from_env().state.join("recordings")).find(&wanted) {
         Ok(path) => Ok(Some(path)),
-        // A session need not have been recorded into a file.
-        Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || of.session.is_none() => {
+        // A session need not have a recording file.
+        Err(StoreError::NotFound { .. } | StoreError::Id { .. }) if !is_path || source.session.is_none() => {
             Ok(None)
         }
         Err(error @ StoreError::NotFound { .. }) => Err(Failure::new(NOT_FOUND, error.to_string()).into()),
@@ -169,7 +169,7 @@ fn recording(of: &OfSession) -> Result<Option<PathBuf>> {
     }
 }
 
-fn of_what(of: &OfSession) -> String {
-    let session = of.session.clone().or_else(this_session);
+fn of_session_text(source: &SnapshotSource) -> String {
+    let session = source.session.clone().or_else(this_session);
     session.map(|session| format!(" of session {session:?}")).unwrap_or_default()
 }

@@ -1,24 +1,24 @@
-//! A command that could not be started: exit codes as those of shells.
+//! Errors of starting a program, with a shell's exit codes.
 
 use nerve_core::backend::SpawnError;
 
 use crate::exit::{FAILED, Failure};
 
-/// As a shell has it: there is such a file, and it cannot be run (POSIX XCU 2.8.2).
+/// The file exists but cannot be executed (POSIX XCU 2.8.2).
 const NOT_RUNNABLE: u8 = 126;
-/// As a shell has it: no such command.
+/// Command not found (POSIX XCU 2.8.2).
 const NO_COMMAND: u8 = 127;
 
-/// Why `argv` does not run. `as_line`: how a line for a shell is given.
+/// Converts the error of starting `argv`. `as_line` tells how to run a shell line instead.
 pub(super) fn failure(error: &SpawnError, argv: &[String], as_line: &str) -> Failure {
     match error {
         SpawnError::NoProgram { .. } => Failure::new(NO_COMMAND, error.to_string()).hint(format!(
-            "look at its spelling and at PATH; a line with pipes or variables is for a shell: {as_line}"
+            "check the spelling and PATH; for a shell line with pipes or variables: {as_line}"
         )),
         SpawnError::NotExecutable { .. } => Failure::new(NOT_RUNNABLE, error.to_string()),
         _ => {
             let name = argv.first().map_or("", String::as_str);
-            Failure::new(FAILED, format!("'{name}' was not started: {error}"))
+            Failure::new(FAILED, format!("cannot start '{name}': {error}"))
         }
     }
 }

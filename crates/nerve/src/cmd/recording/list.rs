@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use nerve_record::ahr::repair as copy_clean;
+use nerve_record::ahr::repair as write_repaired;
 use nerve_record::meta::Meta;
-use nerve_record::shelf::{Reason, Retention, Shelved, list as look, overdue, remove};
+use nerve_record::shelf::{Reason, Retention, Shelved, list as list_stored, overdue, remove};
 use nerve_record::snapshots;
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
-use super::branches::{self, Shelf};
-use super::{find, store, unreadable, words};
+use super::branches::{self, BranchFolders};
+use super::{find, format, store, unreadable};
 use crate::cli::recording::{ListArgs, PruneArgs, RecordingsArgs, RecordingsCommand, RepairArgs};
 use crate::out;
 
-/// Characters of a command in the list.
-const COMMAND: usize = 48;
+/// Maximum characters of a command in the list.
+const COMMAND_WIDTH: usize = 48;
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
     match &args.command {
         RecordingsCommand::List(args) => list(args),
@@ -32,7 +32,7 @@ pub(crate) fn recordings(args: &RecordingsArgs) -> Result<()> {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let mut all = look(&store());
+    let mut all = list_stored(&store());
     all.truncate(args.last.unwrap_or(usize::MAX));
     if args.json {
         return out::json(&all.iter().map(shelved_json).collect());
@@ -46,69 +46,71 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 fn row(shelved: &Shelved) -> Vec<String> {
-    let duration = shelved.duration.map(words::span).unwrap_or_default();
+    let duration = shelved.duration.map(format::duration).unwrap_or_default();
     vec![
         shelved.id.clone(),
-        shelved.started.map(words::time).unwrap_or_default(),
+        shelved.started.map(format::time).unwrap_or_default(),
         if shelved.live { format!("{duration}, recording") } else { duration },
-        words::bytes(shelved.bytes),
+        format::size(shelved.bytes),
         shelved.size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default(),
         shelved.snapshots.to_string(),
-        out::preview(&words::command(&shelved.command), COMMAND),
+        out::preview(&format::command(&shelved.command), COMMAND_WIDTH),
     ]
 }
 
 fn shelved_json(shelved: &Shelved) -> Value {
     json!({
         "id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "live": shelved.live,
-        "started": shelved.started.map(words::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
+        "started": shelved.started.map(format::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
         "duration_ns": shelved.duration.map(|duration| duration.as_nanos() as u64),
         "cols": shelved.size.map(|size| size.cols), "rows": shelved.size.map(|size| size.rows),
-        "cmd": shelved.command, "exit": shelved.exit.map(words::exit_json), "snapshots": shelved.snapshots,
+        "cmd": shelved.command, "exit": shelved.exit.map(format::exit_json), "snapshots": shelved.snapshots,
     })
 }
 
 fn prune(args: &PruneArgs) -> Result<()> {
-    let all = look(&store());
+    let all = list_stored(&store());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let not_before = args.older_than.map(|age| TsNs::default() + now.saturating_sub(age.0));
     let keep = Retention { not_before, bytes: args.max_size.map(|size| size.0) };
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for (shelved, reason) in overdue(&all, keep) {
-        let done = args.dry_run
+        let is_removed = args.dry_run
             || remove(&shelved.path).with_context(|| format!("cannot remove {}", shelved.path.display()))?;
-        if done {
-            gone.push((shelved, reason));
+        if is_removed {
+            removed.push((shelved, reason));
         } else {
-            out::warning(format_args!("{} is being recorded and stays", shelved.id));
+            out::warning(format_args!("{} kept: it is being recorded", shelved.id));
         }
     }
-    let bytes: u64 = gone.iter().map(|(shelved, _)| shelved.bytes).sum();
-    let paths = gone.iter().map(|(shelved, _)| shelved.path.clone()).collect();
-    let fates = Shelf::look().prune(&paths, args.branches, args.force, args.dry_run);
+    let bytes: u64 = removed.iter().map(|(shelved, _)| shelved.bytes).sum();
+    let paths = removed.iter().map(|(shelved, _)| shelved.path.clone()).collect();
+    let outcomes = BranchFolders::scan().prune(&paths, args.branches, args.force, args.dry_run);
     if args.json {
-        let removed: Vec<Value> = gone
+        let removed: Vec<Value> = removed
             .iter()
             .map(|(shelved, reason)| {
                 json!({"id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "reason": reason_name(*reason)})
             })
             .collect();
-        let branches: Vec<Value> = fates.iter().map(branches::Fate::json).collect();
+        let branches: Vec<Value> = outcomes.iter().map(branches::PruneOutcome::json).collect();
         return out::json(
             &json!({"removed": removed, "bytes": bytes, "branches": branches, "dry_run": args.dry_run}),
         );
     }
-    for (shelved, reason) in &gone {
-        out::line(format_args!("{}  {}  {}", shelved.id, words::bytes(shelved.bytes), reason_name(*reason)))?;
+    for (shelved, reason) in &removed {
+        out::line(format_args!("{}  {}  {}", shelved.id, format::size(shelved.bytes), reason_name(*reason)))?;
     }
-    for line in fates.iter().filter_map(|fate| fate.line(args.dry_run)) {
+    for line in outcomes.iter().filter_map(|outcome| outcome.line(args.dry_run)) {
         out::line(line)?;
     }
-    if fates.iter().any(|fate| fate.in_doubt) && !args.force {
-        out::note("what stays is of no node and no recording; --force removes it, with what is nowhere else");
+    if outcomes.iter().any(|outcome| outcome.is_orphaned) && !args.force {
+        out::note(
+            "some folders without nodes and recordings were kept; --force removes them with their unsaved changes",
+        );
     }
     let verb = if args.dry_run { "would be removed" } else { "removed" };
-    out::line(format_args!("{} of {} {verb}, {}", gone.len(), all.len(), words::bytes(bytes)))
+    out::line(format_args!("{} of {} {verb}, {}", removed.len(), all.len(), format::size(bytes)))
 }
 
 fn reason_name(reason: Reason) -> &'static str {
@@ -119,9 +121,9 @@ fn reason_name(reason: Reason) -> &'static str {
 }
 
 fn repair(args: &RepairArgs) -> Result<()> {
-    let from = find(&args.of)?;
-    let to = args.output.clone().unwrap_or_else(|| repaired(&from));
-    let done = copy_clean(&from, &to).map_err(unreadable)?;
+    let from = find(&args.source)?;
+    let to = args.output.clone().unwrap_or_else(|| repaired_path(&from));
+    let done = write_repaired(&from, &to).map_err(unreadable)?;
     let sidecars =
         [(Meta::path_of(&from), Meta::path_of(&to)), (snapshots::path_of(&from), snapshots::path_of(&to))];
     for (from, to) in sidecars.iter().filter(|(from, to)| from.exists() && !to.exists()) {
@@ -140,12 +142,12 @@ fn repair(args: &RepairArgs) -> Result<()> {
         to.display(),
         done.blocks,
         done.records,
-        words::bytes(done.output),
+        format::size(done.output),
         done.stretches
     ))
 }
 
-fn repaired(from: &Path) -> PathBuf {
+fn repaired_path(from: &Path) -> PathBuf {
     let stem = from.file_stem().unwrap_or_default().to_string_lossy();
     from.with_file_name(format!("{stem}-repaired.{EXTENSION}"))
 }
