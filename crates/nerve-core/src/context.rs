@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::graph::event::Observer;
 use crate::graph::journal::{Journal, Past};
-use crate::graph::nest::Nest;
+use crate::graph::call_stack::Nest;
 use crate::graph::upstream::Upstream;
 use crate::node::gate::Gates;
 use crate::session::Session;

@@ -4,7 +4,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
-use super::doing::{Doing, facts};
+use super::step_run::{Doing, facts};
 use super::event::{How, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
 use crate::cancellation::cancelled;

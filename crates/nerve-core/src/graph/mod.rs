@@ -5,17 +5,17 @@
 pub mod event;
 pub mod file;
 pub mod journal;
-pub mod show;
+pub mod diagram;
 pub mod step;
 pub mod upstream;
 
 pub(crate) mod attempt;
-mod doing;
+mod step_run;
 mod flow;
-pub(crate) mod nest;
+pub(crate) mod call_stack;
 pub(crate) mod plan;
 mod run;
-mod validate;
+mod validation;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -14,8 +14,8 @@ use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::doing::{StepEnd, run_step};
-use super::nest::Nest;
+use super::step_run::{StepEnd, run_step};
+use super::call_stack::Nest;
 use super::plan::Plan;
 use super::upstream::{Results, Upstream};
 use super::{Graph, GraphRun, OnFailure};

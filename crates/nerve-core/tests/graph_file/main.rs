@@ -3,11 +3,11 @@
 
 mod checks;
 mod files;
-mod reading;
-mod robust;
-mod running;
+mod parsing;
+mod robustness;
+mod execution;
 mod schema;
-mod show;
+mod diagrams;
 mod templates;
 
 use nerve_core::graph::file::GraphFile;

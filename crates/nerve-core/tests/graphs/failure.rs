@@ -10,7 +10,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{Notes, chain, context, endless, error, fails, gives, run, takes};
+use crate::harness::{Notes, chain, context, endless, error, fails, gives, run, takes};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -12,7 +12,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{Notes, context, echo, error, gives, run};
+use crate::harness::{Notes, context, echo, error, gives, run};
 
 async fn one(node: NodeHandle, step: Step) -> GraphRun {
     let mut graph = Graph::new("g");

@@ -15,7 +15,7 @@ mod parallel;
 mod policy;
 mod resume;
 mod sessions;
-mod stage;
+mod harness;
 mod streams;
 mod terminals;
 mod traces;

@@ -9,7 +9,7 @@ use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
 
-use crate::stage::{Desk, Notes, chain, echo, run};
+use crate::harness::{Desk, Notes, chain, echo, run};
 
 /// A graph of steps of one function.
 fn graph(steps: impl IntoIterator<Item = Step>) -> Graph {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::suggest::near;
+use super::suggestion::near;
 use super::tree::{Tree, quoted};
 use super::types::{GraphFile, InputDefinition};
 use crate::error::{EngineError, ErrorKind};

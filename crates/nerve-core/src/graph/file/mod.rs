@@ -4,23 +4,23 @@
 //! (`check`) and compiled into a graph (`compile`). Each says all that is wrong, with line and column.
 
 mod check;
-mod compile;
+mod compiler;
 mod inputs;
-mod load;
-mod origin;
+mod loader;
+mod source_map;
 mod problem;
 mod proxy;
-mod read;
+mod decoder;
 mod schema;
 mod secrets;
-mod shape;
-mod suggest;
+mod fields;
+mod suggestion;
 pub(crate) mod templates;
 mod tree;
 mod types;
 
-pub use compile::Compiled;
-pub use load::Format;
+pub use compiler::Compiled;
+pub use loader::Format;
 pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
 pub(crate) use secrets::without_secrets;

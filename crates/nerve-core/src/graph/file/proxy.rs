@@ -1,7 +1,7 @@
 //! The proxy of a node in a graph file.
 
-use super::origin::{Path, Report};
-use super::shape::{Fields, Read, word};
+use super::source_map::{Path, Report};
+use super::fields::{Fields, Read, word};
 use super::tree::{Kind, Tree};
 use crate::error::EngineError;
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::origin::Origin;
+use super::source_map::Origin;
 use crate::chat::{ChatSpec, Provider, ToolChoice};
 use crate::command::BackendKind;
 use crate::proxy::{ProxyKind, ProxySpec};

@@ -11,12 +11,12 @@
 //! A cut last line is what a crash leaves, and is dropped; anything else that is no fact is damage, and is said.
 
 mod error;
-mod fact;
-mod folder;
+mod record;
+mod directory;
 mod key;
-mod lines;
-mod past;
-mod stored;
+mod scanner;
+mod replay;
+mod codec;
 mod summary;
 mod writer;
 
@@ -29,14 +29,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::JournalError;
-pub use fact::{Fact, Head};
-pub use folder::{has_ended, journal_path, journals, new_run_id};
+pub use record::{Fact, Head};
+pub use directory::{has_ended, journal_path, journals, new_run_id};
 pub use key::key;
-pub use past::{Ending, Past};
-pub use stored::Question;
+pub use replay::{Ending, Past};
+pub use codec::Question;
 pub use summary::{StepCounts, Summary};
 
-use lines::Extent;
+use scanner::Extent;
 use writer::Writer;
 
 /// The journal of a run that is being driven: cheap to clone, and locked against other servers until the last clone is dropped. Then
@@ -60,10 +60,10 @@ impl Journal {
             what,
             why: reason.why().to_string(),
         })?;
-        let file = folder::create(path)?;
-        let begun = folder::lock(&file, path).and_then(|()| {
+        let file = directory::create(path)?;
+        let begun = directory::lock(&file, path).and_then(|()| {
             write_through(&file, &line)
-                .and_then(|()| folder::sync_folder(path))
+                .and_then(|()| directory::sync_folder(path))
                 .map_err(JournalError::io("written", path))
         });
         if let Err(error) = begun {
@@ -80,8 +80,8 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Locked`] while another server drives the run; else as [`Past::read`], or the file cannot be written.
     pub fn resume(path: &Path) -> Result<(Journal, Past), JournalError> {
-        let file = folder::open(path, true)?;
-        folder::lock(&file, path)?;
+        let file = directory::open(path, true)?;
+        directory::lock(&file, path)?;
         let (past, extent) = Past::of(&file, path)?;
         mend(&file, extent).map_err(JournalError::io("mended", path))?;
         Ok((Journal::over(file, path)?, past))

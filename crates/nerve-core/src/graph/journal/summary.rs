@@ -7,11 +7,11 @@ use nerve_term::event::TsNs;
 use serde::Deserialize;
 
 use super::error::JournalError;
-use super::folder;
+use super::directory;
 use super::key::Fnv;
-use super::lines::{Refusal, scan};
-use super::past::Ending;
-use super::stored::{self, PassedOver, Question, RunLine, StepFact, StepLine, Stored};
+use super::scanner::{Refusal, scan};
+use super::replay::Ending;
+use super::codec::{self, PassedOver, Question, RunLine, StepFact, StepLine, Stored};
 
 /// A run at a glance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,12 +63,12 @@ impl Summary {
     /// # Errors
     /// The file cannot be read, is damaged before its last line, or is of a newer major version.
     pub fn read(path: &Path) -> Result<Summary, JournalError> {
-        let file = folder::open(path, false)?;
+        let file = directory::open(path, false)?;
         let mut tally = None;
         let extent = scan(&file, path, |_, line| {
             match &mut tally {
-                None => tally = Some(Tally::begin(stored::first(line, path)?)),
-                Some(tally) => tally.take(stored::next(line)?),
+                None => tally = Some(Tally::begin(codec::first(line, path)?)),
+                Some(tally) => tally.take(codec::next(line)?),
             }
             Ok::<(), Refusal>(())
         })?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::error::JournalError;
-use super::fact::{Fact, Unwritten};
+use super::record::{Fact, Unwritten};
 
 /// A fact waits no longer than this for others to be written with it.
 const LINGER: Duration = Duration::from_millis(1);

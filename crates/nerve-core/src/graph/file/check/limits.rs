@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::super::origin::{Path, Report};
+use super::super::source_map::{Path, Report};
 use super::super::types::{BudgetDefinition, OnErrorName, PolicyDefinition};
 
 /// Steps, or items, at once.

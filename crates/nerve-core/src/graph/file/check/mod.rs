@@ -9,7 +9,7 @@ mod steps;
 use nerve_record::name;
 
 use self::order::Order;
-use super::origin::{Origin, Path, Report};
+use super::source_map::{Origin, Path, Report};
 use super::types::GraphFile;
 
 /// Says all that is wrong with a graph and the graphs in it.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
-use super::super::templates::names::{self, Malformed, Uses, Variable};
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::near;
+use super::super::templates::references::{self, Malformed, Uses, Variable};
 use super::super::templates::{is_template, unknown_calls};
 use super::super::tree::quoted;
 use super::super::types::{GraphFile, NodeDefinition, StepDefinition};
@@ -104,9 +104,9 @@ fn each_text_in<'a>(value: &'a Value, at: Path<'_>, known: Known<'a>, visit: &mu
 fn parse(text: &Text<'_, '_>) -> Option<Result<Uses, Malformed>> {
     if text.expression {
         let wrong = text.source.trim().is_empty() || braced(text.source).is_some();
-        (!wrong).then(|| names::of_expression(text.source))
+        (!wrong).then(|| references::of_expression(text.source))
     } else {
-        is_template(text.source).then(|| names::of_template(text.source))
+        is_template(text.source).then(|| references::of_template(text.source))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use nerve_record::name;
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::near;
 use super::super::types::{
     ChatDefinition, CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
 };

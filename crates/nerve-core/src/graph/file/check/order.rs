@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::near;
 use super::super::types::{GraphFile, NodeDefinition};
 use crate::graph::plan::Plan;
 

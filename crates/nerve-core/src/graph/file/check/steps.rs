@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use nerve_record::name;
 use serde_json::Value;
 
-use super::super::origin::{Path, Report};
+use super::super::source_map::{Path, Report};
 use super::super::tree::quoted;
 use super::super::types::{GateDefinition, GraphFile, NodeDefinition, StepDefinition};
 use super::limits;

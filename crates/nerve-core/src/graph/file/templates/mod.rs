@@ -1,7 +1,7 @@
 //! Templates and expressions of a graph file (minijinja): compiled once, rendered for each step.
 
 mod engine;
-pub(super) mod names;
+pub(super) mod references;
 mod values;
 
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock};
 use minijinja::Environment;
 use serde_json::{Map, Value};
 
-use self::names::{Malformed, Uses};
+use self::references::{Malformed, Uses};
 use self::values::{Need, part};
-use super::shape::either;
-use super::suggest::near;
+use super::fields::either;
+use super::suggestion::near;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::step::Scope;
 
@@ -34,10 +34,10 @@ impl Templates {
         Ok(Template { shape, needs: Need::of(&variables), engine: Arc::clone(&self.engine) })
     }
 
-    fn shape(&mut self, value: &Value, variables: &mut Vec<names::Variable>) -> Result<Shape, Malformed> {
+    fn shape(&mut self, value: &Value, variables: &mut Vec<references::Variable>) -> Result<Shape, Malformed> {
         Ok(match value {
             Value::String(source) if is_template(source) => {
-                variables.extend(names::of_template(source)?.variables);
+                variables.extend(references::of_template(source)?.variables);
                 self.sources.push(source.clone());
                 Shape::Text(self.sources.len() - 1)
             }
@@ -169,7 +169,7 @@ pub(super) struct Expression {
 
 impl Expression {
     pub(super) fn compile(source: &str) -> Result<Expression, Malformed> {
-        let mut uses = names::of_expression(source)?;
+        let mut uses = references::of_expression(source)?;
         let compiled = engine::EXPRESSIONS
             .compile_expression_owned(source.to_string())
             .map_err(|error| Malformed { message: error.to_string(), span: 0..source.len() })?;
@@ -230,23 +230,23 @@ pub(super) fn is_template(text: &str) -> bool {
 }
 
 /// What is wrong with the filters, tests and functions of a template: message, hint, and which.
-pub(super) fn unknown_calls(uses: &Uses) -> impl Iterator<Item = (&names::Called, String, Option<String>)> {
+pub(super) fn unknown_calls(uses: &Uses) -> impl Iterator<Item = (&references::Called, String, Option<String>)> {
     uses.calls.iter().filter_map(|call| {
         let (what, meant) = match call.kind {
-            names::CalledKind::Filter if !engine::has_filter(&call.name) => {
+            references::CalledKind::Filter if !engine::has_filter(&call.name) => {
                 ("filter", near(&call.name, engine::FILTERS))
             }
-            names::CalledKind::Test if !engine::has_test(&call.name) => {
+            references::CalledKind::Test if !engine::has_test(&call.name) => {
                 ("test", near(&call.name, ["defined", "none", "string", "number"]))
             }
-            names::CalledKind::Function if engine::functions().all(|known| known != call.name) => {
+            references::CalledKind::Function if engine::functions().all(|known| known != call.name) => {
                 ("function", near(&call.name, engine::functions()))
             }
             _ => return None,
         };
         let hint = match (meant, call.kind) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
-            (None, names::CalledKind::Function) => {
+            (None, references::CalledKind::Function) => {
                 let all: Vec<&str> = engine::functions().collect();
                 Some(format!("functions are {}", either(&all)))
             }

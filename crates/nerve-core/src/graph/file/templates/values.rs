@@ -8,7 +8,7 @@ use minijinja::Value as Rendered;
 use minijinja::value::{Enumerator, Object};
 use serde_json::Value;
 
-use super::names::Variable;
+use super::references::Variable;
 
 /// Which parts of a value are looked at.
 #[derive(Debug, Clone, Default)]

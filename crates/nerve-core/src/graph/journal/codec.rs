@@ -8,7 +8,7 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 use super::error::JournalError;
-use super::lines::Refusal;
+use super::scanner::Refusal;
 
 /// A line that is not the first.
 pub(super) enum Stored<'a, V> {

@@ -8,10 +8,10 @@ use nerve_record::name::MAX_NAME_CHARS;
 use serde_json::{Value, json};
 
 use super::inputs::complete;
-use super::origin::{Path, Report};
+use super::source_map::{Path, Report};
 use super::problem::GraphFileError;
 use super::secrets;
-use super::templates::names::Malformed;
+use super::templates::references::Malformed;
 use super::templates::{Expression, Templates};
 use super::types::{
     BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnResume,

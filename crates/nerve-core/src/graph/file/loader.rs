@@ -8,9 +8,9 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 
 use super::check::check;
-use super::origin::{Origin, Path, Report};
+use super::source_map::{Origin, Path, Report};
 use super::problem::{GraphFileError, Problem, Problems};
-use super::shape::Read;
+use super::fields::Read;
 use super::tree::{MAX_BYTES, Tree, Unreadable, quoted};
 use super::types::{GraphFile, NodeDefinition};
 

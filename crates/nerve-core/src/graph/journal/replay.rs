@@ -8,11 +8,11 @@ use nerve_term::event::TsNs;
 use serde_json::Value;
 
 use super::error::JournalError;
-use super::fact::Head;
-use super::folder;
+use super::record::Head;
+use super::directory;
 use super::key::Fnv;
-use super::lines::{Extent, Refusal, scan};
-use super::stored::{self, EndedLine, Question, RunLine, StepFact, StepLine, Stored};
+use super::scanner::{Extent, Refusal, scan};
+use super::codec::{self, EndedLine, Question, RunLine, StepFact, StepLine, Stored};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Past {
     /// # Errors
     /// The file cannot be read, is damaged before its last line, or is of a newer major version.
     pub fn read(path: &Path) -> Result<Past, JournalError> {
-        let file = folder::open(path, false)?;
+        let file = directory::open(path, false)?;
         Past::of(&file, path).map(|(past, _)| past)
     }
 
@@ -68,8 +68,8 @@ impl Past {
         let mut past = None;
         let extent = scan(file, path, |_, line| {
             match &mut past {
-                None => past = Some(Past::begin(stored::first(line, path)?)),
-                Some(past) => past.take(stored::next(line)?),
+                None => past = Some(Past::begin(codec::first(line, path)?)),
+                Some(past) => past.take(codec::next(line)?),
             }
             Ok::<(), Refusal>(())
         })?;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::error::JournalError;
-use super::fact::MAX_FACT_BYTES;
+use super::record::MAX_FACT_BYTES;
 
 /// Room for a fact and its newline, and for a newer writer to be a little more generous.
 const MAX_LINE_BYTES: usize = MAX_FACT_BYTES + 1024;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::origin::{Path, Report};
-use super::suggest::near;
+use super::source_map::{Path, Report};
+use super::suggestion::near;
 use super::tree::{Key, Kind, Tree, quoted};
 
 /// Something that can be read from a value of a file. Says what is wrong, and gives `None`, where it cannot.

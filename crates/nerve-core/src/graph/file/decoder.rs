@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::origin::{Path, Report, spellings};
-use super::shape::{Fields, Loose, Read, either, expected, word};
-use super::suggest::near;
+use super::source_map::{Path, Report, spellings};
+use super::fields::{Fields, Loose, Read, either, expected, word};
+use super::suggestion::near;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
