@@ -1,32 +1,32 @@
-//! Where in other graphs a graph runs.
+//! The stack of running graphs, from the innermost to the outermost.
 
 use std::sync::Arc;
 
 use super::step::Step;
 
-/// A graph that runs, and the one it runs in.
+/// A running graph and the graph it runs in.
 #[derive(Debug)]
-pub(crate) struct Nest {
-    /// Which graph: two of one id can be different ones.
+pub(crate) struct GraphStack {
+    /// Identifies the graph; ids are not unique.
     steps: Arc<Vec<Step>>,
     id: String,
     depth: usize,
-    outer: Option<Arc<Nest>>,
+    outer: Option<Arc<GraphStack>>,
 }
 
-impl Nest {
-    pub(crate) fn new(id: &str, steps: &Arc<Vec<Step>>, outer: Option<Arc<Nest>>) -> Nest {
+impl GraphStack {
+    pub(crate) fn new(id: &str, steps: &Arc<Vec<Step>>, outer: Option<Arc<GraphStack>>) -> GraphStack {
         let depth = outer.as_ref().map_or(0, |outer| outer.depth + 1);
-        Nest { steps: Arc::clone(steps), id: id.to_string(), depth, outer }
+        GraphStack { steps: Arc::clone(steps), id: id.to_string(), depth, outer }
     }
 
-    /// How many graphs are around it.
+    /// Returns the number of enclosing graphs.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// The graph runs in itself: the way there, from outside in.
-    pub(crate) fn way_to_itself(&self) -> Option<String> {
+    /// Returns the chain of ids from outside in, if the graph is running inside itself.
+    pub(crate) fn recursion_path(&self) -> Option<String> {
         let mut ids = vec![self.id.as_str()];
         let mut outer = self.outer.as_deref();
         while let Some(at) = outer {
@@ -41,12 +41,12 @@ impl Nest {
     }
 }
 
-impl Drop for Nest {
-    /// One after the other: a thousand of them must not need a stack of a thousand.
+impl Drop for GraphStack {
+    /// Drops the enclosing graphs iteratively: recursion could overflow the stack.
     fn drop(&mut self) {
         let mut outer = self.outer.take();
-        while let Some(mut nest) = outer.and_then(Arc::into_inner) {
-            outer = nest.outer.take();
+        while let Some(mut stack) = outer.and_then(Arc::into_inner) {
+            outer = stack.outer.take();
         }
     }
 }

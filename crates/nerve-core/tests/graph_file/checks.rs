@@ -79,10 +79,10 @@ steps:
              g.yaml:14:9: there are two steps 'two' (the first is in line 13)\n\
              g.yaml:16:11: Step 'two' has a node and a gate: keep one\n\
              g.yaml:18:11: node name \"../x\" is not allowed: it has '.' in it; {rule}\n\
-             g.yaml:19:30: on_error is retry: give a retry_count of at least 1\n\
+             g.yaml:19:30: on_error is retry: set retry_count to at least 1\n\
              g.yaml:19:52: retry_backoff must be at least 1\n\
              g.yaml:19:69: timeout_ms must be more than 0\n\
-             g.yaml:22:30: on_error is fallback: name a fallback_node\n\
+             g.yaml:22:30: on_error is fallback: set a fallback_node\n\
              g.yaml:23:47: 0 is not from 1 to 100000"
         ),
     );

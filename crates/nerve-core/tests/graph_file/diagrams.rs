@@ -1,7 +1,7 @@
 //! Graphs for the eye.
 
-use nerve_core::graph::file::GraphFile;
 use nerve_core::graph::diagram;
+use nerve_core::graph::file::GraphFile;
 
 const REVIEW: &str = "
 graph: review

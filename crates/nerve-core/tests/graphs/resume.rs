@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nerve_core::graph::event::{How, StepEventKind};
-use nerve_core::graph::journal::{Head, Journal, journal_path};
+use nerve_core::graph::journal::{Header, Journal, journal_path};
 use nerve_core::graph::step::{OnResume, Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
 use nerve_core::node::NodeHandle;
@@ -28,7 +28,7 @@ impl Desktop {
     fn new() -> Desktop {
         let folder = tempfile::tempdir().unwrap();
         let path = journal_path(folder.path(), "r-1");
-        let head = Head {
+        let head = Header {
             at: TsNs(1),
             run: "r-1".into(),
             graph: "g".into(),

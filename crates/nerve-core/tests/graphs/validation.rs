@@ -104,11 +104,11 @@ fn policies_and_budgets() {
     );
     assert_eq!(
         policy(|policy| policy.on_error = OnError::Retry),
-        ["Step 'a': on_error is retry: give a retry_count of at least 1"]
+        ["Step 'a': on_error is retry: set retry_count to at least 1"]
     );
     assert_eq!(
         policy(|policy| policy.on_error = OnError::Fallback),
-        ["Step 'a': on_error is fallback: name a fallback_node"]
+        ["Step 'a': on_error is fallback: set a fallback_node"]
     );
     assert_eq!(
         policy(|policy| policy.timeout = Some(Duration::ZERO)),
@@ -123,8 +123,8 @@ fn policies_and_budgets() {
     assert_eq!(
         graph.validate(),
         [
-            "Step 'a': budget: max_cost_dollars must be a number that is not negative",
-            "budget: max_time_seconds must be a number that is not negative"
+            "Step 'a': budget: max_cost_dollars must be a non-negative number",
+            "budget: max_time_seconds must be a non-negative number"
         ]
     );
 }

@@ -1,21 +1,21 @@
-//! Reads fields out of a tree, and says in words what is wrong with their shape.
+//! Decodes values from a tree, and reports type mismatches, missing and unknown fields.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::source_map::{Path, Report};
-use super::suggestion::near;
+use super::suggestion::nearest;
 use super::tree::{Key, Kind, Tree, quoted};
 
-/// Something that can be read from a value of a file. Says what is wrong, and gives `None`, where it cannot.
-pub(super) trait Read: Sized {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Self>;
+/// A type that can be decoded from a tree. Reports problems and returns `None` if the tree does not fit.
+pub(super) trait Decode: Sized {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Self>;
 }
 
-/// A mapping with fields of known names.
+/// The fields of a mapping.
 pub(super) struct Fields<'t, 'p> {
-    /// `a step`, for messages.
+    /// Noun phrase for messages, such as `a step`.
     what: &'static str,
     entries: &'t [(Key, Tree)],
     path: &'p Path<'p>,
@@ -24,8 +24,8 @@ pub(super) struct Fields<'t, 'p> {
 }
 
 impl<'t: 'p, 'p> Fields<'t, 'p> {
-    /// `what` it should be: `a step`, `a budget`.
-    pub(super) fn of(
+    /// Expects a mapping. `what` names it in messages: `a step`, `a budget`.
+    pub(super) fn expect(
         tree: &'t Tree,
         path: &'p Path<'p>,
         what: &'static str,
@@ -34,13 +34,13 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
         match &tree.kind {
             Kind::Map(entries) => Some(Fields { what, entries, path, known: Vec::new(), used: 0 }),
             _ => {
-                report.say(*path, format!("expected {what} (a mapping), found {}", tree.describe()));
+                report.error(*path, format!("expected {what} (a mapping), found {}", tree.describe()));
                 None
             }
         }
     }
 
-    /// The value of a field under any of its names.
+    /// Returns the value of a field under any of its names.
     pub(super) fn take(
         &mut self,
         names: &[&'static str],
@@ -55,166 +55,179 @@ impl<'t: 'p, 'p> Fields<'t, 'p> {
                 Some((first, _)) => {
                     let (first, second): (&Key, &Key) = (first, key);
                     let message = format!("{} and {} are the same field: keep one", first.name, second.name);
-                    report.say(self.path.name(&second.name), message);
+                    report.error(self.path.name(&second.name), message);
                 }
             }
         }
         found.map(|(key, value)| (value, Path::Key(self.path, &key.name)))
     }
 
-    /// A field that may be missing; one with nothing in it is.
-    pub(super) fn optional<T: Read>(&mut self, name: &'static str, report: &mut Report<'_>) -> Option<T> {
+    /// Decodes an optional field; null counts as missing.
+    pub(super) fn optional<T: Decode>(&mut self, name: &'static str, report: &mut Report<'_>) -> Option<T> {
         let (tree, at) = self.take(&[name], report)?;
-        if matches!(tree.kind, Kind::Null) { None } else { T::read(tree, at, report) }
+        if matches!(tree.kind, Kind::Null) { None } else { T::decode(tree, at, report) }
     }
 
-    /// A field that may be missing, else its default.
-    pub(super) fn or<T: Read>(&mut self, name: &'static str, default: T, report: &mut Report<'_>) -> T {
+    /// Decodes an optional field with a default.
+    pub(super) fn optional_or<T: Decode>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        report: &mut Report<'_>,
+    ) -> T {
         self.optional(name, report).unwrap_or(default)
     }
 
-    /// A field that must be there, under any of its names.
-    pub(super) fn required<T: Read>(&mut self, names: &[&'static str], report: &mut Report<'_>) -> Option<T> {
+    /// Decodes a required field under any of its names.
+    pub(super) fn required<T: Decode>(
+        &mut self,
+        names: &[&'static str],
+        report: &mut Report<'_>,
+    ) -> Option<T> {
         match self.take(names, report) {
-            Some((tree, at)) => T::read(tree, at, report),
+            Some((tree, at)) => T::decode(tree, at, report),
             None => {
                 let name = names.first().copied().unwrap_or_default();
-                report.say(*self.path, format!("{} needs `{name}`", self.what));
+                report.error(*self.path, format!("{} needs `{name}`", self.what));
                 None
             }
         }
     }
 
-    /// Says which fields there are besides those that were asked for.
+    /// Reports unknown fields.
     pub(super) fn finish(self, report: &mut Report<'_>) {
         if self.used == self.entries.len() {
             return;
         }
         for (key, _) in self.entries.iter().filter(|(key, _)| !self.known.contains(&key.name.as_str())) {
             let message = format!("{} has no field {}", self.what, quoted(&key.name));
-            let hint = match near(&key.name, self.known.iter().copied()) {
+            let hint = match nearest(&key.name, self.known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("it has {}", self.known.join(", ")),
+                None => format!("known fields: {}", self.known.join(", ")),
             };
-            report.advise(self.path.name(&key.name), message, hint);
+            report.error_with_hint(self.path.name(&key.name), message, hint);
         }
     }
 }
 
-impl Read for String {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<String> {
+impl Decode for String {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<String> {
         match &tree.kind {
             Kind::Text(text) => Some(text.clone()),
             Kind::Number(_) | Kind::Bool(_) => {
                 let written = tree.to_value();
                 let message = format!("expected a text, found {}", tree.describe());
-                report.advise(at, message, format!("put it in quotes: \"{written}\""));
+                report.error_with_hint(at, message, format!("put it in quotes: \"{written}\""));
                 None
             }
-            // `{{ x }}` without quotes, in a place where that is YAML.
+            // `{{ x }}` without quotes, where YAML reads it as a mapping.
             Kind::Map(entries) if entries.iter().any(|(key, _)| key.name.starts_with('{')) => {
-                report.advise(at, "expected a text, found a mapping", "put a text with {{ … }} in quotes");
+                report.error_with_hint(
+                    at,
+                    "expected a text, found a mapping",
+                    "put texts with {{ … }} in quotes",
+                );
                 None
             }
-            _ => expected("a text", tree, at, report),
+            _ => type_mismatch("a text", tree, at, report),
         }
     }
 }
 
-/// A text that may be written as a number or a truth: `PORT: 8080`.
-pub(super) struct Loose(pub(super) String);
+/// A text that may be written as a number or boolean: `PORT: 8080`.
+pub(super) struct ScalarText(pub(super) String);
 
-impl Read for Loose {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Loose> {
+impl Decode for ScalarText {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ScalarText> {
         match &tree.kind {
-            Kind::Text(text) => Some(Loose(text.clone())),
-            Kind::Number(number) => Some(Loose(number.to_string())),
-            Kind::Bool(truth) => Some(Loose(truth.to_string())),
-            _ => expected("a text", tree, at, report),
+            Kind::Text(text) => Some(ScalarText(text.clone())),
+            Kind::Number(number) => Some(ScalarText(number.to_string())),
+            Kind::Bool(truth) => Some(ScalarText(truth.to_string())),
+            _ => type_mismatch("a text", tree, at, report),
         }
     }
 }
 
-impl Read for bool {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<bool> {
+impl Decode for bool {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<bool> {
         match &tree.kind {
             Kind::Bool(truth) => Some(*truth),
-            _ => expected("true or false", tree, at, report),
+            _ => type_mismatch("true or false", tree, at, report),
         }
     }
 }
 
-impl Read for u64 {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u64> {
+impl Decode for u64 {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u64> {
         let number = match &tree.kind {
-            // 1e3 and 5.0 are whole numbers too.
+            // 1e3 and 5.0 are integers, too.
             Kind::Number(number) => number.as_u64().or_else(|| {
                 let number = number.as_f64()?;
                 (number >= 0.0 && number < 2.0_f64.powi(53) && number.fract() == 0.0).then_some(number as u64)
             }),
             _ => None,
         };
-        number.or_else(|| expected("a whole number, not negative", tree, at, report))
+        number.or_else(|| type_mismatch("a non-negative integer", tree, at, report))
     }
 }
 
-impl Read for u32 {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u32> {
+impl Decode for u32 {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u32> {
         narrow(tree, at, report)
     }
 }
 
-impl Read for u16 {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u16> {
+impl Decode for u16 {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<u16> {
         narrow(tree, at, report)
     }
 }
 
-impl Read for f64 {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<f64> {
+impl Decode for f64 {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<f64> {
         match &tree.kind {
             Kind::Number(number) => number.as_f64(),
-            _ => expected("a number", tree, at, report),
+            _ => type_mismatch("a number", tree, at, report),
         }
     }
 }
 
-impl Read for Value {
-    fn read(tree: &Tree, _: Path<'_>, _: &mut Report<'_>) -> Option<Value> {
+impl Decode for Value {
+    fn decode(tree: &Tree, _: Path<'_>, _: &mut Report<'_>) -> Option<Value> {
         Some(tree.to_value())
     }
 }
 
-impl<T: Read> Read for Vec<T> {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Vec<T>> {
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<Vec<T>> {
         match &tree.kind {
             Kind::List(items) => {
-                let read = |(index, item)| T::read(item, at.index(index), report);
-                let read: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
-                read.into_iter().collect()
+                let decode = |(index, item)| T::decode(item, at.index(index), report);
+                let decoded: Vec<Option<T>> = items.iter().enumerate().map(decode).collect();
+                decoded.into_iter().collect()
             }
-            _ => expected("a list", tree, at, report),
+            _ => type_mismatch("a list", tree, at, report),
         }
     }
 }
 
-impl<T: Read> Read for BTreeMap<String, T> {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BTreeMap<String, T>> {
+impl<T: Decode> Decode for BTreeMap<String, T> {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BTreeMap<String, T>> {
         match &tree.kind {
             Kind::Map(entries) => {
-                let read = |(key, item): &(Key, Tree)| {
-                    Some((key.name.clone(), T::read(item, at.key(&key.name), report)?))
+                let decode = |(key, item): &(Key, Tree)| {
+                    Some((key.name.clone(), T::decode(item, at.key(&key.name), report)?))
                 };
-                let read: Vec<Option<(String, T)>> = entries.iter().map(read).collect();
-                read.into_iter().collect()
+                let decoded: Vec<Option<(String, T)>> = entries.iter().map(decode).collect();
+                decoded.into_iter().collect()
             }
-            _ => expected("a mapping", tree, at, report),
+            _ => type_mismatch("a mapping", tree, at, report),
         }
     }
 }
 
-/// One of a few words.
-pub(super) fn word<T: Copy>(
+/// Decodes one of several keywords.
+pub(super) fn keyword<T: Copy>(
     words: &[(&'static str, T)],
     tree: &Tree,
     at: Path<'_>,
@@ -228,16 +241,16 @@ pub(super) fn word<T: Copy>(
         return Some(*value);
     }
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let message = format!("expected {}, found {}", either(&names), tree.describe());
-    match near(text, names) {
-        Some(near) => report.advise(at, message, format!("did you mean `{near}`?")),
-        None => report.say(at, message),
+    let message = format!("expected {}, found {}", join_or(&names), tree.describe());
+    match nearest(text, names) {
+        Some(near) => report.error_with_hint(at, message, format!("did you mean `{near}`?")),
+        None => report.error(at, message),
     }
     None
 }
 
-/// `a`, `a or b`, `a, b or c`.
-pub(super) fn either(names: &[&str]) -> String {
+/// Joins names: `a`, `a or b`, `a, b or c`.
+pub(super) fn join_or(names: &[&str]) -> String {
     match names {
         [] => String::new(),
         [one] => (*one).to_string(),
@@ -246,15 +259,15 @@ pub(super) fn either(names: &[&str]) -> String {
 }
 
 fn narrow<T: TryFrom<u64>>(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<T> {
-    let number = u64::read(tree, at, report)?;
+    let number = u64::decode(tree, at, report)?;
     let narrow = T::try_from(number).ok();
     if narrow.is_none() {
-        report.say(at, format!("{number} is too large"));
+        report.error(at, format!("{number} is too large"));
     }
     narrow
 }
 
-pub(super) fn expected<T>(what: &str, tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<T> {
-    report.say(at, format!("expected {what}, found {}", tree.describe()));
+pub(super) fn type_mismatch<T>(what: &str, tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<T> {
+    report.error(at, format!("expected {what}, found {}", tree.describe()));
     None
 }

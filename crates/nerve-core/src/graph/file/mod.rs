@@ -1,19 +1,19 @@
-//! Graph files: YAML or JSON, by the same types.
+//! Graph files in YAML or JSON.
 //!
-//! A file becomes a `tree` of values that know their places, the tree becomes a [`GraphFile`] (`read`), which is checked
-//! (`check`) and compiled into a graph (`compile`). Each says all that is wrong, with line and column.
+//! A file is parsed into a `tree` of values with source positions, decoded into a [`GraphFile`] (`decoder`), checked (`check`) and
+//! compiled into a graph (`compiler`). Each stage reports all problems, with line and column.
 
 mod check;
 mod compiler;
+mod decoder;
+mod fields;
 mod inputs;
 mod loader;
-mod source_map;
 mod problem;
 mod proxy;
-mod decoder;
 mod schema;
 mod secrets;
-mod fields;
+mod source_map;
 mod suggestion;
 pub(crate) mod templates;
 mod tree;

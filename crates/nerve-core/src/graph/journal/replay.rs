@@ -1,4 +1,4 @@
-//! What a run did before its server ended: which steps need not run again.
+//! Replays a journal: which steps of an interrupted run need not run again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,45 +7,45 @@ use std::path::Path;
 use nerve_term::event::TsNs;
 use serde_json::Value;
 
-use super::error::JournalError;
-use super::record::Head;
+use super::codec::{self, EndedLine, JournalLine, Question, RunLine, StepLine, StepRecordKind};
 use super::directory;
+use super::error::JournalError;
 use super::key::Fnv;
-use super::scanner::{Extent, Refusal, scan};
-use super::codec::{self, EndedLine, Question, RunLine, StepFact, StepLine, Stored};
+use super::record::Header;
+use super::scanner::{Extent, LineError, scan};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
-    /// When.
+pub struct RunOutcome {
+    /// Time of the end.
     pub at: TsNs,
     /// `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// Why it failed.
+    /// Error of a failed run.
     pub error: Option<String>,
 }
 
-/// A journal, read. Of several facts about one step and key the last one counts.
+/// The state of a run, replayed from its journal. The last record of a step and key counts.
 #[derive(Debug)]
-pub struct Past {
-    head: Head,
+pub struct ReplayState {
+    head: Header,
     definition: Option<Value>,
-    ending: Option<Ending>,
-    marks: HashMap<u64, Vec<Mark>>,
+    ending: Option<RunOutcome>,
+    steps: HashMap<u64, Vec<StepState>>,
     last: TsNs,
     cut: Option<u64>,
 }
 
-/// Somebody's answer to a gate.
+/// An answer to a gate.
 #[derive(Debug)]
 struct Answer {
     choice: String,
     by: String,
 }
 
-/// What is known of a step and what it was given.
+/// The state of a step and key.
 #[derive(Debug)]
-struct Mark {
+struct StepState {
     step: Box<str>,
     key: u64,
     running: bool,
@@ -54,106 +54,106 @@ struct Mark {
     answer: Option<Box<Answer>>,
 }
 
-impl Past {
-    /// Reads a journal, also of a run that is being driven. A cut last line is passed over and stays in the file.
+impl ReplayState {
+    /// Reads a journal, also of a run in progress. An incomplete last line is ignored and stays in the file.
     ///
     /// # Errors
-    /// The file cannot be read, is damaged before its last line, or is of a newer major version.
-    pub fn read(path: &Path) -> Result<Past, JournalError> {
+    /// The file cannot be read, is damaged before its last line, or has a newer major version.
+    pub fn read(path: &Path) -> Result<ReplayState, JournalError> {
         let file = directory::open(path, false)?;
-        Past::of(&file, path).map(|(past, _)| past)
+        ReplayState::of(&file, path).map(|(replay, _)| replay)
     }
 
-    pub(super) fn of(file: &File, path: &Path) -> Result<(Past, Extent), JournalError> {
-        let mut past = None;
+    pub(super) fn of(file: &File, path: &Path) -> Result<(ReplayState, Extent), JournalError> {
+        let mut replay = None;
         let extent = scan(file, path, |_, line| {
-            match &mut past {
-                None => past = Some(Past::begin(codec::first(line, path)?)),
-                Some(past) => past.take(codec::next(line)?),
+            match &mut replay {
+                None => replay = Some(ReplayState::begin(codec::first(line, path)?)),
+                Some(replay) => replay.apply(codec::next(line)?),
             }
-            Ok::<(), Refusal>(())
+            Ok::<(), LineError>(())
         })?;
-        let Some(mut past) = past else {
+        let Some(mut replay) = replay else {
             return Err(JournalError::NeverBegun { path: path.into() });
         };
-        past.cut = (extent.cut > 0).then_some(extent.cut);
-        Ok((past, extent))
+        replay.cut = (extent.cut > 0).then_some(extent.cut);
+        Ok((replay, extent))
     }
 
-    /// Which run this is.
-    pub fn head(&self) -> &Head {
+    /// Returns the header of the run.
+    pub fn head(&self) -> &Header {
         &self.head
     }
 
-    /// The graph as the run last knew it: a resumed run may have been given an edited one.
+    /// Returns the latest definition of the graph: a resumed run may have an edited one.
     pub fn definition(&self) -> &Value {
         self.definition.as_ref().unwrap_or(&self.head.definition)
     }
 
-    /// How the run was asked to run.
+    /// Returns the options of the run.
     pub fn options(&self) -> &Value {
         &self.head.options
     }
 
-    /// `completed`, `failed`, `cancelled`; `running` for a run that did not end, whether or not a server still drives it.
+    /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
     pub fn status(&self) -> &str {
         self.ending.as_ref().map_or("running", |ending| &ending.status)
     }
 
-    /// How the run ended; `None` also after it was resumed.
-    pub fn ending(&self) -> Option<&Ending> {
+    /// Returns how the run ended; `None` also if it was resumed afterwards.
+    pub fn ending(&self) -> Option<&RunOutcome> {
         self.ending.as_ref()
     }
 
-    /// When the last known fact happened.
+    /// Returns the time of the last known record.
     pub fn last_time(&self) -> TsNs {
         self.last
     }
 
-    /// Bytes at the end of the file that were no whole fact: what a crash cut off.
+    /// Returns the number of bytes of the incomplete record at the end of the file, if any.
     pub fn cut(&self) -> Option<u64> {
         self.cut
     }
 
-    /// The result of a step that finished, or was skipped with a value, with this key, and was not started again since.
+    /// Returns the result of a step with this key, unless the step was started again afterwards.
     pub fn result(&self, step: &str, key: u64) -> Option<&Value> {
-        self.mark(step, key)?.result.as_ref()
+        self.step(step, key)?.result.as_ref()
     }
 
-    /// Was the step running when the server ended?
+    /// Returns true if the step was running when the server ended.
     pub fn was_running(&self, step: &str, key: u64) -> bool {
-        self.mark(step, key).is_some_and(|mark| mark.running)
+        self.step(step, key).is_some_and(|state| state.running)
     }
 
-    /// Until when a gate waits that asked: `Some(None)` is for ever, `None`: it did not ask.
+    /// Returns the deadline of a gate's question: `Some(None)` without a deadline, `None` if the gate did not ask.
     pub fn asked(&self, step: &str, key: u64) -> Option<Option<TsNs>> {
         self.question(step, key).map(|question| question.deadline)
     }
 
-    /// What a gate asked last.
+    /// Returns the latest question of a gate.
     pub fn question(&self, step: &str, key: u64) -> Option<&Question> {
-        self.mark(step, key)?.question.as_deref()
+        self.step(step, key)?.question.as_deref()
     }
 
-    /// The answer to what a gate asked last.
+    /// Returns the answer to the latest question of a gate.
     pub fn answer(&self, step: &str, key: u64) -> Option<&str> {
-        Some(&self.mark(step, key)?.answer.as_ref()?.choice)
+        Some(&self.step(step, key)?.answer.as_ref()?.choice)
     }
 
-    /// Who gave that answer: `person` or `default`.
+    /// Returns who answered: `person` or `default`.
     pub fn answered_by(&self, step: &str, key: u64) -> Option<&str> {
-        Some(&self.mark(step, key)?.answer.as_ref()?.by)
+        Some(&self.step(step, key)?.answer.as_ref()?.by)
     }
 
-    /// Results that can be used again.
+    /// Returns the number of reusable results.
     pub fn result_count(&self) -> usize {
-        self.marks.values().flatten().filter(|mark| mark.result.is_some()).count()
+        self.steps.values().flatten().filter(|state| state.result.is_some()).count()
     }
 
-    fn begin(line: RunLine<Value>) -> Past {
+    fn begin(line: RunLine<Value>) -> ReplayState {
         let at = TsNs(line.at);
-        Past {
-            head: Head {
+        ReplayState {
+            head: Header {
                 at,
                 run: line.run,
                 graph: line.graph,
@@ -164,43 +164,43 @@ impl Past {
             },
             definition: None,
             ending: None,
-            marks: HashMap::new(),
+            steps: HashMap::new(),
             last: at,
             cut: None,
         }
     }
 
-    fn take(&mut self, line: Stored<'_, Value>) {
+    fn apply(&mut self, line: JournalLine<'_, Value>) {
         let at = match line {
-            Stored::Step(fact, line) => {
+            JournalLine::Step(kind, line) => {
                 let at = line.at;
-                self.mark_mut(&line.step, line.key).take(fact, line);
+                self.step_mut(&line.step, line.key).apply(kind, line);
                 at
             }
-            Stored::Resumed(line) => {
+            JournalLine::Resumed(line) => {
                 self.ending = None;
                 if line.definition.is_some() {
                     self.definition = line.definition;
                 }
                 line.at
             }
-            Stored::Ended(EndedLine { at, status, error }) => {
-                self.ending = Some(Ending { at: TsNs(at), status, error });
+            JournalLine::Ended(EndedLine { at, status, error }) => {
+                self.ending = Some(RunOutcome { at: TsNs(at), status, error });
                 at
             }
-            Stored::Unknown => return,
+            JournalLine::Unknown => return,
         };
         self.last = self.last.max(TsNs(at));
     }
 
-    fn mark(&self, step: &str, key: u64) -> Option<&Mark> {
-        self.marks.get(&place(step, key))?.iter().find(|mark| mark.is(step, key))
+    fn step(&self, step: &str, key: u64) -> Option<&StepState> {
+        self.steps.get(&bucket(step, key))?.iter().find(|state| state.is(step, key))
     }
 
-    fn mark_mut(&mut self, step: &str, key: u64) -> &mut Mark {
-        let marks = self.marks.entry(place(step, key)).or_default();
-        let index = marks.iter().position(|mark| mark.is(step, key)).unwrap_or_else(|| {
-            marks.push(Mark {
+    fn step_mut(&mut self, step: &str, key: u64) -> &mut StepState {
+        let steps = self.steps.entry(bucket(step, key)).or_default();
+        let index = steps.iter().position(|state| state.is(step, key)).unwrap_or_else(|| {
+            steps.push(StepState {
                 step: step.into(),
                 key,
                 running: false,
@@ -208,41 +208,41 @@ impl Past {
                 question: None,
                 answer: None,
             });
-            marks.len() - 1
+            steps.len() - 1
         });
-        &mut marks[index]
+        &mut steps[index]
     }
 }
 
-/// Where a step's mark stands. Steps that meet there are told apart by name.
-fn place(step: &str, key: u64) -> u64 {
+/// Returns the map key of a step. Collisions are resolved by comparing names.
+fn bucket(step: &str, key: u64) -> u64 {
     Fnv::of(step.as_bytes()) ^ key
 }
 
-impl Mark {
+impl StepState {
     fn is(&self, step: &str, key: u64) -> bool {
         self.key == key && *self.step == *step
     }
 
-    fn take(&mut self, fact: StepFact, line: StepLine<'_, Value>) {
-        match fact {
-            StepFact::Started => {
+    fn apply(&mut self, kind: StepRecordKind, line: StepLine<'_, Value>) {
+        match kind {
+            StepRecordKind::Started => {
                 self.running = true;
                 self.result = None;
             }
-            StepFact::Finished | StepFact::Skipped => {
+            StepRecordKind::Finished | StepRecordKind::Skipped => {
                 self.running = false;
                 self.result = line.value;
             }
-            StepFact::Failed => {
+            StepRecordKind::Failed => {
                 self.running = false;
                 self.result = None;
             }
-            StepFact::Asked => {
+            StepRecordKind::Asked => {
                 self.question = Some(Box::new(line.into_question()));
                 self.answer = None;
             }
-            StepFact::Answered => {
+            StepRecordKind::Answered => {
                 let (choice, by) = (line.choice.unwrap_or_default(), line.by.unwrap_or_default());
                 self.answer = Some(Box::new(Answer { choice, by }));
             }
