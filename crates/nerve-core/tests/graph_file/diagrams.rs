@@ -153,7 +153,7 @@ fn a_graph_that_is_wrong_can_be_looked_at() {
     file.steps[1].depends_on = vec!["a".into()];
     file.steps[1].node = None;
     assert!(
-        diagram::text(&file).contains("1. a: n (of the session)\n     after b, none\n  2. b: nobody\n"),
+        diagram::text(&file).contains("1. a: n (of the session)\n     after b, none\n  2. b: no node\n"),
         "{}",
         diagram::text(&file)
     );

@@ -123,7 +123,7 @@ async fn a_graph_that_runs_in_itself_is_an_error_that_names_the_way() {
     let run = one.as_graph().unwrap().run(&ExecutionContext::new(&session)).await;
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.message, "a graph runs in itself: one → two → three → one");
+    assert_eq!(error.message, "a graph runs inside itself: one → two → three → one");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ fn ids() {
     let error = twice.add_step(echo("e"), Step::new("a")).unwrap_err();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::AlreadyExists, "graph 'g' has a step 'a' already")
+        (ErrorKind::AlreadyExists, "graph 'g' already has a step 'a'")
     );
     let long = "x".repeat(201);
     assert_eq!(graph([Step::new(long.as_str())]).validate().len(), 1);
@@ -85,7 +85,7 @@ async fn what_is_not_valid_does_not_run() {
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(
         run.error.unwrap().message,
-        "graph 'g' is not valid: Step 'b' depends on unknown step 'nowhere'"
+        "invalid graph 'g': Step 'b' depends on unknown step 'nowhere'"
     );
     assert_eq!(notes.all(), [""; 0]);
 }
