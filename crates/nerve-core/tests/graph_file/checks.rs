@@ -263,7 +263,7 @@ steps: []
              g.yaml:4:51: `cwd` {there}\n\
              g.yaml:4:59: `env` {there}\n\
              g.yaml:4:81: `tmux_session` {there}\n\
-             g.yaml:6:35: the command of a node for Claude Code must contain 'claude' (other programs have the same type without \
+             g.yaml:6:35: the command of a node for Claude Code must contain 'claude' (for other programs use the type without \
              `claude`: pty, tmux, wezterm)"
         ),
     );

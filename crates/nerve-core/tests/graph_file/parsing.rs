@@ -398,8 +398,8 @@ fn values_have_paths_instead_of_lines() {
     let value = json!({"graph": "a", "steps": [{"id": "x", "node": "n", "parallel": 2}, {"id": "y"}]});
     assert_eq!(
         GraphFile::from_value(value).unwrap_err().to_string(),
-        "graph: steps[0].parallel: Step 'x': parallel requires foreach (max_parallel of the graph is how many steps run \
-         at once)\n\
+        "graph: steps[0].parallel: Step 'x': parallel requires foreach (use max_parallel of the graph to limit \
+         concurrent steps)\n\
          graph: steps[1]: Step 'y' needs a node or a gate"
     );
 }
