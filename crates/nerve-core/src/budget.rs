@@ -1,4 +1,4 @@
-//! What a run may use, and what it has used (facts: agent capabilities).
+//! Budgets: resource limits of runs, and counters of their usage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,22 +11,22 @@ use crate::clock::Clock;
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::TurnUsage;
 
-/// Limits of a run; none is one. A limit is exceeded when the usage has reached it.
+/// Resource limits of a run; `None` means unlimited. A limit is exceeded when the usage reaches it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budget {
     /// Tokens of all turns.
     pub max_tokens: Option<u64>,
-    /// Seconds since the budget was given.
+    /// Seconds since the budget was set.
     pub max_time_seconds: Option<f64>,
-    /// Steps that may begin, those of nested graphs included.
+    /// Number of steps that may start, including those of nested graphs.
     pub max_steps: Option<u64>,
-    /// Calls of a model's API.
+    /// Number of model API calls.
     pub max_api_calls: Option<u64>,
-    /// Dollars.
+    /// Cost in dollars.
     pub max_cost_dollars: Option<f64>,
 }
 
-/// What has been used. Cheap to clone: all clones are the same counters.
+/// Counters of used resources. Cheap to clone: clones share the counters.
 #[derive(Debug, Clone)]
 pub struct ResourceUsage {
     counters: Arc<Counters>,
@@ -43,7 +43,7 @@ struct Counters {
     started: Instant,
 }
 
-/// A budget and what has been used of it, inside those it counts toward too.
+/// A budget with its usage. Usage also counts toward the parent pools.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     inner: Arc<PoolInner>,
@@ -54,28 +54,28 @@ struct PoolInner {
     budget: Option<Budget>,
     usage: ResourceUsage,
     parent: Option<Pool>,
-    /// Only counts apart.
-    part: bool,
+    /// A pool without a budget, which only counts separately.
+    is_subtotal: bool,
 }
 
-/// A budget that is used up: what a run that it stopped says of it.
+/// An exceeded budget, as reported by the run it stopped.
 #[derive(Debug, Clone)]
 pub struct Exceeded {
-    /// `Token limit exceeded: 12/10` …
+    /// Reason, for example `Token limit exceeded: 12/10`.
     pub reason: String,
-    /// The budget.
+    /// The exceeded budget.
     pub budget: Budget,
-    /// What was used of it.
+    /// Usage of the budget.
     pub usage: ResourceUsage,
 }
 
 impl Budget {
-    /// What is wrong with it, in words.
+    /// Returns the problems of the budget.
     pub fn problems(&self) -> Vec<String> {
         let negative = |name: &str, limit: Option<f64>| {
             limit
                 .filter(|limit| !limit.is_finite() || *limit < 0.0)
-                .map(|_| format!("budget: {name} must be a number that is not negative"))
+                .map(|_| format!("budget: {name} must be a non-negative number"))
         };
         [
             negative("max_time_seconds", self.max_time_seconds),
@@ -86,12 +86,12 @@ impl Budget {
         .collect()
     }
 
-    /// Which limit `usage` has reached, in the order tokens, steps, time, calls, cost.
+    /// Returns the first limit that `usage` has reached, in the order tokens, steps, time, calls, cost.
     pub fn exceeded(&self, usage: &ResourceUsage) -> Option<String> {
         self.check(usage, true)
     }
 
-    fn check(&self, usage: &ResourceUsage, steps_too: bool) -> Option<String> {
+    fn check(&self, usage: &ResourceUsage, with_steps: bool) -> Option<String> {
         let count = |what: &str, used: u64, limit: Option<u64>| {
             limit.filter(|limit| used >= *limit).map(|limit| format!("{what} limit exceeded: {used}/{limit}"))
         };
@@ -105,7 +105,7 @@ impl Budget {
             (used >= limit).then(|| format!("Cost limit exceeded: ${used}/${limit}"))
         };
         count("Token", usage.tokens_used(), self.max_tokens)
-            .or_else(|| count("Step", usage.steps_executed(), self.max_steps.filter(|_| steps_too)))
+            .or_else(|| count("Step", usage.steps_executed(), self.max_steps.filter(|_| with_steps)))
             .or_else(time)
             .or_else(|| count("API call", usage.api_calls(), self.max_api_calls))
             .or_else(cost)
@@ -113,37 +113,37 @@ impl Budget {
 }
 
 impl ResourceUsage {
-    /// Nothing used, from now on.
+    /// Creates counters that start at zero, now.
     pub fn new() -> ResourceUsage {
         ResourceUsage { counters: Arc::new(Counters::since(Clock::start().now(), Instant::now())) }
     }
 
-    /// Tokens.
+    /// Returns the number of tokens.
     pub fn tokens_used(&self) -> u64 {
         self.counters.tokens.load(Ordering::Relaxed)
     }
 
-    /// Steps that were run, to whatever end; retries of one are one step.
+    /// Returns the number of steps that ran, successful or not. Retries do not count.
     pub fn steps_executed(&self) -> u64 {
         self.counters.steps.load(Ordering::Relaxed)
     }
 
-    /// Calls of a model's API.
+    /// Returns the number of model API calls.
     pub fn api_calls(&self) -> u64 {
         self.counters.api_calls.load(Ordering::Relaxed)
     }
 
-    /// Dollars.
+    /// Returns the cost in dollars.
     pub fn cost_dollars(&self) -> f64 {
         self.counters.cost.load(Ordering::Relaxed) as f64 / 1e9
     }
 
-    /// When counting began.
+    /// Returns when counting started.
     pub fn start_time(&self) -> TsNs {
         self.counters.start_time
     }
 
-    /// Time since then, by a clock that nobody sets.
+    /// Returns the time since then, by a monotonic clock.
     pub fn elapsed(&self) -> Duration {
         self.counters.started.elapsed()
     }
@@ -169,22 +169,26 @@ impl PartialEq for ResourceUsage {
 }
 
 impl Pool {
-    /// Counts, and limits if there is a budget; inside `parent`, if there is one.
+    /// Creates a pool, with limits if there is a budget, and inside `parent` if given.
     pub(crate) fn new(budget: Option<Budget>, parent: Option<Pool>) -> Pool {
-        Pool { inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent, part: false }) }
+        Pool {
+            inner: Arc::new(PoolInner { budget, usage: ResourceUsage::new(), parent, is_subtotal: false }),
+        }
     }
 
-    /// Counts apart what counts toward this one too, from this one's begin on: cheaper than a pool that asks for the time.
-    pub(crate) fn part(&self) -> Pool {
+    /// Creates a child pool whose usage also counts toward this one. It inherits the start time, which saves a clock read.
+    pub(crate) fn subtotal(&self) -> Pool {
         let Counters { start_time, started, .. } = *self.inner.usage.counters;
         let usage = ResourceUsage { counters: Arc::new(Counters::since(start_time, started)) };
-        Pool { inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()), part: true }) }
+        Pool {
+            inner: Arc::new(PoolInner { budget: None, usage, parent: Some(self.clone()), is_subtotal: true }),
+        }
     }
 
-    /// This one, or the one that it is a part of.
+    /// Returns the nearest pool that is not just a subtotal: this one or an ancestor.
     pub(crate) fn budgeted(&self) -> &Pool {
         let mut pool = self;
-        while pool.inner.part
+        while pool.inner.is_subtotal
             && let Some(parent) = &pool.inner.parent
         {
             pool = parent;
@@ -201,37 +205,37 @@ impl Pool {
     }
 
     pub(crate) fn add_tokens(&self, tokens: u64) {
-        self.each(|counters| {
+        self.for_each_pool(|counters| {
             counters.tokens.fetch_add(tokens, Ordering::Relaxed);
         });
     }
 
     pub(crate) fn add_step(&self) {
-        self.each(|counters| {
+        self.for_each_pool(|counters| {
             counters.steps.fetch_add(1, Ordering::Relaxed);
         });
     }
 
     pub(crate) fn add_api_call(&self, cost_dollars: f64) {
         let cost = billionths(cost_dollars);
-        self.each(|counters| {
+        self.for_each_pool(|counters| {
             counters.api_calls.fetch_add(1, Ordering::Relaxed);
             counters.cost.fetch_add(cost, Ordering::Relaxed);
         });
     }
 
-    /// Counts what a node's proxy has seen.
+    /// Adds the usage that a node's proxy counted.
     pub(crate) fn add_usage(&self, used: &TurnUsage) {
         self.add_tokens(used.total());
         let cost = billionths(used.cost_usd.unwrap_or(0.0));
-        self.each(|counters| {
+        self.for_each_pool(|counters| {
             counters.api_calls.fetch_add(used.requests, Ordering::Relaxed);
             counters.cost.fetch_add(cost, Ordering::Relaxed);
         });
     }
 
-    /// Is nothing used up, here and in what this counts toward? Before a step the limit of steps counts too; after one it does
-    /// not: as many steps may run as it says.
+    /// Checks this budget and those of the parents. The step limit only counts `before_a_step`, so that exactly as many steps run
+    /// as it allows.
     pub(crate) fn check(&self, before_a_step: bool) -> Result<(), EngineError> {
         let mut pool = Some(self);
         while let Some(at) = pool {
@@ -241,8 +245,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Would a limit of tokens be reached with so many more, here or in what this counts toward?
-    pub(crate) fn is_reached_with(&self, tokens: u64) -> bool {
+    /// Returns true if `tokens` more would reach a token limit here or in a parent.
+    pub(crate) fn would_reach_token_limit(&self, tokens: u64) -> bool {
         let mut pool = Some(self);
         while let Some(Pool { inner }) = pool {
             let limit = inner.budget.as_ref().and_then(|budget| budget.max_tokens);
@@ -254,7 +258,7 @@ impl Pool {
         false
     }
 
-    /// As [`Pool::check`], of this budget alone.
+    /// Like [`Pool::check`], for this budget alone.
     pub(crate) fn check_own(&self, before_a_step: bool) -> Result<(), EngineError> {
         let inner = &self.inner;
         let Some(budget) = &inner.budget else { return Ok(()) };
@@ -264,7 +268,7 @@ impl Pool {
         Err(EngineError::new(ErrorKind::Budget, reason).with_exceeded(exceeded))
     }
 
-    /// The time at which the first limit of time is reached.
+    /// Returns when the first time limit is reached.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut pool = Some(self);
         let mut first = None;
@@ -278,18 +282,18 @@ impl Pool {
         first
     }
 
-    /// As [`Pool::deadline`], of this budget alone.
+    /// Like [`Pool::deadline`], for this budget alone.
     pub(crate) fn own_deadline(&self) -> Option<Instant> {
         let limit = self.inner.budget.as_ref()?.max_time_seconds?;
         self.inner.usage.counters.started.checked_add(Duration::try_from_secs_f64(limit).ok()?)
     }
 
-    /// Counts a step here that what this counts toward has counted already.
+    /// Counts a step that the parents have already counted.
     pub(crate) fn add_own_step(&self) {
         self.inner.usage.counters.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn each(&self, count: impl Fn(&Counters)) {
+    fn for_each_pool(&self, count: impl Fn(&Counters)) {
         let mut pool = Some(self);
         while let Some(Pool { inner }) = pool {
             count(&inner.usage.counters);
@@ -298,7 +302,7 @@ impl Pool {
     }
 }
 
-/// A cost that is no amount of money counts as none.
+/// Converts dollars to billionths of a dollar; an invalid cost counts as zero.
 fn billionths(dollars: f64) -> u64 {
     if dollars.is_finite() { (dollars.max(0.0) * 1e9).round() as u64 } else { 0 }
 }

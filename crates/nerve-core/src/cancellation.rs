@@ -1,10 +1,10 @@
-//! Stops a run, and what runs in it (facts: agent capabilities).
+//! Cancellation of runs.
 
 use tokio_util::sync::{CancellationToken as Token, WaitForCancellationFuture};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// Says that a run is to stop. Cheap to clone: all clones are the same token.
+/// Signals that a run must stop. Cheap to clone: clones are the same token.
 ///
 /// ```
 /// use nerve_core::cancellation::CancellationToken;
@@ -19,27 +19,27 @@ pub struct CancellationToken {
 }
 
 impl CancellationToken {
-    /// A token that is not cancelled.
+    /// Creates a token that is not cancelled.
     pub fn new() -> CancellationToken {
         CancellationToken::default()
     }
 
-    /// A token that is cancelled with this one, and can be alone.
+    /// Creates a token that is cancelled together with this one, but can also be cancelled alone.
     pub fn child(&self) -> CancellationToken {
         CancellationToken { token: self.token.child_token() }
     }
 
-    /// Cancels. A second time changes nothing.
+    /// Cancels the token. Idempotent.
     pub fn cancel(&self) {
         self.token.cancel();
     }
 
-    /// Has it been cancelled?
+    /// Returns true if the token was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Goes on, unless it has been cancelled.
+    /// Checks that the token was not cancelled.
     ///
     /// # Errors
     /// Cancelled.
@@ -47,13 +47,13 @@ impl CancellationToken {
         if self.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
-    /// Ends when it is cancelled; at once if it is already.
+    /// Waits until the token is cancelled; returns at once if it already is.
     pub fn wait(&self) -> WaitForCancellationFuture<'_> {
         self.token.cancelled()
     }
 }
 
-/// The error of what was cancelled.
+/// Creates the error of a cancelled operation.
 pub(crate) fn cancelled() -> EngineError {
     EngineError::new(ErrorKind::Cancelled, "cancelled")
 }

@@ -1,4 +1,4 @@
-//! What a node is given to work with: its input, what came before it, and the limits of its run (seed node-refactoring §4.3).
+//! The execution context of a node: its input, earlier results, and the limits of its run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,41 +10,41 @@ use crate::budget::{Budget, Pool, ResourceUsage};
 use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
 use crate::error::EngineError;
+use crate::graph::call_stack::GraphStack;
 use crate::graph::event::Observer;
-use crate::graph::journal::{Journal, Past};
-use crate::graph::nest::Nest;
+use crate::graph::journal::{Journal, ReplayState};
 use crate::graph::upstream::Upstream;
 use crate::node::gate::Gates;
 use crate::session::Session;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::trace::{StepTrace, Tracer};
 
-/// Takes pieces of an answer while it grows. Must not wait.
+/// Receives the chunks of a growing answer. Must not block.
 pub type ChunkSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a node is given to work with. Cheap to clone.
+/// Everything a node needs to execute. Cheap to clone.
 #[derive(Clone)]
 pub struct ExecutionContext {
-    /// What the node is to work on.
+    /// Input of the node.
     pub input: Value,
-    /// Results of the steps before this one.
+    /// Results of earlier steps.
     pub upstream: Upstream,
-    /// Parser of this execution; the node's own if `None`.
+    /// Parser for this execution [default: the node's parser].
     pub parser: Option<ParserKind>,
-    /// Limit of this execution; the node's own if `None`.
+    /// Time limit of this execution [default: the node's limit].
     pub timeout: Option<Duration>,
-    /// Path of the step that runs, where anybody wants to know.
+    /// Path of the running step, if it is needed.
     pub(crate) step: Option<Arc<str>>,
-    /// What the step was given, as its journal knows it.
+    /// Key of the step's result in the journal.
     pub(crate) key: u64,
-    /// The span that what is done here belongs to.
+    /// Span of this execution.
     pub(crate) span: Option<Arc<TraceContext>>,
-    /// What is used counts here.
+    /// Usage counts here.
     pool: Pool,
     run: Arc<Run>,
 }
 
-/// What all steps of a graph have in common.
+/// The part of the context that all steps of a graph share.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) session: Session,
@@ -52,19 +52,19 @@ pub(crate) struct Run {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) chunks: Option<ChunkSink>,
     pub(crate) observer: Option<Observer>,
-    pub(crate) journal: Option<(Journal, Option<Arc<Past>>)>,
+    pub(crate) journal: Option<(Journal, Option<Arc<ReplayState>>)>,
     pub(crate) gates: Option<Gates>,
-    pub(crate) nest: Option<Arc<Nest>>,
-    /// The observer is told pieces of answers too.
-    pub(crate) tells_chunks: bool,
+    pub(crate) stack: Option<Arc<GraphStack>>,
+    /// Whether the observer gets chunks, too.
+    pub(crate) observes_chunks: bool,
     pub(crate) telemetry: Telemetry,
-    /// The graph that is run has a span already.
+    /// Whether the running graph already has a span.
     pub(crate) has_span: bool,
     pub(crate) clock: Clock,
 }
 
 impl ExecutionContext {
-    /// Nothing but a session: no input, no limits.
+    /// Creates a context with a session, without input and limits.
     pub fn new(session: &Session) -> ExecutionContext {
         let run = Run {
             session: session.clone(),
@@ -74,8 +74,8 @@ impl ExecutionContext {
             observer: None,
             journal: None,
             gates: None,
-            nest: None,
-            tells_chunks: false,
+            stack: None,
+            observes_chunks: false,
             telemetry: Telemetry::off(),
             has_span: false,
             clock: Clock::start(),
@@ -93,70 +93,70 @@ impl ExecutionContext {
         }
     }
 
-    /// The same with another input.
+    /// Sets the input.
     #[must_use]
     pub fn with_input(mut self, input: impl Into<Value>) -> ExecutionContext {
         self.input = input.into();
         self
     }
 
-    /// The same with other results before it.
+    /// Sets the earlier results.
     #[must_use]
     pub fn with_upstream(mut self, upstream: Upstream) -> ExecutionContext {
         self.upstream = upstream;
         self
     }
 
-    /// The same with a parser.
+    /// Sets the parser.
     #[must_use]
     pub fn with_parser(mut self, parser: ParserKind) -> ExecutionContext {
         self.parser = Some(parser);
         self
     }
 
-    /// The same with a limit of time.
+    /// Sets a time limit.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> ExecutionContext {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The same with a budget of its own; what was used before does not count.
+    /// Sets a budget. Earlier usage does not count.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> ExecutionContext {
         self.pool = Pool::new(Some(budget), None);
         self
     }
 
-    /// The same with a budget inside the one it has: what is used counts toward both, and either stops it.
+    /// Adds a budget inside the current one: usage counts toward both, and either can stop the run.
     #[must_use]
     pub fn with_sub_budget(mut self, budget: Budget) -> ExecutionContext {
         self.pool = Pool::new(Some(budget), Some(self.pool));
         self
     }
 
-    /// The same, stopped by `cancellation`.
+    /// Sets the token that cancels this execution.
     #[must_use]
     pub fn with_cancellation(mut self, cancellation: CancellationToken) -> ExecutionContext {
         self.run_mut().cancellation = cancellation;
         self
     }
 
-    /// The same, and what steps do is kept in `tracer` (decision D12: nothing is traced that nobody asked for).
+    /// Records a trace of the steps in `tracer`. Nothing is traced otherwise.
     #[must_use]
     pub fn with_trace(mut self, tracer: Tracer) -> ExecutionContext {
         self.run_mut().tracer = Some(tracer);
         self
     }
 
-    /// The same, and pieces of an answer go to `chunks` while it grows.
+    /// Sends the chunks of a growing answer to `chunks`.
     #[must_use]
     pub fn with_chunks(mut self, chunks: ChunkSink) -> ExecutionContext {
         self.run_mut().chunks = Some(chunks);
         self
     }
 
-    /// The same, and what is done is told to `telemetry`, as part of `parent` if there is one.
+    /// Reports spans to `telemetry`, inside `parent` if given.
     #[must_use]
     pub fn with_telemetry(
         mut self,
@@ -168,47 +168,47 @@ impl ExecutionContext {
         self
     }
 
-    /// Where what is done is told.
+    /// Returns where spans are reported.
     pub fn telemetry(&self) -> &Telemetry {
         &self.run.telemetry
     }
 
-    /// The span that what is done here belongs to: for those who pass it on to other programs.
+    /// Returns the span of this execution, to be passed on to other programs.
     pub fn trace_context(&self) -> Option<&Arc<TraceContext>> {
         self.span.as_ref()
     }
 
-    /// Where nodes are found by name.
+    /// Returns the session, where nodes are looked up by name.
     pub fn session(&self) -> &Session {
         &self.run.session
     }
 
-    /// The innermost budget.
+    /// Returns the innermost budget.
     pub fn budget(&self) -> Option<&Budget> {
         self.pool.budgeted().budget()
     }
 
-    /// What has been used of it.
+    /// Returns the usage of the innermost budget.
     pub fn usage(&self) -> &ResourceUsage {
         self.pool.budgeted().usage()
     }
 
-    /// What stops this execution.
+    /// Returns the token that cancels this execution.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.run.cancellation
     }
 
-    /// The trace, if one is kept.
+    /// Returns the tracer, if a trace is recorded.
     pub fn trace(&self) -> Option<&Tracer> {
         self.run.tracer.as_ref()
     }
 
-    /// Where pieces of an answer go, if anybody wants them.
+    /// Returns the receiver of chunks, if any.
     pub fn chunks(&self) -> Option<&ChunkSink> {
         self.run.chunks.as_ref()
     }
 
-    /// Goes on unless the run was cancelled.
+    /// Checks that the run was not cancelled.
     ///
     /// # Errors
     /// Cancelled.
@@ -216,10 +216,10 @@ impl ExecutionContext {
         self.run.cancellation.check()
     }
 
-    /// Goes on unless a budget is used up: this one or one that it counts toward.
+    /// Checks that no budget is exceeded, neither the innermost one nor those around it.
     ///
     /// # Errors
-    /// Budget, with what was used of which.
+    /// Budget, with the exceeded budget and its usage.
     pub fn check_budget(&self) -> Result<(), EngineError> {
         self.pool.check(true)
     }
@@ -229,41 +229,42 @@ impl ExecutionContext {
         self.pool.add_tokens(tokens);
     }
 
-    /// Counts a call of a model's API and what it cost toward all budgets.
+    /// Counts a model API call and its cost toward all budgets.
     pub fn add_api_call(&self, cost_dollars: f64) {
         self.pool.add_api_call(cost_dollars);
     }
 
-    /// Adds to the trace, if one is kept.
+    /// Adds a step to the trace, if one is recorded.
     pub fn record_step(&self, step: StepTrace) {
         if let Some(tracer) = &self.run.tracer {
             tracer.record(step);
         }
     }
 
-    /// The same, and everything that happens to steps is told to `observer`.
+    /// Sends all step events to `observer`.
     #[must_use]
     pub fn with_observer(mut self, observer: Observer) -> ExecutionContext {
         self.run_mut().observer = Some(observer);
         self
     }
 
-    /// The same, and gates are asked through `gates`.
+    /// Sets how gates ask their questions.
     #[must_use]
     pub fn with_gates(mut self, gates: Gates) -> ExecutionContext {
         self.run_mut().gates = Some(gates);
         self
     }
 
-    /// The same, and what steps do is written to a journal; what `past` has is not done again.
+    /// Records the run in a journal. Steps with results in `replay` do not run again.
     #[must_use]
-    pub fn with_journal(mut self, journal: Journal, past: Option<Past>) -> ExecutionContext {
-        self.run_mut().journal = Some((journal, past.map(Arc::new)));
+    pub fn with_journal(mut self, journal: Journal, replay: Option<ReplayState>) -> ExecutionContext {
+        self.run_mut().journal = Some((journal, replay.map(Arc::new)));
         self
     }
 
-    /// For a step of the graph that runs here: without the graph's input, which can be large, and its limit of time.
-    pub(crate) fn of_step(&self, upstream: Upstream) -> ExecutionContext {
+    /// Returns the context for a step of the running graph: without the graph's input, which can be large, and without its time
+    /// limit.
+    pub(crate) fn for_step(&self, upstream: Upstream) -> ExecutionContext {
         ExecutionContext {
             input: Value::Null,
             upstream,
@@ -281,7 +282,7 @@ impl ExecutionContext {
         &self.pool
     }
 
-    /// The same, and what is used counts in `pool`.
+    /// Counts usage in `pool`.
     #[must_use]
     pub(crate) fn with_pool(mut self, pool: Pool) -> ExecutionContext {
         self.pool = pool;
@@ -292,7 +293,7 @@ impl ExecutionContext {
         &self.run
     }
 
-    /// To change what the steps have in common; a copy of its own from here on.
+    /// Returns the shared part for modification, copied if necessary.
     pub(crate) fn run_mut(&mut self) -> &mut Run {
         Arc::make_mut(&mut self.run)
     }

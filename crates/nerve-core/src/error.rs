@@ -1,4 +1,4 @@
-//! What can go wrong, in words a caller can act on.
+//! Errors of the engine, with hints.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use serde_json::{Map, Value};
 
 use crate::budget::Exceeded;
 
-/// An error of the engine: what happened, to what, and what to do.
+/// An error of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineError {
-    /// Which kind: decides exit codes and HTTP statuses.
+    /// Kind of error; decides exit codes and HTTP statuses.
     pub kind: ErrorKind,
-    /// What happened, to what.
+    /// What failed, and why.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
-    /// What the terminal showed, where that explains it.
+    /// Screen of the terminal, where that explains the error.
     pub screen: Option<String>,
-    /// The choices of the dialog that blocks, if one does.
+    /// Choices of a blocking dialog.
     pub choices: Box<[String]>,
-    /// How far a prompt came: `typed`, `submitted`, `started` or `unknown`.
+    /// Delivery state of the prompt: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: Option<&'static str>,
-    /// What an error of a run carries besides.
+    /// Details of a failed run.
     pub of_run: Option<Box<OfRun>>,
 }
 
-/// What an error of a run carries besides.
+/// Details of a failed run.
 #[derive(Debug, Clone, Default)]
 pub struct OfRun {
-    /// Path of the step that failed.
+    /// Path of the failed step.
     pub step: Option<String>,
-    /// The budget that stopped it.
+    /// The budget that was exceeded.
     pub exceeded: Option<Exceeded>,
-    /// What was done until then: results of its steps by id.
+    /// Results of the completed steps by id.
     pub partial: Map<String, Value>,
 }
 
@@ -48,49 +48,49 @@ impl fmt::Display for EngineError {
     }
 }
 
-/// Kinds of errors. The names are the `error_type` of the first nerve where it had one.
+/// Kinds of errors. Each has an `error_type` on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A parameter is wrong.
+    /// A parameter is invalid.
     InvalidRequest,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound,
-    /// It is there already.
+    /// The object already exists.
     AlreadyExists,
-    /// The program could not be started, or ended when it should not.
+    /// A program failed to start, or ended unexpectedly.
     Process,
-    /// The node is stopped or stops.
+    /// The node has stopped or is stopping.
     NodeStopped,
-    /// The node asks something first.
+    /// A dialog of the agent blocks the node.
     Blocked,
-    /// Another turn runs, or the queue is full.
+    /// Another turn is running, or the queue is full.
     Busy,
-    /// Not done in time.
+    /// The operation timed out.
     Timeout,
-    /// Somebody interrupted it.
+    /// The turn was interrupted.
     Interrupted,
-    /// The prompt could not be shown to have arrived.
+    /// The delivery of the prompt could not be confirmed.
     Delivery,
-    /// The run it belongs to was cancelled.
+    /// The run was cancelled.
     Cancelled,
-    /// A budget is used up.
+    /// A budget was exceeded.
     Budget,
-    /// A model's API, or an agent, answered with an error.
+    /// A model API, or an agent, returned an error.
     Api,
-    /// A model's API does not know the key.
+    /// A model API rejected the key.
     Authentication,
-    /// A model's API knows the key, and it may not do that.
+    /// The key of a model API lacks permission.
     Permission,
-    /// A model's API has had too many requests.
+    /// A model API limits the rate of requests.
     RateLimit,
-    /// There is no connection to a model's API, or it broke.
+    /// The connection to a model API failed.
     Network,
-    /// A bug or a broken machine.
+    /// A bug, or a failure of the machine.
     Internal,
 }
 
 impl ErrorKind {
-    /// The `error_type` on the wire.
+    /// Returns the `error_type` on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::InvalidRequest => "invalid_request_error",
@@ -114,7 +114,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind of an `error_type`; [`ErrorKind::Process`] for one that is not ours.
+    /// Returns the kind of an `error_type`; [`ErrorKind::Process`] for unknown ones.
     pub fn parse(error_type: &str) -> ErrorKind {
         const ALL: [ErrorKind; 18] = [
             ErrorKind::InvalidRequest,
@@ -141,7 +141,7 @@ impl ErrorKind {
 }
 
 impl EngineError {
-    /// An error of a kind.
+    /// Creates an error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> EngineError {
         EngineError {
             kind,
@@ -154,36 +154,36 @@ impl EngineError {
         }
     }
 
-    /// The budget that stopped a run.
+    /// Returns the budget that was exceeded.
     pub fn exceeded(&self) -> Option<&Exceeded> {
         self.of_run.as_ref()?.exceeded.as_ref()
     }
 
-    /// Path of the step that failed.
+    /// Returns the path of the failed step.
     pub fn step(&self) -> Option<&str> {
         self.of_run.as_ref()?.step.as_deref()
     }
 
-    /// What a run had done when it failed.
+    /// Returns the results of the steps completed before the run failed.
     pub fn partial(&self) -> Option<&Map<String, Value>> {
         self.of_run.as_ref().map(|run| &run.partial)
     }
 
-    /// Says which budget stopped a run.
+    /// Sets the budget that was exceeded.
     #[must_use]
     pub fn with_exceeded(mut self, exceeded: Exceeded) -> EngineError {
         self.of_run.get_or_insert_default().exceeded = Some(exceeded);
         self
     }
 
-    /// Says what a run had done.
+    /// Sets the results of the completed steps.
     #[must_use]
     pub fn with_partial(mut self, partial: Map<String, Value>) -> EngineError {
         self.of_run.get_or_insert_default().partial = partial;
         self
     }
 
-    /// Says what to do.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> EngineError {
         self.hint = Some(hint.into());

@@ -1,4 +1,4 @@
-//! Events on their way to subscribers.
+//! Publishes engine events to subscribers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::metrics::{Metrics, TurnTimer};
 
-/// Events kept for a subscriber that is slow; the oldest go first, and it is told how many.
+/// Events buffered for a slow subscriber. On overflow the oldest are dropped, and the subscriber learns how many.
 const BACKLOG: usize = 4096;
 
-/// Numbers events and hands them out. Cheap to clone.
+/// Numbers events and sends them to the subscribers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     shared: Arc<Shared>,
@@ -21,7 +21,7 @@ pub struct Publisher {
 #[derive(Debug)]
 struct Shared {
     sender: broadcast::Sender<EngineEvent>,
-    /// Held while an event is numbered and sent: subscribers see numbers in order.
+    /// Held while an event is numbered and sent, so that subscribers see the numbers in order.
     order: Mutex<()>,
     seq: AtomicU64,
     clock: Clock,
@@ -29,7 +29,7 @@ struct Shared {
 }
 
 impl Publisher {
-    /// A publisher without subscribers.
+    /// Creates a publisher without subscribers.
     pub fn new(clock: Clock) -> Publisher {
         let sender = broadcast::channel(BACKLOG).0;
         Publisher {
@@ -43,13 +43,13 @@ impl Publisher {
         }
     }
 
-    /// Tells all subscribers. Never waits for one.
+    /// Publishes an event of a node, or of the engine. Never blocks.
     pub fn publish(&self, node: Option<&NodeRef>, kind: EventKind) {
         let session = node.and_then(|node| node.session.as_deref());
         self.send(node.map(|node| node.node.as_str()), session, kind);
     }
 
-    /// The same of something that is a session's, and no node's.
+    /// Publishes an event of a session.
     pub fn publish_in(&self, session: &str, kind: EventKind) {
         self.send(None, Some(session), kind);
     }
@@ -64,21 +64,21 @@ impl Publisher {
             session: session.map(str::to_string),
             kind,
         };
-        // Nobody listens: that is fine.
+        // Fails if there are no subscribers.
         let _ = shared.sender.send(event);
     }
 
-    /// What is counted beside what is told.
+    /// Returns the metrics, which are updated along with the events.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// Counts a turn that begins now.
+    /// Counts a turn that starts now.
     pub(crate) fn begin_turn(&self, kind: &'static str) -> TurnTimer {
         self.shared.metrics.begin(kind, self.shared.clock)
     }
 
-    /// All events from now on.
+    /// Subscribes to all events from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
         self.shared.sender.subscribe()
     }

@@ -1,4 +1,4 @@
-//! What happens when a step fails (facts: agent capabilities).
+//! Error policies: how failures of steps are handled.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use serde_json::Value;
 
 use crate::graph::step::Target;
 
-/// What to do when all attempts of a step have failed.
+/// Action when all attempts of a step have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// The step fails, and the run with it.
+    /// Fail the step and the run.
     #[default]
     Fail,
-    /// As `Fail`; says that `retry_count` is meant.
+    /// Like `Fail`; documents that `retry_count` is set.
     Retry,
-    /// The step is done, with `fallback_value`.
+    /// Complete the step with `fallback_value`.
     Skip,
-    /// `fallback_node` runs with the same context; what comes of it is the step's result.
+    /// Run `fallback_node` in the same context; its result becomes the step's result.
     Fallback,
 }
 
-/// What happens when a step fails. A timeout is an error like another.
+/// How failures of a step are handled. A timeout is an error like any other.
 #[derive(Debug, Clone)]
 pub struct ErrorPolicy {
-    /// When all attempts have failed.
+    /// Action when all attempts have failed.
     pub on_error: OnError,
-    /// Attempts after the first, whatever `on_error` says.
+    /// Attempts after the first, whatever `on_error` is.
     pub retry_count: u32,
-    /// Before the first of them.
+    /// Delay before the first retry.
     pub retry_delay: Duration,
-    /// Times the delay for each further one; at least 1.
+    /// Factor for each further delay; at least 1.
     pub retry_backoff: f64,
-    /// Limit of each attempt.
+    /// Time limit of each attempt.
     pub timeout: Option<Duration>,
-    /// The result of a step that is skipped.
+    /// Result of a skipped step.
     pub fallback_value: Value,
-    /// Who stands in.
+    /// Node that takes over.
     pub fallback_node: Option<Target>,
 }
 
@@ -53,11 +53,11 @@ impl Default for ErrorPolicy {
     }
 }
 
-/// Longer delays mean this one: an hour.
-const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+/// Maximum delay between attempts.
+const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 impl ErrorPolicy {
-    /// The delay before retry `n`, 0 for the first: `retry_delay · backoff^n`, an hour at most.
+    /// Returns the delay before retry `n` (0 for the first): `retry_delay · backoff^n`, at most an hour.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,26 +66,26 @@ impl ErrorPolicy {
     /// assert_eq!(policy.delay(3), Duration::from_secs(8));
     /// ```
     pub fn delay(&self, n: u32) -> Duration {
-        // However large the factor.
+        // Avoids 0 · ∞.
         if self.retry_delay.is_zero() {
             return Duration::ZERO;
         }
         let factor = self.retry_backoff.powi(n.min(1 << 16) as i32);
         let seconds = self.retry_delay.as_secs_f64() * factor;
-        Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_DELAY).min(LONGEST_DELAY)
+        Duration::try_from_secs_f64(seconds).unwrap_or(MAX_DELAY).min(MAX_DELAY)
     }
 
-    /// What is wrong with it, in words.
+    /// Returns the problems of the policy.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.retry_backoff.is_nan() || self.retry_backoff < 1.0 {
             problems.push("retry_backoff must be at least 1".to_string());
         }
         if self.on_error == OnError::Retry && self.retry_count == 0 {
-            problems.push("on_error is retry: give a retry_count of at least 1".to_string());
+            problems.push("on_error is retry: set retry_count to at least 1".to_string());
         }
         if self.on_error == OnError::Fallback && self.fallback_node.is_none() {
-            problems.push("on_error is fallback: name a fallback_node".to_string());
+            problems.push("on_error is fallback: set a fallback_node".to_string());
         }
         if self.timeout.is_some_and(|limit| limit.is_zero()) {
             problems.push("timeout_ms must be more than 0".to_string());

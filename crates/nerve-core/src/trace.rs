@@ -1,5 +1,5 @@
-//! What a graph's run did, step by step (facts: agent capabilities; decisions D12, D13). A trace is asked for through the context and
-//! kept in memory; the audit log of each node is another thing. One is found from the other by node, time and turn.
+//! Traces of graph runs, step by step. A trace is requested through the context and kept in memory, in contrast to the audit logs
+//! of nodes. Node, time and turn relate the two.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,73 +9,73 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
 
-/// What one step did.
+/// The trace of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepTrace {
     /// Path of the step: `outer/inner`, items of a list `each[3]`.
     pub step_id: Arc<str>,
-    /// Its node.
+    /// Id of its node.
     pub node_id: Arc<str>,
-    /// The node's kind.
+    /// Kind of the node.
     pub node_type: &'static str,
-    /// What it was given.
+    /// Input of the node.
     pub input: Value,
-    /// What came of it; null if it failed.
+    /// Result; null if the step failed.
     pub output: Value,
-    /// Why it failed.
+    /// Error message of a failed step.
     pub error: Option<String>,
-    /// When it began.
+    /// Start of the step.
     pub start_time: TsNs,
-    /// When it ended.
+    /// End of the step.
     pub end_time: TsNs,
-    /// Tokens it used, retries included.
+    /// Tokens used, including retries.
     pub tokens_used: u64,
-    /// More facts: `attempts`, `turn` (the node's turn: finds its history), `skipped`, `reused`.
+    /// Further details: `attempts`, `turn` (the node's turn, as in its audit log), `skipped`, `reused`.
     pub metadata: Map<String, Value>,
 }
 
-/// How a run ended.
+/// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceStatus {
-    /// It has not.
+    /// The run has not ended.
     Running,
     /// All steps are done.
     Completed,
-    /// A step failed, or a budget is used up.
+    /// A step failed, or a budget was exceeded.
     Failed,
-    /// Somebody cancelled it.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// What a graph's run did.
+/// The trace of a graph's run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecutionTrace {
-    /// The graph.
+    /// The graph's id.
     pub graph_id: String,
-    /// When it began.
+    /// Start of the run.
     pub start_time: TsNs,
-    /// When it ended.
+    /// End of the run.
     pub end_time: Option<TsNs>,
-    /// How.
+    /// Status of the run.
     pub status: TraceStatus,
-    /// Its steps and those of the graphs in it, in the order of their ends.
+    /// Steps of the graph and of nested graphs, in the order they ended.
     pub steps: Vec<StepTrace>,
     /// Tokens of all steps.
     pub total_tokens: u64,
-    /// Dollars, where nodes tell.
+    /// Cost in dollars, where nodes report it.
     pub total_cost: f64,
-    /// Why it failed.
+    /// Error message of a failed run.
     pub error: Option<String>,
 }
 
-/// A trace while it grows. Cheap to clone: all clones are the same trace.
+/// Collects the trace of a run. Cheap to clone: clones share the trace.
 #[derive(Debug, Clone)]
 pub struct Tracer {
     trace: Arc<Mutex<ExecutionTrace>>,
 }
 
 impl StepTrace {
-    /// Milliseconds from begin to end.
+    /// Returns the duration in milliseconds.
     pub fn duration_ms(&self) -> f64 {
         millis(self.start_time, self.end_time)
     }
@@ -91,7 +91,7 @@ impl StepTrace {
 }
 
 impl TraceStatus {
-    /// `running`, `completed`, `failed` or `cancelled`.
+    /// Returns `running`, `completed`, `failed` or `cancelled`.
     pub fn as_str(self) -> &'static str {
         match self {
             TraceStatus::Running => "running",
@@ -103,7 +103,7 @@ impl TraceStatus {
 }
 
 impl ExecutionTrace {
-    /// A trace without steps.
+    /// Creates a trace without steps.
     pub fn new(graph_id: impl Into<String>, start_time: TsNs) -> ExecutionTrace {
         ExecutionTrace {
             graph_id: graph_id.into(),
@@ -117,7 +117,7 @@ impl ExecutionTrace {
         }
     }
 
-    /// For people: a line for the run, and one for each step.
+    /// Formats the trace for people: a line for the run, and one for each step.
     ///
     /// ```
     /// use nerve_core::trace::ExecutionTrace;
@@ -127,7 +127,7 @@ impl ExecutionTrace {
     /// ```
     pub fn explain(&self) -> String {
         let mut text = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = self.write(&mut text);
         text
     }
@@ -155,7 +155,7 @@ impl ExecutionTrace {
         Ok(())
     }
 
-    /// For machines: the fields by their names, times in seconds since the Unix epoch (seed: `to_dict`).
+    /// Returns the trace as JSON. Times are in seconds since the Unix epoch.
     pub fn to_dict(&self) -> Value {
         json!({
             "graph_id": self.graph_id, "status": self.status.as_str(),
@@ -168,22 +168,22 @@ impl ExecutionTrace {
 }
 
 impl Tracer {
-    /// A trace that begins now.
+    /// Creates a tracer for a run that starts now.
     pub fn new(graph_id: impl Into<String>) -> Tracer {
         Tracer { trace: Arc::new(Mutex::new(ExecutionTrace::new(graph_id, Clock::start().now()))) }
     }
 
-    /// Adds what a step did.
+    /// Adds the trace of a step.
     pub fn record(&self, step: StepTrace) {
         self.lock().steps.push(step);
     }
 
-    /// Makes room for so many steps more.
+    /// Reserves memory for further steps.
     pub(crate) fn expect(&self, steps: usize) {
         self.lock().steps.reserve(steps);
     }
 
-    /// Says how the run ended.
+    /// Records the end of the run.
     pub(crate) fn end(&self, at: TsNs, status: TraceStatus, tokens: u64, cost: f64, error: Option<String>) {
         let mut trace = self.lock();
         trace.end_time = Some(at);
@@ -193,7 +193,7 @@ impl Tracer {
         trace.error = error;
     }
 
-    /// The trace so far.
+    /// Returns the trace so far.
     pub fn snapshot(&self) -> ExecutionTrace {
         self.lock().clone()
     }

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, error_chain};
-use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, failed};
+use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
 
 /// Bytes of a request, and of an answer.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -109,7 +109,7 @@ impl Api {
             span.attributes.set("nerve.retries", retries);
             match &done {
                 Ok(asked) => asked.answer.describe(span),
-                Err(error) => failed(span, error),
+                Err(error) => set_error(span, error),
             }
         });
         done
@@ -161,7 +161,7 @@ impl Api {
                 return Err(self.without_key(fault.into_error(&self.host(), tries)));
             };
             tracing::debug!(host = %self.host(), ?pause, tries, "a model's API is asked again");
-            span.happened("nerve.retry", |facts| {
+            span.add_event("nerve.retry", |facts| {
                 facts.set("nerve.attempt", tries + 1);
                 facts.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
             });

@@ -22,7 +22,7 @@ use crate::command::{EventKind, Response, StateName};
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::terminal::Prompt;
-use crate::telemetry::{Asked, end_turn};
+use crate::telemetry::{TurnAttributes, end_turn};
 
 /// How many prompts may wait.
 const QUEUE: usize = 64;
@@ -108,9 +108,9 @@ impl ChatNode {
     }
 
     /// Who is asked, for whoever tells of it.
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> TurnAttributes {
         let spec = self.spec();
-        Asked {
+        TurnAttributes {
             kind: "chat",
             is_agent: true,
             provider: Some(spec.provider.as_str().to_string()),

@@ -11,7 +11,7 @@ use super::message::{ToolCall, ToolResult};
 use super::spec::{ChatSpec, ToolChoice};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::graph::attempt::{tokens_of, until_cancelled};
+use crate::graph::attempt::{reported_tokens, run_until_cancelled};
 use crate::node::NodeHandle;
 use crate::session::Session;
 
@@ -234,11 +234,11 @@ async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Resul
     // The node's own; and what the tool says is not what the model says.
     (context.timeout, context.parser) = (None, None);
     context.run_mut().chunks = None;
-    let value = until_cancelled(node, &context).await.map_err(|error| {
+    let value = run_until_cancelled(node, &context).await.map_err(|error| {
         let screen = error.screen.as_deref().map(|screen| format!("\n{screen}"));
         format!("{error}{}", screen.unwrap_or_default())
     })?;
-    if let Some(tokens) = tokens_of(&value).filter(|_| !node.meters()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.meters()) {
         context.add_tokens(tokens);
     }
     let text = match tool.kind {

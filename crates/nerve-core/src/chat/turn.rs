@@ -112,7 +112,7 @@ impl Turn<'_> {
     fn check_budget(&mut self) -> Result<(), EngineError> {
         let pool = self.context.pool();
         pool.check(false)?;
-        if pool.is_reached_with(self.spent.total()) {
+        if pool.would_reach_token_limit(self.spent.total()) {
             pool.add_tokens(std::mem::take(&mut self.spent).total());
             pool.check(false)?;
         }

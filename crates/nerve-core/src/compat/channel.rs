@@ -1,4 +1,4 @@
-//! Channel → Node (seed node-refactoring §6.1).
+//! Channels as nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,11 +14,11 @@ use crate::node::terminal::{Prompt, TerminalNode};
 use crate::node::{Node, NodeFuture, Quiet};
 use crate::session::compat::warn_once;
 
-/// What a channel is a connection to.
+/// Type of a channel's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[deprecated(note = "use Node::kind")]
 pub enum ChannelType {
-    /// A program on a terminal.
+    /// A program in a terminal.
     #[default]
     Terminal,
     /// A database.
@@ -27,43 +27,43 @@ pub enum ChannelType {
     Http,
 }
 
-/// Where a channel is in its life.
+/// State of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[deprecated(note = "use command::StateName")]
 pub enum ChannelState {
-    /// Not there yet: [`StateName::Starting`].
+    /// Starting: [`StateName::Starting`].
     Connecting,
-    /// It can be sent something: [`StateName::Ready`].
+    /// Idle: [`StateName::Ready`].
     Open,
-    /// It works on something: [`StateName::Busy`].
+    /// Working: [`StateName::Busy`].
     Busy,
-    /// It has ended: [`StateName::Stopped`].
+    /// Ended: [`StateName::Stopped`].
     Closed,
 }
 
-/// A connection to something that answers. [`ChannelNode`] makes a node of it.
+/// A connection to a peer that answers. [`ChannelNode`] turns it into a node.
 #[deprecated(note = "implement Node")]
 pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
-    /// Its name.
+    /// Returns the name of the channel.
     fn id(&self) -> &str;
 
-    /// What it is a connection to.
+    /// Returns the type of the peer.
     fn channel_type(&self) -> ChannelType {
         ChannelType::default()
     }
 
-    /// Where it is in its life.
+    /// Returns the state.
     fn state(&self) -> ChannelState;
 
-    /// It has not ended.
+    /// Returns true unless the channel has ended.
     fn is_open(&self) -> bool {
         self.state() != ChannelState::Closed
     }
 
-    /// Sends something, waits for the answer, gives it parsed. `timeout`: of the whole.
+    /// Sends an input, waits for the answer and parses it. `timeout` limits the whole.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Depends on the channel.
     fn send<'a>(
         &'a self,
         input: &'a str,
@@ -71,25 +71,25 @@ pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
         timeout: Option<Duration>,
     ) -> NodeFuture<'a>;
 
-    /// Sends a command and does not wait for its end.
+    /// Sends a command without waiting for its end.
     ///
     /// # Errors
-    /// It is closed.
+    /// The channel is closed.
     fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()>;
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     ///
     /// # Errors
-    /// It is closed.
+    /// The channel is closed.
     fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()>;
 
-    /// All that came from it.
+    /// Returns all output.
     ///
     /// # Errors
-    /// It is closed.
+    /// The channel is closed.
     fn read(&self) -> NodeFuture<'_, String>;
 
-    /// The last `lines` lines of what came from it.
+    /// Returns the last `lines` lines of output.
     ///
     /// # Errors
     /// As [`Channel::read`].
@@ -101,20 +101,20 @@ pub trait Channel: std::fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Interrupts what it does.
+    /// Interrupts the current work.
     ///
     /// # Errors
-    /// It is closed.
+    /// The channel is closed.
     fn interrupt(&self) -> NodeFuture<'_, ()>;
 
-    /// Ends it; returns when it has ended. A second time does nothing.
+    /// Closes the channel and waits until it has ended. Idempotent.
     ///
     /// # Errors
-    /// It does not end.
+    /// The channel does not end.
     fn close(&self) -> NodeFuture<'_, ()>;
 }
 
-/// A channel as a node: `send` is its `execute`, `close` its `stop`.
+/// A channel as a node: `execute` is its `send`, `stop` its `close`.
 #[derive(Debug, Clone)]
 #[deprecated(note = "implement Node")]
 pub struct ChannelNode {
@@ -122,14 +122,14 @@ pub struct ChannelNode {
 }
 
 impl ChannelNode {
-    /// The channel is open already, or opens by itself.
+    /// Wraps a channel that is open or opens by itself.
     pub fn new(channel: Arc<dyn Channel>) -> ChannelNode {
         static WARNED: AtomicBool = AtomicBool::new(false);
         warn_once(&WARNED, "Channel is deprecated, implement Node");
         ChannelNode { channel }
     }
 
-    /// The channel.
+    /// Returns the channel.
     pub fn channel(&self) -> &Arc<dyn Channel> {
         &self.channel
     }
@@ -162,7 +162,7 @@ impl Node for ChannelNode {
                 answer = &mut answer => return answer,
                 () = context.cancellation().wait() => {}
             }
-            // Closed meanwhile: then `send` ends by itself.
+            // Fails if the channel was closed in the meantime: then `send` ends by itself.
             let _ = self.channel.interrupt().await;
             let _ = answer.await;
             Err(cancelled())
@@ -186,7 +186,7 @@ impl Node for ChannelNode {
         }
     }
 
-    /// An interrupt has its effect in that time.
+    /// Time for an interrupt to take effect.
     fn winds_down(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -194,7 +194,7 @@ impl Node for ChannelNode {
     fn stop<'a>(&'a self, _reason: &'a str) -> Quiet<'a> {
         Box::pin(async move {
             if let Err(error) = self.channel.close().await {
-                tracing::warn!(channel = self.id(), %error, "a channel was not closed");
+                tracing::warn!(channel = self.id(), %error, "closing a channel failed");
             }
         })
     }

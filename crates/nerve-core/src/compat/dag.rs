@@ -1,4 +1,4 @@
-//! DAG and Task → Graph and Step (seed node-refactoring §6.2).
+//! DAGs and tasks as graphs and steps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -20,23 +20,23 @@ use crate::session::compat::warn_once;
 use crate::trace::TraceStatus;
 
 type Execute = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + Sync;
-/// Is told the id of a task that begins.
+/// Callback with the id of a task that starts.
 type OnStart = Arc<dyn Fn(&str) + Send + Sync>;
-/// Is told the id of a task that has ended, and what came of it.
+/// Callback with the id and result of a task that has ended.
 type OnComplete = Arc<dyn Fn(&str, &TaskResult) + Send + Sync>;
 
-/// Something to do, and what must be done before.
+/// A task with its dependencies.
 #[derive(Clone)]
 #[deprecated(note = "use node::function::FunctionNode and graph::step::Step")]
 pub struct Task {
-    /// Unique in its DAG.
+    /// Id, unique in its DAG.
     pub id: String,
-    /// Ids of the tasks it waits for.
+    /// Ids of its dependencies.
     pub depends_on: Vec<String>,
     execute: Arc<Execute>,
 }
 
-/// Tasks in the order of their dependencies.
+/// Tasks that run in the order of their dependencies.
 ///
 /// ```
 /// # #![allow(deprecated)]
@@ -60,51 +60,51 @@ pub struct Dag {
     tasks: Vec<Task>,
 }
 
-/// How tasks are run.
+/// Options for running tasks.
 #[derive(Clone)]
 #[deprecated(note = "use Graph::set_max_parallel and a trace")]
 pub struct DagOptions {
-    /// Several at once; on by default.
+    /// Whether tasks may run concurrently [default: true].
     pub parallel: bool,
-    /// So many of them: 1 or more, 4 by default.
+    /// Maximum number of concurrent tasks: at least 1 [default: 4].
     pub max_workers: usize,
-    /// Is told the id of a task that begins.
+    /// Called when a task starts.
     pub on_task_start: Option<OnStart>,
-    /// Is told the id of a task that has ended, and what came of it.
+    /// Called when a task has ended.
     pub on_task_complete: Option<OnComplete>,
 }
 
-/// How a task ended.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[deprecated(note = "use trace::StepTrace")]
 pub enum TaskStatus {
-    /// It is done.
+    /// The task succeeded.
     Completed,
-    /// It has failed.
+    /// The task failed.
     Failed,
-    /// It was not begun: what it waits for has failed.
+    /// The task did not start because a dependency failed.
     Skipped,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq)]
 #[deprecated(note = "use trace::StepTrace")]
 pub struct TaskResult {
-    /// How it ended.
+    /// Status of the task.
     pub status: TaskStatus,
-    /// Milliseconds from begin to end.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// Why it failed, or was not begun.
+    /// Why it failed or was skipped.
     pub error: Option<String>,
-    /// Its result; null if there is none.
+    /// Output; null if there is none.
     pub output: Value,
 }
 
-/// What came of each task, by id.
+/// Results of tasks by id.
 pub type TaskResults = BTreeMap<String, TaskResult>;
 
 impl Task {
-    /// A task that waits for nothing. Results of other tasks are in the context's `upstream`.
+    /// Creates a task without dependencies. Results of other tasks are in the context's `upstream`.
     pub fn new<F>(
         id: impl Into<String>,
         execute: impl Fn(ExecutionContext) -> F + Send + Sync + 'static,
@@ -116,7 +116,7 @@ impl Task {
         Task { id: id.into(), depends_on: Vec::new(), execute: Arc::new(execute) }
     }
 
-    /// Waits for these tasks.
+    /// Adds dependencies.
     #[must_use]
     pub fn depends_on<I: IntoIterator<Item: Into<String>>>(mut self, tasks: I) -> Task {
         self.depends_on.extend(tasks.into_iter().map(Into::into));
@@ -125,7 +125,7 @@ impl Task {
 }
 
 impl Dag {
-    /// Without tasks.
+    /// Creates a DAG without tasks.
     pub fn new() -> Dag {
         static WARNED: AtomicBool = AtomicBool::new(false);
         warn_once(&WARNED, "Dag is deprecated, use Graph");
@@ -135,11 +135,11 @@ impl Dag {
     /// Adds a task.
     ///
     /// # Errors
-    /// AlreadyExists: there is a task of that id.
+    /// AlreadyExists: the id is taken.
     pub fn add_task(&mut self, task: Task) -> Result<&mut Dag, EngineError> {
         if self.get_task(&task.id).is_some() {
-            let message = format!("there is a task '{}' already", task.id);
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("take another task id"));
+            let message = format!("task '{}' already exists", task.id);
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("use another task id"));
         }
         self.tasks.push(task);
         Ok(self)
@@ -148,7 +148,7 @@ impl Dag {
     /// Adds tasks.
     ///
     /// # Errors
-    /// As [`Dag::add_task`]; those before the bad one are in.
+    /// Same as [`Dag::add_task`]; the tasks before the invalid one have been added.
     pub fn add_tasks(&mut self, tasks: impl IntoIterator<Item = Task>) -> Result<&mut Dag, EngineError> {
         for task in tasks {
             self.add_task(task)?;
@@ -156,15 +156,15 @@ impl Dag {
         Ok(self)
     }
 
-    /// Makes each of these tasks depend on the one before it.
+    /// Makes each of these tasks depend on its predecessor.
     ///
     /// # Errors
-    /// NotFound: there is no task of that id.
+    /// NotFound: the DAG has no task of that id.
     pub fn chain<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<&mut Dag, EngineError> {
         let mut before: Option<&str> = None;
         for id in ids {
             let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else {
-                let error = EngineError::new(ErrorKind::NotFound, format!("there is no task '{id}'"));
+                let error = EngineError::new(ErrorKind::NotFound, format!("no task '{id}'"));
                 return Err(error.hint("add the task first"));
             };
             if let Some(before) = before.replace(id)
@@ -176,59 +176,60 @@ impl Dag {
         Ok(self)
     }
 
-    /// What is wrong with it, in words; nothing if it can run.
+    /// Returns the problems of the DAG; empty if it can run.
     pub fn validate(&self) -> Vec<String> {
         self.to_graph().validate()
     }
 
-    /// Ids of all tasks, each after what it depends on.
+    /// Returns the ids of all tasks in an order they can run in.
     ///
     /// # Errors
-    /// InvalidRequest: it is not valid.
+    /// InvalidRequest: the DAG is invalid.
     pub fn execution_order(&self) -> Result<Vec<String>, EngineError> {
         self.to_graph().execution_order()
     }
 
-    /// One task.
+    /// Returns a task by its id.
     pub fn get_task(&self, id: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == id)
     }
 
-    /// Ids of all tasks, as they were added.
+    /// Returns the ids of all tasks in the order they were added.
     pub fn list_tasks(&self) -> Vec<String> {
         self.tasks.iter().map(|task| task.id.clone()).collect()
     }
 
-    /// Runs it. A task that fails stops those that wait for it and no others.
+    /// Runs the DAG. A failed task stops only its dependants.
     ///
     /// # Errors
-    /// InvalidRequest: it is not valid. Cancelled, Budget: it was ended, with the outputs that are there.
+    /// InvalidRequest: the DAG is invalid. Cancelled, Budget: the run was stopped; the error has the outputs so far.
     pub async fn run(
         &self,
         context: &ExecutionContext,
         options: DagOptions,
     ) -> Result<TaskResults, EngineError> {
         let mut graph = self.to_graph();
-        // An invalid graph gives its problems here and not as results of tasks.
+        // Reports the problems of an invalid graph as an error, not as results of tasks.
         graph.execution_order()?;
         graph.set_max_parallel(if options.parallel { options.max_workers } else { 1 });
-        let watch = Arc::new(Watch { options, outer: context.step.clone(), seen: Mutex::default() });
-        let (watching, before) = (Arc::clone(&watch), context.run().observer.clone());
+        let collector =
+            Arc::new(ResultCollector { options, outer: context.step.clone(), collected: Mutex::default() });
+        let (event_collector, before) = (Arc::clone(&collector), context.run().observer.clone());
         let context = context.clone().with_observer(Arc::new(move |event| {
             if let Some(before) = &before {
                 before(event.clone());
             }
-            watching.see(&event);
+            event_collector.on_event(&event);
         }));
         let run = graph.run(&context).await;
         let ended = run.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Budget);
         if ended || run.status == TraceStatus::Cancelled {
             run.into_result()?;
         }
-        Ok(watch.results(self.tasks.iter().map(|task| task.id.as_str())))
+        Ok(collector.results(self.tasks.iter().map(|task| task.id.as_str())))
     }
 
-    /// The same as a graph named `dag`: steps that do not depend on a failed one are run to their ends.
+    /// Converts to a graph named `dag`, in which independent steps continue after a failure.
     pub fn into_graph(self) -> Graph {
         self.to_graph()
     }
@@ -240,7 +241,7 @@ impl Dag {
             let execute = Arc::clone(&task.execute);
             let node = FunctionNode::asynchronous(task.id.clone(), move |context| execute(context));
             let step = Step::new(task.id.clone()).depends_on(task.depends_on.clone());
-            // Ids are unique: that was looked at when the tasks were added.
+            // Cannot fail: ids are unique, as checked when tasks were added.
             let _ = graph.add_step(Arc::new(node), step);
         }
         graph
@@ -253,47 +254,47 @@ impl From<Dag> for Graph {
     }
 }
 
-/// Makes results of what happens in a run.
-struct Watch {
+/// Collects the results of tasks from step events.
+struct ResultCollector {
     options: DagOptions,
-    /// Path of the step that runs it, if one does.
+    /// Path of the outer step, if any.
     outer: Option<Arc<str>>,
-    seen: Mutex<Seen>,
+    collected: Mutex<Collected>,
 }
 
 #[derive(Default)]
-struct Seen {
-    began: HashMap<String, TsNs>,
+struct Collected {
+    started: HashMap<String, TsNs>,
     results: TaskResults,
 }
 
-impl Watch {
-    fn see(&self, event: &StepEvent) {
+impl ResultCollector {
+    fn on_event(&self, event: &StepEvent) {
         let task = match &self.outer {
             None => Some(&*event.step),
             Some(outer) => event.step.strip_prefix(&**outer).and_then(|path| path.strip_prefix('/')),
         };
-        // What graphs in a task do has a longer path.
+        // Steps of nested graphs have longer paths.
         let Some(task) = task.filter(|task| !task.contains('/')) else { return };
         let end = |error: Option<String>, output: Value| {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            let began = seen.began.get(task).copied().unwrap_or(event.at);
+            let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+            let started = collected.started.get(task).copied().unwrap_or(event.at);
             let status = if error.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
-            let duration_ms = event.at.0.saturating_sub(began.0) as f64 / 1e6;
+            let duration_ms = event.at.0.saturating_sub(started.0) as f64 / 1e6;
             let result = TaskResult { status, duration_ms, error, output };
-            seen.results.insert(task.to_string(), result.clone());
-            drop(seen);
-            if let Some(tell) = &self.options.on_task_complete {
-                tell(task, &result);
+            collected.results.insert(task.to_string(), result.clone());
+            drop(collected);
+            if let Some(callback) = &self.options.on_task_complete {
+                callback(task, &result);
             }
         };
         match event.kind {
             StepEventKind::Start { .. } => {
-                let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.began.insert(task.to_string(), event.at);
-                drop(seen);
-                if let Some(tell) = &self.options.on_task_start {
-                    tell(task);
+                let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+                collected.started.insert(task.to_string(), event.at);
+                drop(collected);
+                if let Some(callback) = &self.options.on_task_start {
+                    callback(task);
                 }
             }
             StepEventKind::Complete { .. } => end(None, event.data.clone()),
@@ -305,13 +306,13 @@ impl Watch {
     }
 
     fn results<'a>(&self, ids: impl Iterator<Item = &'a str>) -> TaskResults {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut results = std::mem::take(&mut seen.results);
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = std::mem::take(&mut collected.results);
         for id in ids {
             results.entry(id.to_string()).or_insert_with(|| TaskResult {
                 status: TaskStatus::Skipped,
                 duration_ms: 0.0,
-                error: Some("what it waits for has failed".to_string()),
+                error: Some("a dependency failed".to_string()),
                 output: Value::Null,
             });
         }

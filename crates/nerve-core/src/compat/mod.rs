@@ -1,6 +1,5 @@
-//! The words of the first nerve for a while: channels and DAGs, and the way from them to nodes and graphs (seed node-refactoring §9.1,
-//! §9.2). Each warns once.
-#![expect(deprecated, reason = "these are the deprecated words")]
+//! Deprecated API of the first version: channels and DAGs, with conversions to nodes and graphs. Each logs one warning.
+#![expect(deprecated, reason = "defines the deprecated items")]
 
 mod channel;
 mod dag;

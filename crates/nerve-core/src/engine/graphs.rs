@@ -19,12 +19,12 @@ use crate::graph::file::{
     BashDefinition, CommandDefinition, Compiled, GraphFile, NodeDefinition, OnRestart, TerminalDefinition,
     without_secrets,
 };
-use crate::graph::journal::{Fact, Head, Journal, Past, new_run_id};
+use crate::graph::journal::{Header, Journal, JournalRecord, ReplayState, new_run_id};
 use crate::graph::{Graph, GraphRun};
 use crate::node::NodeHandle;
 use crate::node::factory::named;
 use crate::session::{DEFAULT, Session, check_name, stop_all};
-use crate::telemetry::{ActiveSpan, RunOf, TraceContext, end_run};
+use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
 /// A run that is about to begin.
@@ -34,7 +34,7 @@ struct Beginning {
     run: Arc<Run>,
     outer: Session,
     input: Value,
-    past: Option<Past>,
+    past: Option<ReplayState>,
     options: Options,
     span: ActiveSpan,
 }
@@ -137,7 +137,7 @@ impl Engine {
             }
             None => new_run_id(self.inner.runs.clock.now()),
         };
-        let of = RunOf {
+        let of = RunAttributes {
             graph: &file.graph,
             steps: compiled.graph.len(),
             run: Some(&id),
@@ -147,7 +147,7 @@ impl Engine {
         let kept =
             span.context().map(|context| (context.traceparent(), context.tracestate().map(str::to_string)));
         let options = Options { trace, keep_nodes, span: kept };
-        let head = Head {
+        let head = Header {
             at: self.inner.clock.now(),
             run: id.clone(),
             graph: file.graph.clone(),
@@ -215,13 +215,18 @@ impl Engine {
         }
         let input = file.input(past.head().input.clone())?;
         let definition = edited.then(|| without_secrets(file.to_value()));
-        journal.record(&Fact::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
+        journal
+            .record(&JournalRecord::Resumed { at: self.inner.clock.now(), definition: definition.as_ref() });
         let mut options = Options::of(past.options());
         options.trace |= trace;
         let Compiled { graph, nodes } = compiled;
         let run = admitted.begin(graph.len(), Some(journal));
-        let of =
-            RunOf { graph: &file.graph, steps: graph.len(), run: Some(&id), session: Some(outer.name()) };
+        let of = RunAttributes {
+            graph: &file.graph,
+            steps: graph.len(),
+            run: Some(&id),
+            session: Some(outer.name()),
+        };
         let mut span = self.inner.telemetry.begin_run(options.parent().as_ref(), &of);
         span.describe(|span| span.attributes.set("nerve.resumed", true));
         run.publish(GraphEventKind::Started { steps: graph.len(), resumed: true });
@@ -236,7 +241,7 @@ impl Engine {
             let runs = engine.clone();
             let Ok(paths) = blocking(move || runs.inner.runs.interrupted()).await else { return };
             for path in paths {
-                let read = blocking(move || Past::read(&path)).await;
+                let read = blocking(move || ReplayState::read(&path)).await;
                 let Ok(Ok(past)) = read else { continue };
                 let id = past.head().run.clone();
                 let resumes = GraphFile::from_value(past.definition().clone())
@@ -317,9 +322,13 @@ impl Engine {
             if status.is_end() {
                 let message = error.as_ref().map(ToString::to_string);
                 let at = self.inner.clock.now();
-                journal.record(&Fact::Ended { at, status: status.as_str(), error: message.as_deref() });
+                journal.record(&JournalRecord::Ended {
+                    at,
+                    status: status.as_str(),
+                    error: message.as_deref(),
+                });
             }
-            if let Err(fault) = journal.settle().await {
+            if let Err(fault) = journal.flush().await {
                 let message = format!("run '{}': {fault}", run.id);
                 self.inner.events.publish(None, EventKind::Error { message });
             }
@@ -454,8 +463,12 @@ impl Engine {
         if past.ending().is_some() {
             return Ok(false);
         }
-        journal.record(&Fact::Ended { at: self.inner.clock.now(), status: "cancelled", error: None });
-        journal.settle().await?;
+        journal.record(&JournalRecord::Ended {
+            at: self.inner.clock.now(),
+            status: "cancelled",
+            error: None,
+        });
+        journal.flush().await?;
         if let Some(session) = self.inner.sessions.find_by_name(id) {
             self.end_nodes(&session, &[], false).await;
         }
@@ -499,7 +512,7 @@ fn context(
     run: &Arc<Run>,
     session: &Session,
     input: Value,
-    past: Option<Past>,
+    past: Option<ReplayState>,
     tracer: Option<Tracer>,
 ) -> ExecutionContext {
     let observed = Arc::clone(run);

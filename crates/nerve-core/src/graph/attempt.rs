@@ -1,4 +1,4 @@
-//! One execution of a node, with its limit of time. However a node says that it failed, it is an error.
+//! Runs a node once within a time limit, and turns every form of failure into an error.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,32 +16,33 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
 
-/// Who keeps a limit of time by itself has so much longer before it is kept for it.
-const MARGIN: Duration = Duration::from_secs(5);
-/// One execution. However a node says that it failed, it is an error.
+/// Grace period for a node that enforces the limit itself, before the attempt is aborted from outside.
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
+
+/// Runs a node once. Errors, panics, timeouts and results with `"success": false` all become errors.
 pub(crate) async fn attempt(
     node: &NodeHandle,
     context: &ExecutionContext,
     limit: Option<Duration>,
 ) -> Result<Value, EngineError> {
     let value = match limit {
-        None => until_cancelled(node, context).await?,
+        None => run_until_cancelled(node, context).await?,
         Some(limit) => {
             let stop = context.cancellation().child();
             let mut context = context.clone().with_cancellation(stop.clone());
             context.timeout = Some(limit);
-            // Who keeps its limit itself has a better error, with a screen.
-            let own = !node.winds_down().is_zero();
-            let limit_here = if own { limit.saturating_add(MARGIN) } else { limit };
+            // A node that enforces the limit itself reports a better error, with a screen.
+            let enforces_limit = !node.winds_down().is_zero();
+            let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };
             let at = Instant::now() + limit_here.min(FAR);
-            let execution = until_cancelled(node, &context);
+            let execution = run_until_cancelled(node, &context);
             tokio::pin!(execution);
             tokio::select! {
                 biased;
                 value = &mut execution => value?,
                 () = unconstrained(tokio::time::sleep_until(at)) => {
                     stop.cancel();
-                    // What it still says is too late.
+                    // The result comes too late to count.
                     let _ = execution.await;
                     let message = format!("node '{}' did not end within {limit:?}", node.id());
                     return Err(EngineError::new(ErrorKind::Timeout, message).hint("give the step a longer timeout_ms"));
@@ -49,25 +50,25 @@ pub(crate) async fn attempt(
             }
         }
     };
-    // A graph's results are named by its steps, whatever these are called.
+    // The results of a graph are keyed by step ids, which may collide with the field names below.
     if node.as_graph().is_some() {
         return Ok(value);
     }
-    if let Some(tokens) = tokens_of(&value).filter(|_| !node.meters()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.meters()) {
         context.add_tokens(tokens);
     }
-    match failure_of(&value) {
+    match reported_failure(&value) {
         Some(error) => Err(error),
         None => Ok(value),
     }
 }
 
-/// An execution, ended when its context is cancelled: by itself if it can, else dropped.
-pub(crate) async fn until_cancelled(
+/// Runs a node until it ends or its context is cancelled. A cancelled node gets its wind-down time and is then dropped.
+pub(crate) async fn run_until_cancelled(
     node: &NodeHandle,
     context: &ExecutionContext,
 ) -> Result<Value, EngineError> {
-    // Its making can panic too.
+    // Creating the future can panic, too.
     let execution = AssertUnwindSafe(async { node.execute(context).await }).catch_unwind();
     tokio::pin!(execution);
     let caught = tokio::select! {
@@ -79,13 +80,13 @@ pub(crate) async fn until_cancelled(
         },
     };
     caught.unwrap_or_else(|panic| {
-        let message = format!("node '{}' panicked: {}", node.id(), words_of(&*panic));
+        let message = format!("node '{}' panicked: {}", node.id(), panic_message(&*panic));
         Err(EngineError::new(ErrorKind::Internal, message))
     })
 }
 
-/// What a panic said.
-pub(super) fn words_of(panic: &(dyn Any + Send)) -> String {
+/// Returns the message of a panic.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().map(ToString::to_string);
     words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
@@ -98,8 +99,8 @@ async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// What a response says it used.
-pub(crate) fn tokens_of(value: &Value) -> Option<u64> {
+/// Returns the number of tokens that a response reports.
+pub(crate) fn reported_tokens(value: &Value) -> Option<u64> {
     let tokens = value.as_object()?.get("tokens")?;
     if let Some(all) = tokens.as_u64() {
         return Some(all);
@@ -111,15 +112,15 @@ pub(crate) fn tokens_of(value: &Value) -> Option<u64> {
     })
 }
 
-/// A value that says that it is a failure (facts: the wire; retry, skip and fallback of the first nerve never saw these).
-fn failure_of(value: &Value) -> Option<EngineError> {
+/// Returns the error in a value with `"success": false`, the form in which terminal and bash nodes report failures.
+fn reported_failure(value: &Value) -> Option<EngineError> {
     let object = value.as_object()?;
     if object.get("success")? != &Value::Bool(false) {
         return None;
     }
     let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("error_type").map_or(ErrorKind::Process, ErrorKind::parse);
-    let mut error = EngineError::new(kind, text("error").unwrap_or("the node says that it failed"));
+    let mut error = EngineError::new(kind, text("error").unwrap_or("the node reported a failure"));
     let stderr =
         object.get("attributes").and_then(|attributes| attributes.get("stderr")).and_then(Value::as_str);
     error.screen = stderr.or(text("raw")).filter(|shown| !shown.trim().is_empty()).map(str::to_string);

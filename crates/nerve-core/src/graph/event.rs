@@ -1,4 +1,4 @@
-//! What happens in a run, as it happens (seed REQ-G6).
+//! Events of a run, and the stream that delivers them.
 
 use std::sync::Arc;
 
@@ -9,54 +9,53 @@ use tokio::task::JoinHandle;
 
 use crate::cancellation::CancellationToken;
 
-/// What happened to a step.
+/// An event of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepEvent {
-    /// What.
+    /// Kind of the event.
     pub kind: StepEventKind,
     /// Path of the step: `outer/inner`, items of a list `each[3]`, rounds `loop#2`.
     pub step: Arc<str>,
-    /// Its node.
+    /// Id or name of the step's node.
     pub node: Arc<str>,
-    /// A piece of an answer, the result, the error's message, a gate's question or its answer.
+    /// Chunk of an answer, result, error message, or question or answer of a gate.
     pub data: Value,
-    /// When.
+    /// Time of the event.
     pub at: TsNs,
 }
 
-/// Kinds of events of a step.
+/// Kinds of step events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepEventKind {
-    /// It began. `queued`: its node does something else first.
+    /// The step started. `queued`: its node is still busy.
     Start { queued: bool },
-    /// More of its answer.
+    /// A chunk of the answer arrived.
     Chunk,
-    /// It is done.
+    /// The step is done.
     Complete { how: How, ms: u64, tokens: u64 },
-    /// It failed for good.
+    /// The step failed; no attempt is left.
     Error { error_type: &'static str },
-    /// Its gate asks.
+    /// A gate asks its question.
     Asked,
-    /// Its gate was answered: by a `person`, or with its `default`.
+    /// A gate was answered: by a `person`, or with its `default`.
     Answered { by: &'static str },
-    /// An attempt failed; the next one comes in `delay_ms`. `attempt` is the one that comes, from 2.
+    /// An attempt failed; the next one starts in `delay_ms`. `attempt` is the number of the next one, from 2.
     Retry { attempt: u32, delay_ms: u64, error_type: &'static str },
 }
 
-/// How a step was done.
+/// How a step was completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It was run.
+    /// The step ran.
     Completed,
-    /// Its condition did not hold, or it failed and its policy says to go on.
+    /// Its condition was false, or it failed and its error policy is `skip`.
     Skipped,
-    /// Its result is from before the run was interrupted.
+    /// Its result was recorded before the run was interrupted.
     Reused,
 }
 
 impl StepEventKind {
-    /// `step_start`, `step_chunk`, `step_complete`, `step_error` (seed REQ-G6), `step_retry`, `gate_asked`,
-    /// `gate_answered`.
+    /// Returns the event's name on the wire, for example `step_start`.
     pub fn as_str(self) -> &'static str {
         match self {
             StepEventKind::Start { .. } => "step_start",
@@ -71,7 +70,7 @@ impl StepEventKind {
 }
 
 impl How {
-    /// `completed`, `skipped` or `reused`.
+    /// Returns `completed`, `skipped` or `reused`.
     pub fn as_str(self) -> &'static str {
         match self {
             How::Completed => "completed",
@@ -81,17 +80,17 @@ impl How {
     }
 }
 
-/// Who is told what happens. Must not wait.
+/// Receives the events of a run. Must not block.
 pub type Observer = Arc<dyn Fn(StepEvent) + Send + Sync>;
 
-/// The events of a run, and then its result.
+/// The events of a run, followed by its result.
 #[derive(Debug)]
 pub struct StepEvents {
     events: mpsc::UnboundedReceiver<StepEvent>,
     run: JoinHandle<super::GraphRun>,
-    /// The run is over: told to whoever waits for events.
+    /// Cancelled when the run is over, to wake up a pending [`StepEventStream::next`].
     over: CancellationToken,
-    /// Cancels the run when nobody listens any more.
+    /// Cancels the run when the stream is dropped.
     _stop: StopOnDrop,
 }
 
@@ -119,21 +118,20 @@ impl StepEvents {
         StepEvents { events, run, over, _stop: StopOnDrop(stop) }
     }
 
-    /// The next event; `None` when the run has ended. Dropping the stream cancels the run: terminals are interrupted, and its trace
-    /// says so.
+    /// Returns the next event, or `None` when the run has ended. Dropping the stream cancels the run and interrupts its terminals.
     pub async fn next(&mut self) -> Option<StepEvent> {
         tokio::select! {
             biased;
             event = self.events.recv() => event,
-            // A node may have kept its context, and with it the other end.
+            // A node may have kept its context, and with it a sender.
             () = self.over.wait() => self.events.try_recv().ok(),
         }
     }
 
-    /// What came of the run.
+    /// Waits for the result of the run.
     ///
     /// # Panics
-    /// If the run did: no node can make it.
+    /// Panics if the run's task panicked. A panicking node does not cause that.
     pub async fn end(mut self) -> super::GraphRun {
         match (&mut self.run).await {
             Ok(run) => run,

@@ -1,25 +1,25 @@
-//! When and how often a step runs: its condition, the items of a list, the rounds of a loop; and a budget of its own.
+//! Control flow of a step: its condition, the items of a list, the rounds of a loop, and its own budget.
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
-use super::doing::{Doing, facts};
 use super::event::{How, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
+use super::step_run::{StepRun, metadata_entry};
 use crate::cancellation::cancelled;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 
-impl Doing<'_> {
-    /// A step with a budget of its own: not begun, and ended in the middle, when that is used up.
-    pub(super) async fn within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
+impl StepRun<'_> {
+    /// Runs a step with its own budget. An exhausted budget prevents the start, or stops the step.
+    pub(super) async fn run_within_budget(&self, flow: Option<&Flow>) -> Result<Value, EngineError> {
         let pool = self.context.pool();
-        pool.check_own(true).map_err(|error| self.refused(&self.context, error))?;
+        pool.check_own(true).map_err(|error| self.report_error(&self.context, error))?;
         let work = async {
             match flow {
-                None => self.leaf(self.scope(), &self.context).await,
-                Some(flow) => self.flow(flow).await,
+                None => self.run_once(self.scope(), &self.context).await,
+                Some(flow) => self.run_flow(flow).await,
             }
         };
         tokio::pin!(work);
@@ -30,72 +30,74 @@ impl Doing<'_> {
                 value = &mut work => value?,
                 () = unconstrained(tokio::time::sleep_until(at)) => {
                     self.context.cancellation().cancel();
-                    // It is given the time to end; what it says is too late.
+                    // The step may still wind down, but its result comes too late.
                     let late = work.await.err().unwrap_or_else(cancelled);
                     return Err(pool.check_own(false).err().unwrap_or(late));
                 }
             },
         };
-        pool.check_own(false).map_err(|error| self.refused(&self.context, error))?;
+        pool.check_own(false).map_err(|error| self.report_error(&self.context, error))?;
         Ok(value)
     }
 
-    /// Says of a step, an item or a round why it was not executed, or why that does not count.
-    pub(super) fn refused(&self, context: &ExecutionContext, error: EngineError) -> EngineError {
+    /// Reports why a step, an item or a round was not executed, or why its result does not count.
+    pub(super) fn report_error(&self, context: &ExecutionContext, error: EngineError) -> EngineError {
         let (kind, message) = (StepEventKind::Error { error_type: error.kind.as_str() }, error.to_string());
-        self.tell(context.step.as_ref(), kind, Value::from(message.as_str()));
-        self.trace_only(context, Some(message), Map::new());
+        self.notify(context.step.as_ref(), kind, Value::from(message.as_str()));
+        self.trace_unexecuted(context, Some(message), Map::new());
         error
     }
 
-    /// A step with a condition, items or rounds.
-    pub(super) async fn flow(&self, flow: &Flow) -> Result<Value, EngineError> {
+    /// Runs a step that has a condition, items or rounds.
+    pub(super) async fn run_flow(&self, flow: &Flow) -> Result<Value, EngineError> {
         let scope = self.scope();
         if let Some(when) = &flow.when
-            && !self.made("when", || when(&scope)).map_err(|error| self.refused(&self.context, error))?
+            && !self
+                .evaluate("when", || when(&scope))
+                .map_err(|error| self.report_error(&self.context, error))?
         {
             let path = self.context.step.clone();
-            self.tell(
+            self.notify(
                 path.as_ref(),
                 StepEventKind::Complete { how: How::Skipped, ms: 0, tokens: 0 },
                 Value::Null,
             );
-            self.trace_only(&self.context, None, facts("skipped", Value::Bool(true)));
+            self.trace_unexecuted(&self.context, None, metadata_entry("skipped", Value::Bool(true)));
             return Ok(Value::Null);
         }
         if flow.foreach.is_none() && flow.until.is_none() {
-            return self.leaf(scope, &self.context).await;
+            return self.run_once(scope, &self.context).await;
         }
-        // Its items and rounds tell of themselves; this is the step as a whole.
+        // Items and rounds report their own events; these are of the step as a whole.
         let step = self.context.step.as_ref();
-        self.tell(step, StepEventKind::Start { queued: false }, Value::Null);
-        let began = self.graph.run().clock.now();
-        let came = match (&flow.foreach, &flow.until) {
-            (Some(foreach), until) => self.items(foreach, until.as_ref(), scope).await,
-            (None, Some(until)) => self.rounds(until, scope, &self.context).await,
-            (None, None) => self.leaf(scope, &self.context).await,
+        self.notify(step, StepEventKind::Start { queued: false }, Value::Null);
+        let started_at = self.graph.run().clock.now();
+        let outcome = match (&flow.foreach, &flow.until) {
+            (Some(foreach), until) => self.run_items(foreach, until.as_ref(), scope).await,
+            (None, Some(until)) => self.run_rounds(until, scope, &self.context).await,
+            (None, None) => self.run_once(scope, &self.context).await,
         };
-        let ms = self.graph.run().clock.now().0.saturating_sub(began.0) / 1_000_000;
+        let ms = self.graph.run().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = self.context.pool().usage().tokens_used();
-        let (kind, data) = match &came {
+        let (kind, data) = match &outcome {
             Ok(value) => (StepEventKind::Complete { how: How::Completed, ms, tokens }, value.clone()),
             Err(error) => {
                 (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
             }
         };
-        self.tell(step, kind, data);
-        came
+        self.notify(step, kind, data);
+        outcome
     }
 
-    /// Once for each item; the results in the order of the items.
-    pub(super) async fn items(
+    /// Runs the step once for each item. Results are in the order of the items.
+    pub(super) async fn run_items(
         &self,
         foreach: &ForEach,
         until: Option<&Until>,
         scope: Scope<'_>,
     ) -> Result<Value, EngineError> {
-        let items = self.made("foreach", || (foreach.items)(&scope))?;
-        // What has failed takes the other items with it.
+        let items = self.evaluate("foreach", || (foreach.items)(&scope))?;
+        // A failed item cancels the others.
         let stop = self.context.cancellation().child();
         let all = self.context.clone().with_cancellation(stop.clone());
         let mut results: Vec<Value> = vec![Value::Null; items.len()];
@@ -108,7 +110,7 @@ impl Doing<'_> {
                 next += 1;
                 if index > 0 {
                     if let Err(error) = all.check_cancelled().and_then(|()| all.check_budget()) {
-                        // Those that have begun may end, unless more than steps is used up.
+                        // Running items may finish if only the step limit is used up.
                         if all.pool().check(false).is_err() {
                             stop.cancel();
                         }
@@ -121,18 +123,18 @@ impl Doing<'_> {
                 let mut context = all.clone();
                 context.step = context.step.map(|path| format!("{path}[{index}]").into());
                 running.push(async move {
-                    let came = match until {
-                        Some(until) => self.rounds(until, scope, &context).await,
-                        None => self.leaf(scope, &context).await,
+                    let outcome = match until {
+                        Some(until) => self.run_rounds(until, scope, &context).await,
+                        None => self.run_once(scope, &context).await,
                     };
-                    (index, came)
+                    (index, outcome)
                 });
             }
-            // A million items that never wait must not keep everything else of this thread waiting.
+            // A million items that never wait must not starve the other tasks of this thread.
             consume_budget().await;
-            let Some((index, came)) = running.next().await else { break };
-            match came {
-                Ok(came) => results[index] = came,
+            let Some((index, outcome)) = running.next().await else { break };
+            match outcome {
+                Ok(outcome) => results[index] = outcome,
                 Err(error) => {
                     stop.cancel();
                     failure.get_or_insert(error);
@@ -146,8 +148,8 @@ impl Doing<'_> {
         }
     }
 
-    /// Again until the condition holds.
-    pub(super) async fn rounds(
+    /// Runs the step until the condition holds.
+    pub(super) async fn run_rounds(
         &self,
         until: &Until,
         scope: Scope<'_>,
@@ -158,22 +160,22 @@ impl Doing<'_> {
             let mut context = context.clone();
             context.step = context.step.map(|path| format!("{path}#{round}").into());
             if round > 1 {
-                // Rounds that never wait must not keep everything else of this thread waiting.
+                // Rounds that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
                 context.check_cancelled()?;
                 context.check_budget()?;
                 context.pool().add_step();
             }
-            let came = self.leaf(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
-            let now = Scope { round, result: Some(&came), ..scope };
-            if self.made("until", || (until.condition)(&now))? {
-                return Ok(came);
+            let outcome = self.run_once(Scope { round, result: result.as_ref(), ..scope }, &context).await?;
+            let now = Scope { round, result: Some(&outcome), ..scope };
+            if self.evaluate("until", || (until.condition)(&now))? {
+                return Ok(outcome);
             }
-            result = Some(came);
+            result = Some(outcome);
         }
         let message =
-            format!("step '{}': its condition did not hold after {} rounds", self.step.id, until.max_rounds);
+            format!("step '{}': condition still false after {} rounds", self.step.id, until.max_rounds);
         Err(EngineError::new(ErrorKind::Process, message)
-            .hint("give `until` more max_rounds, or another condition"))
+            .hint("increase max_rounds of `until`, or change the condition"))
     }
 }

@@ -1,21 +1,21 @@
-//! Graphs: steps in the order of their dependencies (seed node-refactoring §5.2). A graph is a node: graphs run in graphs.
+//! Graphs: steps that run in the order of their dependencies. A graph is a node, so graphs can be nested.
 //!
-//! Planning (`plan`) is pure. Running is one dispatcher (`run`) that starts what is ready and takes in what has ended.
+//! Planning (`plan`) is pure. One dispatcher (`run`) starts the steps that are ready and collects their results.
 
+pub mod diagram;
 pub mod event;
 pub mod file;
 pub mod journal;
-pub mod show;
 pub mod step;
 pub mod upstream;
 
 pub(crate) mod attempt;
-mod doing;
+pub(crate) mod call_stack;
 mod flow;
-pub(crate) mod nest;
 pub(crate) mod plan;
 mod run;
-mod validate;
+mod step_run;
+mod validation;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 
 use self::event::StepEvents;
 use self::step::{Step, Target};
-use self::upstream::Names;
+use self::upstream::StepIndex;
 use crate::budget::{Budget, ResourceUsage};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
@@ -34,17 +34,17 @@ use crate::node::{Node, NodeFuture, NodeHandle};
 use crate::session::Session;
 use crate::trace::TraceStatus;
 
-/// What becomes of steps that do not depend on one that failed.
+/// What happens to independent steps when one step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
-    /// They are cancelled, or not begun.
+    /// They are cancelled, or do not start.
     #[default]
     Stop,
-    /// They are run to their ends.
+    /// They run to their end.
     Finish,
 }
 
-/// Steps in the order of their dependencies.
+/// Steps that run in the order of their dependencies.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,63 +57,60 @@ pub enum OnFailure {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let double = Arc::new(FunctionNode::new("double", |context| {
 ///     Ok(json!(context.input.as_i64().unwrap_or_default() * 2))
-/// }));
-/// let mut graph = Graph::new("pipeline");
-/// graph.add_step(double.clone(), Step::new("a").input(1)).unwrap();
-/// let b = Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap_or_default());
-/// graph.add_step(double, b).unwrap();
-/// let run = graph.run(&ExecutionContext::new(&Session::new("demo"))).await;
-/// assert_eq!(json!(run.results), json!({"a": 2, "b": 4}));
+/// })); let mut graph = Graph::new("pipeline"); graph.add_step(double.clone(), Step::new("a").input(1)).unwrap(); let b =
+/// Step::new("b").depends_on(["a"]).input_fn(|upstream| upstream.get("a").cloned().unwrap_or_default()); graph.add_step(double,
+/// b).unwrap(); let run = graph.run(&ExecutionContext::new(&Session::new("demo"))).await; assert_eq!(json!(run.results),
+/// json!({"a": 2, "b": 4}));
 /// # });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Graph {
     id: String,
     steps: Arc<Vec<Step>>,
-    names: Arc<Names>,
+    names: Arc<StepIndex>,
     max_parallel: usize,
     on_failure: OnFailure,
     budget: Option<Budget>,
-    input: Option<Input>,
-    /// As a graph file has it.
+    input: Option<InputFn>,
+    /// The graph file, as JSON.
     definition: Option<Arc<Value>>,
 }
 
-/// Makes a run's input of what it is given.
+/// Completes or rejects the input of a run.
 #[derive(Clone)]
-struct Input(Arc<dyn Fn(Value) -> Result<Value, EngineError> + Send + Sync>);
+struct InputFn(Arc<dyn Fn(Value) -> Result<Value, EngineError> + Send + Sync>);
 
-impl Input {
-    /// One that panics fails the run, not whoever runs it.
+impl InputFn {
+    /// Applies the function. A panic fails the run, not its caller.
     fn complete(&self, given: Value) -> Result<Value, EngineError> {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.0)(given))).unwrap_or_else(|panic| {
-            let message = format!("completing the input panicked: {}", attempt::words_of(&*panic));
+            let message = format!("completing the input panicked: {}", attempt::panic_message(&*panic));
             Err(EngineError::new(ErrorKind::Internal, message))
         })
     }
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for InputFn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Input")
+        f.write_str("InputFn")
     }
 }
 
-/// What came of a run. There is always one, whatever happened.
+/// The outcome of a run. Every run has one, also if it failed or was cancelled.
 #[derive(Debug, Clone)]
 pub struct GraphRun {
-    /// Results of the steps that are done, by id; of a graph in it, its own results (decision D11).
+    /// Results of the completed steps by id. A nested graph has its own map of results.
     pub results: Map<String, Value>,
-    /// How it ended.
+    /// Final status.
     pub status: TraceStatus,
     /// Why it failed or was cancelled.
     pub error: Option<EngineError>,
-    /// What it used.
+    /// Resources the run used.
     pub usage: ResourceUsage,
 }
 
 impl Graph {
-    /// A graph without steps, one at a time.
+    /// Creates a graph without steps, which runs one step at a time.
     pub fn new(id: impl Into<String>) -> Graph {
         Graph {
             id: id.into(),
@@ -127,17 +124,17 @@ impl Graph {
         }
     }
 
-    /// Adds a step that `node` does.
+    /// Adds a step that runs on `node`.
     ///
     /// # Errors
-    /// AlreadyExists: there is a step of that id.
+    /// AlreadyExists: the graph has a step of that id.
     pub fn add_step(&mut self, node: NodeHandle, mut step: Step) -> Result<&mut Graph, EngineError> {
         step.node = node.id().into();
         step.target = Target::Node(node);
         self.add(step)
     }
 
-    /// Adds a step that is done by whoever has the name `node` in the session when it begins.
+    /// Adds a step that runs on the session's node named `node`, which is looked up when the step starts.
     ///
     /// # Errors
     /// As [`Graph::add_step`].
@@ -149,8 +146,8 @@ impl Graph {
 
     fn add(&mut self, step: Step) -> Result<&mut Graph, EngineError> {
         if self.names.contains_key(&step.id) {
-            let message = format!("graph '{}' has a step '{}' already", self.id, step.id);
-            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("take another step id"));
+            let message = format!("graph '{}' already has a step '{}'", self.id, step.id);
+            return Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("use another step id"));
         }
         let place = self.steps.len() as u32;
         Arc::make_mut(&mut self.names).insert(Arc::clone(&step.id), place);
@@ -158,10 +155,10 @@ impl Graph {
         Ok(self)
     }
 
-    /// Makes each of these steps depend on the one before it.
+    /// Makes each of these steps depend on its predecessor.
     ///
     /// # Errors
-    /// NotFound: there is no step of that id.
+    /// NotFound: the graph has no step of that id.
     pub fn chain<'a>(&mut self, ids: impl IntoIterator<Item = &'a str>) -> Result<&mut Graph, EngineError> {
         let mut before: Option<Arc<str>> = None;
         for id in ids {
@@ -179,97 +176,97 @@ impl Graph {
         Ok(self)
     }
 
-    /// So many steps at once; at least 1, which is what a new graph has.
+    /// Limits the number of concurrent steps; at least 1, the default.
     pub fn set_max_parallel(&mut self, steps: usize) -> &mut Graph {
         self.max_parallel = steps.max(1);
         self
     }
 
-    /// What becomes of steps that do not depend on one that failed.
+    /// Sets what happens to independent steps when one step fails.
     pub fn set_on_failure(&mut self, on_failure: OnFailure) -> &mut Graph {
         self.on_failure = on_failure;
         self
     }
 
-    /// What a run may use; counts toward the budget of the context too.
+    /// Limits the resources of a run. Usage counts toward the context's budget, too.
     pub fn set_budget(&mut self, budget: Budget) -> &mut Graph {
         self.budget = Some(budget);
         self
     }
 
-    /// What a run is given goes through this first: it adds what is missing, or refuses it.
+    /// Sets a function that completes or rejects the input of a run.
     pub fn set_input(
         &mut self,
         complete: impl Fn(Value) -> Result<Value, EngineError> + Send + Sync + 'static,
     ) -> &mut Graph {
-        self.input = Some(Input(Arc::new(complete)));
+        self.input = Some(InputFn(Arc::new(complete)));
         self
     }
 
-    /// The same, made from this: a graph file as JSON.
+    /// Returns the graph with its definition, a graph file as JSON.
     #[must_use]
     pub fn with_definition(mut self, definition: Value) -> Graph {
         self.definition = Some(Arc::new(definition));
         self
     }
 
-    /// The graph file it was made from, as JSON.
+    /// Returns the graph file the graph was compiled from, as JSON.
     pub fn definition(&self) -> Option<&Value> {
         self.definition.as_deref()
     }
 
-    /// What is wrong with it, in words; nothing if it can run. Steps that name a node that only the session knows are looked at
-    /// when they begin.
+    /// Returns the problems of the graph; empty if it can run. Nodes that only the session knows are checked when their steps
+    /// start.
     pub fn validate(&self) -> Vec<String> {
         self.check(None).err().unwrap_or_default()
     }
 
-    /// As [`Graph::validate`], with the nodes of a session: two steps that would use one persistent node at once are found too.
+    /// Like [`Graph::validate`], but resolves names in a session: this also finds steps that would share a stateful node.
     pub fn validate_in(&self, session: &Session) -> Vec<String> {
         self.check(Some(session)).err().unwrap_or_default()
     }
 
-    /// Ids of all steps, each after what it depends on; of those that could come next, the one that was added first.
+    /// Returns the ids of all steps in an order they can run in. Ties are broken by the order in which steps were added.
     ///
     /// # Errors
-    /// InvalidRequest: it is not valid.
+    /// InvalidRequest: the graph is invalid.
     pub fn execution_order(&self) -> Result<Vec<String>, EngineError> {
         let plan = self.check(None).map_err(|problems| self.invalid(&problems))?;
         let order = plan.order().unwrap_or_default();
         Ok(order.into_iter().map(|step| self.steps[step as usize].id.to_string()).collect())
     }
 
-    /// One step.
+    /// Returns a step by its id.
     pub fn get_step(&self, id: &str) -> Option<&Step> {
         self.steps.get(*self.names.get(id)? as usize)
     }
 
-    /// Ids of all steps, as they were added.
+    /// Returns the ids of all steps in the order they were added.
     pub fn list_steps(&self) -> Vec<String> {
         self.steps.iter().map(|step| step.id.to_string()).collect()
     }
 
-    /// How many steps it has.
+    /// Returns the number of steps.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// It has no steps.
+    /// Returns true if the graph has no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Its id.
+    /// Returns the graph's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Persistent nodes that its steps hold directly, those of graphs in it included; each once.
+    /// Returns the stateful nodes that the steps of this graph and of nested graphs hold directly, without duplicates.
     pub fn collect_persistent_nodes(&self) -> Vec<NodeHandle> {
         let mut found = Vec::new();
-        // Not by recursion: graphs can be nested to any depth.
+        // Iterative: graphs can be nested to any depth.
         let mut graphs = vec![self.clone()];
-        // One graph can be several steps, in graphs that are several steps again.
+        // The same graph can be used by several steps.
         let mut seen = HashSet::new();
         while let Some(graph) = graphs.pop() {
             if !seen.insert(Arc::as_ptr(&graph.steps)) {
@@ -290,14 +287,14 @@ impl Graph {
         found
     }
 
-    /// Runs it. There is always a result; see [`GraphRun`].
+    /// Runs the graph. See [`GraphRun`] for the outcome.
     pub async fn run(&self, context: &ExecutionContext) -> GraphRun {
         run::run(self, context).await
     }
 
-    /// Runs it in a task of its own and tells what happens to its steps.
+    /// Runs the graph in its own task and streams the events of its steps.
     ///
-    /// Must be called on a runtime.
+    /// Must be called from within a Tokio runtime.
     pub fn execute_stream(&self, context: ExecutionContext) -> StepEvents {
         let (sender, events) = mpsc::unbounded_channel();
         let before = context.run().observer.clone();
@@ -305,39 +302,39 @@ impl Graph {
             if let Some(before) = &before {
                 before(event.clone());
             }
-            // Nobody listens: the run is being cancelled.
+            // The receiver was dropped: the run is being cancelled.
             let _ = sender.send(event);
         }));
-        context.run_mut().tells_chunks = true;
+        context.run_mut().observes_chunks = true;
         let stop = context.cancellation().child();
         let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
         StepEvents::new(events, stop, async move { graph.run(&context).await })
     }
 
-    /// Interrupts what its persistent nodes do now.
+    /// Interrupts the stateful nodes of the graph.
     pub async fn interrupt(&self) {
         for node in self.collect_persistent_nodes() {
-            // Stopped already: nothing to interrupt.
+            // Fails if the node has stopped: then there is nothing to interrupt.
             let _ = node.interrupt().await;
         }
     }
 
     fn invalid(&self, problems: &[String]) -> EngineError {
-        let message = format!("graph '{}' is not valid: {}", self.id, problems.join("; "));
+        let message = format!("invalid graph '{}': {}", self.id, problems.join("; "));
         EngineError::new(ErrorKind::InvalidRequest, message)
-            .hint("`nerve server graph validate` says the same of a file")
+            .hint("check a graph file with `nerve server graph validate`")
     }
 }
 
 impl Drop for Graph {
-    /// One after the other: thousands of graphs in each other must not need a stack of thousands.
+    /// Drops nested graphs iteratively: recursion would overflow the stack with thousands of levels.
     fn drop(&mut self) {
         if Arc::strong_count(&self.steps) > 1 {
             return;
         }
         let mut left = vec![std::mem::take(&mut self.steps)];
         while let Some(steps) = left.pop() {
-            // Somebody else has it too.
+            // Shared with another graph.
             let Some(steps) = Arc::into_inner(steps) else { continue };
             for step in &steps {
                 let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());
@@ -345,7 +342,7 @@ impl Drop for Graph {
                     if let Target::Node(node) = target
                         && let Some(inner) = node.as_graph()
                     {
-                        // Held here, they do not go with the graph that has them.
+                        // Keeps the inner steps alive when their graph is dropped.
                         left.push(Arc::clone(&inner.steps));
                     }
                 }
@@ -355,10 +352,10 @@ impl Drop for Graph {
 }
 
 impl GraphRun {
-    /// The results of a run that completed.
+    /// Returns the results of a completed run.
     ///
     /// # Errors
-    /// That of one that did not; it carries the results that are there.
+    /// The error of the run, with the results so far.
     pub fn into_result(self) -> Result<Map<String, Value>, EngineError> {
         match self.error {
             None => Ok(self.results),
@@ -380,7 +377,7 @@ impl Node for Graph {
         Box::pin(async move { Ok(Value::Object(self.run(context).await.into_result()?)) })
     }
 
-    /// Its steps are bounded, each by itself.
+    /// Unlimited: each step has its own limit.
     fn winds_down(&self) -> Duration {
         Duration::MAX
     }

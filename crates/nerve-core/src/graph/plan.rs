@@ -1,19 +1,19 @@
-//! What may run when: order, cycles, readiness. Pure; steps are numbers.
+//! The dependency order of steps: sorting, cycles, readiness. Pure; steps are numbered in the order they were added.
 
-/// The dependencies of steps, one step after the other in one list: a million lists would be a million pieces of memory.
+/// The dependencies of all steps in one list, which saves an allocation for each step.
 #[derive(Debug)]
-pub(crate) struct Deps {
-    /// Where those of each step end.
+pub(crate) struct Dependencies {
+    /// End of each step's dependencies in `all`.
     ends: Vec<u32>,
     all: Vec<u32>,
 }
 
-impl Deps {
-    pub(crate) fn with_capacity(steps: usize) -> Deps {
-        Deps { ends: Vec::with_capacity(steps), all: Vec::with_capacity(steps) }
+impl Dependencies {
+    pub(crate) fn with_capacity(steps: usize) -> Dependencies {
+        Dependencies { ends: Vec::with_capacity(steps), all: Vec::with_capacity(steps) }
     }
 
-    /// Of the step that is being added: depends on `step` too, once.
+    /// Adds a dependency of the current step; duplicates are ignored.
     pub(crate) fn add(&mut self, step: u32) {
         let begin = self.ends.last().copied().unwrap_or(0) as usize;
         if !self.all[begin..].contains(&step) {
@@ -21,7 +21,7 @@ impl Deps {
         }
     }
 
-    /// The next step.
+    /// Completes the current step.
     pub(crate) fn end_step(&mut self) {
         self.ends.push(self.all.len() as u32);
     }
@@ -34,29 +34,29 @@ impl Deps {
     }
 }
 
-/// What may run after what.
+/// The dependency graph in compressed form, with edges from each step to its dependants.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// How many dependencies each step waits for.
-    pub(crate) waiting: Vec<u32>,
-    /// Where the dependants of each step begin in `dependants`; one more than there are steps.
+    /// Number of dependencies of each step.
+    pub(crate) in_degrees: Vec<u32>,
+    /// Start of each step's dependants in `dependants`, plus the end of the last.
     starts: Vec<u32>,
     dependants: Vec<u32>,
 }
 
 impl Plan {
-    /// From the dependencies of each step.
+    /// Builds a plan from the dependencies of each step.
     pub(crate) fn new<D: AsRef<[u32]>>(steps: &[D]) -> Plan {
-        let mut deps = Deps::with_capacity(steps.len());
+        let mut deps = Dependencies::with_capacity(steps.len());
         for step in steps {
             step.as_ref().iter().for_each(|dep| deps.add(*dep));
             deps.end_step();
         }
-        Plan::of(&deps)
+        Plan::from_dependencies(&deps)
     }
 
-    /// From the dependencies of all steps.
-    pub(crate) fn of(deps: &Deps) -> Plan {
+    /// Builds a plan from the dependencies of all steps.
+    pub(crate) fn from_dependencies(deps: &Dependencies) -> Plan {
         let mut starts = vec![0; deps.ends.len() + 1];
         for dep in &deps.all {
             starts[*dep as usize + 1] += 1;
@@ -68,56 +68,56 @@ impl Plan {
         let mut dependants = vec![0; starts.last().copied().unwrap_or(0) as usize];
         for (step, deps) in deps.iter().enumerate() {
             for dep in deps {
-                let place = &mut next[*dep as usize];
-                dependants[*place as usize] = step as u32;
-                *place += 1;
+                let slot = &mut next[*dep as usize];
+                dependants[*slot as usize] = step as u32;
+                *slot += 1;
             }
         }
-        let waiting = deps.iter().map(|deps| deps.len() as u32).collect();
-        Plan { waiting, starts, dependants }
+        let in_degrees = deps.iter().map(|deps| deps.len() as u32).collect();
+        Plan { in_degrees, starts, dependants }
     }
 
-    /// Steps that depend on `step`.
+    /// Returns the steps that depend on `step`.
     pub(crate) fn dependants(&self, step: u32) -> &[u32] {
         &self.dependants[self.starts[step as usize] as usize..self.starts[step as usize + 1] as usize]
     }
 
-    /// All steps so that each comes after what it depends on; of those that could come next, the one that could first.
+    /// Returns the steps in topological order (Kahn's algorithm): steps that become ready first come first.
     ///
     /// # Errors
-    /// A cycle: its steps, each depending on the one before it, the last one the first again.
+    /// A cycle: its steps, each depending on the one before it; the first step is repeated at the end.
     pub(crate) fn order(&self) -> Result<Vec<u32>, Vec<u32>> {
-        let mut waiting = self.waiting.clone();
+        let mut pending = self.in_degrees.clone();
         let mut order: Vec<u32> =
-            (0..waiting.len() as u32).filter(|step| waiting[*step as usize] == 0).collect();
+            (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
         let mut at = 0;
         while let Some(step) = order.get(at).copied() {
             at += 1;
             for dependant in self.dependants(step) {
-                let left = &mut waiting[*dependant as usize];
+                let left = &mut pending[*dependant as usize];
                 *left -= 1;
                 if *left == 0 {
                     order.push(*dependant);
                 }
             }
         }
-        if order.len() == waiting.len() { Ok(order) } else { Err(self.cycle(&waiting)) }
+        if order.len() == pending.len() { Ok(order) } else { Err(self.cycle(&pending)) }
     }
 
-    /// A cycle among the steps that still wait.
-    fn cycle(&self, waiting: &[u32]) -> Vec<u32> {
-        // Who waits, waits for somebody who waits too: going back long enough comes round.
-        let mut before = vec![u32::MAX; waiting.len()];
-        for step in (0..waiting.len() as u32).filter(|step| waiting[*step as usize] > 0) {
+    /// Returns a cycle among the steps that still have dependencies.
+    fn cycle(&self, pending: &[u32]) -> Vec<u32> {
+        // Each of these steps depends on another one of them, so following the dependencies leads into a cycle.
+        let mut before = vec![u32::MAX; pending.len()];
+        for step in (0..pending.len() as u32).filter(|step| pending[*step as usize] > 0) {
             for dependant in self.dependants(step) {
-                let place = &mut before[*dependant as usize];
-                *place = (*place).min(step);
+                let slot = &mut before[*dependant as usize];
+                *slot = (*slot).min(step);
             }
         }
-        let Some(mut step) = (0..waiting.len() as u32).find(|step| waiting[*step as usize] > 0) else {
+        let Some(mut step) = (0..pending.len() as u32).find(|step| pending[*step as usize] > 0) else {
             return Vec::new();
         };
-        for _ in 0..waiting.len() {
+        for _ in 0..pending.len() {
             step = before[step as usize];
         }
         let first = step;
@@ -130,7 +130,7 @@ impl Plan {
             }
         }
         cycle.reverse();
-        // Named from the step that was written first.
+        // The cycle starts at its lowest step number.
         cycle.pop();
         let least = cycle.iter().enumerate().min_by_key(|(_, step)| **step).map_or(0, |(at, _)| at);
         cycle.rotate_left(least);
@@ -138,10 +138,10 @@ impl Plan {
         cycle
     }
 
-    /// Two steps of `users` (in the order of [`Plan::order`]) that no dependency keeps apart, if there are such.
-    pub(crate) fn unordered(&self, order: &[u32], users: &[bool]) -> Option<(u32, u32)> {
-        // `last[s]`: which of the users, counted from 1, is the latest before or at `s`.
-        let mut last = vec![0_u32; self.waiting.len()];
+    /// Returns two steps of `users` that no dependency orders, if any. `order` is the result of [`Plan::order`].
+    pub(crate) fn find_unordered(&self, order: &[u32], users: &[bool]) -> Option<(u32, u32)> {
+        // `last[s]`: number of the latest user (from 1) among `s` and its predecessors.
+        let mut last = vec![0_u32; self.in_degrees.len()];
         let mut seen: Vec<u32> = Vec::new();
         for step in order.iter().copied() {
             if users[step as usize] {
@@ -153,8 +153,8 @@ impl Plan {
             }
             let mine = last[step as usize];
             for dependant in self.dependants(step) {
-                let place = &mut last[*dependant as usize];
-                *place = (*place).max(mine);
+                let slot = &mut last[*dependant as usize];
+                *slot = (*slot).max(mine);
             }
         }
         None
@@ -186,7 +186,7 @@ mod tests {
         let users = [true, false, true, true];
         let check = |deps: &[&[u32]]| {
             let plan = plan(deps);
-            plan.unordered(&plan.order().unwrap(), &users)
+            plan.find_unordered(&plan.order().unwrap(), &users)
         };
         assert_eq!(check(&[&[], &[0], &[1], &[2]]), None);
         assert_eq!(check(&[&[], &[0], &[1], &[1]]), Some((2, 3)));

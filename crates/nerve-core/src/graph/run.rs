@@ -1,4 +1,4 @@
-//! Runs a graph: one dispatcher starts what is ready and takes in what has ended. No state is shared but the results.
+//! Runs a graph: one dispatcher starts the steps that are ready and collects their results. Only the results are shared.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,47 +14,47 @@ use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::doing::{StepEnd, run_step};
-use super::nest::Nest;
+use super::call_stack::GraphStack;
 use super::plan::Plan;
+use super::step_run::{StepOutcome, run_step};
 use super::upstream::{Results, Upstream};
 use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
 use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
-use crate::telemetry::{ActiveSpan, RunOf, end_run};
+use crate::telemetry::{ActiveSpan, RunAttributes, end_run};
 use crate::trace::TraceStatus;
 
-/// So many graphs in each other share a stack; the next one gets a task of its own.
-const ON_ONE_STACK: usize = 8;
+/// Nested graphs that share one task's stack; each further group gets its own task.
+const GRAPHS_PER_TASK: usize = 8;
 
-type Running<'a> = Pin<Box<dyn Future<Output = (u32, StepEnd)> + Send + 'a>>;
+type RunningStep<'a> = Pin<Box<dyn Future<Output = (u32, StepOutcome)> + Send + 'a>>;
 
 /// Runs a graph to its end.
 pub(super) async fn run(graph: &Graph, context: &ExecutionContext) -> GraphRun {
-    let nest = Arc::new(Nest::new(&graph.id, &graph.steps, context.run().nest.clone()));
-    let depth = nest.depth();
-    let mut context = inside(graph, context, nest);
+    let stack = Arc::new(GraphStack::new(&graph.id, &graph.steps, context.run().stack.clone()));
+    let depth = stack.depth();
+    let mut context = inner_context(graph, context, stack);
     let span = match depth == 0 && context.run().has_span {
         true => ActiveSpan::default(),
         false => {
-            let run = RunOf { graph: &graph.id, steps: graph.len(), ..RunOf::default() };
+            let run = RunAttributes { graph: &graph.id, steps: graph.len(), ..RunAttributes::default() };
             let span = context.telemetry().begin_run(context.trace_context(), &run);
             context.span = span.context().cloned();
             span
         }
     };
     let usage = context.usage().clone();
-    let run = run_at(graph, context, depth).await;
+    let run = run_at_depth(graph, context, depth).await;
     end_run(span, run.status, run.error.as_ref(), usage.tokens_used());
     run
 }
 
-async fn run_at(graph: &Graph, context: ExecutionContext, depth: usize) -> GraphRun {
-    if depth % ON_ONE_STACK == ON_ONE_STACK - 1 {
+async fn run_at_depth(graph: &Graph, context: ExecutionContext, depth: usize) -> GraphRun {
+    if depth % GRAPHS_PER_TASK == GRAPHS_PER_TASK - 1 {
         let (graph, usage) = (graph.clone(), context.usage().clone());
-        let task = tokio::spawn(async move { run_here(&graph, context).await });
+        let task = tokio::spawn(async move { run_inline(&graph, context).await });
         return AbortOnDropHandle::new(task).await.unwrap_or_else(|error| GraphRun {
             results: Map::new(),
             status: TraceStatus::Failed,
@@ -62,21 +62,21 @@ async fn run_at(graph: &Graph, context: ExecutionContext, depth: usize) -> Graph
             usage,
         });
     }
-    run_here(graph, context).await
+    run_inline(graph, context).await
 }
 
-/// The context of the graph's steps.
-fn inside(graph: &Graph, context: &ExecutionContext, nest: Arc<Nest>) -> ExecutionContext {
+/// Creates the context for the steps of a graph.
+fn inner_context(graph: &Graph, context: &ExecutionContext, stack: Arc<GraphStack>) -> ExecutionContext {
     let pool = Pool::new(graph.budget.clone(), Some(context.pool().clone()));
-    let mut inside = context.clone().with_pool(pool);
-    let run = inside.run_mut();
-    run.nest = Some(nest);
-    // A failure stops this graph's steps and not those around it.
+    let mut inner = context.clone().with_pool(pool);
+    let run = inner.run_mut();
+    run.stack = Some(stack);
+    // A failure cancels the steps of this graph, not those of outer graphs.
     run.cancellation = run.cancellation.child();
-    inside
+    inner
 }
 
-async fn run_here(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
+async fn run_inline(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
     let usage = context.usage().clone();
     let invalid = |error| GraphRun {
         results: Map::new(),
@@ -87,18 +87,18 @@ async fn run_here(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
     if let Some(tracer) = context.trace() {
         tracer.expect(graph.len());
     }
-    let given = match &graph.input {
+    let completed = match &graph.input {
         Some(input) => input.complete(std::mem::take(&mut context.input)),
         None => Ok(std::mem::take(&mut context.input)),
     };
-    let run = match given.and_then(|input| {
+    let run = match completed.and_then(|input| {
         context.input = input;
         Dispatcher::new(graph, &context)
     }) {
         Ok(dispatcher) => dispatcher.run().await,
         Err(error) => invalid(error),
     };
-    if context.run().nest.as_ref().is_some_and(|nest| nest.depth() == 0)
+    if context.run().stack.as_ref().is_some_and(|stack| stack.depth() == 0)
         && let Some(tracer) = context.trace()
     {
         let (at, error) = (context.run().clock.now(), run.error.as_ref().map(ToString::to_string));
@@ -111,17 +111,17 @@ struct Dispatcher<'a> {
     graph: &'a Graph,
     context: &'a ExecutionContext,
     plan: Plan,
-    /// How many dependencies each step still waits for.
-    waiting: Vec<u32>,
+    /// Number of unfinished dependencies of each step.
+    pending: Vec<u32>,
     ready: VecDeque<u32>,
     results: Arc<Results>,
     /// The first failure.
     failure: Option<EngineError>,
-    /// Nothing is begun any more.
+    /// No more steps start.
     stopping: bool,
     deadline: Option<(Instant, Limit)>,
-    /// The time of the last end, as long as nothing was waited for since.
-    now: Option<TsNs>,
+    /// End time of the last step, while the dispatcher has not waited since.
+    last_end: Option<TsNs>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -132,16 +132,16 @@ enum Limit {
 
 impl<'a> Dispatcher<'a> {
     fn new(graph: &'a Graph, context: &'a ExecutionContext) -> Result<Dispatcher<'a>, EngineError> {
-        if let Some(way) = context.run().nest.as_ref().and_then(|nest| nest.way_to_itself()) {
+        if let Some(path) = context.run().stack.as_ref().and_then(|stack| stack.recursion_path()) {
             return Err(EngineError::new(
                 ErrorKind::InvalidRequest,
-                format!("a graph runs in itself: {way}"),
+                format!("a graph runs inside itself: {path}"),
             )
-            .hint("let a step name another graph, or give the loop an end with `until`"));
+            .hint("use another graph in that step, or a loop with `until`"));
         }
         let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
-        let waiting = plan.waiting.clone();
-        let ready = (0..waiting.len() as u32).filter(|step| waiting[*step as usize] == 0).collect();
+        let pending = plan.in_degrees.clone();
+        let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
         let timeout = context.timeout.map(|limit| (Instant::now() + limit.min(FAR), Limit::Timeout));
         let budget = context.pool().deadline().map(|at| (at, Limit::Budget));
         let deadline = [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at);
@@ -149,54 +149,54 @@ impl<'a> Dispatcher<'a> {
             graph,
             context,
             plan,
-            waiting,
+            pending,
             ready,
             results: Results::new(&graph.names, graph.steps.len()),
             failure: None,
             stopping: false,
             deadline,
-            now: None,
+            last_end: None,
         })
     }
 
     async fn run(mut self) -> GraphRun {
         let (graph, context) = (self.graph, self.context);
-        let upstream = Upstream::of(&self.results);
-        let mut running: FuturesUnordered<Running<'a>> = FuturesUnordered::new();
+        let upstream = Upstream::new(&self.results);
+        let mut running: FuturesUnordered<RunningStep<'a>> = FuturesUnordered::new();
         loop {
             while running.len() < graph.max_parallel
-                && let Some(place) = self.next()
+                && let Some(index) = self.next_step()
             {
-                // A million steps that never wait must not keep everything else of this thread waiting.
+                // A million steps that never wait must not starve the other tasks of this thread.
                 consume_budget().await;
-                let (upstream, began) = (upstream.clone(), self.now);
-                let mut step: Running<'a> = Box::pin(async move {
-                    let step = &graph.steps[place as usize];
-                    (place, run_step(context, step, upstream, began).await)
+                let (upstream, started_at) = (upstream.clone(), self.last_end);
+                let mut step: RunningStep<'a> = Box::pin(async move {
+                    let step = &graph.steps[index as usize];
+                    (index, run_step(context, step, upstream, started_at).await)
                 });
                 match poll!(step.as_mut()) {
-                    Poll::Ready((place, end)) => self.ended(place, end),
+                    Poll::Ready((index, end)) => self.on_step_end(index, end),
                     Poll::Pending => running.push(step),
                 }
             }
             if running.is_empty() {
                 break;
             }
-            self.now = None;
+            self.last_end = None;
             tokio::select! {
                 biased;
-                Some((place, end)) = running.next() => self.ended(place, end),
+                Some((index, end)) = running.next() => self.on_step_end(index, end),
                 () = context.cancellation().wait(), if !self.stopping => self.stopping = true,
-                limit = expired(self.deadline), if !context.cancellation().is_cancelled() => self.out_of_time(limit),
+                limit = wait_for_deadline(self.deadline), if !context.cancellation().is_cancelled() => self.stop_at_limit(limit),
             }
         }
         drop(running);
         drop(upstream);
-        self.end()
+        self.finish()
     }
 
-    /// The step to begin now.
-    fn next(&mut self) -> Option<u32> {
+    /// Returns the next step to start.
+    fn next_step(&mut self) -> Option<u32> {
         if self.stopping || self.ready.is_empty() {
             return None;
         }
@@ -204,16 +204,16 @@ impl<'a> Dispatcher<'a> {
             self.stopping = true;
             return None;
         }
-        // Steps that never wait do not come to the timer.
+        // Checked here because steps that never wait do not yield to the timer.
         if self.deadline.is_some_and(|(at, limit)| limit == Limit::Timeout && at <= Instant::now()) {
-            self.out_of_time(Limit::Timeout);
+            self.stop_at_limit(Limit::Timeout);
             return None;
         }
         if let Err(error) = self.context.check_budget() {
             if self.context.pool().check(false).is_err() {
                 self.stop(error);
             } else {
-                // No step more may begin, and those that have begun may end.
+                // No further steps may start, but the running ones may finish.
                 self.failure.get_or_insert(error);
                 self.stopping = true;
             }
@@ -223,13 +223,13 @@ impl<'a> Dispatcher<'a> {
         self.ready.pop_front()
     }
 
-    fn ended(&mut self, place: u32, end: StepEnd) {
+    fn on_step_end(&mut self, index: u32, end: StepOutcome) {
         match end {
-            StepEnd::Done { value, at } => {
-                self.now = at;
-                self.results.set(place, value);
-                for dependant in self.plan.dependants(place) {
-                    let left = &mut self.waiting[*dependant as usize];
+            StepOutcome::Done { value, at } => {
+                self.last_end = at;
+                self.results.set(index, value);
+                for dependant in self.plan.dependants(index) {
+                    let left = &mut self.pending[*dependant as usize];
                     *left -= 1;
                     if *left == 0 {
                         self.ready.push_back(*dependant);
@@ -239,16 +239,16 @@ impl<'a> Dispatcher<'a> {
                     self.stop(error);
                 }
             }
-            // Whatever a node says to its interrupt: the run was cancelled.
-            StepEnd::Failed(error)
+            // The run was cancelled: the node's reply to its interrupt does not matter.
+            StepOutcome::Failed(error)
                 if self.failure.is_none() && self.context.cancellation().is_cancelled() =>
             {
-                self.keep(place, error.partial());
+                self.keep_partial(index, error.partial());
                 self.stopping = true;
             }
-            StepEnd::Failed(error) => {
-                self.keep(place, error.partial());
-                // A step's own budget is the step's own affair.
+            StepOutcome::Failed(error) => {
+                self.keep_partial(index, error.partial());
+                // A step's own budget concerns only that step.
                 let ends_all =
                     self.graph.on_failure == OnFailure::Stop || self.context.pool().check(false).is_err();
                 if ends_all {
@@ -257,22 +257,22 @@ impl<'a> Dispatcher<'a> {
                     self.failure.get_or_insert(error);
                 }
             }
-            // Seen here before the token was: nothing more begins, and the run is no completed one.
-            StepEnd::Cancelled(error) => {
-                self.keep(place, error.partial());
+            // The step saw the cancellation before the dispatcher did: the run is cancelled, not completed.
+            StepOutcome::Cancelled(error) => {
+                self.keep_partial(index, error.partial());
                 self.stopping = true;
             }
         }
     }
 
-    /// What a graph that did not come to its end has done counts all the same.
-    fn keep(&self, place: u32, partial: Option<&Map<String, Value>>) {
+    /// Keeps the partial results of a nested graph that failed or was cancelled.
+    fn keep_partial(&self, index: u32, partial: Option<&Map<String, Value>>) {
         if let Some(partial) = partial.filter(|partial| !partial.is_empty()) {
-            self.results.set(place, Value::Object(partial.clone()));
+            self.results.set(index, Value::Object(partial.clone()));
         }
     }
 
-    fn out_of_time(&mut self, limit: Limit) {
+    fn stop_at_limit(&mut self, limit: Limit) {
         let error = match limit {
             Limit::Budget => self.context.pool().check(false).err(),
             Limit::Timeout => None,
@@ -284,14 +284,14 @@ impl<'a> Dispatcher<'a> {
         }));
     }
 
-    /// Begins nothing more, and cancels what runs.
+    /// Starts nothing more and cancels the running steps.
     fn stop(&mut self, error: EngineError) {
         self.failure.get_or_insert(error);
         self.stopping = true;
         self.context.cancellation().cancel();
     }
 
-    fn end(self) -> GraphRun {
+    fn finish(self) -> GraphRun {
         let cancelled = self.stopping && self.failure.is_none();
         let status = match (&self.failure, cancelled) {
             (Some(_), _) => TraceStatus::Failed,
@@ -307,11 +307,11 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
-/// Ends when a limit of time is reached.
-async fn expired(deadline: Option<(Instant, Limit)>) -> Limit {
+/// Completes when the deadline is reached.
+async fn wait_for_deadline(deadline: Option<(Instant, Limit)>) -> Limit {
     match deadline {
         Some((at, limit)) => {
-            // Also beside steps that leave nothing of a task's turn.
+            // Must fire even if the steps have used up the task's cooperative budget.
             unconstrained(tokio::time::sleep_until(at)).await;
             limit
         }

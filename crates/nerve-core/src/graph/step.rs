@@ -1,4 +1,4 @@
-//! A step: a node, what it is given, and what it waits for (seed REQ-G2).
+//! Steps: a node with its input, dependencies and policies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,48 +12,48 @@ use crate::error::EngineError;
 use crate::node::NodeHandle;
 use crate::policy::ErrorPolicy;
 
-/// Who does a step.
+/// The node of a step.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// This node.
+    /// A node handle.
     Node(NodeHandle),
-    /// Whoever has this name in the session when the step begins.
+    /// A name, looked up in the session when the step starts.
     Name(Arc<str>),
 }
 
-/// What a step's functions can look at.
+/// The values that functions of a step can read.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     /// The graph's input.
     pub input: &'a Value,
     /// Results of the graph's steps.
     pub upstream: &'a Upstream,
-    /// What the step depends on directly.
+    /// Ids of the direct dependencies.
     pub direct: &'a [Arc<str>],
-    /// The item of a list.
+    /// Current item of a list.
     pub item: Option<&'a Value>,
-    /// Its place, from 0.
+    /// Index of the item, from 0.
     pub index: usize,
-    /// Which round of a loop, from 1.
+    /// Number of the loop's round, from 1.
     pub round: u32,
-    /// What came of the round before; in a loop's condition, of this one.
+    /// Result of the previous round; in a loop's condition, of the current one.
     pub result: Option<&'a Value>,
 }
 
-/// Makes something of what a step can look at.
+/// A function of a step over the values in its [`Scope`].
 pub type ScopeFn<T> = Arc<dyn Fn(&Scope<'_>) -> Result<T, EngineError> + Send + Sync>;
 
-/// What becomes of a step that ran when its server died.
+/// What happens on resume to a step that was running when its server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnResume {
-    /// Run again if its node keeps no state; else a person is asked.
+    /// Rerun it if its node is stateless, otherwise ask a person.
     #[default]
     Ask,
-    /// Run again.
+    /// Rerun it.
     Rerun,
 }
 
-/// A step of a graph, without its node.
+/// A step of a graph.
 #[derive(Clone)]
 pub struct Step {
     pub(crate) id: Arc<str>,
@@ -71,7 +71,7 @@ pub struct Step {
     pub(crate) definition: u64,
 }
 
-/// When and how often a step runs.
+/// The control flow of a step.
 #[derive(Clone, Default)]
 pub(crate) struct Flow {
     pub(crate) when: Option<ScopeFn<bool>>,
@@ -79,15 +79,15 @@ pub(crate) struct Flow {
     pub(crate) until: Option<Until>,
 }
 
-/// Once for each item of a list.
+/// Runs a step once for each item of a list.
 #[derive(Clone)]
 pub(crate) struct ForEach {
     pub(crate) items: ScopeFn<Vec<Value>>,
-    /// So many at once.
+    /// Maximum number of concurrent items.
     pub(crate) parallel: usize,
 }
 
-/// Again and again.
+/// Repeats a step until a condition holds.
 #[derive(Clone)]
 pub(crate) struct Until {
     pub(crate) condition: ScopeFn<bool>,
@@ -95,7 +95,7 @@ pub(crate) struct Until {
 }
 
 impl Step {
-    /// A step without input and dependencies. Its node comes with [`super::Graph::add_step`].
+    /// Creates a step without input and dependencies. [`super::Graph::add_step`] sets its node.
     pub fn new(id: impl Into<Arc<str>>) -> Step {
         Step {
             id: id.into(),
@@ -113,21 +113,20 @@ impl Step {
         }
     }
 
-    /// Gives the node this.
+    /// Sets the node's input.
     #[must_use]
     pub fn input(mut self, input: impl Into<Value>) -> Step {
         self.input = Some(input.into());
         self
     }
 
-    /// Gives the node what a function makes of the results before it. Goes before [`Step::input`] (seed REQ-G2a), but a step that has
-    /// both is not valid.
+    /// Computes the node's input from earlier results. A step with both an `input` and an `input_fn` is invalid.
     #[must_use]
     pub fn input_fn(self, make: impl Fn(&Upstream) -> Value + Send + Sync + 'static) -> Step {
         self.input_from(move |scope| Ok(make(scope.upstream)))
     }
 
-    /// As [`Step::input_fn`], with all a step can look at.
+    /// Like [`Step::input_fn`], with access to the whole [`Scope`].
     #[must_use]
     pub fn input_from(
         mut self,
@@ -137,35 +136,35 @@ impl Step {
         self
     }
 
-    /// Waits for these steps.
+    /// Adds dependencies.
     #[must_use]
     pub fn depends_on<I: IntoIterator<Item: Into<Arc<str>>>>(mut self, steps: I) -> Step {
         self.depends_on.extend(steps.into_iter().map(Into::into));
         self
     }
 
-    /// What happens when it fails.
+    /// Sets how failures are handled.
     #[must_use]
     pub fn error_policy(mut self, policy: ErrorPolicy) -> Step {
         self.error_policy = Some(Arc::new(policy));
         self
     }
 
-    /// Parser of its answer; the node's if there is none.
+    /// Sets the parser of the answer [default: the node's parser].
     #[must_use]
     pub fn parser(mut self, parser: ParserKind) -> Step {
         self.parser = Some(parser);
         self
     }
 
-    /// What it may use; counts toward the graph's budget too.
+    /// Limits the resources of the step. Usage counts toward the graph's budget, too.
     #[must_use]
     pub fn sub_budget(mut self, budget: Budget) -> Step {
         self.sub_budget = Some(Arc::new(budget));
         self
     }
 
-    /// Runs only when this holds. Else its result is null, and its dependants run.
+    /// Runs the step only if the condition holds. Otherwise its result is null and its dependants run.
     #[must_use]
     pub fn when(
         mut self,
@@ -175,7 +174,7 @@ impl Step {
         self
     }
 
-    /// Runs once for each item of a list, `parallel` at once; its result is the list of results.
+    /// Runs the step once for each item of a list, at most `parallel` at once. Its result is the list of results.
     #[must_use]
     pub fn foreach(
         mut self,
@@ -186,7 +185,7 @@ impl Step {
         self
     }
 
-    /// Runs again until this holds for its result, which then is the step's; `max_rounds` times at most, then it has failed.
+    /// Repeats the step until the condition holds for its result. Fails after `max_rounds` rounds.
     #[must_use]
     pub fn until(
         mut self,
@@ -197,31 +196,31 @@ impl Step {
         self
     }
 
-    /// What becomes of it if it runs when its server dies.
+    /// Sets what happens on resume if the step was running when its server died.
     #[must_use]
     pub fn on_resume(mut self, on_resume: OnResume) -> Step {
         self.on_resume = on_resume;
         self
     }
 
-    /// A number that changes when the step is to be done in another way: results of the old way are not reused.
+    /// Sets a digest of how the step is done. Journaled results of another digest are not reused.
     #[must_use]
     pub fn definition(mut self, digest: u64) -> Step {
         self.definition = digest;
         self
     }
 
-    /// Its id.
+    /// Returns the step's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Who does it.
+    /// Returns the step's node.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Ids of the steps it waits for.
+    /// Returns the ids of the steps it depends on.
     pub fn dependencies(&self) -> impl Iterator<Item = &str> {
         self.depends_on.iter().map(|id| &**id)
     }

@@ -5,29 +5,29 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-/// Places of steps by id.
-pub(crate) type Names = HashMap<Arc<str>, u32>;
+/// Step numbers by id.
+pub(crate) type StepIndex = HashMap<Arc<str>, u32>;
 
-/// The results so far of the steps of a graph. Cheap to clone. Those of a step's dependencies are always there; those of other
-/// steps are there when they happen to be done.
+/// The results of a graph's steps so far. Cheap to clone. Results of a step's dependencies are always present; those of other steps
+/// only if they are already done.
 #[derive(Debug, Clone, Default)]
 pub struct Upstream {
     results: Option<Arc<Results>>,
 }
 
-/// One place for each step, filled once.
+/// One write-once slot for each step.
 #[derive(Debug)]
 pub(crate) struct Results {
-    names: Arc<Names>,
+    names: Arc<StepIndex>,
     slots: Box<[OnceLock<Value>]>,
 }
 
 impl Upstream {
-    pub(crate) fn of(results: &Arc<Results>) -> Upstream {
+    pub(crate) fn new(results: &Arc<Results>) -> Upstream {
         Upstream { results: Some(Arc::clone(results)) }
     }
 
-    /// The result of a step that is done.
+    /// Returns the result of a completed step.
     ///
     /// ```
     /// use nerve_core::graph::upstream::Upstream;
@@ -41,14 +41,14 @@ impl Upstream {
         results.slots[*results.names.get(step)? as usize].get()
     }
 
-    /// Steps that are done and their results, in no order.
+    /// Returns the completed steps and their results, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.results.iter().flat_map(|results| {
             results.names.iter().filter_map(|(name, at)| Some((&**name, results.slots[*at as usize].get()?)))
         })
     }
 
-    /// All of it as one object, by id.
+    /// Returns all results as one object, keyed by step id.
     pub fn to_value(&self) -> Value {
         let mut all: Vec<(&str, &Value)> = self.iter().collect();
         all.sort_by_key(|(name, _)| *name);
@@ -58,7 +58,7 @@ impl Upstream {
 
 impl<K: Into<Arc<str>>> FromIterator<(K, Value)> for Upstream {
     fn from_iter<I: IntoIterator<Item = (K, Value)>>(results: I) -> Upstream {
-        let mut names = Names::new();
+        let mut names = StepIndex::new();
         let mut slots = Vec::new();
         for (name, value) in results {
             names.insert(name.into(), slots.len() as u32);
@@ -69,26 +69,26 @@ impl<K: Into<Arc<str>>> FromIterator<(K, Value)> for Upstream {
 }
 
 impl Results {
-    /// Nothing done.
-    pub(crate) fn new(names: &Arc<Names>, steps: usize) -> Arc<Results> {
+    /// Creates empty slots.
+    pub(crate) fn new(names: &Arc<StepIndex>, steps: usize) -> Arc<Results> {
         let slots = std::iter::repeat_with(OnceLock::new).take(steps).collect();
         Arc::new(Results { names: Arc::clone(names), slots })
     }
 
     pub(crate) fn set(&self, step: u32, value: Value) {
-        // A step ends once.
+        // Each step ends once.
         let _ = self.slots[step as usize].set(value);
     }
 
-    /// What is there, by id in the order of `ids`.
+    /// Returns the available results, keyed by id in the order of `ids`.
     pub(crate) fn into_map<'a>(self: Arc<Results>, ids: impl Iterator<Item = &'a str>) -> Map<String, Value> {
-        // As large as it will be: it does not grow while it is filled.
+        // Reserves the full size to avoid reallocation.
         let mut map = Map::with_capacity(self.slots.len());
         match Arc::try_unwrap(self) {
             Ok(results) => map.extend(
                 ids.zip(results.slots).filter_map(|(id, slot)| Some((id.to_string(), slot.into_inner()?))),
             ),
-            // Somebody still looks at them.
+            // A node still holds a reference.
             Err(shared) => map.extend(
                 ids.zip(&shared.slots).filter_map(|(id, slot)| Some((id.to_string(), slot.get()?.clone()))),
             ),

@@ -35,7 +35,7 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
-use crate::telemetry::{Asked, end_turn};
+use crate::telemetry::{TurnAttributes, end_turn};
 
 /// Limit of a command that names none (facts).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -238,8 +238,8 @@ impl BashNode {
     }
 
     /// Who is asked, for whoever tells of it.
-    pub(crate) fn asked() -> Asked {
-        Asked { kind: "bash", ..Asked::default() }
+    pub(crate) fn asked() -> TurnAttributes {
+        TurnAttributes { kind: "bash", ..TurnAttributes::default() }
     }
 
     fn deadline(&self, prompt: &Prompt) -> Instant {

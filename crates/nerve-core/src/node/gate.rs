@@ -126,7 +126,7 @@ pub(crate) async fn ask(
     key: u64,
     asked_before: bool,
 ) -> Result<(String, &'static str), EngineError> {
-    use crate::graph::journal::Fact;
+    use crate::graph::journal::JournalRecord;
 
     let run = context.run();
     let (step, default, deadline) = (info.step.clone(), info.default.clone(), info.deadline);
@@ -139,7 +139,7 @@ pub(crate) async fn ask(
     if let Some((journal, _)) = run.journal.as_ref().filter(|_| !asked_before) {
         let GateInfo { step, question, choices, default, deadline } = &info;
         let (at, default, deadline) = (run.clock.now(), default.as_deref(), *deadline);
-        journal.record(&Fact::Asked { at, step, key, question, choices, default, deadline });
+        journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
     }
     let question = Value::from(info.question.as_str());
     let tell = |kind, data| {
@@ -176,9 +176,15 @@ pub(crate) async fn ask(
     };
     tell(StepEventKind::Answered { by }, Value::from(choice.as_str()));
     if let Some((journal, _)) = &run.journal {
-        journal.record(&Fact::Answered { at: run.clock.now(), step: &step, key, choice: &choice, by });
+        journal.record(&JournalRecord::Answered {
+            at: run.clock.now(),
+            step: &step,
+            key,
+            choice: &choice,
+            by,
+        });
         // A person's word is not asked for twice.
-        journal.settle().await.ok();
+        journal.flush().await.ok();
     }
     Ok((choice, by))
 }

@@ -32,7 +32,7 @@ use crate::executions::Noter;
 use crate::host::registry::Entry;
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::tap::Tap;
-use crate::telemetry::{Asked, TraceContext, end_turn};
+use crate::telemetry::{TraceContext, TurnAttributes, end_turn};
 
 pub use super::journal::Journal;
 
@@ -596,9 +596,9 @@ impl TerminalNode {
     }
 
     /// Who is asked, for whoever tells of it.
-    pub(crate) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> TurnAttributes {
         let profile = &self.inner.profile;
-        Asked {
+        TurnAttributes {
             kind: self.inner.kind,
             is_agent: profile.provider.is_some() || profile.composer.is_some(),
             provider: profile.provider.clone(),

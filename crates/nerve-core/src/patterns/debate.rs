@@ -1,4 +1,4 @@
-//! Two agents argue for two positions, in turn (facts: agent capabilities).
+//! A debate: two agents argue for opposing positions in turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::node::NodeHandle;
 
-/// What an agent is told each turn.
+/// Default prompt of each turn.
 pub const PROMPT: &str = "\
 You take part in a debate about: {topic}
 
@@ -25,12 +25,12 @@ Your opponent says:
 
 Answer your opponent and argue for your position, in {max_words} words at most.";
 
-/// Is told the round (from 1), the position and what was said for it.
+/// Callback for a turn: round (from 1), position and message.
 pub type DebateTurnFn = Arc<dyn Fn(u32, &str, &str) + Send + Sync>;
-/// Is told all that was said.
+/// Callback for the end of a debate, with all turns.
 pub type DebateEndFn = Arc<dyn Fn(&[DebateTurn]) + Send + Sync>;
 
-/// What the two debate, and how.
+/// Configuration of a debate.
 ///
 /// ```
 /// use nerve_core::patterns::debate::DebateConfig;
@@ -39,53 +39,54 @@ pub type DebateEndFn = Arc<dyn Fn(&[DebateTurn]) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct DebateConfig {
-    /// What it is about.
+    /// Topic of the debate.
     pub topic: String,
-    /// What A argues for; A begins.
+    /// Position of A, who begins.
     pub position_a: String,
-    /// What B argues for.
+    /// Position of B.
     pub position_b: String,
-    /// Rounds, each a turn of A and one of B: 1 or more, 5 if nothing is said.
+    /// Number of rounds, each a turn of A and one of B: at least 1 [default: 5].
     pub rounds: u32,
-    /// How long a turn is to be, 100 if nothing is said. Agents are told; nothing is cut.
+    /// Word limit per turn [default: 100]. Part of the prompt; longer messages are not truncated.
     pub max_words: u32,
-    /// What an agent is told: `{topic}`, `{position}`, `{opponent_position}`, `{opponent_message}`, `{round}`, `{rounds}`, `{max_words}`.
+    /// Prompt template with `{topic}`, `{position}`, `{opponent_position}`, `{opponent_message}`, `{round}`, `{rounds}`,
+    /// `{max_words}`.
     pub prompt_template: String,
-    /// Is told what was said.
+    /// Called after each turn.
     pub on_turn: Option<DebateTurnFn>,
-    /// Is told all turns at the end. Not told of a debate that failed.
+    /// Called at the end with all turns, unless the debate failed.
     pub on_complete: Option<DebateEndFn>,
 }
 
-/// What was said in a turn.
+/// A turn of a debate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DebateTurn {
-    /// From 1.
+    /// Round, from 1.
     pub round: u32,
-    /// The position that was argued for.
+    /// Position of the speaker.
     pub position: String,
-    /// Id of the node that did.
+    /// Id of the speaker's node.
     pub agent: String,
-    /// What it said.
+    /// The message.
     pub message: String,
 }
 
-/// What came of it.
+/// The result of a debate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DebateResult {
-    /// What it was about.
+    /// Topic of the debate.
     pub topic: String,
-    /// Rounds that were done.
+    /// Number of completed rounds.
     pub rounds: u32,
-    /// All that was said.
+    /// All turns.
     pub turns: Vec<DebateTurn>,
-    /// The last A said.
+    /// Last message of A.
     pub final_a: String,
-    /// The last B said.
+    /// Last message of B.
     pub final_b: String,
 }
 
-/// Two agents and what they debate.
+/// A debate between two agents.
 #[derive(Debug, Clone)]
 pub struct DebateLoop {
     a: NodeHandle,
@@ -95,23 +96,23 @@ pub struct DebateLoop {
 }
 
 impl DebateLoop {
-    /// Nothing runs yet.
+    /// Creates a debate.
     pub fn new(a: NodeHandle, b: NodeHandle, config: DebateConfig) -> DebateLoop {
         DebateLoop { a, b, config, turn_timeout: None }
     }
 
-    /// How long one turn may take; the node's own limit if nothing is said. All of it may take as long as the context says.
+    /// Sets the time limit of a turn [default: the node's limit]. The context's timeout limits the whole debate.
     #[must_use]
     pub fn turn_timeout(mut self, limit: Duration) -> DebateLoop {
         self.turn_timeout = Some(limit);
         self
     }
 
-    /// Runs it to its end. Turns are steps of the context's trace (`a#1`, `b#1` …) and of its budget; input and upstream of the context
-    /// are not looked at.
+    /// Runs the debate. Turns are steps (`a#1`, `b#1` …) in the context's trace and budget. The context's input and upstream
+    /// results are ignored.
     ///
     /// # Errors
-    /// InvalidRequest: the config makes no sense. Cancelled, Budget, Timeout; what a node says. With what was said until then.
+    /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
     pub async fn run(&self, context: &ExecutionContext) -> Result<DebateResult, LoopError<DebateTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
@@ -122,8 +123,8 @@ impl DebateLoop {
         turns.end(done.as_ref().err());
         match done {
             Ok([final_a, final_b]) => {
-                if let Some(tell) = &self.config.on_complete {
-                    tell(&history);
+                if let Some(callback) = &self.config.on_complete {
+                    callback(&history);
                 }
                 let (topic, rounds) = (self.config.topic.clone(), self.config.rounds);
                 Ok(DebateResult { topic, rounds, turns: history, final_a, final_b })
@@ -142,29 +143,29 @@ impl DebateLoop {
             ("a", &self.a, &config.position_a, &config.position_b),
             ("b", &self.b, &config.position_b, &config.position_a),
         ];
-        let mut said = [String::new(), format!("Let's debate: {}", config.topic)];
+        let mut messages = [String::new(), format!("Let's debate: {}", config.topic)];
         for round in 1..=config.rounds {
             for (at, (side, node, position, opponent_position)) in sides.into_iter().enumerate() {
-                let prompt = config.prompt(round, position, opponent_position, &said[1 - at]);
-                let message = turns.take(node, &format!("{side}#{round}"), prompt).await?;
+                let prompt = config.prompt(round, position, opponent_position, &messages[1 - at]);
+                let message = turns.prompt(node, &format!("{side}#{round}"), prompt).await?;
                 history.push(DebateTurn {
                     round,
                     position: position.clone(),
                     agent: node.id().to_string(),
                     message: message.clone(),
                 });
-                if let Some(tell) = &config.on_turn {
-                    tell(round, position, &message);
+                if let Some(callback) = &config.on_turn {
+                    callback(round, position, &message);
                 }
-                said[at] = message;
+                messages[at] = message;
             }
         }
-        Ok(said)
+        Ok(messages)
     }
 }
 
 impl DebateConfig {
-    /// A topic and two positions, and for all else what is usual.
+    /// Creates a configuration with defaults.
     pub fn new(
         topic: impl Into<String>,
         position_a: impl Into<String>,
@@ -205,15 +206,15 @@ impl DebateConfig {
 
     /// Sets [`DebateConfig::on_turn`].
     #[must_use]
-    pub fn on_turn(mut self, tell: impl Fn(u32, &str, &str) + Send + Sync + 'static) -> DebateConfig {
-        self.on_turn = Some(Arc::new(tell));
+    pub fn on_turn(mut self, callback: impl Fn(u32, &str, &str) + Send + Sync + 'static) -> DebateConfig {
+        self.on_turn = Some(Arc::new(callback));
         self
     }
 
     /// Sets [`DebateConfig::on_complete`].
     #[must_use]
-    pub fn on_complete(mut self, tell: impl Fn(&[DebateTurn]) + Send + Sync + 'static) -> DebateConfig {
-        self.on_complete = Some(Arc::new(tell));
+    pub fn on_complete(mut self, callback: impl Fn(&[DebateTurn]) + Send + Sync + 'static) -> DebateConfig {
+        self.on_complete = Some(Arc::new(callback));
         self
     }
 
@@ -232,7 +233,7 @@ impl DebateConfig {
 
     fn check(&self) -> Result<(), EngineError> {
         match self {
-            _ if self.topic.trim().is_empty() => Err(invalid("there is no topic")),
+            _ if self.topic.trim().is_empty() => Err(invalid("topic must not be empty")),
             _ if self.rounds == 0 => Err(invalid("rounds must be 1 or more")),
             _ if self.max_words == 0 => Err(invalid("max_words must be 1 or more")),
             _ => Ok(()),
@@ -260,7 +261,7 @@ impl Spoken for DebateTurn {
 }
 
 impl DebateResult {
-    /// For machines: its fields by their names.
+    /// Returns the result as a JSON object.
     pub fn to_dict(&self) -> Value {
         json!({
             "topic": self.topic, "rounds": self.rounds, "final_a": self.final_a, "final_b": self.final_b,

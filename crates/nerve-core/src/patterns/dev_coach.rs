@@ -1,4 +1,4 @@
-//! A developer works on a task, a coach looks at what it says, until the coach accepts (facts: agent capabilities).
+//! A developer works on a task, reviewed by a coach, until the coach accepts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,82 +6,81 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::text::{fill, problem, says};
+use super::text::{contains_phrase, fill, phrase_problem};
 use super::turns::Turns;
 use super::{LoopError, Spoken, invalid};
 use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::node::NodeHandle;
 
-/// What the coach says to accept, if nothing else is agreed on.
+/// Default acceptance phrase of the coach.
 pub const ACCEPTANCE: &str = "I ACCEPT TASK COMPLETION";
 
-/// What the developer hears of the coach before the coach has said anything.
+/// Coach message in the developer's first prompt.
 pub const FIRST_COACH_MESSAGE: &str = "Please begin with the task.";
 
-/// What the developer is told each round.
+/// Default prompt of the developer.
 pub const DEV_PROMPT: &str = "\
 You are the developer. Your task:
 
 {task}
 
-Your coach says:
+Your coach contains_phrase:
 
 {coach_message}
 
 Work on the task, then say in a few words what you have done and what is open.";
 
-/// What the coach is told each round. The phrase does not stand on a line of its own: a terminal that shows the prompt again does not
-/// accept.
+/// Default prompt of the coach. The phrase is not on its own line, so that an echo of the prompt does not count as acceptance.
 pub const COACH_PROMPT: &str = "\
 You coach a developer. The task:
 
 {task}
 
-The developer says:
+The developer contains_phrase:
 
 {dev_message}
 
 Check what was done. If anything is missing or wrong, say what to do next. \
 If the task is done, and only then, answer with the phrase \"{acceptance_phrase}\" on a line of its own.";
 
-/// Is told the round (from 1) and what was said.
+/// Callback for a turn: round (from 1) and message.
 pub type TurnFn = Arc<dyn Fn(u32, &str) + Send + Sync>;
 
-/// What the two are to do.
+/// Configuration of a developer-coach loop.
 ///
 /// ```
 /// use nerve_core::patterns::dev_coach::DevCoachConfig;
 /// let config = DevCoachConfig::new("Make the tests pass")
 ///     .max_rounds(5)
 ///     .acceptance_phrases(["LGTM"])
-///     .on_coach_turn(|round, said| println!("{round}: {said}"));
+///     .on_coach_turn(|round, message| println!("{round}: {message}"));
 /// assert_eq!(config.max_rounds, 5);
 /// ```
 #[derive(Clone)]
 pub struct DevCoachConfig {
     /// The task.
     pub task: String,
-    /// Rounds at most: 1 or more, 50 if nothing is said.
+    /// Maximum number of rounds: at least 1 [default: 50].
     pub max_rounds: u32,
-    /// What the developer is told: `{task}`, `{coach_message}`, `{round}`.
+    /// Prompt template of the developer, with `{task}`, `{coach_message}`, `{round}`.
     pub dev_prompt_template: String,
-    /// What the coach is told: `{task}`, `{dev_message}`, `{round}`, `{acceptance_phrase}` (the first one).
+    /// Prompt template of the coach, with `{task}`, `{dev_message}`, `{round}`, `{acceptance_phrase}` (the first one).
     pub coach_prompt_template: String,
-    /// The coach accepts with one of these on a line of its own.
+    /// The coach accepts with one of these phrases on its own line.
     pub acceptance_phrases: Vec<String>,
-    /// The developer says with one of these on a line of its own that it is done. Where there are any, the coach can only accept
-    /// in a round in which the developer said so.
+    /// The developer reports completion with one of these phrases on its own line. Unless empty, the coach can only accept in a
+    /// round in which the developer did so.
     pub completion_phrases: Vec<String>,
-    /// Is told what the developer said.
+    /// Called with the developer's messages.
     pub on_dev_turn: Option<TurnFn>,
-    /// Is told what the coach said.
+    /// Called with the coach's messages.
     pub on_coach_turn: Option<TurnFn>,
-    /// Is told the last round, and `accepted` or `max_rounds`. Not told of a loop that failed.
+    /// Called at the end with the last round and `accepted` or `max_rounds`, unless the loop failed.
     pub on_complete: Option<TurnFn>,
 }
 
-/// Who said something.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The developer.
@@ -90,33 +89,33 @@ pub enum Role {
     Coach,
 }
 
-/// What was said in a turn.
+/// A turn of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevCoachTurn {
-    /// From 1.
+    /// Round, from 1.
     pub round: u32,
-    /// Who.
+    /// Author of the message.
     pub role: Role,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
-/// What came of it.
+/// The result of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevCoachResult {
-    /// The coach has accepted.
+    /// Whether the coach accepted.
     pub completed: bool,
-    /// Rounds that were done.
+    /// Number of completed rounds.
     pub rounds: u32,
-    /// The last the developer said.
+    /// Last message of the developer.
     pub final_dev_message: String,
-    /// The last the coach said.
+    /// Last message of the coach.
     pub final_coach_message: String,
-    /// All that was said.
+    /// All turns.
     pub history: Vec<DevCoachTurn>,
 }
 
-/// A developer, a coach and a task.
+/// A developer-coach loop.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -143,23 +142,23 @@ pub struct DevCoachLoop {
 }
 
 impl DevCoachLoop {
-    /// Nothing runs yet.
+    /// Creates a loop.
     pub fn new(developer: NodeHandle, coach: NodeHandle, config: DevCoachConfig) -> DevCoachLoop {
         DevCoachLoop { developer, coach, config, turn_timeout: None }
     }
 
-    /// How long one turn may take; the node's own limit if nothing is said. All of it may take as long as the context says.
+    /// Sets the time limit of a turn [default: the node's limit]. The context's timeout limits the whole loop.
     #[must_use]
     pub fn turn_timeout(mut self, limit: Duration) -> DevCoachLoop {
         self.turn_timeout = Some(limit);
         self
     }
 
-    /// Runs it to its end. Turns are steps of the context's trace (`dev#1`, `coach#1` …) and of its budget; input and upstream of the
-    /// context are not looked at.
+    /// Runs the loop. Turns are steps (`dev#1`, `coach#1` …) in the context's trace and budget. The context's input and upstream
+    /// results are ignored.
     ///
     /// # Errors
-    /// InvalidRequest: the config makes no sense. Cancelled, Budget, Timeout; what a node says. With what was said until then.
+    /// InvalidRequest: the configuration is invalid. Cancelled, Budget, Timeout, and errors of nodes. All include the turns so far.
     pub async fn run(&self, context: &ExecutionContext) -> Result<DevCoachResult, LoopError<DevCoachTurn>> {
         let turns = Turns::new(context, self.turn_timeout);
         let mut history = Vec::new();
@@ -191,9 +190,9 @@ impl DevCoachLoop {
             let number = round.to_string();
             let values = [("task", &*config.task), ("coach_message", &coach_message), ("round", &number)];
             let prompt = fill(&config.dev_prompt_template, &values);
-            let dev_message = turns.take(&self.developer, &format!("dev#{round}"), prompt).await?;
+            let dev_message = turns.prompt(&self.developer, &format!("dev#{round}"), prompt).await?;
             history.push(DevCoachTurn { round, role: Role::Dev, message: dev_message.clone() });
-            tell(&config.on_dev_turn, round, &dev_message);
+            notify(&config.on_dev_turn, round, &dev_message);
 
             let phrase = config.acceptance_phrases.first().map_or(ACCEPTANCE, |phrase| phrase);
             let values = [
@@ -203,24 +202,24 @@ impl DevCoachLoop {
                 ("acceptance_phrase", phrase),
             ];
             let prompt = fill(&config.coach_prompt_template, &values);
-            coach_message = turns.take(&self.coach, &format!("coach#{round}"), prompt).await?;
+            coach_message = turns.prompt(&self.coach, &format!("coach#{round}"), prompt).await?;
             history.push(DevCoachTurn { round, role: Role::Coach, message: coach_message.clone() });
-            tell(&config.on_coach_turn, round, &coach_message);
+            notify(&config.on_coach_turn, round, &coach_message);
 
-            let may_end =
-                config.completion_phrases.is_empty() || says(&dev_message, &config.completion_phrases);
-            if may_end && says(&coach_message, &config.acceptance_phrases) {
-                tell(&config.on_complete, round, "accepted");
+            let may_end = config.completion_phrases.is_empty()
+                || contains_phrase(&dev_message, &config.completion_phrases);
+            if may_end && contains_phrase(&coach_message, &config.acceptance_phrases) {
+                notify(&config.on_complete, round, "accepted");
                 return Ok((true, round));
             }
         }
-        tell(&config.on_complete, config.max_rounds, "max_rounds");
+        notify(&config.on_complete, config.max_rounds, "max_rounds");
         Ok((false, config.max_rounds))
     }
 }
 
 impl DevCoachConfig {
-    /// A task, and for all else what is usual.
+    /// Creates a configuration with defaults.
     pub fn new(task: impl Into<String>) -> DevCoachConfig {
         DevCoachConfig {
             task: task.into(),
@@ -272,37 +271,37 @@ impl DevCoachConfig {
 
     /// Sets [`DevCoachConfig::on_dev_turn`].
     #[must_use]
-    pub fn on_dev_turn(mut self, tell: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_dev_turn = Some(Arc::new(tell));
+    pub fn on_dev_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_dev_turn = Some(Arc::new(callback));
         self
     }
 
     /// Sets [`DevCoachConfig::on_coach_turn`].
     #[must_use]
-    pub fn on_coach_turn(mut self, tell: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_coach_turn = Some(Arc::new(tell));
+    pub fn on_coach_turn(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_coach_turn = Some(Arc::new(callback));
         self
     }
 
     /// Sets [`DevCoachConfig::on_complete`].
     #[must_use]
-    pub fn on_complete(mut self, tell: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
-        self.on_complete = Some(Arc::new(tell));
+    pub fn on_complete(mut self, callback: impl Fn(u32, &str) + Send + Sync + 'static) -> DevCoachConfig {
+        self.on_complete = Some(Arc::new(callback));
         self
     }
 
     fn check(&self) -> Result<(), EngineError> {
         if self.task.trim().is_empty() {
-            return Err(invalid("there is no task"));
+            return Err(invalid("task must not be empty"));
         }
         if self.max_rounds == 0 {
             return Err(invalid("max_rounds must be 1 or more"));
         }
         if self.acceptance_phrases.is_empty() {
-            return Err(invalid("acceptance_phrases: without one the coach can never accept"));
+            return Err(invalid("acceptance_phrases must not be empty: the coach could never accept"));
         }
-        let problem = problem(&self.acceptance_phrases, "acceptance_phrases")
-            .or_else(|| problem(&self.completion_phrases, "completion_phrases"));
+        let problem = phrase_problem(&self.acceptance_phrases, "acceptance_phrases")
+            .or_else(|| phrase_problem(&self.completion_phrases, "completion_phrases"));
         problem.map_or(Ok(()), |problem| Err(invalid(&problem)))
     }
 }
@@ -319,7 +318,7 @@ impl fmt::Debug for DevCoachConfig {
 }
 
 impl Role {
-    /// `dev` or `coach`.
+    /// Returns `dev` or `coach`.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Dev => "dev",
@@ -335,7 +334,7 @@ impl Spoken for DevCoachTurn {
 }
 
 impl DevCoachResult {
-    /// For machines: its fields by their names.
+    /// Returns the result as a JSON object.
     pub fn to_dict(&self) -> Value {
         json!({
             "completed": self.completed, "rounds": self.rounds,
@@ -349,8 +348,8 @@ fn last(history: &[DevCoachTurn], role: Role) -> String {
     history.iter().rfind(|turn| turn.role == role).map(|turn| turn.message.clone()).unwrap_or_default()
 }
 
-fn tell(whom: &Option<TurnFn>, round: u32, what: &str) {
-    if let Some(whom) = whom {
-        whom(round, what);
+fn notify(callback: &Option<TurnFn>, round: u32, message: &str) {
+    if let Some(callback) = callback {
+        callback(round, message);
     }
 }

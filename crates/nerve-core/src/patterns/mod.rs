@@ -1,5 +1,5 @@
-//! Two agents that talk to each other until they are done (seed node-refactoring §6.12; facts: agent capabilities). Over nodes of any
-//! kind; a loop keeps to the limits, the cancellation and the trace of its context, as a graph does.
+//! Conversations between two agents. They work with nodes of any kind, and respect the limits, the cancellation and the trace of
+//! their context, as graphs do.
 
 pub mod debate;
 pub mod dev_coach;
@@ -11,19 +11,19 @@ use serde_json::{Map, Value};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// Why a loop ended before its time, and what was said until then.
+/// An error that ended a loop, with the turns so far.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
 pub struct LoopError<T> {
-    /// What went wrong.
+    /// Cause.
     #[source]
     pub error: EngineError,
-    /// What was said.
+    /// Turns so far.
     pub history: Vec<T>,
 }
 
 impl<T: Spoken> From<LoopError<T>> for EngineError {
-    /// What was said is the error's partial result.
+    /// Converts the turns into the partial result of the error.
     fn from(ended: LoopError<T>) -> EngineError {
         let LoopError { error, history } = ended;
         let history = history.iter().map(Spoken::to_dict).collect();
@@ -31,9 +31,9 @@ impl<T: Spoken> From<LoopError<T>> for EngineError {
     }
 }
 
-/// Something that was said in a loop.
+/// A turn of a conversation.
 pub trait Spoken {
-    /// For machines: its fields by their names.
+    /// Returns the turn as a JSON object.
     fn to_dict(&self) -> Value;
 }
 

@@ -1,13 +1,13 @@
-//! What an agent is told, what it said, and whether it said the word.
+//! Prompt templates, messages in responses, and phrases in messages.
 
 use serde_json::Value;
 
-/// What may stand around a phrase on its line: emphasis, and quotation marks.
-const AROUND: [char; 13] = ['*', '_', '`', '~', '"', '\'', '“', '”', '„', '‘', '’', '«', '»'];
-/// What may end it.
-const ENDS: [char; 3] = ['.', '!', '…'];
+/// Emphasis and quotation marks that may surround a phrase on its line.
+const MARKS: [char; 13] = ['*', '_', '`', '~', '"', '\'', '“', '”', '„', '‘', '’', '«', '»'];
+/// Punctuation that may follow it.
+const PUNCTUATION: [char; 3] = ['.', '!', '…'];
 
-/// Puts values in the place of their names in braces. Once: what a value holds is not looked at, and other braces stay.
+/// Replaces `{name}` by the value of that name. Values are not expanded again, and other braces are kept.
 pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
@@ -32,19 +32,19 @@ pub(super) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// What an agent said: its last section of text, else its text, else all that its terminal showed, else its output. A value that
-/// has none of these is a text, or printed as JSON.
+/// Returns the message in a response: its last text section, or else its text, its raw output, or its output. Other values are
+/// formatted as JSON, except strings.
 pub(super) fn message_of(value: &Value) -> String {
     let is_text = |section: &&Value| section.get("type").and_then(Value::as_str) == Some("text");
     let sections = value.get("sections").and_then(Value::as_array);
-    let last = sections.and_then(|sections| said(sections.iter().rfind(is_text)?, "content"));
-    let field = |name: &str| said(value, name);
+    let last = sections.and_then(|sections| non_blank(sections.iter().rfind(is_text)?, "content"));
+    let field = |name: &str| non_blank(value, name);
     let found = last.or_else(|| field("text")).or_else(|| field("raw")).or_else(|| field("output"));
     match (found, value) {
         (Some(text), _) => text.to_string(),
         (None, Value::String(text)) => text.clone(),
         (None, Value::Null) => String::new(),
-        // A response that holds no text said nothing.
+        // A response whose text fields are all blank.
         (None, Value::Object(fields))
             if ["text", "raw", "output"].iter().any(|name| fields.contains_key(*name)) =>
         {
@@ -54,27 +54,27 @@ pub(super) fn message_of(value: &Value) -> String {
     }
 }
 
-fn said<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+fn non_blank<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }
 
-/// Is one of the phrases said on a line of its own? Emphasis, quotation marks and a full stop may stand around it, words may not.
-pub(super) fn says(message: &str, phrases: &[String]) -> bool {
-    let around = |c: char| c.is_whitespace() || AROUND.contains(&c);
-    let is_it = |line: &str, phrase: &str| {
+/// Returns true if a line consists of one of the phrases, possibly with emphasis, quotation marks and final punctuation.
+pub(super) fn contains_phrase(message: &str, phrases: &[String]) -> bool {
+    let around = |c: char| c.is_whitespace() || MARKS.contains(&c);
+    let matches = |line: &str, phrase: &str| {
         line.split_once(phrase).is_some_and(|(before, behind)| {
-            before.chars().all(around) && behind.chars().all(|c| around(c) || ENDS.contains(&c))
+            before.chars().all(around) && behind.chars().all(|c| around(c) || PUNCTUATION.contains(&c))
         })
     };
-    message.lines().any(|line| phrases.iter().any(|phrase| is_it(line, phrase.trim())))
+    message.lines().any(|line| phrases.iter().any(|phrase| matches(line, phrase.trim())))
 }
 
-/// What is wrong with phrases that are looked for.
-pub(super) fn problem(phrases: &[String], what: &str) -> Option<String> {
+/// Returns the phrase_problem of an invalid phrase, if any.
+pub(super) fn phrase_problem(phrases: &[String], what: &str) -> Option<String> {
     phrases.iter().find_map(|phrase| match phrase.trim() {
-        "" => Some(format!("{what}: a phrase is blank")),
+        "" => Some(format!("{what}: a phrase must not be blank")),
         text if text.lines().count() > 1 => {
-            Some(format!("{what}: a phrase is on one line, this one is not: '{}'", text.escape_debug()))
+            Some(format!("{what}: a phrase must be a single line: '{}'", text.escape_debug()))
         }
         _ => None,
     })
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
 
     fn accepts(message: &str) -> bool {
-        says(message, &["I ACCEPT TASK COMPLETION".to_string()])
+        contains_phrase(message, &["I ACCEPT TASK COMPLETION".to_string()])
     }
 
     #[test]
-    fn a_phrase_on_a_line_of_its_own_is_said() {
+    fn phrase_on_its_own_line_is_found() {
         for message in [
             "I ACCEPT TASK COMPLETION",
             "Well done.\n\n  I ACCEPT TASK COMPLETION  \nThanks",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_around_it_is_something_else() {
+    fn phrase_with_other_words_is_not_found() {
         for message in [
             "",
             "I DO NOT ACCEPT TASK COMPLETION",
@@ -124,21 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn any_phrase_will_do_and_marks_in_it_are_its_own() {
+    fn any_phrase_matches_and_keeps_its_own_marks() {
         let phrases = ["LGTM".to_string(), "__done__".to_string()];
-        assert!(says("LGTM!", &phrases) && says("**__done__**", &phrases));
-        assert!(!says("done", &phrases) && !says("LGTM LGTM", &phrases));
+        assert!(contains_phrase("LGTM!", &phrases) && contains_phrase("**__done__**", &phrases));
+        assert!(!contains_phrase("done", &phrases) && !contains_phrase("LGTM LGTM", &phrases));
     }
 
     #[test]
-    fn phrases_that_cannot_be_said_are_refused() {
-        assert_eq!(problem(&["ok".to_string()], "x"), None);
-        assert!(problem(&[" ".to_string()], "x").is_some());
-        assert!(problem(&["a\nb".to_string()], "x").is_some());
+    fn blank_and_multiline_phrases_are_rejected() {
+        assert_eq!(phrase_problem(&["ok".to_string()], "x"), None);
+        assert!(phrase_problem(&[" ".to_string()], "x").is_some());
+        assert!(phrase_problem(&["a\nb".to_string()], "x").is_some());
     }
 
     #[test]
-    fn names_in_braces_are_filled_once_and_other_braces_stay() {
+    fn template_values_are_not_expanded_again() {
         let values = [("task", "write {dev_message}"), ("dev_message", "fn main() {}")];
         assert_eq!(
             fill("{task}: {dev_message} {unknown} {{task}} { task } {", &values),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_text_is_what_was_said() {
+    fn message_is_the_last_text() {
         let section = |kind: &str, content: &str| json!({"type": kind, "content": content});
         let sections = json!([
             section("text", "one"),

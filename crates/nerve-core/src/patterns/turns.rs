@@ -1,4 +1,4 @@
-//! Turns of agents, one after the other, within the limits of a context.
+//! Executes the turns of agents within the limits of a context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,38 +15,38 @@ use crate::graph::attempt::attempt;
 use crate::node::NodeHandle;
 use crate::trace::{StepTrace, TraceStatus};
 
-/// The turns of one loop.
+/// The turns of one conversation.
 pub(super) struct Turns<'a> {
     context: &'a ExecutionContext,
-    /// Of one turn.
+    /// Time limit of a turn.
     limit: Option<Duration>,
-    /// Of all of them.
+    /// Deadline of the whole conversation.
     deadline: Option<Instant>,
 }
 
 impl<'a> Turns<'a> {
-    /// `limit`: how long a turn may take. All together may take as long as the context says.
+    /// Creates the runner of a conversation. `limit`: time limit of a turn; the context's timeout limits the whole.
     pub(super) fn new(context: &'a ExecutionContext, limit: Option<Duration>) -> Turns<'a> {
         let timeout = context.timeout.map(|timeout| Instant::now() + timeout.min(FAR));
         let deadline = [timeout, context.pool().deadline()].into_iter().flatten().min();
         Turns { context, limit, deadline }
     }
 
-    /// Gives a node a prompt, and gives what it says. A step of the trace, and of the budget.
+    /// Prompts a node and returns its message. Counts as a step in trace and budget.
     ///
     /// # Errors
-    /// Cancelled, Budget, Timeout, and what the node says.
-    pub(super) async fn take(
+    /// Cancelled, Budget, Timeout, and errors of the node.
+    pub(super) async fn prompt(
         &self,
         node: &NodeHandle,
         step: &str,
-        prompt: String,
+        text: String,
     ) -> Result<String, EngineError> {
         self.context.check_cancelled()?;
         self.context.check_budget()?;
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limit = [self.limit, left].into_iter().flatten().min();
-        let mut context = self.context.clone().with_input(prompt).with_pool(self.context.pool().part());
+        let mut context = self.context.clone().with_input(text).with_pool(self.context.pool().subtotal());
         context.timeout = None;
         context.step = Some(match &self.context.step {
             Some(outer) => format!("{outer}/{step}").into(),
@@ -55,7 +55,7 @@ impl<'a> Turns<'a> {
         context.pool().add_step();
         let began = context.run().clock.now();
         let done = attempt(node, &context, limit).await.map_err(|error| match error.kind {
-            // The time that was over was the budget's.
+            // The exceeded time limit may be that of the budget.
             ErrorKind::Timeout => self.context.pool().check(false).err().unwrap_or(error),
             _ => error,
         });
@@ -73,7 +73,7 @@ impl<'a> Turns<'a> {
         if context.trace().is_none() {
             return;
         }
-        // The turn on the node: finds its entry in the audit log (decision D13).
+        // The node's turn number identifies the entry in its audit log.
         let turn = done.as_ref().ok().and_then(|value| value.get("turn"));
         let metadata: Map<String, Value> =
             turn.map(|turn| ("turn".to_string(), turn.clone())).into_iter().collect();
@@ -91,10 +91,10 @@ impl<'a> Turns<'a> {
         });
     }
 
-    /// Says in the trace how the loop ended; a loop inside a graph leaves that to the graph.
+    /// Records the end of the conversation in the trace, unless it runs inside a graph, which does so itself.
     pub(super) fn end(&self, error: Option<&EngineError>) {
         let run = self.context.run();
-        let Some(tracer) = run.tracer.as_ref().filter(|_| run.nest.is_none()) else { return };
+        let Some(tracer) = run.tracer.as_ref().filter(|_| run.stack.is_none()) else { return };
         let status = match error.map(|error| error.kind) {
             None => TraceStatus::Completed,
             Some(ErrorKind::Cancelled) => TraceStatus::Cancelled,

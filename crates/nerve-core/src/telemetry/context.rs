@@ -1,4 +1,4 @@
-//! Where in which trace something happens, as programs tell each other (W3C Trace Context, level 2).
+//! Trace contexts that are passed between processes (W3C Trace Context, level 2).
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use super::ids::{SpanId, TraceId, from_hex, write_byte};
 use super::{TRACEPARENT, TRACESTATE};
 
-/// Bytes of a `tracestate`: what every program must be able to pass on (§3.3.1.5). A longer one is left out.
+/// Maximum length of a `tracestate` in bytes: what every participant must be able to propagate (§3.3.1.5). Longer ones are dropped.
 pub const MAX_TRACESTATE: usize = 512;
-/// Bytes of a `traceparent` of this version.
+/// Length of a `traceparent` of this version, in bytes.
 const LENGTH: usize = 55;
-/// Bytes of one of a later version that are looked at; longer ones are no header.
+/// Maximum length of a `traceparent` of a later version.
 const MAX_LENGTH: usize = 512;
-/// Entries of a `tracestate` (§3.3.1.1).
+/// Maximum number of entries of a `tracestate` (§3.3.1.1).
 const MAX_ENTRIES: usize = 32;
-/// Whoever asked keeps the trace.
+/// Flag: the caller records the trace.
 const SAMPLED: u8 = 0x01;
-/// The trace's id is random in its last seven bytes (level 2).
+/// Flag: the last seven bytes of the trace id are random (level 2).
 const RANDOM: u8 = 0x02;
 
-/// A span of a trace, seen from what happens in it.
+/// The identity of a span, from which child spans are created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     trace: TraceId,
     span: SpanId,
     flags: u8,
     state: Option<Arc<str>>,
-    /// Another process told us of it.
+    /// Whether the span belongs to another process.
     remote: bool,
 }
 
-/// Why a `traceparent` is none.
+/// Why a `traceparent` is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadTraceparent(&'static str);
 
@@ -45,80 +45,83 @@ impl fmt::Display for BadTraceparent {
 impl std::error::Error for BadTraceparent {}
 
 impl TraceContext {
-    /// A span of our own.
+    /// Creates the context of a local span.
     pub(super) fn new(trace: TraceId, span: SpanId, sampled: bool, state: Option<Arc<str>>) -> TraceContext {
         TraceContext { trace, span, flags: if sampled { SAMPLED } else { 0 }, state, remote: false }
     }
 
-    /// Another span of the same trace.
+    /// Returns the context of another span of the same trace.
     pub(super) fn child(&self, span: SpanId) -> TraceContext {
         TraceContext { span, remote: false, ..self.clone() }
     }
 
-    /// Reads the two headers. Of a version that is not known yet, what this one has is read. A `tracestate` that is too long or is none
-    /// is left out, as the recommendation says: the trace goes on without it.
+    /// Parses the two headers. Of a later version the known fields are used. An invalid or overlong `tracestate` is dropped, as the
+    /// recommendation demands.
     ///
     /// # Errors
-    /// What is wrong with `traceparent`: the trace cannot be gone on with.
+    /// Why `traceparent` is invalid: the trace cannot be continued.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Result<TraceContext, BadTraceparent> {
         let text = traceparent.trim_matches([' ', '\t']);
         let bytes = text.as_bytes();
         if bytes.len() < LENGTH || bytes.len() > MAX_LENGTH || !text.is_ascii() {
-            return Err(BadTraceparent("it is not 55 characters long"));
+            return Err(BadTraceparent("it must be 55 characters long"));
         }
-        let version: [u8; 1] = from_hex(&text[..2]).ok_or(BadTraceparent("its version is no number"))?;
+        let version: [u8; 1] =
+            from_hex(&text[..2]).ok_or(BadTraceparent("its version is not hexadecimal"))?;
         match version[0] {
-            0xff => return Err(BadTraceparent("there is no version ff")),
-            0 if bytes.len() > LENGTH => return Err(BadTraceparent("it is not 55 characters long")),
+            0xff => return Err(BadTraceparent("version ff is invalid")),
+            0 if bytes.len() > LENGTH => return Err(BadTraceparent("it must be 55 characters long")),
             _ if bytes.len() > LENGTH && bytes[LENGTH] != b'-' => {
-                return Err(BadTraceparent("its fields are not where they should be"));
+                return Err(BadTraceparent("its separators are misplaced"));
             }
             _ => {}
         }
         if [2, 35, 52].iter().any(|at| bytes[*at] != b'-') {
-            return Err(BadTraceparent("its fields are not where they should be"));
+            return Err(BadTraceparent("its separators are misplaced"));
         }
         let trace = from_hex(&text[3..35]).and_then(TraceId::from_bytes);
         let span = from_hex(&text[36..52]).and_then(SpanId::from_bytes);
         let flags: Option<[u8; 1]> = from_hex(&text[53..LENGTH]);
         Ok(TraceContext {
-            trace: trace
-                .ok_or(BadTraceparent("its trace id is not 32 lower case hexadecimal digits, or zero"))?,
-            span: span
-                .ok_or(BadTraceparent("its parent id is not 16 lower case hexadecimal digits, or zero"))?,
-            flags: flags.ok_or(BadTraceparent("its flags are not 2 lower case hexadecimal digits"))?[0]
+            trace: trace.ok_or(BadTraceparent(
+                "its trace id must be 32 lower case hexadecimal digits, not all zero",
+            ))?,
+            span: span.ok_or(BadTraceparent(
+                "its parent id must be 16 lower case hexadecimal digits, not all zero",
+            ))?,
+            flags: flags.ok_or(BadTraceparent("its flags must be 2 lower case hexadecimal digits"))?[0]
                 & (SAMPLED | RANDOM),
-            state: tracestate.and_then(state),
+            state: tracestate.and_then(valid_tracestate),
             remote: true,
         })
     }
 
-    /// The trace.
+    /// Returns the trace id.
     pub fn trace_id(&self) -> TraceId {
         self.trace
     }
 
-    /// The span.
+    /// Returns the span id.
     pub fn span_id(&self) -> SpanId {
         self.span
     }
 
-    /// Whoever asked keeps the trace.
+    /// Returns true if the caller records the trace.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Another process told us of it.
+    /// Returns true if the span belongs to another process.
     pub fn is_remote(&self) -> bool {
         self.remote
     }
 
-    /// The flags that are known, as they are written.
+    /// Returns the known flags as a byte.
     pub fn flags(&self) -> u8 {
         self.flags
     }
 
-    /// The header `traceparent`, and the variable `TRACEPARENT`.
+    /// Formats the header `traceparent`, also the value of the variable `TRACEPARENT`.
     ///
     /// ```
     /// use nerve_core::telemetry::TraceContext;
@@ -131,7 +134,7 @@ impl TraceContext {
         text
     }
 
-    /// Puts the two headers into a request.
+    /// Sets the two headers of a request.
     pub(crate) fn put_into(&self, headers: &mut HeaderMap) {
         if let Ok(parent) = HeaderValue::from_str(&self.traceparent()) {
             headers.insert(HeaderName::from_static("traceparent"), parent);
@@ -141,31 +144,31 @@ impl TraceContext {
         }
     }
 
-    /// The variables that tell a program which span it is started in.
+    /// Returns the environment variables that pass the context to a child process.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = (TRACESTATE, self.tracestate().unwrap_or_default().to_string());
         [(TRACEPARENT, self.traceparent()), state].into_iter()
     }
 
-    /// The header `tracestate`: what vendors say of the trace, as it came.
+    /// Returns the header `tracestate`: vendor data, passed on unchanged.
     pub fn tracestate(&self) -> Option<&str> {
         self.state.as_deref()
     }
 }
 
-/// A `tracestate` that can be passed on: entries `key=value` and nothing that no header takes. Empty entries are none.
-fn state(text: &str) -> Option<Arc<str>> {
+/// Validates a `tracestate`: entries of the form `key=value`, in characters that a header may contain. Empty entries are allowed.
+fn valid_tracestate(text: &str) -> Option<Arc<str>> {
     let text = text.trim_matches([' ', '\t', ',']);
     let fits = |entry: &str| {
         entry.trim_matches([' ', '\t']).is_empty()
             || entry.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty())
     };
-    let is_one = !text.is_empty()
+    let is_valid = !text.is_empty()
         && text.len() <= MAX_TRACESTATE
         && text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
         && text.split(',').count() <= MAX_ENTRIES
         && text.split(',').all(fits);
-    is_one.then(|| text.into())
+    is_valid.then(|| text.into())
 }
 
 #[cfg(test)]
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_recommendation_are_read() {
+    fn examples_of_the_recommendation_are_parsed() {
         let context = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
         assert_eq!(
             (context.trace_id().to_string(), context.span_id().to_string()),
@@ -190,13 +193,13 @@ mod tests {
         );
         assert!(context.is_sampled());
         assert!(!parse(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled());
-        // Spaces around a header are no part of it.
+        // Whitespace around a header is ignored.
         assert!(parse(&format!(" 00-{TRACE}-{SPAN}-01\t")).is_ok());
     }
 
-    // W3C Trace Context, 3.2: what makes a `traceparent` invalid.
+    // W3C Trace Context §3.2.
     #[test]
-    fn what_must_be_refused_is() {
+    fn invalid_traceparent_is_rejected() {
         for bad in [
             String::new(),
             format!("00-{TRACE}-{SPAN}"),
@@ -227,17 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn later_versions_are_read_as_far_as_they_are_known_and_not_passed_on_as_such() {
+    fn known_fields_of_later_versions_are_used() {
         for later in [format!("cc-{TRACE}-{SPAN}-01"), format!("cc-{TRACE}-{SPAN}-01-what-comes")] {
             assert_eq!(parse(&later).unwrap().traceparent(), format!("00-{TRACE}-{SPAN}-01"));
         }
-        // Flags that nobody knows yet are not passed on; that an id is random is known since level 2.
+        // Unknown flags are dropped; the random flag is known since level 2.
         assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().flags(), 0x03);
         assert_eq!(parse(&format!("00-{TRACE}-{SPAN}-0c")).unwrap().flags(), 0x00);
     }
 
     #[test]
-    fn what_vendors_say_is_passed_on_or_left_out_and_never_in_the_way() {
+    fn tracestate_is_passed_on_or_dropped() {
         let of = |state: &str| {
             let context = TraceContext::parse(&format!("00-{TRACE}-{SPAN}-01"), Some(state)).unwrap();
             context.tracestate().map(str::to_string)
@@ -258,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(trace in any::<[u8; 16]>(), span in any::<[u8; 8]>(), sampled: bool) {
+        fn traceparent_round_trips(trace in any::<[u8; 16]>(), span in any::<[u8; 8]>(), sampled: bool) {
             prop_assume!(trace != [0; 16] && span != [0; 8]);
             let (trace, span) = (TraceId::from_bytes(trace).unwrap(), SpanId::from_bytes(span).unwrap());
             let context = TraceContext::new(trace, span, sampled, None);
@@ -270,12 +273,12 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(parent in ".{0,80}", state in ".{0,40}") {
+        fn arbitrary_headers_do_not_panic(parent in ".{0,80}", state in ".{0,40}") {
             let _ = TraceContext::parse(&parent, Some(&state));
         }
 
         #[test]
-        fn almost_right_headers_do_not_make_it_panic(at in 0usize..55, put in any::<char>()) {
+        fn almost_valid_headers_do_not_panic(at in 0usize..55, put in any::<char>()) {
             let right: Vec<char> = format!("00-{TRACE}-{SPAN}-01").chars().collect();
             let wrong: String = right.iter().enumerate().map(|(place, char)| if place == at { put } else { *char }).collect();
             if let Ok(context) = parse(&wrong) {

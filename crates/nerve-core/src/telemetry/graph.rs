@@ -1,46 +1,50 @@
-//! Graphs, their steps, and commands that nobody waits for, as spans.
+//! Spans of graph runs, steps and detached commands.
 
 use std::sync::Arc;
 
 use super::context::TraceContext;
 use super::span::SpanKind;
 use super::tracer::{ActiveSpan, Telemetry};
-use super::turn::{failed, set_node};
+use super::turn::{set_error, set_node};
 use crate::command::NodeRef;
 use crate::error::EngineError;
 use crate::trace::TraceStatus;
 
-/// Which run of a graph.
+/// The attributes of a run's span.
 #[derive(Debug, Default)]
-pub(crate) struct RunOf<'a> {
-    /// The graph.
+pub(crate) struct RunAttributes<'a> {
+    /// The graph's id.
     pub(crate) graph: &'a str,
-    /// How many steps it has.
+    /// Number of steps.
     pub(crate) steps: usize,
-    /// Id of the run, where it has one.
+    /// Id of the run, if it has one.
     pub(crate) run: Option<&'a str>,
-    /// Where its nodes are found.
+    /// Session of the nodes.
     pub(crate) session: Option<&'a str>,
 }
 
 impl Telemetry {
-    /// Begins the span of a graph that runs.
-    pub(crate) fn begin_run(&self, parent: Option<&Arc<TraceContext>>, run: &RunOf<'_>) -> ActiveSpan {
+    /// Begins the span of a graph's run.
+    pub(crate) fn begin_run(
+        &self,
+        parent: Option<&Arc<TraceContext>>,
+        run: &RunAttributes<'_>,
+    ) -> ActiveSpan {
         let name = || format!("graph.run {}", run.graph).into();
         let mut span = self.begin(SpanKind::Internal, parent, name);
         span.describe(|span| {
-            let facts = &mut span.attributes;
-            facts.set("gen_ai.operation.name", "invoke_workflow");
-            facts.set("gen_ai.workflow.name", run.graph.to_string());
-            facts.set("nerve.graph", run.graph.to_string());
-            facts.set("nerve.steps", run.steps as u64);
-            facts.set_some("nerve.run", run.run.map(str::to_string));
-            facts.set_some("nerve.session", run.session.map(str::to_string));
+            let attributes = &mut span.attributes;
+            attributes.set("gen_ai.operation.name", "invoke_workflow");
+            attributes.set("gen_ai.workflow.name", run.graph.to_string());
+            attributes.set("nerve.graph", run.graph.to_string());
+            attributes.set("nerve.steps", run.steps as u64);
+            attributes.set_some("nerve.run", run.run.map(str::to_string));
+            attributes.set_some("nerve.session", run.session.map(str::to_string));
         });
         span
     }
 
-    /// Begins the span of a step, or of one of its items or rounds. `path` says which.
+    /// Begins the span of a step, an item or a round. `path`: full path of the step.
     pub(crate) fn begin_step(
         &self,
         parent: Option<&Arc<TraceContext>>,
@@ -50,14 +54,14 @@ impl Telemetry {
     ) -> ActiveSpan {
         let mut span = self.begin(SpanKind::Internal, parent, || format!("graph.step {step}").into());
         span.describe(|span| {
-            let facts = &mut span.attributes;
-            facts.set("nerve.step", path.map_or(step, |path| path).to_string());
-            facts.set("nerve.node", node.to_string());
+            let attributes = &mut span.attributes;
+            attributes.set("nerve.step", path.map_or(step, |path| path).to_string());
+            attributes.set("nerve.node", node.to_string());
         });
         span
     }
 
-    /// Begins the span of an execution that nobody waits for: its place in the queue, its turn, who is told of its end.
+    /// Begins the span of a detached execution: its wait in the queue, its turn, and the delivery of its result.
     pub(crate) fn begin_result(
         &self,
         parent: Option<&Arc<TraceContext>>,
@@ -72,7 +76,7 @@ impl Telemetry {
         span
     }
 
-    /// Begins the span of a command that is typed and not waited for.
+    /// Begins the span of a command that is typed without waiting for its end.
     pub(crate) fn begin_run_command(&self, parent: Option<&Arc<TraceContext>>, node: &NodeRef) -> ActiveSpan {
         let mut span = self.begin(SpanKind::Internal, parent, || format!("run {}", node.node).into());
         span.describe(|span| set_node(&mut span.attributes, node));
@@ -88,7 +92,7 @@ pub(crate) fn end_run(span: ActiveSpan, status: TraceStatus, error: Option<&Engi
             span.attributes.set("nerve.tokens", tokens);
         }
         if let Some(error) = error {
-            failed(span, error);
+            set_error(span, error);
         }
     });
 }
@@ -98,11 +102,11 @@ pub(crate) fn end_step<T>(span: ActiveSpan, outcome: &Result<T, EngineError>) {
     end_with(span, outcome);
 }
 
-/// Ends a span as what it is of has ended.
+/// Ends a span with the outcome of its operation.
 pub(crate) fn end_with<T>(span: ActiveSpan, outcome: &Result<T, EngineError>) {
     span.end(|span| {
         if let Err(error) = outcome {
-            failed(span, error);
+            set_error(span, error);
         }
     });
 }

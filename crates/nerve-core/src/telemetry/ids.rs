@@ -1,29 +1,29 @@
-//! Ids of traces and spans.
+//! Trace ids and span ids.
 
 use std::fmt::{self, Write};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A trace: 16 bytes, not all zero.
+/// A trace id: 16 bytes, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TraceId([u8; 16]);
 
-/// A span of a trace: 8 bytes, not all zero.
+/// A span id: 8 bytes, not all zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpanId([u8; 8]);
 
 impl TraceId {
-    /// A new one; `None` if the system has no random bytes. All of its bytes are random: samplers look at the last of them.
+    /// Creates an id; `None` if the system has no random bytes. All bytes are random, because samplers use the last ones.
     pub(super) fn random() -> Option<TraceId> {
         random().map(TraceId)
     }
 
-    /// `None` for zeros, which name nothing.
+    /// Creates an id from bytes; `None` if all are zero.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<TraceId> {
         (bytes != [0; 16]).then_some(TraceId(bytes))
     }
 
-    /// The bytes, in the order in which they are written.
+    /// Returns the bytes in network order.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0
     }
@@ -34,12 +34,12 @@ impl SpanId {
         random().map(SpanId)
     }
 
-    /// `None` for zeros, which name nothing.
+    /// Creates an id from bytes; `None` if all are zero.
     pub fn from_bytes(bytes: [u8; 8]) -> Option<SpanId> {
         (bytes != [0; 8]).then_some(SpanId(bytes))
     }
 
-    /// The bytes, in the order in which they are written.
+    /// Returns the bytes in network order.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0
     }
@@ -47,11 +47,11 @@ impl SpanId {
 
 fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    // Zeros come about once in the life of the universe, and are no id.
+    // All zeros is practically impossible, and not a valid id.
     (SystemRandom::new().fill(&mut bytes).is_ok() && bytes != [0; N]).then_some(bytes)
 }
 
-/// `2 * N` lower case hexadecimal digits, and nothing else.
+/// Parses exactly `2 * N` lower case hexadecimal digits.
 pub(super) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
@@ -100,8 +100,8 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// Two hexadecimal digits.
+/// Appends a byte as two hexadecimal digits.
 pub(super) fn write_byte(out: &mut String, byte: u8) {
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(out, "{byte:02x}");
 }

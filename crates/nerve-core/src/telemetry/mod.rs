@@ -1,10 +1,10 @@
-//! Spans of what is done, for OpenTelemetry: who is asked what, below what, how long, with what end.
+//! OpenTelemetry spans of nodes, graphs and API calls.
 //!
-//! Nothing here knows how spans leave the process: a [`Telemetry`] puts those that have ended into a bounded queue, and who has its
-//! other end sends them on. Without one, which is the rule, no id is made and nothing is kept; a context that a caller brought is passed
-//! on all the same (W3C Trace Context, §3.4 of the recommendation).
+//! This module does not export spans: a [`Telemetry`] puts finished spans into a bounded queue, and the receiver exports them.
+//! Without a receiver, the default, no ids are created and nothing is recorded; a caller's trace context is still propagated (W3C
+//! Trace Context, §3.4).
 //!
-//! Names are those of OpenTelemetry's semantic conventions for generative AI where they have one, else they begin with `nerve.`.
+//! Names follow OpenTelemetry's semantic conventions for generative AI; others begin with `nerve.`.
 
 mod context;
 mod graph;
@@ -16,15 +16,15 @@ mod tracer;
 mod turn;
 
 pub use self::context::{BadTraceparent, MAX_TRACESTATE, TraceContext};
-pub(crate) use self::graph::{RunOf, end_run, end_step, end_with};
+pub(crate) use self::graph::{RunAttributes, end_run, end_step, end_with};
 pub use self::ids::{SpanId, TraceId};
 pub use self::proxy::record_call;
 pub use self::sampler::{RootSampler, Sampler};
 pub use self::span::{Attribute, Attributes, Span, SpanEvent, SpanKind, Status};
 pub use self::tracer::{ActiveSpan, Spans, Telemetry, TelemetrySetup};
-pub(crate) use self::turn::{Asked, end_turn, failed};
+pub(crate) use self::turn::{TurnAttributes, end_turn, set_error};
 
-/// Variable in which a program finds the span that it was started in.
+/// Environment variable with the span in which a program was started.
 pub const TRACEPARENT: &str = "TRACEPARENT";
-/// Variable in which a program finds what vendors say of that trace.
+/// Environment variable with the vendor data of that trace.
 pub const TRACESTATE: &str = "TRACESTATE";

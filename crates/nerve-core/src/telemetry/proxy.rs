@@ -1,4 +1,4 @@
-//! Calls that a proxy has seen, as spans.
+//! Spans of API calls that a proxy has forwarded.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::tracer::Telemetry;
 use super::turn::set_node;
 use crate::command::NodeRef;
 
-/// Tells of a call that has ended. It is in the client's own span if that names one, else in the turn that `node` is in.
+/// Records a finished call, inside the client's span if the request names one, otherwise inside the current turn of `node`.
 pub fn record_call(telemetry: &Telemetry, report: &CallReport, node: Option<&NodeRef>) {
     if !telemetry.is_on() {
         return;
@@ -36,34 +36,34 @@ pub fn record_call(telemetry: &Telemetry, report: &CallReport, node: Option<&Nod
 }
 
 fn describe(span: &mut Span, report: &CallReport) {
-    let facts = &mut span.attributes;
+    let attributes = &mut span.attributes;
     if report.spends {
-        facts.set("gen_ai.operation.name", "chat");
-        facts.set_some("gen_ai.request.model", report.asked_model.clone());
-        facts.set_some("gen_ai.response.model", report.model.clone());
-        facts.set_some("gen_ai.conversation.id", report.session.clone());
+        attributes.set("gen_ai.operation.name", "chat");
+        attributes.set_some("gen_ai.request.model", report.asked_model.clone());
+        attributes.set_some("gen_ai.response.model", report.model.clone());
+        attributes.set_some("gen_ai.conversation.id", report.session.clone());
     }
-    facts.set("gen_ai.provider.name", report.provider);
+    attributes.set("gen_ai.provider.name", report.provider);
     if let Some(usage) = &report.usage {
-        // What came from a cache is part of what went in, as the conventions have it.
+        // By convention, input tokens include cached ones.
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        facts.set("gen_ai.usage.input_tokens", input);
-        facts.set("gen_ai.usage.output_tokens", usage.output);
-        facts.set("gen_ai.usage.cache_read.input_tokens", usage.cache_read);
-        facts.set("gen_ai.usage.cache_creation.input_tokens", usage.cache_write);
+        attributes.set("gen_ai.usage.input_tokens", input);
+        attributes.set("gen_ai.usage.output_tokens", usage.output);
+        attributes.set("gen_ai.usage.cache_read.input_tokens", usage.cache_read);
+        attributes.set("gen_ai.usage.cache_creation.input_tokens", usage.cache_write);
     }
-    facts.set_some("nerve.cost_usd", report.cost_usd);
-    facts.set_some("nerve.turn", report.turn);
-    facts.set("nerve.proxy.request", report.id.clone());
-    facts.set("nerve.proxy.outcome", report.outcome.as_str());
-    facts.set_some(
+    attributes.set_some("nerve.cost_usd", report.cost_usd);
+    attributes.set_some("nerve.turn", report.turn);
+    attributes.set("nerve.proxy.request", report.id.clone());
+    attributes.set("nerve.proxy.outcome", report.outcome.as_str());
+    attributes.set_some(
         "nerve.first_byte_ms",
         report.first.map(|first| u64::try_from(first.as_millis()).unwrap_or(u64::MAX)),
     );
-    facts.set("http.request.method", report.method.clone());
-    facts.set("url.path", report.path.split('?').next().unwrap_or_default().to_string());
-    facts.set_some("http.response.status_code", report.status.map(u32::from));
-    set_server(facts, &report.upstream);
+    attributes.set("http.request.method", report.method.clone());
+    attributes.set("url.path", report.path.split('?').next().unwrap_or_default().to_string());
+    attributes.set_some("http.response.status_code", report.status.map(u32::from));
+    set_server(attributes, &report.upstream);
     let failed = report.status.is_none_or(|status| status >= 400);
     match (report.outcome, report.status) {
         (CallOutcome::Whole, Some(status)) if failed => {
@@ -74,14 +74,14 @@ fn describe(span: &mut Span, report: &CallReport) {
     }
 }
 
-/// `host:port`, as far as it is that.
-fn set_server(facts: &mut Attributes, upstream: &str) {
+/// Sets host and port of the server, from `host:port`.
+fn set_server(attributes: &mut Attributes, upstream: &str) {
     let (host, port) = match upstream.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse::<u32>().ok()),
         _ => (upstream, None),
     };
-    facts.set("server.address", host.trim_matches(['[', ']']).to_string());
-    facts.set_some("server.port", port);
+    attributes.set("server.address", host.trim_matches(['[', ']']).to_string());
+    attributes.set_some("server.port", port);
 }
 
 fn time(at: SystemTime) -> TsNs {
@@ -125,11 +125,11 @@ mod tests {
         }
     }
 
-    fn told(change: impl FnOnce(&mut CallReport)) -> (Span, Arc<TraceContext>) {
+    fn record(change: impl FnOnce(&mut CallReport)) -> (Span, Arc<TraceContext>) {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         let node = NodeRef { session: None, node: "c".into() };
         let mut turn = telemetry.begin(SpanKind::Internal, None, || "turn".into());
-        turn.is_turn_of(&telemetry, &node);
+        turn.register_turn(&telemetry, &node);
         let mut report = report();
         change(&mut report);
         record_call(&telemetry, &report, Some(&node));
@@ -144,8 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_in_its_nodes_turn() {
-        let (span, turn) = told(|_| {});
+    fn call_is_inside_the_turn_of_its_node() {
+        let (span, turn) = record(|_| {});
         assert_eq!((span.name.as_ref(), span.parent), ("chat m", Some(turn.span_id())));
         assert_eq!((span.start, span.end), (TsNs(7_000_000_000), TsNs(9_000_000_000)));
         assert_eq!(span.attributes.get("gen_ai.usage.input_tokens"), Some(&Attribute::Int(111)));
@@ -153,16 +153,16 @@ mod tests {
         assert_eq!(span.status, Status::Unset);
     }
 
-    /// What a sampler leaves out is left out with all that is in it.
+    /// Unsampled spans have no sampled children.
     #[test]
-    fn a_call_of_a_turn_that_is_not_kept_is_not_kept() {
+    fn call_of_unsampled_turn_is_not_recorded() {
         let sampler = Sampler::ParentBased(RootSampler::On);
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup { sampler, ..TelemetrySetup::default() });
         let node = NodeRef { session: None, node: "c".into() };
         let caller = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", None);
         let mut turn =
             telemetry.begin(SpanKind::Internal, Some(&Arc::new(caller.unwrap())), || "turn".into());
-        turn.is_turn_of(&telemetry, &node);
+        turn.register_turn(&telemetry, &node);
         record_call(&telemetry, &report(), Some(&node));
         turn.end(|_| {});
         assert_eq!(telemetry.turn_of(&node), None);
@@ -171,19 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_a_span_is_believed() {
+    fn span_of_client_takes_precedence() {
         let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let (span, turn) = told(|report| report.traceparent = Some(header.into()));
+        let (span, turn) = record(|report| report.traceparent = Some(header.into()));
         assert_ne!(span.context.trace_id(), turn.trace_id());
         assert_eq!(span.context.trace_id().to_string(), header[3..35]);
-        let (span, turn) = told(|report| report.traceparent = Some("nonsense".into()));
+        let (span, turn) = record(|report| report.traceparent = Some("nonsense".into()));
         assert_eq!(span.parent, Some(turn.span_id()));
     }
 
     #[test]
-    fn what_failed_says_how() {
+    fn failed_call_has_error_type() {
         let kind = |change: fn(&mut CallReport)| {
-            let (span, _) = told(change);
+            let (span, _) = record(change);
             match span.attributes.get("error.type") {
                 Some(Attribute::Text(kind)) => kind.to_string(),
                 _ => String::new(),
@@ -195,6 +195,6 @@ mod tests {
             kind(|report| (report.status, report.outcome) = (Some(402), CallOutcome::Refused)),
             "refused"
         );
-        assert_eq!(told(|report| report.spends = false).0.name, "proxy.call");
+        assert_eq!(record(|report| report.spends = false).0.name, "proxy.call");
     }
 }

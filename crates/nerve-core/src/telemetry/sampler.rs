@@ -1,30 +1,30 @@
-//! Which traces are kept.
+//! Samplers: they decide which traces are recorded.
 
 use super::context::TraceContext;
 use super::ids::TraceId;
 
-/// Which traces are kept (OpenTelemetry: `OTEL_TRACES_SAMPLER`).
+/// Decides which traces are recorded (OpenTelemetry: `OTEL_TRACES_SAMPLER`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampler {
-    /// As the caller's; [`RootSampler`] for traces that begin here.
+    /// Follows the caller's decision; uses [`RootSampler`] for traces that begin here.
     ParentBased(RootSampler),
-    /// Whatever the caller's is.
+    /// Ignores the caller's decision.
     Always(RootSampler),
 }
 
-/// Which traces of our own are kept.
+/// Decides which of our own traces are recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RootSampler {
     /// All.
     On,
     /// None.
     Off,
-    /// This part of them, 0 to 1: by their ids, so that all who see a trace decide alike.
+    /// This fraction of them, from 0 to 1, by trace id: all participants decide alike.
     Ratio(f64),
 }
 
 impl Default for Sampler {
-    /// That of OpenTelemetry: `parentbased_always_on`.
+    /// Returns OpenTelemetry's default, `parentbased_always_on`.
     fn default() -> Sampler {
         Sampler::ParentBased(RootSampler::On)
     }
@@ -47,7 +47,7 @@ impl RootSampler {
             RootSampler::Ratio(part) => {
                 let [.., a, b, c, d, e, f, g] = trace.to_bytes();
                 let drawn = u64::from_be_bytes([0, a, b, c, d, e, f, g]);
-                // 56 bits are a float's to within 2^-53.
+                // A float has a precision of 53 bits, which is enough for 56.
                 drawn as f64 / (1u64 << 56) as f64 >= 1.0 - part
             }
         }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_decides_for_its_trace() {
+    fn caller_decides_for_its_trace() {
         let trace = TraceId::random().unwrap();
         for root in [RootSampler::On, RootSampler::Off] {
             assert!(Sampler::ParentBased(root).keeps(Some(&parent("01")), trace));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_that_part() {
+    fn ratio_samples_that_fraction() {
         let kept = |part| {
             let sampler = Sampler::ParentBased(RootSampler::Ratio(part));
             (0..4000).filter(|_| sampler.keeps(None, TraceId::random().unwrap())).count()

@@ -1,4 +1,4 @@
-//! What is told of a span that has ended.
+//! Spans with their attributes, events and status.
 
 use std::borrow::Cow;
 
@@ -7,90 +7,90 @@ use nerve_term::event::TsNs;
 use super::context::TraceContext;
 use super::ids::SpanId;
 
-/// Attributes of a span, and of one of its events (OpenTelemetry's own limit). More are left out, and counted.
+/// Maximum number of attributes of a span or event (OpenTelemetry's limit). Further ones are dropped and counted.
 const MAX_ATTRIBUTES: usize = 128;
-/// Events of a span.
+/// Maximum number of events of a span.
 const MAX_EVENTS: usize = 128;
-/// Bytes of a text in a span; longer ones are cut.
+/// Maximum length of a text in bytes; longer ones are truncated.
 const MAX_TEXT: usize = 4096;
-/// Bytes of a text that is what somebody said.
+/// Maximum length of prompts and answers in bytes.
 const MAX_CONTENT: usize = 64 << 10;
 
-/// What is known of an operation.
+/// A recorded operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// Its trace and its own id.
+    /// Trace id and span id.
     pub context: TraceContext,
-    /// What it happened in.
+    /// Parent span.
     pub parent: Option<SpanId>,
-    /// The parent is of another process.
+    /// Whether the parent belongs to another process.
     pub parent_is_remote: bool,
-    /// What kind of operation, with its name: few different ones.
+    /// Name of the kind of operation; low cardinality.
     pub name: Cow<'static, str>,
-    /// On which side of a call it is.
+    /// Role in a remote call.
     pub kind: SpanKind,
-    /// When it began.
+    /// Start time.
     pub start: TsNs,
-    /// When it ended.
+    /// End time.
     pub end: TsNs,
-    /// What is known of it.
+    /// Attributes of the operation.
     pub attributes: Attributes,
-    /// What happened in it, in the order of time.
+    /// Events during the operation, in chronological order.
     pub events: Vec<SpanEvent>,
-    /// Events that were left out.
+    /// Number of dropped events.
     pub dropped_events: u32,
-    /// How it ended.
+    /// Outcome of the operation.
     pub status: Status,
 }
 
-/// On which side of a call a span is.
+/// Role of a span in a remote call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// On neither: it is an operation in itself.
+    /// A local operation.
     Internal,
-    /// It asks somebody else.
+    /// The caller's side.
     Client,
-    /// It answers somebody else.
+    /// The callee's side.
     Server,
 }
 
-/// How a span ended.
+/// Outcome of a span.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing is known against it.
+    /// No error.
     #[default]
     Unset,
-    /// It failed; this is why.
+    /// An error, with its message.
     Error(String),
 }
 
-/// Something that happened in a span.
+/// An event during a span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanEvent {
-    /// What.
+    /// Name of the event.
     pub name: &'static str,
-    /// When.
+    /// Time of the event.
     pub at: TsNs,
-    /// What is known of it.
+    /// Attributes of the event.
     pub attributes: Attributes,
 }
 
-/// A fact.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attribute {
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(Cow<'static, str>),
-    /// Texts.
+    /// A list of strings.
     Texts(Vec<String>),
 }
 
-/// Facts by their names.
+/// Named attributes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attributes {
     known: Vec<(&'static str, Attribute)>,
@@ -98,62 +98,62 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Says something; what was said before under that name is forgotten.
-    pub fn set(&mut self, name: &'static str, fact: impl Into<Attribute>) {
-        self.put(name, fact.into().cut(MAX_TEXT));
+    /// Sets an attribute, replacing a previous value.
+    pub fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
+        self.put(name, value.into().truncate(MAX_TEXT));
     }
 
-    /// The same, if there is something to say.
-    pub fn set_some(&mut self, name: &'static str, fact: Option<impl Into<Attribute>>) {
-        if let Some(fact) = fact {
-            self.set(name, fact);
+    /// Sets an attribute if there is a value.
+    pub fn set_some(&mut self, name: &'static str, value: Option<impl Into<Attribute>>) {
+        if let Some(value) = value {
+            self.set(name, value);
         }
     }
 
-    /// Says what somebody said, put into a form: it can be longer than other facts. What is too long is cut before it is put there, so
-    /// that the form stays whole.
-    pub fn set_content(&mut self, name: &'static str, said: &str, form: impl Fn(&str) -> String) {
+    /// Sets a prompt or answer, which may be longer than other attributes, wrapped by `form`. The text is truncated before
+    /// wrapping, so that the result is well-formed.
+    pub fn set_content(&mut self, name: &'static str, message: &str, form: impl Fn(&str) -> String) {
         let mut most = MAX_CONTENT;
         loop {
-            let said = start_of(said, most);
-            let content = form(said);
-            if content.len() <= MAX_CONTENT || said.is_empty() {
+            let message = prefix(message, most);
+            let content = form(message);
+            if content.len() <= MAX_CONTENT || message.is_empty() {
                 return self.put(name, content.into());
             }
-            // The form's own words, and what it writes in longer ones, take their part of the room.
-            most = (said.len() * MAX_CONTENT / content.len()).min(said.len() - 1);
+            // Wrapping and escaping need a share of the space.
+            most = (message.len() * MAX_CONTENT / content.len()).min(message.len() - 1);
         }
     }
 
-    fn put(&mut self, name: &'static str, fact: Attribute) {
-        if let Some((_, said)) = self.known.iter_mut().find(|(known, _)| *known == name) {
-            *said = fact;
+    fn put(&mut self, name: &'static str, value: Attribute) {
+        if let Some((_, old)) = self.known.iter_mut().find(|(known, _)| *known == name) {
+            *old = value;
         } else if self.known.len() < MAX_ATTRIBUTES {
-            self.known.push((name, fact));
+            self.known.push((name, value));
         } else {
             self.dropped += 1;
         }
     }
 
-    /// What was said under a name.
+    /// Returns the value of an attribute.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
-        self.known.iter().find(|(known, _)| *known == name).map(|(_, fact)| fact)
+        self.known.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// All of them, in the order in which they were said.
+    /// Returns all attributes in the order they were set.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attribute)> {
-        self.known.iter().map(|(name, fact)| (*name, fact))
+        self.known.iter().map(|(name, value)| (*name, value))
     }
 
-    /// How many were left out.
+    /// Returns the number of dropped attributes.
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
 }
 
 impl Span {
-    /// Says that something happened.
-    pub(super) fn happened(&mut self, name: &'static str, at: TsNs, attributes: Attributes) {
+    /// Adds an event.
+    pub(super) fn add_event(&mut self, name: &'static str, at: TsNs, attributes: Attributes) {
         if self.events.len() < MAX_EVENTS {
             self.events.push(SpanEvent { name, at, attributes });
         } else {
@@ -161,22 +161,22 @@ impl Span {
         }
     }
 
-    /// Says that it failed. `kind` is one of few, `why` for people.
+    /// Sets the status to an error. `kind`: low-cardinality class of the error; `why`: message for people.
     pub fn fail(&mut self, kind: impl Into<Cow<'static, str>>, why: impl Into<String>) {
         self.attributes.set("error.type", Attribute::Text(kind.into()));
         let mut why = why.into();
-        cut(&mut why, MAX_TEXT);
+        truncate(&mut why, MAX_TEXT);
         self.status = Status::Error(why);
     }
 }
 
 impl Attribute {
-    fn cut(mut self, most: usize) -> Attribute {
+    fn truncate(mut self, most: usize) -> Attribute {
         match &mut self {
-            Attribute::Text(Cow::Owned(text)) => cut(text, most),
+            Attribute::Text(Cow::Owned(text)) => truncate(text, most),
             Attribute::Texts(texts) => {
                 texts.truncate(MAX_ATTRIBUTES);
-                texts.iter_mut().for_each(|text| cut(text, most));
+                texts.iter_mut().for_each(|text| truncate(text, most));
             }
             _ => {}
         }
@@ -184,65 +184,65 @@ impl Attribute {
     }
 }
 
-fn cut(text: &mut String, most: usize) {
-    text.truncate(start_of(text, most).len());
+fn truncate(text: &mut String, most: usize) {
+    text.truncate(prefix(text, most).len());
 }
 
-/// As much of it as has that many bytes.
-fn start_of(text: &str, most: usize) -> &str {
+/// Returns the longest prefix of at most `most` bytes.
+fn prefix(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
     }
-    // A character has four bytes at most, so there is a boundary near.
+    // A character has at most four bytes, so a boundary is near.
     let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]
 }
 
 impl From<bool> for Attribute {
-    fn from(fact: bool) -> Attribute {
-        Attribute::Bool(fact)
+    fn from(value: bool) -> Attribute {
+        Attribute::Bool(value)
     }
 }
 
 impl From<f64> for Attribute {
-    fn from(fact: f64) -> Attribute {
-        Attribute::Float(fact)
+    fn from(value: f64) -> Attribute {
+        Attribute::Float(value)
     }
 }
 
 impl From<u64> for Attribute {
-    fn from(fact: u64) -> Attribute {
-        Attribute::Int(i64::try_from(fact).unwrap_or(i64::MAX))
+    fn from(value: u64) -> Attribute {
+        Attribute::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 
 impl From<u32> for Attribute {
-    fn from(fact: u32) -> Attribute {
-        Attribute::Int(i64::from(fact))
+    fn from(value: u32) -> Attribute {
+        Attribute::Int(i64::from(value))
     }
 }
 
 impl From<i64> for Attribute {
-    fn from(fact: i64) -> Attribute {
-        Attribute::Int(fact)
+    fn from(value: i64) -> Attribute {
+        Attribute::Int(value)
     }
 }
 
 impl From<&'static str> for Attribute {
-    fn from(fact: &'static str) -> Attribute {
-        Attribute::Text(Cow::Borrowed(fact))
+    fn from(value: &'static str) -> Attribute {
+        Attribute::Text(Cow::Borrowed(value))
     }
 }
 
 impl From<String> for Attribute {
-    fn from(fact: String) -> Attribute {
-        Attribute::Text(Cow::Owned(fact))
+    fn from(value: String) -> Attribute {
+        Attribute::Text(Cow::Owned(value))
     }
 }
 
 impl From<Vec<String>> for Attribute {
-    fn from(fact: Vec<String>) -> Attribute {
-        Attribute::Texts(fact)
+    fn from(value: Vec<String>) -> Attribute {
+        Attribute::Texts(value)
     }
 }
 
@@ -251,38 +251,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_of_a_long_answer_leaves_its_form_whole() {
-        for said in
+    fn truncated_content_is_well_formed() {
+        for message in
             ["é".repeat(MAX_CONTENT), "\u{1b}".repeat(MAX_CONTENT), "x".repeat(MAX_CONTENT), "hi".into()]
         {
-            let mut facts = Attributes::default();
-            facts.set_content("c", &said, |said| serde_json::json!([{ "content": said }]).to_string());
-            let Some(Attribute::Text(text)) = facts.get("c") else { panic!() };
+            let mut attributes = Attributes::default();
+            attributes.set_content("c", &message, |message| {
+                serde_json::json!([{ "content": message }]).to_string()
+            });
+            let Some(Attribute::Text(text)) = attributes.get("c") else { panic!() };
             let value: serde_json::Value = serde_json::from_str(text).unwrap();
             let kept = value[0]["content"].as_str().unwrap();
-            assert!(said.starts_with(kept) && text.len() <= MAX_CONTENT);
-            assert!(kept == said || text.len() > MAX_CONTENT - 100, "{}", text.len());
+            assert!(message.starts_with(kept) && text.len() <= MAX_CONTENT);
+            assert!(kept == message || text.len() > MAX_CONTENT - 100, "{}", text.len());
         }
     }
 
     #[test]
-    fn facts_are_said_once_and_bounded() {
-        let mut facts = Attributes::default();
-        facts.set("a", 1u64);
-        facts.set("a", "two");
-        facts.set_some("b", None::<String>);
-        facts.set("long", "é".repeat(MAX_TEXT));
-        assert_eq!(facts.get("a"), Some(&Attribute::Text("two".into())));
-        assert_eq!(facts.get("b"), None);
-        let Some(Attribute::Text(long)) = facts.get("long") else { panic!() };
+    fn attributes_are_unique_and_bounded() {
+        let mut attributes = Attributes::default();
+        attributes.set("a", 1u64);
+        attributes.set("a", "two");
+        attributes.set_some("b", None::<String>);
+        attributes.set("long", "é".repeat(MAX_TEXT));
+        assert_eq!(attributes.get("a"), Some(&Attribute::Text("two".into())));
+        assert_eq!(attributes.get("b"), None);
+        let Some(Attribute::Text(long)) = attributes.get("long") else { panic!() };
         assert_eq!(long.len(), MAX_TEXT);
         let names: Vec<&'static str> =
             (0..200).map(|name| &*Box::leak(format!("n{name}").into_boxed_str())).collect();
         for name in names {
-            facts.set(name, true);
+            attributes.set(name, true);
         }
         assert_eq!(
-            (facts.iter().count(), facts.dropped()),
+            (attributes.iter().count(), attributes.dropped()),
             (MAX_ATTRIBUTES, 2 + 200 - MAX_ATTRIBUTES as u32)
         );
     }

@@ -1,4 +1,4 @@
-//! The handle through which spans are begun, and the queue that they end in.
+//! The handle that begins spans, and the queue of finished spans.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,17 +17,17 @@ use crate::clock::Clock;
 use crate::command::NodeRef;
 use crate::node::factory::named;
 
-/// Turns of one node that are known at one time: one runs, the others wait.
-const TURNS: usize = 64;
+/// Maximum number of known turns per node, running or queued.
+const MAX_TURNS: usize = 64;
 
-/// How spans are kept.
+/// Settings for recording spans.
 #[derive(Debug, Clone)]
 pub struct TelemetrySetup {
-    /// Which traces are kept.
+    /// Decides which traces are recorded.
     pub sampler: Sampler,
-    /// Spans that have ended and wait to be taken; more are lost, and counted.
+    /// Capacity of the queue of finished spans. On overflow spans are lost and counted.
     pub queue: usize,
-    /// Prompts and answers are part of spans.
+    /// Whether spans contain prompts and answers.
     pub captures_content: bool,
 }
 
@@ -37,7 +37,7 @@ impl Default for TelemetrySetup {
     }
 }
 
-/// Begins spans; off unless it was made with [`Telemetry::new`]. Cheap to clone: all clones are the same.
+/// Begins spans; off unless created with [`Telemetry::new`]. Cheap to clone: clones share the queue.
 #[derive(Clone, Default)]
 pub struct Telemetry(Option<Arc<Inner>>);
 
@@ -46,33 +46,33 @@ struct Inner {
     setup: TelemetrySetup,
     queue: mpsc::Sender<Span>,
     lost: Arc<AtomicU64>,
-    /// Turns that run or wait, in their order.
+    /// Running and queued turns in their order.
     turns: Mutex<HashMap<NodeRef, Vec<TraceContext>>>,
 }
 
-/// The other end of the queue.
+/// The receiving end of the queue.
 #[derive(Debug)]
 pub struct Spans {
     queue: mpsc::Receiver<Span>,
     lost: Arc<AtomicU64>,
 }
 
-/// A span that has not ended. Dropped, it ends as given up.
+/// A span that has not ended. Dropping it ends it as cancelled.
 #[derive(Default)]
 pub struct ActiveSpan {
-    /// Where what happens in it is: its own place, or, where nothing is kept, the one it was begun in.
+    /// Parent of child spans: the span itself, or, if nothing is recorded, its own parent.
     context: Option<Arc<TraceContext>>,
-    kept: Option<Box<Kept>>,
-    /// Whether or not it is kept: calls of a turn that is not kept are not kept either.
+    recorded: Option<Box<Recorded>>,
+    /// Set even for an unsampled turn: its calls must not be sampled, either.
     turn: Option<Turn>,
 }
 
-struct Kept {
+struct Recorded {
     span: Span,
     telemetry: Arc<Inner>,
 }
 
-/// A turn that runs or waits; no longer when this is dropped.
+/// A running or queued turn; dropping it unregisters the turn.
 struct Turn {
     telemetry: Arc<Inner>,
     node: NodeRef,
@@ -80,7 +80,7 @@ struct Turn {
 }
 
 impl Telemetry {
-    /// One that keeps spans, and the end of the queue at which they are taken.
+    /// Creates a recording handle and the receiving end of its queue.
     pub fn new(setup: TelemetrySetup) -> (Telemetry, Spans) {
         let (queue, taken) = mpsc::channel(setup.queue.max(1));
         let lost = Arc::new(AtomicU64::new(0));
@@ -89,23 +89,23 @@ impl Telemetry {
         (Telemetry(Some(Arc::new(inner))), Spans { queue: taken, lost })
     }
 
-    /// One that keeps nothing.
+    /// Creates a handle that records nothing.
     pub fn off() -> Telemetry {
         Telemetry(None)
     }
 
-    /// Something is kept.
+    /// Returns true if spans are recorded.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Prompts and answers are part of spans.
+    /// Returns true if spans contain prompts and answers.
     pub fn captures_content(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| inner.setup.captures_content)
     }
 
-    /// Begins a span in `parent`, or a trace. Where nothing is kept, `name` is not asked for and what is begun in the span is begun in
-    /// `parent`.
+    /// Begins a span inside `parent`, or a new trace. If nothing is recorded, `name` is not called and the context of the span is
+    /// that of `parent`.
     pub fn begin(
         &self,
         kind: SpanKind,
@@ -113,13 +113,13 @@ impl Telemetry {
         name: impl FnOnce() -> Cow<'static, str>,
     ) -> ActiveSpan {
         let Some(inner) = &self.0 else {
-            return ActiveSpan { context: parent.cloned(), kept: None, turn: None };
+            return ActiveSpan { context: parent.cloned(), recorded: None, turn: None };
         };
-        let Some((context, is_kept)) = inner.place(parent.map(|parent| &**parent)) else {
-            return ActiveSpan { context: parent.cloned(), kept: None, turn: None };
+        let Some((context, is_sampled)) = inner.new_context(parent.map(|parent| &**parent)) else {
+            return ActiveSpan { context: parent.cloned(), recorded: None, turn: None };
         };
-        if !is_kept {
-            return ActiveSpan { context: Some(Arc::new(context)), kept: None, turn: None };
+        if !is_sampled {
+            return ActiveSpan { context: Some(Arc::new(context)), recorded: None, turn: None };
         }
         let start = inner.clock.now();
         let span = Span {
@@ -135,11 +135,11 @@ impl Telemetry {
             dropped_events: 0,
             status: Status::Unset,
         };
-        let kept = Kept { span, telemetry: Arc::clone(inner) };
-        ActiveSpan { context: Some(Arc::new(context)), kept: Some(Box::new(kept)), turn: None }
+        let recorded = Recorded { span, telemetry: Arc::clone(inner) };
+        ActiveSpan { context: Some(Arc::new(context)), recorded: Some(Box::new(recorded)), turn: None }
     }
 
-    /// Tells of an operation that somebody else has measured.
+    /// Records an operation that was measured elsewhere.
     pub fn record(
         &self,
         kind: SpanKind,
@@ -150,13 +150,13 @@ impl Telemetry {
     ) {
         let mut span = self.begin(kind, parent, name);
         span.describe(describe);
-        if let Some(mut kept) = span.kept.take() {
-            (kept.span.start, kept.span.end) = (start, end.max(start));
-            kept.telemetry.keep(kept.span);
+        if let Some(mut recorded) = span.recorded.take() {
+            (recorded.span.start, recorded.span.end) = (start, end.max(start));
+            recorded.telemetry.enqueue(recorded.span);
         }
     }
 
-    /// The turn that runs on a node, if one does.
+    /// Returns the running turn of a node, if any.
     pub fn turn_of(&self, node: &NodeRef) -> Option<Arc<TraceContext>> {
         let turns = self.0.as_ref()?.turns();
         turns.get(&named(node))?.first().cloned().map(Arc::new)
@@ -170,23 +170,23 @@ impl fmt::Debug for Telemetry {
 }
 
 impl Inner {
-    /// Ids of a new span, and whether it is kept. `None`: the system has none.
-    fn place(&self, parent: Option<&TraceContext>) -> Option<(TraceContext, bool)> {
+    /// Creates the ids of a span and decides whether it is sampled. `None` if the system has no random bytes.
+    fn new_context(&self, parent: Option<&TraceContext>) -> Option<(TraceContext, bool)> {
         let span = SpanId::random()?;
         let trace = parent.map(TraceContext::trace_id).or_else(TraceId::random)?;
-        let is_kept = self.setup.sampler.keeps(parent, trace);
+        let is_sampled = self.setup.sampler.keeps(parent, trace);
         let context = match parent {
-            Some(parent) if parent.is_sampled() == is_kept => parent.child(span),
+            Some(parent) if parent.is_sampled() == is_sampled => parent.child(span),
             _ => {
                 let state = parent.and_then(TraceContext::tracestate).map(Arc::from);
-                TraceContext::new(trace, span, is_kept, state)
+                TraceContext::new(trace, span, is_sampled, state)
             }
         };
-        Some((context, is_kept))
+        Some((context, is_sampled))
     }
 
-    /// Never waits: who is not fast enough loses spans, and is told how many.
-    fn keep(&self, span: Span) {
+    /// Queues a finished span. Never blocks: if the queue is full the span is lost and counted.
+    fn enqueue(&self, span: Span) {
         if self.queue.try_send(span).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -198,71 +198,71 @@ impl Inner {
 }
 
 impl Spans {
-    /// The next span; `None` when there will be none any more.
+    /// Returns the next span, or `None` at the end.
     pub async fn next(&mut self) -> Option<Span> {
         self.queue.recv().await
     }
 
-    /// Takes no more in; what was taken in before still comes.
+    /// Closes the queue; spans already queued are still returned.
     pub fn close(&mut self) {
         self.queue.close();
     }
 
-    /// How many were lost since this was last asked.
+    /// Returns the number of spans lost since the last call.
     pub fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
 }
 
 impl ActiveSpan {
-    /// What is begun in this span is begun here.
+    /// Returns the parent for child spans.
     pub fn context(&self) -> Option<&Arc<TraceContext>> {
         self.context.as_ref()
     }
 
-    /// Says more of it, if it is kept.
-    pub fn describe(&mut self, say: impl FnOnce(&mut Span)) {
-        if let Some(kept) = &mut self.kept {
-            say(&mut kept.span);
+    /// Modifies the span if it is recorded.
+    pub fn describe(&mut self, modify: impl FnOnce(&mut Span)) {
+        if let Some(recorded) = &mut self.recorded {
+            modify(&mut recorded.span);
         }
     }
 
-    /// Says that something happened in it, if it is kept.
-    pub fn happened(&mut self, name: &'static str, say: impl FnOnce(&mut Attributes)) {
-        if let Some(kept) = &mut self.kept {
+    /// Adds an event if the span is recorded.
+    pub fn add_event(&mut self, name: &'static str, modify: impl FnOnce(&mut Attributes)) {
+        if let Some(recorded) = &mut self.recorded {
             let mut attributes = Attributes::default();
-            say(&mut attributes);
-            let at = kept.telemetry.clock.now();
-            kept.span.happened(name, at, attributes);
+            modify(&mut attributes);
+            let at = recorded.telemetry.clock.now();
+            recorded.span.add_event(name, at, attributes);
         }
     }
 
-    /// It is a turn of this node: calls of the node's own proxy belong to it while it runs.
-    pub(crate) fn is_turn_of(&mut self, telemetry: &Telemetry, node: &NodeRef) {
+    /// Registers the span as a turn of a node: calls of the node's proxy belong to it while it runs.
+    pub(crate) fn register_turn(&mut self, telemetry: &Telemetry, node: &NodeRef) {
         let (Some(inner), Some(context)) = (&telemetry.0, &self.context) else { return };
         let node = named(node);
         let mut all = inner.turns();
         let turns = all.entry(node.clone()).or_default();
-        if turns.len() < TURNS {
+        if turns.len() < MAX_TURNS {
             turns.push(TraceContext::clone(context));
             self.turn = Some(Turn { telemetry: Arc::clone(inner), node, span: context.span_id() });
         }
     }
 
-    /// Ends it, with its last words.
-    pub fn end(mut self, say: impl FnOnce(&mut Span)) {
-        self.describe(say);
+    /// Ends the span after a last modification.
+    pub fn end(mut self, modify: impl FnOnce(&mut Span)) {
+        self.describe(modify);
         self.turn = None;
-        if let Some(kept) = self.kept.take() {
-            kept.end();
+        if let Some(recorded) = self.recorded.take() {
+            recorded.end();
         }
     }
 }
 
-impl Kept {
+impl Recorded {
     fn end(mut self) {
         self.span.end = self.telemetry.clock.now();
-        self.telemetry.keep(self.span);
+        self.telemetry.enqueue(self.span);
     }
 }
 
@@ -280,9 +280,9 @@ impl Drop for Turn {
 
 impl Drop for ActiveSpan {
     fn drop(&mut self) {
-        if let Some(mut kept) = self.kept.take() {
-            kept.span.fail("cancelled", "nobody waited for its end");
-            kept.end();
+        if let Some(mut recorded) = self.recorded.take() {
+            recorded.span.fail("cancelled", "dropped before its end");
+            recorded.end();
         }
     }
 }
@@ -298,17 +298,17 @@ mod tests {
     }
 
     #[test]
-    fn off_makes_nothing_and_passes_the_caller_on() {
+    fn off_creates_nothing_and_propagates_parent() {
         let telemetry = Telemetry::off();
         let parent = context("01");
-        let mut span = telemetry.begin(SpanKind::Internal, Some(&parent), || panic!("it needs no name"));
-        span.describe(|_| panic!("nobody listens"));
+        let mut span = telemetry.begin(SpanKind::Internal, Some(&parent), || panic!("name is not needed"));
+        span.describe(|_| panic!("nothing is recorded"));
         assert!(Arc::ptr_eq(span.context().unwrap(), &parent));
         assert!(telemetry.begin(SpanKind::Internal, None, || panic!()).context().is_none());
     }
 
     #[tokio::test]
-    async fn a_child_is_in_its_parents_trace() {
+    async fn child_is_in_trace_of_its_parent() {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         let outer = telemetry.begin(SpanKind::Internal, None, || "outer".into());
         let inner = telemetry.begin(SpanKind::Client, outer.context(), || "inner".into());
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_caller_does_not_keep_is_not_kept_and_told_so() {
+    async fn unsampled_parent_has_unsampled_children() {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         let span = telemetry.begin(SpanKind::Internal, Some(&context("00")), || panic!());
         let inside = TraceContext::clone(span.context().unwrap());
@@ -333,7 +333,7 @@ mod tests {
         let setup =
             TelemetrySetup { sampler: Sampler::ParentBased(RootSampler::Off), ..TelemetrySetup::default() };
         let (none, mut others) = Telemetry::new(setup);
-        // Children see that nothing is kept, and do not begin traces of their own.
+        // Children see that the trace is not sampled, and do not begin their own.
         let root = none.begin(SpanKind::Internal, None, || panic!());
         let child = none.begin(SpanKind::Internal, root.context(), || panic!());
         assert_eq!(child.context().unwrap().trace_id(), root.context().unwrap().trace_id());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_loses_spans_and_counts_them() {
+    async fn full_queue_loses_and_counts_spans() {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup { queue: 2, ..TelemetrySetup::default() });
         for _ in 0..5 {
             telemetry.begin(SpanKind::Internal, None, || "x".into()).end(|_| {});
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_span_ends_as_given_up() {
+    async fn dropped_span_ends_as_cancelled() {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         drop(telemetry.begin(SpanKind::Internal, None, || "x".into()));
         let span = spans.next().await.unwrap();
@@ -365,12 +365,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_of_a_nodes_turns_is_the_one_that_runs() {
+    async fn first_turn_of_a_node_is_the_running_one() {
         let (telemetry, mut spans) = Telemetry::new(TelemetrySetup::default());
         let node = NodeRef { session: None, node: "n".to_string() };
         let turn = || {
             let mut span = telemetry.begin(SpanKind::Internal, None, || "turn".into());
-            span.is_turn_of(&telemetry, &node);
+            span.register_turn(&telemetry, &node);
             span
         };
         let (first, second) = (turn(), turn());

@@ -1,4 +1,4 @@
-//! A prompt and its answer as a span.
+//! Spans of turns: a prompt and its answer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use crate::command::{NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::session::DEFAULT;
 
-/// Who is asked.
+/// The attributes of a turn's node.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct TurnAttributes {
     /// Kind of the node.
     pub(crate) kind: &'static str,
-    /// It is a model or an agent, not a shell or a program.
+    /// Whether the node is a model or an agent, rather than a shell or program.
     pub(crate) is_agent: bool,
-    /// Whose model it is, in OpenTelemetry's words: `anthropic`, `openai`, `gcp.gemini`.
+    /// Provider of the model, in OpenTelemetry's terms: `anthropic`, `openai`, `gcp.gemini`.
     pub(crate) provider: Option<String>,
-    /// What is known of its program by this name.
+    /// Agent profile of the node's program.
     pub(crate) profile: Option<String>,
-    /// The model, where that is known before it has answered.
+    /// The model, if it is known before the answer.
     pub(crate) model: Option<String>,
 }
 
 impl Telemetry {
-    /// Begins the span of a turn: when it is asked for, waiting included.
+    /// Begins the span of a turn, at the time of the request: it includes the wait in the queue.
     pub(crate) fn begin_turn(
         &self,
         parent: Option<&Arc<TraceContext>>,
         node: &NodeRef,
         prompt: &str,
-        asked: impl FnOnce() -> Asked,
+        info: impl FnOnce() -> TurnAttributes,
     ) -> ActiveSpan {
         if !self.is_on() {
             return self.begin(SpanKind::Internal, parent, || Cow::Borrowed(""));
         }
-        let Asked { kind, is_agent, provider, profile, model } = asked();
+        let TurnAttributes { kind, is_agent, provider, profile, model } = info();
         let name = || match is_agent {
             true => Cow::Owned(format!("invoke_agent {}", node.node)),
             false => Cow::Owned(format!("turn {}", node.node)),
@@ -47,34 +47,34 @@ impl Telemetry {
         let mut span = self.begin(SpanKind::Internal, parent, name);
         let captures = self.captures_content();
         span.describe(|span| {
-            let facts = &mut span.attributes;
+            let attributes = &mut span.attributes;
             if is_agent {
-                facts.set("gen_ai.operation.name", "invoke_agent");
-                facts.set("gen_ai.agent.name", node.node.clone());
-                facts.set_some("gen_ai.provider.name", provider);
-                facts.set_some("gen_ai.request.model", model);
+                attributes.set("gen_ai.operation.name", "invoke_agent");
+                attributes.set("gen_ai.agent.name", node.node.clone());
+                attributes.set_some("gen_ai.provider.name", provider);
+                attributes.set_some("gen_ai.request.model", model);
             }
-            set_node(facts, node);
-            facts.set("nerve.node.kind", kind);
-            facts.set_some("nerve.profile", profile);
+            set_node(attributes, node);
+            attributes.set("nerve.node.kind", kind);
+            attributes.set_some("nerve.profile", profile);
             if captures && is_agent {
-                facts.set_content("gen_ai.input.messages", prompt, |said| {
-                    json!([{ "role": "user", "parts": [{ "type": "text", "content": said }] }]).to_string()
+                attributes.set_content("gen_ai.input.messages", prompt, |text| {
+                    json!([{ "role": "user", "parts": [{ "type": "text", "content": text }] }]).to_string()
                 });
             }
         });
-        span.is_turn_of(self, node);
+        span.register_turn(self, node);
         span
     }
 }
 
-/// Says which node something is of.
-pub(crate) fn set_node(facts: &mut Attributes, node: &NodeRef) {
-    facts.set("nerve.node", node.node.clone());
-    facts.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT.to_string()));
+/// Sets the attributes of a node.
+pub(crate) fn set_node(attributes: &mut Attributes, node: &NodeRef) {
+    attributes.set("nerve.node", node.node.clone());
+    attributes.set("nerve.session", node.session.clone().unwrap_or_else(|| DEFAULT.to_string()));
 }
 
-/// Ends the span of a turn. `conversation` is the agent's own, as it is known now.
+/// Ends the span of a turn. `conversation`: current conversation id of the agent.
 pub(crate) fn end_turn(
     span: ActiveSpan,
     telemetry: &Telemetry,
@@ -85,64 +85,65 @@ pub(crate) fn end_turn(
     span.end(|span| {
         span.attributes.set_some("gen_ai.conversation.id", conversation());
         match outcome {
-            Ok(response) => answered(span, response, captures),
-            Err(error) => failed(span, error),
+            Ok(response) => set_response(span, response, captures),
+            Err(error) => set_error(span, error),
         }
     });
 }
 
-/// Says why something failed. What an agent said or showed is not part of it.
-pub(crate) fn failed(span: &mut Span, error: &EngineError) {
+/// Sets the error of a span. Output of an agent is not included.
+pub(crate) fn set_error(span: &mut Span, error: &EngineError) {
     span.attributes.set_some("nerve.delivery", error.delivery);
     let why = match error.kind {
         ErrorKind::Api | ErrorKind::Blocked | ErrorKind::Delivery => {
-            format!("{}: the history says more", error.kind.as_str())
+            format!("{}: see the node's history", error.kind.as_str())
         }
         _ => error.message.clone(),
     };
     span.fail(error.kind.as_str(), why);
 }
 
-fn answered(span: &mut Span, response: &Response, captures: bool) {
-    // What a shell is given and prints is nobody's conversation.
+fn set_response(span: &mut Span, response: &Response, captures: bool) {
+    // Input and output of a shell are not a conversation.
     let captures = captures && span.attributes.get("gen_ai.agent.name").is_some();
     let took = response.time.1.0.saturating_sub(response.time.0.0);
-    let facts = &mut span.attributes;
-    facts.set("nerve.turn", response.turn);
-    facts.set("nerve.turn.duration_ms", took / 1_000_000);
-    facts.set("nerve.delivery", response.delivery);
-    facts.set("nerve.source", response.source);
+    let attributes = &mut span.attributes;
+    attributes.set("nerve.turn", response.turn);
+    attributes.set("nerve.turn.duration_ms", took / 1_000_000);
+    attributes.set("nerve.delivery", response.delivery);
+    attributes.set("nerve.source", response.source);
     if let Some(tokens) = &response.tokens {
-        facts.set_some("gen_ai.usage.input_tokens", tokens.input);
-        facts.set_some("gen_ai.usage.output_tokens", tokens.output);
-        facts.set_some("nerve.tokens", tokens.total);
+        attributes.set_some("gen_ai.usage.input_tokens", tokens.input);
+        attributes.set_some("gen_ai.usage.output_tokens", tokens.output);
+        attributes.set_some("nerve.tokens", tokens.total);
     }
-    // What its proxy has counted is more than what an agent shows.
+    // The proxy's counts are more complete than what an agent shows.
     if let Some(usage) = response.usage.as_ref().filter(|usage| usage.requests > 0) {
-        facts.set("gen_ai.usage.input_tokens", usage.total().saturating_sub(usage.output));
-        facts.set("gen_ai.usage.output_tokens", usage.output);
-        facts.set("nerve.api_calls", usage.requests);
-        facts.set_some("nerve.cost_usd", usage.cost_usd);
+        attributes.set("gen_ai.usage.input_tokens", usage.total().saturating_sub(usage.output));
+        attributes.set("gen_ai.usage.output_tokens", usage.output);
+        attributes.set("nerve.api_calls", usage.requests);
+        attributes.set_some("nerve.cost_usd", usage.cost_usd);
     }
-    let said = |name: &str| response.attributes.get(name);
-    facts.set_some("gen_ai.response.model", said("model").cloned());
-    facts.set_some("process.exit.code", said("exit_code").and_then(|code| code.parse::<i64>().ok()));
+    let attribute = |name: &str| response.attributes.get(name);
+    attributes.set_some("gen_ai.response.model", attribute("model").cloned());
+    attributes
+        .set_some("process.exit.code", attribute("exit_code").and_then(|code| code.parse::<i64>().ok()));
     if captures {
         let reason = if response.is_complete { "stop" } else { "incomplete" };
-        facts.set_content("gen_ai.output.messages", &response.text, |said| {
-            let parts = json!([{ "type": "text", "content": said }]);
+        attributes.set_content("gen_ai.output.messages", &response.text, |text| {
+            let parts = json!([{ "type": "text", "content": text }]);
             json!([{ "role": "assistant", "parts": parts, "finish_reason": reason }]).to_string()
         });
     }
     if let Some((why, kind)) = response.failure() {
-        // What a command or an agent says of its failure is content.
+        // Messages of a command or an agent are content.
         let why = if captures || response.source == "process" {
             why
         } else {
-            "the node says that it failed".to_string()
+            "the node reported a failure".to_string()
         };
         span.fail(kind.as_str(), why);
-    } else if said("interrupted").is_some_and(|interrupted| interrupted == "true") {
+    } else if attribute("interrupted").is_some_and(|interrupted| interrupted == "true") {
         span.fail("interrupted", "the turn was interrupted");
     }
 }

@@ -66,24 +66,24 @@ steps:
         yaml,
         &format!(
             "g.yaml:2:8: graph name \"Bad Name\" is not allowed: it has 'B' in it; {rule}\n\
-             g.yaml:3:15: 0 is not from 1 to 10000\n\
-             g.yaml:4:28: expected a number, not negative, found -1\n\
+             g.yaml:3:15: 0 is out of range (1 to 10000)\n\
+             g.yaml:4:28: expected a non-negative number, found -1\n\
              g.yaml:6:3: node name \"My_Node\" is not allowed: it has 'M' in it; {rule}\n\
-             g.yaml:6:34: expected seconds, more than 0, found 0\n\
-             g.yaml:7:27: a quote in the command is not closed\n\
-             g.yaml:7:41: a terminal has at least 1 of cols\n\
+             g.yaml:6:34: expected a positive number of seconds, found 0\n\
+             g.yaml:7:27: unclosed quote in the command\n\
+             g.yaml:7:41: cols must be at least 1\n\
              g.yaml:8:27: the command is empty\n\
-             g.yaml:8:37: the name of a variable cannot be empty or have `=` in it\n\
+             g.yaml:8:37: the name of a variable must not be empty or contain `=`\n\
              g.yaml:12:18: Step 'one' depends on unknown step 'twoo' (did you mean 'two'?)\n\
-             g.yaml:13:5: Step 'two' needs a node, or a gate\n\
-             g.yaml:14:9: there are two steps 'two' (the first is in line 13)\n\
-             g.yaml:16:11: Step 'two' has a node and a gate: keep one\n\
+             g.yaml:13:5: Step 'two' needs a node or a gate\n\
+             g.yaml:14:9: duplicate step id 'two' (the first is on line 13)\n\
+             g.yaml:16:11: Step 'two' has both a node and a gate: keep one\n\
              g.yaml:18:11: node name \"../x\" is not allowed: it has '.' in it; {rule}\n\
-             g.yaml:19:30: on_error is retry: give a retry_count of at least 1\n\
+             g.yaml:19:30: on_error is retry: set retry_count to at least 1\n\
              g.yaml:19:52: retry_backoff must be at least 1\n\
              g.yaml:19:69: timeout_ms must be more than 0\n\
-             g.yaml:22:30: on_error is fallback: name a fallback_node\n\
-             g.yaml:23:47: 0 is not from 1 to 100000"
+             g.yaml:22:30: on_error is fallback: set a fallback_node\n\
+             g.yaml:23:47: 0 is out of range (1 to 100000)"
         ),
     );
 }
@@ -111,14 +111,14 @@ fn gates() {
     check(&gate("{question: ' '}"), "g.yaml:4:22: the question is empty");
     check(
         &gate("{question: q, choices: [a, a, ''], default: b, timeout_seconds: -5}"),
-        "g.yaml:4:38: the choice \"a\" is there twice\n\
+        "g.yaml:4:38: duplicate choice \"a\"\n\
          g.yaml:4:41: a choice cannot be empty\n\
-         g.yaml:4:55: the default \"b\" is none of the choices (choices are a, a, )\n\
-         g.yaml:4:75: expected seconds, more than 0, found -5",
+         g.yaml:4:55: the default \"b\" is not one of the choices (choices are a, a, )\n\
+         g.yaml:4:75: expected a positive number of seconds, found -5",
     );
     check(
         "graph: a\nsteps:\n  - id: x\n    gate: {question: q}\n    input: hi\n    parser: none\n",
-        "g.yaml:5:12: Step 'x': a gate is given nothing: put it into its question\n\
+        "g.yaml:5:12: Step 'x': a gate takes no input: put it into the question\n\
          g.yaml:6:13: Step 'x': a gate's answer is not parsed",
     );
 }
@@ -214,10 +214,10 @@ steps:
         "g.yaml:10:41: Step 'x' depends on unknown step 'z' (did you mean 'y'?)\n\
          g.yaml:11:39: the graph has no input \"tsk\" (did you mean input.task?)\n\
          g.yaml:12:9: a graph node needs `file` or `graph`\n\
-         g.yaml:13:29: a graph node has a file or a graph: keep one\n\
-         g.yaml:14:29: files are not read here (put the graph itself under `graph`)\n\
-         g.yaml:16:5: Step 'one': graph 'sub' is given a mapping with more, task\n\
-         g.yaml:17:33: Step 'two' does not give 'task' to graph 'sub' (add `task:` to its input)\n\
+         g.yaml:13:29: a graph node has both `file` and `graph`: keep one\n\
+         g.yaml:14:29: files cannot be loaded here (put the graph itself under `graph`)\n\
+         g.yaml:16:5: Step 'one': graph 'sub' expects a mapping with more, task\n\
+         g.yaml:17:33: Step 'two': missing input 'task' of graph 'sub' (add `task:` to its input)\n\
          g.yaml:17:34: Step 'two': graph 'sub' has no input \"tas\"",
     );
 }
@@ -229,7 +229,7 @@ fn a_graph_made_by_hand_is_checked_without_lines() {
     assert_eq!(
         file.check().unwrap_err().to_string(),
         "graph: graph: graph name \"\" is not allowed: it is empty; use 1 to 32 of a-z, 0-9 and '-', with no dash at either end\n\
-         graph: max_parallel: 0 is not from 1 to 10000"
+         graph: max_parallel: 0 is out of range (1 to 10000)"
     );
     GraphFile::new("a").check().unwrap();
 }
@@ -255,7 +255,7 @@ nodes:
   d: {type: claude, command: [env, A=b, /opt/Claude-1/run]}
 steps: []
 ";
-    let there = "is for a new pane; with `pane` it is one that is there already (keep one of them)";
+    let there = "applies to new panes, but `pane` names an existing one (remove one of them)";
     check(
         yaml,
         &format!(
@@ -263,7 +263,7 @@ steps: []
              g.yaml:4:51: `cwd` {there}\n\
              g.yaml:4:59: `env` {there}\n\
              g.yaml:4:81: `tmux_session` {there}\n\
-             g.yaml:6:35: the command of a node for Claude Code must contain 'claude' (other programs have the same type without \
+             g.yaml:6:35: the command of a node for Claude Code must contain 'claude' (for other programs use the type without \
              `claude`: pty, tmux, wezterm)"
         ),
     );
@@ -289,9 +289,9 @@ steps: []
 ";
     check(
         yaml,
-        "g.yaml:8:41: there is no node 'trem' in this graph (did you mean `term`?)\n\
-         g.yaml:13:9: node 't' cannot be a tool: it is of type template (a model can use terminals and bash)\n\
-         g.yaml:14:9: node 'fine' cannot be a tool: it is of type chat (a model can use terminals and bash)",
+        "g.yaml:8:41: this graph has no node 'trem' (did you mean `term`?)\n\
+         g.yaml:13:9: node 't' has type template, which cannot be a tool (tools are terminals and bash nodes)\n\
+         g.yaml:14:9: node 'fine' has type chat, which cannot be a tool (tools are terminals and bash nodes)",
     );
 }
 

@@ -82,12 +82,12 @@ fn a_file_that_contains_itself_is_named_with_its_chain() {
     ]);
     assert_eq!(
         said(folder.path(), "a.yaml"),
-        "DIR/c/c.yaml:3:26: the file contains itself: DIR/b.yaml → DIR/c/c.yaml → DIR/c/../b.yaml"
+        "DIR/c/c.yaml:3:26: circular inclusion: DIR/b.yaml → DIR/c/c.yaml → DIR/c/../b.yaml"
     );
     fs::write(folder.path().join("self.yaml"), node("self.yaml")).unwrap();
     assert_eq!(
         said(folder.path(), "self.yaml"),
-        "DIR/self.yaml:3:26: the file contains itself: DIR/self.yaml → DIR/self.yaml"
+        "DIR/self.yaml:3:26: circular inclusion: DIR/self.yaml → DIR/self.yaml"
     );
 }
 
@@ -103,7 +103,7 @@ fn files_that_multiply_are_stopped() {
     }
     fs::write(folder.path().join("14.yaml"), "graph: g\nsteps: []\n").unwrap();
     let said = said(folder.path(), "0.yaml");
-    assert!(said.contains("too many files: graphs go 16 files deep and have at most 500"), "{said}");
+    assert!(said.contains("too many files: at most 16 levels and 500 files are supported"), "{said}");
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn what_cannot_be_read_is_said_where_it_is_wanted() {
     assert_eq!(
         said(folder.path(), "main.yaml"),
         "DIR/bad.yaml:3:22: a step has no field \"nope\" (did you mean `node`?)\n\
-         DIR/main.yaml:3:26: \"DIR/none.yaml\": it cannot be read: No such file or directory (os error 2)"
+         DIR/main.yaml:3:26: \"DIR/none.yaml\": cannot be read: No such file or directory (os error 2)"
     );
     assert_eq!(
         said(folder.path(), "other.yaml"),
-        "DIR/other.yaml: it cannot be read: No such file or directory (os error 2)"
+        "DIR/other.yaml: cannot be read: No such file or directory (os error 2)"
     );
     fs::write(folder.path().join("latin.yaml"), b"graph: \xe9\n").unwrap();
-    assert_eq!(said(folder.path(), "latin.yaml"), "DIR/latin.yaml: it is not a text: byte 7 is not UTF-8");
+    assert_eq!(said(folder.path(), "latin.yaml"), "DIR/latin.yaml: not a text file: byte 7 is not UTF-8");
     fs::write(folder.path().join("g.json"), "graph: a\nsteps: []\n").unwrap();
-    assert_eq!(said(folder.path(), "g.json"), "DIR/g.json:1:1: this is not JSON: expected value");
+    assert_eq!(said(folder.path(), "g.json"), "DIR/g.json:1:1: invalid JSON: expected value");
 }

@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod checks;
+mod diagrams;
+mod execution;
 mod files;
-mod reading;
-mod robust;
-mod running;
+mod parsing;
+mod robustness;
 mod schema;
-mod show;
 mod templates;
 
 use nerve_core::graph::file::GraphFile;

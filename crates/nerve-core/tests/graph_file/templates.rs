@@ -31,20 +31,20 @@ fn names_that_there_are_not() {
     for (fields, expected) in [
         (
             "    input: 'Hi {{ stesp.a }}'",
-            "g.yaml:11:19: there is no name \"stesp\" here (did you mean `steps`?)",
+            "g.yaml:11:19: unknown name \"stesp\" here (did you mean `steps`?)",
         ),
-        ("    input: 'Hi {{ task }}'", "g.yaml:11:19: there is no name \"task\" here (write input.task)"),
-        ("    input: 'Hi {{ a.text }}'", "g.yaml:11:19: there is no name \"a\" here (write steps.a)"),
+        ("    input: 'Hi {{ task }}'", "g.yaml:11:19: unknown name \"task\" here (write input.task)"),
+        ("    input: 'Hi {{ a.text }}'", "g.yaml:11:19: unknown name \"a\" here (write steps.a)"),
         (
             "    input: 'Hi {{ foo }}'",
-            "g.yaml:11:19: there is no name \"foo\" here (names are input, steps.ID and upstream)",
+            "g.yaml:11:19: unknown name \"foo\" here (available names: input, steps.ID and upstream)",
         ),
         (
             "    input: '{{ input.tsk }}'",
             "g.yaml:11:16: the graph has no input \"tsk\" (did you mean input.task?)",
         ),
-        ("    input: '{{ steps.c }}'", "g.yaml:11:16: there is no step \"c\" (did you mean steps.z?)"),
-        ("    input: '{{ steps.nothing }}'", "g.yaml:11:16: there is no step \"nothing\""),
+        ("    input: '{{ steps.c }}'", "g.yaml:11:16: unknown step \"c\" (did you mean steps.z?)"),
+        ("    input: '{{ steps.nothing }}'", "g.yaml:11:16: unknown step \"nothing\""),
         (
             "    input: '{{ steps.other.text }}'",
             "g.yaml:11:16: step 'b' uses steps.other but does not depend on it: add depends_on: [other]",
@@ -55,11 +55,11 @@ fn names_that_there_are_not() {
         ),
         (
             "    input: '{{ steps.my.text }}'",
-            "g.yaml:11:16: there is no step \"my\" (write steps['my-step'])",
+            "g.yaml:11:16: unknown step \"my\" (write steps['my-step'])",
         ),
         (
             "    input: '{{ steps.b }}'",
-            "g.yaml:11:16: step 'b' uses its own result (in a step with until, `result` is the one of the round before)",
+            "g.yaml:11:16: step 'b' uses its own result (in a step with `until`, `result` is the result of the previous round)",
         ),
         (
             "    input: '{{ steps }}'",
@@ -68,29 +68,29 @@ fn names_that_there_are_not() {
         ),
         (
             "    input: '{{ item }}'",
-            "g.yaml:11:16: `item` is known only in a step with foreach, in its input and until",
+            "g.yaml:11:16: `item` exists only in a step with foreach, in its input and until",
         ),
         (
             "    when: round > 1",
-            "g.yaml:11:11: `round` is known only in a step with until, in its input and condition",
+            "g.yaml:11:11: `round` exists only in a step with until, in its input and condition",
         ),
         (
             "    foreach: item",
-            "g.yaml:11:14: `item` is known only in a step with foreach, in its input and until",
+            "g.yaml:11:14: `item` exists only in a step with foreach, in its input and until",
         ),
         (
             "    input: '{{ input.task | uper }}'",
-            "g.yaml:11:29: there is no filter `uper` (did you mean `upper`?)",
+            "g.yaml:11:29: unknown filter `uper` (did you mean `upper`?)",
         ),
-        ("    when: input.task is strin", "g.yaml:11:25: there is no test `strin` (did you mean `string`?)"),
-        ("    input: '{{ rang(3) }}'", "g.yaml:11:16: there is no function `rang` (did you mean `range`?)"),
+        ("    when: input.task is strin", "g.yaml:11:25: unknown test `strin` (did you mean `string`?)"),
+        ("    input: '{{ rang(3) }}'", "g.yaml:11:16: unknown function `rang` (did you mean `range`?)"),
         (
             "    input: '{{ debug() }}'",
-            "g.yaml:11:16: there is no function `debug` (functions are dict, namespace or range)",
+            "g.yaml:11:16: unknown function `debug` (known functions: dict, namespace or range)",
         ),
         (
             "    when: '{{ input.task }}'",
-            "g.yaml:11:11: expected an expression, found a template (write it without braces: input.task)",
+            "g.yaml:11:11: expected an expression, found a template (remove the braces: input.task)",
         ),
         ("    when: ' '", "g.yaml:11:11: the expression is empty"),
         (
@@ -109,16 +109,16 @@ fn the_place_in_a_longer_text() {
         &file(
             "    input: |\n      First line {{ input.task }}\n\n      then {{ nope }} and\n      {{ nope }}\n",
         ),
-        "g.yaml:14:15: there is no name \"nope\" here (names are input, steps.ID and upstream)\n\
-         g.yaml:15:10: there is no name \"nope\" here (names are input, steps.ID and upstream)",
+        "g.yaml:14:15: unknown name \"nope\" here (available names: input, steps.ID and upstream)\n\
+         g.yaml:15:10: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input: >-\n      folded text\n      with {{ nope }}\n"),
-        "g.yaml:13:15: there is no name \"nope\" here (names are input, steps.ID and upstream)",
+        "g.yaml:13:15: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input:\n      deep: [1, \"a\\tb {{ nope }}\"]\n"),
-        "g.yaml:12:26: there is no name \"nope\" here (names are input, steps.ID and upstream)",
+        "g.yaml:12:26: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input: |\n      one\n      {% if input.task %}\n      two\n"),
@@ -134,7 +134,7 @@ fn the_place_in_a_longer_text() {
 fn a_gates_question_and_a_template_node() {
     check(
         "graph: g\nnodes:\n  t: {type: template, template: 'a {{ input.x }} {{ steps.a }}'}\nsteps:\n  - id: q\n    gate: {question: 'Ship {{ steps.x }}?'}\n",
-        "g.yaml:3:53: a template node knows only its input (give it what it needs in the step's input)\n\
-         g.yaml:6:31: there is no step \"x\" (did you mean steps.q?)",
+        "g.yaml:3:53: a template node has only `input` (pass the value in the step's input)\n\
+         g.yaml:6:31: unknown step \"x\" (did you mean steps.q?)",
     );
 }

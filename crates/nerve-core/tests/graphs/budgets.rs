@@ -13,7 +13,7 @@ use nerve_core::trace::TraceStatus;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{Notes, chain, context, endless, fails_first, gives, run, takes};
+use crate::harness::{Notes, chain, context, endless, fails_first, gives, run, takes};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -13,7 +13,7 @@ use nerve_core::trace::TraceStatus;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{Desk, HOUR, Notes, chain, context, endless, error, fails, gives};
+use crate::harness::{Desk, HOUR, Notes, chain, context, endless, error, fails, gives};
 
 const SECOND: Duration = Duration::from_secs(1);
 

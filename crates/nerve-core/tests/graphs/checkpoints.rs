@@ -16,7 +16,7 @@ use nerve_core::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{HOUR, context, error};
+use crate::harness::{HOUR, context, error};
 
 /// Counts the points of a run, and cancels it at one of them.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use nerve_core::graph::journal::{Summary, journal_path};
 use nerve_core::node::factory::FactoryConfig;
 use serde_json::{Value, json};
 
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 
 /// An engine with journals and histories in `folder`.
 fn engine(folder: &Path) -> Engine {
@@ -150,7 +150,7 @@ async fn a_graph_does_not_take_the_name_of_a_node_that_is_only_defined() {
     let name = "worker".to_string();
     let node = nerve_core::command::NodeSpec {
         backend: nerve_core::command::BackendKind::Bash,
-        ..crate::stage::Shop::new().spec(&name, nerve_core::command::BackendKind::Bash)
+        ..crate::harness::Shop::new().spec(&name, nerve_core::command::BackendKind::Bash)
     };
     let node = nerve_core::command::NodeSpec {
         node: nerve_core::command::NodeRef { session: None, node: name.clone() },

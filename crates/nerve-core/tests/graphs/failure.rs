@@ -10,7 +10,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{Notes, chain, context, endless, error, fails, gives, run, takes};
+use crate::harness::{Notes, chain, context, endless, error, fails, gives, run, takes};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -81,7 +81,7 @@ async fn a_reply_that_says_so_is_a_failure() {
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "exit code 3"));
     assert_eq!(error.screen.as_deref(), Some("cannot\n"));
     let bare = run(&chain("g", [("a", gives("n", json!({"success": false})))])).await.error.unwrap();
-    assert_eq!((bare.kind, bare.message.as_str()), (ErrorKind::Process, "the node says that it failed"));
+    assert_eq!((bare.kind, bare.message.as_str()), (ErrorKind::Process, "the node reported a failure"));
     for fine in
         [json!({"success": true}), json!({"success": "false"}), json!([{"success": false}]), json!(false)]
     {

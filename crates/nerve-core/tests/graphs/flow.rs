@@ -12,7 +12,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::stage::{Notes, context, echo, error, gives, run};
+use crate::harness::{Notes, context, echo, error, gives, run};
 
 async fn one(node: NodeHandle, step: Step) -> GraphRun {
     let mut graph = Graph::new("g");
@@ -129,7 +129,7 @@ async fn rounds_until_it_is_so() {
     let run = one(grow.clone(), Step::new("loop").input_from(more).until(big, 9)).await;
     assert_eq!((&run.results["loop"], run.usage.steps_executed()), (&json!(16), 4));
     let never = one(grow.clone(), Step::new("loop").input_from(more).until(big, 3)).await;
-    assert_eq!(never.error.unwrap().message, "step 'loop': its condition did not hold after 3 rounds");
+    assert_eq!(never.error.unwrap().message, "step 'loop': condition still false after 3 rounds");
     let none = one(grow, Step::new("loop").input_from(more).until(big, 0)).await;
     assert_eq!(none.status, TraceStatus::Failed);
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::stage::{Notes, context};
+use crate::harness::{Notes, context};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

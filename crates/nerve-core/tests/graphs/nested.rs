@@ -9,7 +9,7 @@ use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 
-use crate::stage::{chain, context, echo, fails, gives, run};
+use crate::harness::{chain, context, echo, fails, gives, run};
 
 #[tokio::test]
 async fn results_are_nested_as_the_graphs_are() {
@@ -123,7 +123,7 @@ async fn a_graph_that_runs_in_itself_is_an_error_that_names_the_way() {
     let run = one.as_graph().unwrap().run(&ExecutionContext::new(&session)).await;
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.message, "a graph runs in itself: one → two → three → one");
+    assert_eq!(error.message, "a graph runs inside itself: one → two → three → one");
 }
 
 #[tokio::test]
@@ -146,8 +146,8 @@ async fn one_graph_can_be_several_steps() {
 /// Each level has the one below it twice: 2^40 ways down, 40 graphs.
 #[test]
 fn a_graph_that_is_many_steps_is_looked_at_once() {
-    let notes = crate::stage::Notes::default();
-    let bottom = chain("bottom", [("s", crate::stage::Desk::new("desk", &notes) as _)]);
+    let notes = crate::harness::Notes::default();
+    let bottom = chain("bottom", [("s", crate::harness::Desk::new("desk", &notes) as _)]);
     let graph = (0..40).fold(bottom, |inner, level| {
         let inner: nerve_core::node::NodeHandle = Arc::new(inner);
         let mut graph = Graph::new(format!("level-{level}"));

@@ -10,7 +10,7 @@ use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
 use serde_json::json;
 
-use crate::stage::{Notes, context, echo, gives, run};
+use crate::harness::{Notes, context, echo, gives, run};
 
 #[tokio::test]
 async fn steps_run_after_what_they_depend_on_and_else_as_they_were_added() {
@@ -89,7 +89,7 @@ async fn a_step_sees_the_results_before_it_in_its_context_too() {
 async fn an_input_that_cannot_be_made_fails_its_step_by_name() {
     let mut graph = Graph::new("g");
     graph
-        .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::stage::error("no such field"))))
+        .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::harness::error("no such field"))))
         .unwrap();
     let tracer = nerve_core::trace::Tracer::new("g");
     let run = graph.run(&context().with_trace(tracer.clone())).await;
@@ -141,10 +141,10 @@ async fn a_graph_is_a_value_a_copy_of_it_is_another() {
 #[tokio::test]
 async fn executed_as_a_node_a_graph_gives_its_results_or_its_error_with_them() {
     use nerve_core::node::Node;
-    let good = crate::stage::chain("good", [("a", gives("n", json!(1)))]);
+    let good = crate::harness::chain("good", [("a", gives("n", json!(1)))]);
     assert_eq!(good.execute(&context()).await.unwrap(), json!({"a": 1}));
     let bad =
-        crate::stage::chain("bad", [("a", gives("n", json!(1))), ("b", crate::stage::fails("f", "no"))]);
+        crate::harness::chain("bad", [("a", gives("n", json!(1))), ("b", crate::harness::fails("f", "no"))]);
     let error = bad.execute(&context()).await.unwrap_err();
     assert_eq!(json!(error.partial().unwrap()), json!({"a": 1}));
     assert_eq!(error.message, "no");

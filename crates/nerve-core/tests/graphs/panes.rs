@@ -14,7 +14,7 @@ use nerve_testkit::{skip, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 
 /// A tmux server of a test's own, and an engine.
 struct Stage {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-use crate::stage::{LIMIT, Notes, echo, run, takes};
+use crate::harness::{LIMIT, Notes, echo, run, takes};
 
 #[tokio::test]
 async fn so_many_steps_are_really_there_at_the_same_time() {

@@ -13,7 +13,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{Notes, context, echo, endless, error, fails, fails_first, gives, run};
+use crate::harness::{Notes, context, echo, endless, error, fails, fails_first, gives, run};
 
 const ALL: [OnError; 4] = [OnError::Fail, OnError::Retry, OnError::Skip, OnError::Fallback];
 
@@ -158,14 +158,14 @@ async fn the_timeout_is_of_each_attempt_and_an_error_like_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_graph_as_a_step_is_timed_out_and_retried_too() {
-    let inner: NodeHandle = Arc::new(crate::stage::chain("inner", [("x", endless("e"))]));
+    let inner: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", endless("e"))]));
     let limited =
         ErrorPolicy { retry_count: 1, timeout: Some(Duration::from_secs(10)), ..policy(OnError::Fail) };
     let begun = Instant::now();
     let failed = with(inner, limited).await;
     assert_eq!(begun.elapsed().as_secs(), 21);
     assert_eq!(message(failed), "graph 'inner' did not end within 10s");
-    let fails_once: NodeHandle = Arc::new(crate::stage::chain("inner", [("x", fails_first("f", 1))]));
+    let fails_once: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", fails_first("f", 1))]));
     let again = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
     assert_eq!(with(fails_once, again).await.results["a"], json!({"x": 2}));
 }

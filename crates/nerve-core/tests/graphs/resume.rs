@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nerve_core::graph::event::{How, StepEventKind};
-use nerve_core::graph::journal::{Head, Journal, journal_path};
+use nerve_core::graph::journal::{Header, Journal, journal_path};
 use nerve_core::graph::step::{OnResume, Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
 use nerve_core::node::NodeHandle;
@@ -16,7 +16,7 @@ use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::stage::{Desk, LIMIT, Notes, context};
+use crate::harness::{Desk, LIMIT, Notes, context};
 
 /// A place for one run's journal.
 struct Desktop {
@@ -28,7 +28,7 @@ impl Desktop {
     fn new() -> Desktop {
         let folder = tempfile::tempdir().unwrap();
         let path = journal_path(folder.path(), "r-1");
-        let head = Head {
+        let head = Header {
             at: TsNs(1),
             run: "r-1".into(),
             graph: "g".into(),
@@ -165,7 +165,7 @@ async fn what_has_changed_is_done_again_and_what_follows_from_it() {
 #[tokio::test]
 async fn failures_are_tried_again() {
     let desktop = Desktop::new();
-    let graph = crate::stage::chain("g", [("a", crate::stage::fails_first("f", 1))]);
+    let graph = crate::harness::chain("g", [("a", crate::harness::fails_first("f", 1))]);
     assert_eq!(desktop.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
     assert_eq!(desktop.run(&graph, &Gates::new()).await.results["a"], json!(2));
 }
@@ -193,7 +193,7 @@ async fn items_and_rounds_are_resumed_one_by_one() {
 async fn steps_of_graphs_inside_are_resumed_one_by_one() {
     let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
     let inner: NodeHandle = Arc::new(letters(&hangs_at(6, &notes, &at)));
-    let outer = crate::stage::chain("outer", [("one", inner.clone()), ("two", inner)]);
+    let outer = crate::harness::chain("outer", [("one", inner.clone()), ("two", inner)]);
     desktop.run_until(&outer, &at).await;
     assert_eq!(notes.all().len(), 5);
     let run = desktop.run(&outer, &Gates::new()).await;
@@ -209,7 +209,7 @@ async fn a_step_that_was_skipped_is_looked_at_again_and_one_that_was_passed_over
     let count = Arc::clone(&calls);
     let bad = Arc::new(FunctionNode::new("bad", move |_| {
         count.fetch_add(1, Ordering::Relaxed);
-        Err(crate::stage::error("bad"))
+        Err(crate::harness::error("bad"))
     }));
     let graph = |open: bool| {
         let mut graph = Graph::new("g");
@@ -325,7 +325,7 @@ async fn an_answer_is_asked_for_once() {
 async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
     let (desktop, gates) = (Desktop::new(), Gates::new());
     let mut graph = Graph::new("g");
-    let gate = GateNode::new("gate", "Ship it?").timeout(crate::stage::HOUR);
+    let gate = GateNode::new("gate", "Ship it?").timeout(crate::harness::HOUR);
     graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
     let mut deadlines = Vec::new();
     for _ in 0..2 {
@@ -352,7 +352,7 @@ async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
 #[tokio::test]
 async fn what_was_used_before_counts_and_is_not_used_again() {
     let desktop = Desktop::new();
-    let graph = crate::stage::chain("g", [("a", crate::stage::gives("n", json!({"tokens": 5})))]);
+    let graph = crate::harness::chain("g", [("a", crate::harness::gives("n", json!({"tokens": 5})))]);
     assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
     assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
 }
@@ -403,7 +403,7 @@ async fn a_stand_in_that_keeps_state_is_asked_about_too() {
         ..ErrorPolicy::default()
     };
     let mut graph = Graph::new("g");
-    graph.add_step(crate::stage::fails("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
+    graph.add_step(crate::harness::fails("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
     desktop.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();

@@ -14,7 +14,7 @@ use nerve_core::session::{DEFAULT, PATIENCE, Session};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{Desk, Notes, chain, echo, error, gives};
+use crate::harness::{Desk, Notes, chain, echo, error, gives};
 
 #[test]
 fn nodes_are_found_by_the_name_they_are_registered_under() {
@@ -64,7 +64,7 @@ async fn taking_a_node_out_does_not_stop_it() {
 
 #[tokio::test]
 async fn nodes_that_are_stopped_are_not_ready_and_give_their_names_up() {
-    let shop = crate::stage::Shop::new();
+    let shop = crate::harness::Shop::new();
     let bash = shop.factory.create_bash(shop.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
     shop.session.register(Arc::new(bash.clone()), None).unwrap();
     shop.session.register(echo("echo"), None).unwrap();

@@ -10,7 +10,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::stage::{LIMIT, chain, context, error, fails, gives, takes};
+use crate::harness::{LIMIT, chain, context, error, fails, gives, takes};
 
 async fn all(events: &mut StepEvents) -> Vec<StepEvent> {
     let mut seen = Vec::new();
@@ -120,7 +120,7 @@ async fn dropping_the_stream_ends_the_run() {
 #[tokio::test]
 async fn dropping_the_stream_does_not_cancel_the_callers_token() {
     let context = context();
-    let graph = chain("g", [("a", crate::stage::endless("e"))]);
+    let graph = chain("g", [("a", crate::harness::endless("e"))]);
     let mut events = graph.execute_stream(context.clone());
     events.next().await.unwrap();
     drop(events);

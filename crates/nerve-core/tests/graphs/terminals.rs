@@ -14,7 +14,7 @@ use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::json;
 
-use crate::stage::{LIMIT, Shop, endless};
+use crate::harness::{LIMIT, Shop, endless};
 
 fn prompt(text: &str) -> Prompt {
     Prompt {
@@ -205,7 +205,7 @@ async fn a_failure_beside_it_interrupts_the_terminal_too() {
         let busy = busy.clone();
         async move {
             busy.wait(&[StateName::Busy], Some(LIMIT)).await?;
-            Err(crate::stage::error("broken"))
+            Err(crate::harness::error("broken"))
         }
     });
     let mut graph = commands(&[("long", "sleep 1000")]);

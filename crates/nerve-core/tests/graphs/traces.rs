@@ -5,7 +5,7 @@ use nerve_core::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
 use std::time::Duration;
 
-use crate::stage::{chain, context, fails, gives, takes};
+use crate::harness::{chain, context, fails, gives, takes};
 
 async fn traced(graph: &Graph) -> ExecutionTrace {
     let tracer = Tracer::new(graph.id());

@@ -9,7 +9,7 @@ use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
 
-use crate::stage::{Desk, Notes, chain, echo, run};
+use crate::harness::{Desk, Notes, chain, echo, run};
 
 /// A graph of steps of one function.
 fn graph(steps: impl IntoIterator<Item = Step>) -> Graph {
@@ -36,7 +36,7 @@ fn ids() {
     let error = twice.add_step(echo("e"), Step::new("a")).unwrap_err();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::AlreadyExists, "graph 'g' has a step 'a' already")
+        (ErrorKind::AlreadyExists, "graph 'g' already has a step 'a'")
     );
     let long = "x".repeat(201);
     assert_eq!(graph([Step::new(long.as_str())]).validate().len(), 1);
@@ -85,7 +85,7 @@ async fn what_is_not_valid_does_not_run() {
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(
         run.error.unwrap().message,
-        "graph 'g' is not valid: Step 'b' depends on unknown step 'nowhere'"
+        "invalid graph 'g': Step 'b' depends on unknown step 'nowhere'"
     );
     assert_eq!(notes.all(), [""; 0]);
 }
@@ -104,11 +104,11 @@ fn policies_and_budgets() {
     );
     assert_eq!(
         policy(|policy| policy.on_error = OnError::Retry),
-        ["Step 'a': on_error is retry: give a retry_count of at least 1"]
+        ["Step 'a': on_error is retry: set retry_count to at least 1"]
     );
     assert_eq!(
         policy(|policy| policy.on_error = OnError::Fallback),
-        ["Step 'a': on_error is fallback: name a fallback_node"]
+        ["Step 'a': on_error is fallback: set a fallback_node"]
     );
     assert_eq!(
         policy(|policy| policy.timeout = Some(Duration::ZERO)),
@@ -123,8 +123,8 @@ fn policies_and_budgets() {
     assert_eq!(
         graph.validate(),
         [
-            "Step 'a': budget: max_cost_dollars must be a number that is not negative",
-            "budget: max_time_seconds must be a number that is not negative"
+            "Step 'a': budget: max_cost_dollars must be a non-negative number",
+            "budget: max_time_seconds must be a non-negative number"
         ]
     );
 }

@@ -147,7 +147,7 @@ fn a_graph_that_is_wrong_or_fails_says_so() {
     run(&["graph new g", "run"]).says(1, &["step add"]);
     run(&["graph new g", "step add a sh x --after z"]).says(1, &["there is no step 'z'"]);
     run(&["graph new g", "step add a sh '{{ steps.b }}'", "run"])
-        .says(1, &["steps[0].input", "there is no step \"b\""]);
+        .says(1, &["steps[0].input", "unknown step \"b\""]);
     run(&["graph new g", "step add a sh x", "graph save no/such/folder.yaml"])
         .says(1, &["cannot write no/such/folder.yaml"]);
     let failing = ["node create sh -b bash", "graph new g", "step add a sh 'exit 3'", "run", "sessions"];

@@ -1,26 +1,26 @@
-//! Graph files: YAML or JSON, by the same types.
+//! Graph files in YAML or JSON.
 //!
-//! A file becomes a `tree` of values that know their places, the tree becomes a [`GraphFile`] (`read`), which is checked
-//! (`check`) and compiled into a graph (`compile`). Each says all that is wrong, with line and column.
+//! A file is parsed into a `tree` of values with source positions, decoded into a [`GraphFile`] (`decoder`), checked (`check`) and
+//! compiled into a graph (`compiler`). Each stage reports all problems, with line and column.
 
 mod check;
-mod compile;
+mod compiler;
+mod decoder;
+mod fields;
 mod inputs;
-mod load;
-mod origin;
+mod loader;
 mod problem;
 mod proxy;
-mod read;
 mod schema;
 mod secrets;
-mod shape;
-mod suggest;
+mod source_map;
+mod suggestion;
 pub(crate) mod templates;
 mod tree;
 mod types;
 
-pub use compile::Compiled;
-pub use load::Format;
+pub use compiler::Compiled;
+pub use loader::Format;
 pub use problem::{GraphFileError, Position, Problem};
 pub use schema::json_schema;
 pub(crate) use secrets::without_secrets;

@@ -1,33 +1,33 @@
-//! What is wrong with a graph file, where, and what to do about it.
+//! Problems of graph files: message, position and hint.
 
 use std::fmt;
 
 use crate::error::{EngineError, ErrorKind};
 
-/// Reported one by one; of more only the number is told.
+/// Maximum number of reported problems; the others are only counted.
 const MAX_REPORTED: usize = 50;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u32,
-    /// Character in the line, from 1.
+    /// Column in characters, from 1.
     pub column: u32,
 }
 
-/// One thing that is wrong with a graph file.
+/// A problem of a graph file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as its reader called it.
+    /// File name, as given to the loader.
     pub file: String,
-    /// Where in the file; `None` where there is no text (a graph that came as a value).
+    /// Position in the file; `None` for a graph without a source text.
     pub position: Option<Position>,
-    /// Where in the graph: `steps[3].input`. Empty for the whole.
+    /// Path in the graph, for example `steps[3].input`; empty for the whole graph.
     pub path: String,
     /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
@@ -47,21 +47,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A graph file that cannot be used: all that was found wrong with it, in the order of the file. Shows as a line for each.
+/// An invalid graph file with its problems in file order. Displays one problem per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphFileError {
     problems: Vec<Problem>,
-    /// Found, but not kept.
+    /// Number of problems that were not kept.
     more: usize,
 }
 
 impl GraphFileError {
-    /// What is wrong, in the order of the file; never empty.
+    /// Returns the problems in file order; never empty.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// How many problems there are beyond [`GraphFileError::problems`].
+    /// Returns the number of further problems, not included in [`GraphFileError::problems`].
     pub fn more(&self) -> usize {
         self.more
     }
@@ -90,7 +90,7 @@ impl From<GraphFileError> for EngineError {
     }
 }
 
-/// What has been found so far.
+/// The problems found so far.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     found: Vec<Problem>,
@@ -99,7 +99,7 @@ pub(super) struct Problems {
 
 impl Problems {
     pub(super) fn push(&mut self, problem: Problem) {
-        // Templates and aliases can lead to the same place twice; once is enough to say it.
+        // Templates and aliases can lead to the same problem twice.
         if self.found.last() == Some(&problem) {
             return;
         }
@@ -110,21 +110,21 @@ impl Problems {
         }
     }
 
-    /// Takes over what was found elsewhere.
+    /// Adds the problems found elsewhere.
     pub(super) fn append(&mut self, others: Problems) {
         self.more += others.more;
         others.found.into_iter().for_each(|problem| self.push(problem));
     }
 
-    /// `value`, if nothing was found.
+    /// Returns `value` if there are no problems.
     ///
     /// # Errors
-    /// What was found.
+    /// The problems.
     pub(super) fn finish<T>(mut self, value: Option<T>) -> Result<T, GraphFileError> {
         if let (true, Some(value)) = (self.found.is_empty(), value) {
             return Ok(value);
         }
-        // Stable: those of one place stay in the order in which they were found.
+        // A stable sort keeps the order of problems at the same position.
         self.found.sort_by(|a, b| (&a.file, a.position).cmp(&(&b.file, b.position)));
         let more = self.more + self.found.len().saturating_sub(MAX_REPORTED);
         self.found.truncate(MAX_REPORTED);

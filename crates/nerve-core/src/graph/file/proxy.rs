@@ -1,26 +1,26 @@
-//! The proxy of a node in a graph file.
+//! Decodes and checks the proxy of a node in a graph file.
 
-use super::origin::{Path, Report};
-use super::shape::{Fields, Read, word};
+use super::fields::{Decode, Fields, keyword};
+use super::source_map::{Path, Report};
 use super::tree::{Kind, Tree};
 use crate::error::EngineError;
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 
 const KINDS: [(&str, ProxyKind); 2] = [("anthropic", ProxyKind::Anthropic), ("openai", ProxyKind::Openai)];
 
-impl Read for ProxyKind {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyKind> {
-        word(&KINDS, tree, at, report)
+impl Decode for ProxyKind {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyKind> {
+        keyword(&KINDS, tree, at, report)
     }
 }
 
-impl Read for ProxySpec {
-    /// `proxy: anthropic` is one with all defaults.
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxySpec> {
+impl Decode for ProxySpec {
+    /// Decodes settings, or just a kind: `proxy: anthropic` uses the defaults.
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxySpec> {
         if matches!(tree.kind, Kind::Text(_)) {
-            return ProxyKind::read(tree, at, report).map(ProxySpec::new);
+            return ProxyKind::decode(tree, at, report).map(ProxySpec::new);
         }
-        let mut fields = Fields::of(tree, &at, "a proxy", report)?;
+        let mut fields = Fields::expect(tree, &at, "a proxy", report)?;
         let kind = fields.required(&["kind"], report);
         let spec = ProxySpec {
             base_url: fields.optional("base_url", report),
@@ -28,11 +28,11 @@ impl Read for ProxySpec {
             model: fields.optional("model", report),
             api_key_env: fields.optional("api_key_env", report),
             prices: fields.optional("prices", report),
-            budget: fields.or("budget", ProxyBudget::default(), report),
+            budget: fields.optional_or("budget", ProxyBudget::default(), report),
             max_output: fields.optional("max_output", report),
-            reasoning: fields.or("reasoning", false, report),
-            log: fields.or("log", true, report),
-            log_bodies: fields.or("log_bodies", false, report),
+            reasoning: fields.optional_or("reasoning", false, report),
+            log: fields.optional_or("log", true, report),
+            log_bodies: fields.optional_or("log_bodies", false, report),
             ..ProxySpec::new(ProxyKind::Anthropic)
         };
         fields.finish(report);
@@ -40,18 +40,18 @@ impl Read for ProxySpec {
     }
 }
 
-impl Read for ProxyPrices {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyPrices> {
-        let mut fields = Fields::of(tree, &at, "prices", report)?;
+impl Decode for ProxyPrices {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyPrices> {
+        let mut fields = Fields::expect(tree, &at, "prices", report)?;
         let (input, output) = (fields.required(&["input"], report), fields.required(&["output"], report));
         fields.finish(report);
         Some(ProxyPrices { input: input?, output: output? })
     }
 }
 
-impl Read for ProxyBudget {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyBudget> {
-        let mut fields = Fields::of(tree, &at, "a proxy's budget", report)?;
+impl Decode for ProxyBudget {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProxyBudget> {
+        let mut fields = Fields::expect(tree, &at, "a proxy's budget", report)?;
         let budget = ProxyBudget {
             max_tokens: fields.optional("max_tokens", report),
             max_requests: fields.optional("max_requests", report),
@@ -62,7 +62,7 @@ impl Read for ProxyBudget {
     }
 }
 
-/// What its settings cannot be together.
+/// Reports contradictory settings.
 pub(super) fn check(proxy: &ProxySpec, at: Path<'_>, report: &mut Report<'_>) {
     let Err(EngineError { message, hint, .. }) = proxy.check() else { return };
     let field = message.strip_prefix("proxy.").map(|rest| {
@@ -74,7 +74,7 @@ pub(super) fn check(proxy: &ProxySpec, at: Path<'_>, report: &mut Report<'_>) {
         None => at,
     };
     match hint {
-        Some(hint) => report.advise(at, message, hint),
-        None => report.say(at, message),
+        Some(hint) => report.error_with_hint(at, message, hint),
+        None => report.error(at, message),
     }
 }

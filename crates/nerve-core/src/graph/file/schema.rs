@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::types::GraphFile;
 
-/// The schema of a graph file (JSON Schema 2020-12), from the types that read it. It knows the short spelling of fields that have two.
+/// Returns the JSON Schema (2020-12) of graph files, generated from their types. It contains the canonical names of fields with
+/// aliases.
 pub fn json_schema() -> Value {
     let mut schema = schemars::schema_for!(GraphFile).to_value();
     unwrap_lines(&mut schema);
@@ -14,7 +15,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-/// Docstrings are wrapped for the code; an editor wraps them for itself.
+/// Removes line breaks from descriptions.
 fn unwrap_lines(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(unwrap_lines),

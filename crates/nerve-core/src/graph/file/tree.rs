@@ -1,4 +1,4 @@
-//! A file as a tree of values, each with its place in the text.
+//! A parsed file as a tree of values with their positions in the text.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Location, Spanned};
 
 use super::problem::Position;
 
-/// Deeper files are refused: nothing in a graph needs it, and reading goes as deep as the file.
+/// Maximum nesting depth. Decoding recurses as deep as the file.
 const MAX_DEPTH: usize = 32;
-/// Larger files are refused, in bytes.
+/// Maximum file size, in bytes.
 pub(super) const MAX_BYTES: usize = 16 << 20;
-/// Values in a file, aliases spelled out.
+/// Maximum number of values in a file, with aliases expanded.
 const MAX_NODES: usize = 1_000_000;
 
-/// A value and where it is.
+/// A value and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    pub(super) place: Place,
+    pub(super) span: Span,
     pub(super) kind: Kind,
 }
 
-/// Where a value is in the text; all zero where there is no text.
+/// Span of a value in the text; all zero without a text.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct Span {
     line: u32,
     column: u32,
-    /// Bytes of the text.
+    /// Byte offset in the text.
     start: u32,
     bytes: u32,
 }
@@ -43,36 +43,36 @@ pub(super) enum Kind {
     Map(Vec<(Key, Tree)>),
 }
 
-/// The name of a value in a mapping.
+/// A key of a mapping.
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    pub(super) place: Place,
+    pub(super) span: Span,
     pub(super) name: String,
 }
 
-/// A text that is no YAML or JSON.
+/// A text that is not valid YAML or JSON.
 #[derive(Debug)]
-pub(super) struct Unreadable {
+pub(super) struct SyntaxError {
     pub(super) position: Option<Position>,
     pub(super) message: String,
     pub(super) hint: Option<&'static str>,
 }
 
-impl Place {
+impl Span {
     pub(super) fn position(self) -> Option<Position> {
         (self.line > 0).then_some(Position { line: self.line, column: self.column })
     }
 
-    /// The text of the value as it was written; `None` where that is not known.
+    /// Returns the source text of the value and its offset, if known.
     pub(super) fn slice(self, text: &str) -> Option<(usize, &str)> {
         let start = self.start as usize;
         (self.bytes > 0).then_some(())?;
         Some((start, text.get(start..start.checked_add(self.bytes as usize)?)?))
     }
 
-    fn of(location: Location) -> Place {
+    fn of(location: Location) -> Span {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        Place {
+        Span {
             line: number(location.line()),
             column: number(location.column()),
             start: location.span().byte_offset().map_or(0, number),
@@ -82,8 +82,8 @@ impl Place {
 }
 
 impl Tree {
-    /// Reads YAML. Text that looks like a number with leading zeros or underscores stays a text, as do `yes` and `no`.
-    pub(super) fn yaml(text: &str) -> Result<Tree, Unreadable> {
+    /// Parses YAML. `yes`, `no`, and numbers with leading zeros or underscores are texts.
+    pub(super) fn yaml(text: &str) -> Result<Tree, SyntaxError> {
         check_size(text)?;
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -103,36 +103,38 @@ impl Tree {
         };
         match serde_saphyr::from_str_with_options::<Spanned<Kind>>(text, options) {
             Ok(root) => Ok(root.into()),
-            Err(error) => Err(unreadable(&error, text)),
+            Err(error) => Err(syntax_error(&error, text)),
         }
     }
 
-    /// Reads JSON. What is JSON is read as the YAML it also is, so that both know their places in the same way.
-    pub(super) fn json(text: &str) -> Result<Tree, Unreadable> {
+    /// Parses JSON. Valid JSON is parsed as YAML, which preserves positions.
+    pub(super) fn json(text: &str) -> Result<Tree, SyntaxError> {
         check_size(text)?;
         if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
             let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-            let said = error.to_string();
-            let said = said.split(" at line ").next().unwrap_or(&said);
-            return Err(Unreadable {
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            return Err(SyntaxError {
                 position: Some(Position {
                     line: number(error.line()).max(1),
                     column: number(error.column()).max(1),
                 }),
-                message: format!("this is not JSON: {said}"),
+                message: format!("invalid JSON: {message}"),
                 hint: None,
             });
         }
-        Tree::yaml(text).or_else(|unreadable| match serde_json::from_str::<Value>(text) {
-            // Corners in which JSON is no YAML (a key of more than a thousand characters, say): without places then.
-            Ok(value) if value_depth(&value) <= MAX_DEPTH && !unreadable.message.contains("twice") => {
+        Tree::yaml(text).or_else(|syntax_error| match serde_json::from_str::<Value>(text) {
+            // JSON that is not valid YAML, for example with keys of over a thousand characters: parsed without positions.
+            Ok(value)
+                if value_depth(&value) <= MAX_DEPTH && !syntax_error.message.contains("duplicate key") =>
+            {
                 Ok(Tree::from(&value))
             }
-            _ => Err(unreadable),
+            _ => Err(syntax_error),
         })
     }
 
-    /// The value under `name` in a mapping.
+    /// Returns the value of a key in a mapping.
     pub(super) fn get(&self, name: &str) -> Option<&Tree> {
         match &self.kind {
             Kind::Map(entries) => entries.iter().find(|(key, _)| key.name == name).map(|(_, value)| value),
@@ -140,7 +142,7 @@ impl Tree {
         }
     }
 
-    /// The value without its places.
+    /// Returns the value without positions.
     pub(super) fn to_value(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -157,7 +159,7 @@ impl Tree {
         }
     }
 
-    /// What it is, in words: `the text "x"`, `a list`.
+    /// Describes the value for messages: `the text "x"`, `a list`.
     pub(super) fn describe(&self) -> String {
         match &self.kind {
             Kind::Null => "nothing".to_string(),
@@ -170,7 +172,7 @@ impl Tree {
     }
 }
 
-/// A text in quotes, shortened: messages quote what files say, and a file may say a megabyte.
+/// Quotes a text and truncates it: values in files can be huge.
 pub(super) fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
@@ -191,18 +193,18 @@ impl From<&Value> for Tree {
                 entries
                     .iter()
                     .map(|(name, value)| {
-                        (Key { place: Place::default(), name: name.clone() }, Tree::from(value))
+                        (Key { span: Span::default(), name: name.clone() }, Tree::from(value))
                     })
                     .collect(),
             ),
         };
-        Tree { place: Place::default(), kind }
+        Tree { span: Span::default(), kind }
     }
 }
 
 impl From<Spanned<Kind>> for Tree {
     fn from(spanned: Spanned<Kind>) -> Tree {
-        Tree { place: Place::of(spanned.referenced), kind: spanned.value }
+        Tree { span: Span::of(spanned.referenced), kind: spanned.value }
     }
 }
 
@@ -246,7 +248,7 @@ impl<'de> Visitor<'de> for KindVisitor {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Kind, E> {
-        // Infinite ones and those that are none are refused by the reader's options.
+        // Non-finite numbers are rejected by the parser options.
         Ok(Number::from_f64(number).map_or(Kind::Null, Kind::Number))
     }
 
@@ -269,21 +271,19 @@ impl<'de> Visitor<'de> for KindVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Kind, A::Error> {
         let mut map = Vec::new();
         while let Some((key, value)) = entries.next_entry::<Spanned<String>, Spanned<Kind>>()? {
-            map.push((Key { place: Place::of(key.referenced), name: key.value }, value.into()));
+            map.push((Key { span: Span::of(key.referenced), name: key.value }, value.into()));
         }
         Ok(Kind::Map(map))
     }
 }
 
-fn check_size(text: &str) -> Result<(), Unreadable> {
+fn check_size(text: &str) -> Result<(), SyntaxError> {
     if text.len() <= MAX_BYTES {
         return Ok(());
     }
-    Err(Unreadable {
+    Err(SyntaxError {
         position: None,
-        message: format!(
-            "the file has more than {MAX_BYTES} bytes, which are read at most: give data to a graph as its input"
-        ),
+        message: format!("the file exceeds {MAX_BYTES} bytes: pass large data as the graph's input"),
         hint: None,
     })
 }
@@ -296,8 +296,8 @@ fn value_depth(value: &Value) -> usize {
     }
 }
 
-fn unreadable(error: &Error, text: &str) -> Unreadable {
-    let location = error.location().map(Place::of);
+fn syntax_error(error: &Error, text: &str) -> SyntaxError {
+    let location = error.location().map(Span::of);
     let mut hint = None;
     let mut error = error.without_snippet();
     while let Error::AliasError { error: inner, .. } = error {
@@ -305,40 +305,40 @@ fn unreadable(error: &Error, text: &str) -> Unreadable {
     }
     let message = match error {
         Error::DuplicateMappingKey { key, .. } => match key {
-            Some(key) => format!("{} is given twice in this mapping: keep one", quoted(key)),
-            None => "a key is given twice in this mapping: keep one".to_string(),
+            Some(key) => format!("duplicate key {} in this mapping: keep one", quoted(key)),
+            None => "duplicate key in this mapping: keep one".to_string(),
         },
         Error::MultipleDocuments { .. } => {
             "a second document begins here: a file holds one graph".to_string()
         }
-        Error::UnknownAnchor { .. } => "there is no anchor of this name before it".to_string(),
+        Error::UnknownAnchor { .. } => "unknown anchor".to_string(),
         Error::RecursiveReferencesRequireWeakTypes { .. } => "this anchor contains itself".to_string(),
-        Error::NonFiniteFloat { value, .. } => format!("{value} is not a number a graph can hold"),
+        Error::NonFiniteFloat { value, .. } => format!("{value} is not a finite number"),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "the file is too deep or too large here: at most {MAX_DEPTH} levels and {MAX_NODES} values are read"
+            "the file is too deep or too large here: the limits are {MAX_DEPTH} levels and {MAX_NODES} values"
         ),
         Error::Unexpected { .. } | Error::NullIntoString { .. } => {
             hint = braces_hint(text, location);
             "a key must be a text".to_string()
         }
         other => {
-            let said = other.to_string();
-            let said = said.split(" at line ").next().unwrap_or(&said);
-            if said.contains("recursion limit") {
-                format!("the file is too deep here: at most {MAX_DEPTH} levels are read")
+            let message = other.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            if message.contains("recursion limit") {
+                format!("the file is too deep here: the limit is {MAX_DEPTH} levels")
             } else {
                 hint = braces_hint(text, location);
-                format!("this is not YAML: {said}")
+                format!("invalid YAML: {message}")
             }
         }
     };
-    Unreadable { position: location.and_then(Place::position), message, hint }
+    SyntaxError { position: location.and_then(Span::position), message, hint }
 }
 
-/// `input: {{ x }}` without quotes is a mapping with a mapping as its key: the commonest slip of all.
-fn braces_hint(text: &str, location: Option<Place>) -> Option<&'static str> {
+/// Returns a hint for the most common mistake: `input: {{ x }}` without quotes is a mapping with a mapping as its key.
+fn braces_hint(text: &str, location: Option<Span>) -> Option<&'static str> {
     let line = text.lines().nth(location?.line.checked_sub(1)? as usize)?;
-    (line.contains("{{") || line.contains("{%")).then_some("put a text with {{ … }} in quotes")
+    (line.contains("{{") || line.contains("{%")).then_some("put texts with {{ … }} in quotes")
 }

@@ -1,4 +1,4 @@
-//! What a graph file says. These types are the file's schema: their docstrings are its descriptions.
+//! The content of a graph file. Doc comments of these types are the descriptions in the JSON Schema.
 
 use std::collections::BTreeMap;
 
@@ -7,90 +7,90 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::origin::Origin;
+use super::source_map::SourceMap;
 use crate::chat::{ChatSpec, Provider, ToolChoice};
 use crate::command::BackendKind;
 use crate::proxy::{ProxyKind, ProxySpec};
 
-/// A graph: steps over nodes, in the order of their dependencies.
+/// A graph: steps on nodes, in the order of their dependencies.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GraphFile {
-    /// The graph's id: 1 to 32 of a-z, 0-9 and '-', with no dash at either end. `graph_id` and `id` are read too.
+    /// Id of the graph: 1 to 32 characters of a-z, 0-9 and '-', without a leading or trailing dash. Aliases: `graph_id`, `id`.
     pub graph: String,
-    /// What it is for.
+    /// Purpose of the graph.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What it is given, by name. Without this anything goes as its input; with it the input is an object with these keys.
+    /// Inputs by name. With this field the input of a run must be an object with these keys, otherwise any value is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, Option<InputDefinition>>>")]
     pub inputs: Option<BTreeMap<String, InputDefinition>>,
-    /// So many steps may run at once.
+    /// Maximum number of concurrent steps.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10_000))]
     pub max_parallel: u32,
-    /// What becomes of the other branches when a step fails.
+    /// What happens to the other branches when a step fails.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
-    /// What becomes of a run whose server died.
+    /// What happens to a run whose server died.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_restart: OnRestart,
-    /// What a run may use.
+    /// Resource limits of a run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: BudgetDefinition,
-    /// The nodes it brings along, by name.
+    /// Nodes defined by the graph, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<String, NodeDefinition>,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<StepDefinition>,
-    /// Where all this was read.
+    /// Source positions.
     #[serde(skip)]
-    pub(super) origin: Origin,
+    pub(super) source_map: SourceMap,
 }
 
-/// Something a graph is given.
+/// An input of a graph.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputDefinition {
-    /// What it is.
+    /// Description of the input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Taken when it is not given. Without a default it must be given.
+    /// Default value. An input without a default is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub default: Option<Value>,
 }
 
-/// What becomes of the other branches when a step fails.
+/// What happens to the other branches when a step fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// They are stopped.
+    /// Stop them.
     #[default]
     Stop,
-    /// They go on to their end.
+    /// Let them finish.
     Finish,
 }
 
-/// What becomes of a run whose server died.
+/// What happens to a run whose server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRestart {
-    /// It waits until somebody resumes it.
+    /// Wait until it is resumed.
     #[default]
     Wait,
-    /// The next server goes on with it.
+    /// Resume it when the next server starts.
     Resume,
 }
 
-/// What becomes of a step that ran when its server died.
+/// What happens to a step that was running when its server died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnResume {
-    /// It runs again if its node keeps no state; else somebody is asked.
+    /// Rerun it if its node is stateless, otherwise ask a person.
     #[default]
     Ask,
-    /// It runs again.
+    /// Rerun it.
     Rerun,
 }
 
@@ -102,21 +102,21 @@ pub enum NodeDefinition {
     Claude(TerminalDefinition),
     /// Any program in a terminal.
     Pty(TerminalDefinition),
-    /// Claude Code in a pane of tmux.
+    /// Claude Code in a tmux pane.
     ClaudeTmux(TerminalDefinition),
-    /// Any program in a pane of tmux.
+    /// Any program in a tmux pane.
     Tmux(TerminalDefinition),
-    /// Claude Code in a pane of WezTerm.
+    /// Claude Code in a WezTerm pane.
     ClaudeWezterm(TerminalDefinition),
-    /// Any program in a pane of WezTerm.
+    /// Any program in a WezTerm pane.
     Wezterm(TerminalDefinition),
-    /// A conversation with a model's API, without a terminal.
+    /// A conversation over a model API, without a terminal.
     Chat(ChatDefinition),
-    /// One `bash -c` for each execution: the step's input is the command.
+    /// One `bash -c` per execution: the step's input is the command.
     Bash(BashDefinition),
-    /// A text with the step's input in it.
+    /// A text that contains the step's input.
     Template(TemplateDefinition),
-    /// A whole graph.
+    /// A nested graph.
     Graph(NestedDefinition),
 }
 
@@ -124,21 +124,22 @@ pub enum NodeDefinition {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TerminalDefinition {
-    /// What to run: a text that is split into words as a shell would, or a list of words. Without it `claude` for Claude Code, else
-    /// the user's shell. Not with `pane`, where something runs already.
+    /// Command: a text, split into words as in a shell, or a list of words [default: `claude` for Claude Code, otherwise the user's
+    /// shell].
+    /// Not with `pane`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandDefinition>,
-    /// Working directory; relative to the file.
+    /// Working directory, relative to the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables on top of the server's environment.
+    /// Environment variables, in addition to the server's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub env: BTreeMap<String, String>,
-    /// What is known of the program, by name; found from the command without it.
+    /// Agent profile [default: detected from the command].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// How its answers are read; as the profile says without it.
+    /// Parser of the answers [default: the profile's parser].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parser: Option<ParserName>,
     /// Columns of the terminal.
@@ -155,177 +156,177 @@ pub struct TerminalDefinition {
     /// Record the terminal.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub record: bool,
-    /// Seconds until it must be ready.
+    /// Seconds until the program must be ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ready_timeout: Option<f64>,
-    /// Seconds a turn may take.
+    /// Maximum duration of a turn in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub response_timeout: Option<f64>,
-    /// Leave it running when the run has ended.
+    /// Keep it running after the run has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: bool,
-    /// A proxy of its own between the agent and the API of its model: `anthropic`, `openai`, or settings. Not with `pane`.
+    /// A proxy between the agent and its model API: `anthropic`, `openai`, or settings. Not with `pane`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ProxyOrKind>")]
     pub proxy: Option<ProxySpec>,
-    /// Of tmux and WezTerm: a pane that is there already, which is used and never closed: `%3` or `session:window.pane` of tmux, a
-    /// number of WezTerm. Without it a new one is made.
+    /// tmux and WezTerm: an existing pane, which is used and never closed: `%3` or `session:window.pane` of tmux, a number of
+    /// WezTerm [default: a new pane].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Scalar>")]
     pub pane: Option<String>,
-    /// Of tmux: the session that a new pane goes to; made if it is not there.
+    /// tmux: session for a new pane, created if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmux_session: Option<String>,
-    /// Of tmux and WezTerm: their own server: a socket's path, or for tmux a name as `tmux -L` takes it.
+    /// tmux and WezTerm: server to use: the path of its socket, or for tmux a name as in `tmux -L`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
 }
 
-/// A conversation with a model's API.
+/// A conversation over a model API.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChatDefinition {
-    /// Whose API it speaks; most others than Anthropic speak that of OpenAI.
+    /// Protocol of the API; most vendors support that of OpenAI.
     #[serde(default, skip_serializing_if = "is_default")]
     pub provider: ProviderName,
-    /// The model's name, as its API knows it.
+    /// Name of the model.
     pub model: String,
-    /// Where the API is, `http` or `https`; the vendor's without it.
+    /// URL of the API, `http` or `https` [default: the vendor's].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Name of the variable that has the key, in `env` or in the server's environment; the vendor's usual one without it. Empty: no
-    /// key is sent.
+    /// Variable that holds the API key, in `env` or the server's environment [default: the vendor's usual one]. Empty: no key is
+    /// sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// What the model is told before everything else.
+    /// System prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Tokens of one answer of the model.
+    /// Maximum number of tokens in an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
-    /// From 0 to 2; the API's own without it.
+    /// Sampling temperature, from 0 to 2 [default: the API's].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub temperature: Option<f64>,
-    /// Nodes of this file that the model may use: terminals and bash.
+    /// Nodes of this file that the model may use as tools: terminals and bash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrMore")]
     pub tools: Vec<String>,
-    /// Whether it uses them: `auto` (the default), `none`, `required`, or the name of the one that it must use.
+    /// Tool choice: `auto` (the default), `none`, `required`, or the name of a tool that must be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<String>,
-    /// It may ask for several tools at once.
+    /// Whether the model may request several tools at once.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub parallel_tool_calls: bool,
-    /// How often in one turn tools are run and the model asked again.
+    /// Maximum number of tool rounds in a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1000))]
     pub max_tool_rounds: Option<u32>,
-    /// How often a request that failed is sent again.
+    /// Maximum number of retries of a failed request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1000))]
     pub retries: Option<u32>,
-    /// Variables on top of the server's environment: the key is looked for here first.
+    /// Environment variables, in addition to the server's environment. The API key is looked up here first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub env: BTreeMap<String, String>,
     /// Keep an audit log.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub history: bool,
-    /// Seconds a turn may take.
+    /// Maximum duration of a turn in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub response_timeout: Option<f64>,
-    /// Leave it there when the run has ended.
+    /// Keep the node after the run has ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: bool,
 }
 
-/// Whose API a chat node speaks.
+/// API protocol of a chat node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderName {
-    /// Messages, as Anthropic has it.
+    /// Anthropic's Messages API.
     #[default]
     Anthropic,
-    /// Chat Completions, as OpenAI and many others have it.
+    /// OpenAI's Chat Completions API.
     Openai,
 }
 
-/// A command as it was given.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CommandDefinition {
-    /// To be split into words.
+    /// Command line, to be split into words.
     Text(String),
     /// Words.
     Words(#[schemars(with = "Vec<Scalar>")] Vec<String>),
 }
 
-/// A text, which may be written as a number or a truth. For the schema only.
+/// A text that may be written as a number or boolean. For the schema only.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "says to the schema what may be written")]
+#[expect(dead_code, reason = "describes the accepted forms to the schema")]
 enum Scalar {
     Text(String),
     Number(f64),
     Truth(bool),
 }
 
-/// A list of texts; one may be written without the list. For the schema only.
+/// A list of texts; a single one may be written without the list. For the schema only.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "says to the schema what may be written")]
+#[expect(dead_code, reason = "describes the accepted forms to the schema")]
 enum OneOrMore {
     One(String),
     More(Vec<String>),
 }
 
-/// A proxy, or the kind of one with all defaults. For the schema only.
+/// A proxy: its kind with default settings, or all settings. For the schema only.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "says to the schema what may be written")]
+#[expect(dead_code, reason = "describes the accepted forms to the schema")]
 enum ProxyOrKind {
     Kind(ProxyKind),
     Settings(ProxySpec),
 }
 
-/// One `bash -c` for each execution.
+/// One `bash -c` per execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashDefinition {
-    /// Working directory; relative to the file.
+    /// Working directory, relative to the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables on top of the server's environment.
+    /// Environment variables, in addition to the server's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Scalar>")]
     pub env: BTreeMap<String, String>,
-    /// Seconds a command may take.
+    /// Maximum duration of a command in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub timeout: Option<f64>,
 }
 
-/// A text with the step's input in it.
+/// A text that contains the step's input.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateDefinition {
-    /// A minijinja template over `input`, the step's.
+    /// A minijinja template over the step's `input`.
     pub template: String,
 }
 
-/// A graph as a node: in a file of its own, or here.
+/// A nested graph, in its own file or inline.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NestedDefinition {
-    /// The graph's file; relative to this one.
+    /// File of the graph, relative to this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The graph itself.
+    /// The graph, inline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Box<GraphFile>>,
 }
@@ -342,160 +343,160 @@ pub enum ParserName {
     Gemini,
     /// opencode.
     Opencode,
-    /// No structure: the whole answer is one text.
+    /// No parser: the whole answer is one text.
     None,
 }
 
-/// A step: a node, what it is given, and what it waits for.
+/// A step: a node with its input and dependencies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepDefinition {
-    /// The step's id, at most 200 bytes, without `/`, `[`, `]` and `#`. `step_id` is read too.
+    /// Id of the step, at most 200 bytes, without `/`, `[`, `]` and `#`. Alias: `step_id`.
     pub id: String,
-    /// Who does it: a node of this file, else of the session that runs it. `node_id` is read too. A gate has none.
+    /// Node of this file, or else of the session. Alias: `node_id`. A gate has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What the node is given: any value; texts in it are templates over `input`, `steps.ID`, `upstream`, and `item`, `index`,
-    /// `round`, `result` where there are such. `text` is read too.
+    /// Input of the node: any value. Its texts are templates over `input`, `steps.ID`, `upstream`, and where available `item`,
+    /// `index`, `round` and `result`. Alias: `text`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// Steps that must be done before.
+    /// Steps that must be done before this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "OneOrMore")]
     pub depends_on: Vec<String>,
-    /// How the answer is read; as the node says without it.
+    /// Parser of the answer [default: the node's parser].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parser: Option<ParserName>,
-    /// What happens when it fails.
+    /// How failures are handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_policy: Option<PolicyDefinition>,
-    /// What it may use; counts toward the graph's budget too.
+    /// Resource limits of the step. Usage counts toward the graph's budget, too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: BudgetDefinition,
-    /// An expression: the step runs only when it holds. A step that is left out has the result null.
+    /// An expression: the step runs only if it is true. A skipped step has the result null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Scalar>")]
     pub when: Option<String>,
-    /// An expression that gives a list: the step runs once for each item, known as `item`, at `index`. Its result is the list of
+    /// An expression that yields a list: the step runs once for each item, with `item` and `index`. Its result is the list of
     /// results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreach: Option<String>,
-    /// So many items at once.
+    /// Maximum number of concurrent items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub parallel: Option<u32>,
-    /// Runs again until a condition holds.
+    /// Repeats the step until a condition is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<UntilDefinition>,
-    /// Asks a person instead of a node.
+    /// A question to a person, instead of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateDefinition>,
-    /// What becomes of it if it runs when its server dies.
+    /// What happens to the step if it is running when its server dies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_resume: OnResume,
 }
 
-/// What happens when a step fails. A timeout is a failure like another.
+/// How failures of a step are handled. A timeout is a failure like any other.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDefinition {
-    /// When all attempts have failed.
+    /// Action when all attempts have failed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_error: OnErrorName,
-    /// Attempts after the first.
+    /// Number of attempts after the first.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(range(max = 10_000))]
     pub retry_count: u32,
-    /// Milliseconds before the first of them.
+    /// Delay before the first retry, in milliseconds.
     #[serde(default = "second", skip_serializing_if = "is_second")]
     pub retry_delay_ms: u64,
-    /// Times the delay for each further one.
+    /// Factor for each further delay.
     #[serde(default = "two", skip_serializing_if = "is_two")]
     #[schemars(range(min = 1))]
     pub retry_backoff: f64,
-    /// Milliseconds each attempt may take.
+    /// Time limit of each attempt, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// The result of a step that is skipped.
+    /// Result of a skipped step.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub fallback_value: Value,
-    /// Who stands in.
+    /// Node that takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_node: Option<String>,
 }
 
-/// What to do when all attempts of a step have failed.
+/// Action when all attempts of a step have failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnErrorName {
-    /// The run fails.
+    /// Fail the run.
     #[default]
     Fail,
-    /// As fail; says that `retry_count` is meant.
+    /// Like `fail`; documents that `retry_count` is set.
     Retry,
-    /// The step is done, with `fallback_value`.
+    /// Complete the step with `fallback_value`.
     Skip,
-    /// `fallback_node` does it.
+    /// Run `fallback_node` instead.
     Fallback,
 }
 
-/// Limits; none is one.
+/// Resource limits; an absent field means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetDefinition {
-    /// Tokens.
+    /// Maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Seconds.
+    /// Maximum duration in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_time_seconds: Option<f64>,
-    /// Steps, those of nested graphs included.
+    /// Maximum number of steps, including those of nested graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u64>,
-    /// Calls of a model's API.
+    /// Maximum number of model API calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_api_calls: Option<u64>,
-    /// Dollars.
+    /// Maximum cost in dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_cost_dollars: Option<f64>,
 }
 
-/// A loop: the step runs again until a condition holds. When it does not within the bound, the step has failed.
+/// A loop: the step is repeated until a condition is true, and fails after the maximum number of rounds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UntilDefinition {
-    /// An expression over `result` and `round`, too.
+    /// An expression, also over `result` and `round`.
     pub condition: String,
-    /// Rounds at most.
+    /// Maximum number of rounds.
     #[schemars(range(min = 1, max = 100_000))]
     pub max_rounds: u32,
 }
 
-/// A question to a person. The step's result is `{choice, by}`, `by` being `person` or `default`.
+/// A question to a person. The step's result is `{choice, by}`, where `by` is `person` or `default`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GateDefinition {
-    /// A template.
+    /// The question, a template.
     pub question: String,
-    /// What may be answered; anything without it.
+    /// Allowed answers [default: any text].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Scalar>")]
     pub choices: Vec<String>,
-    /// The answer when the time is up. Without it the step has failed then.
+    /// Answer after the timeout. Without it the step fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Scalar>")]
     pub default: Option<String>,
-    /// Seconds to wait for an answer; for ever without it.
+    /// Seconds to wait for an answer [default: no limit].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub timeout_seconds: Option<f64>,
 }
 
 impl NodeDefinition {
-    /// The types there are.
+    /// All type names.
     pub const TYPES: [&'static str; 10] = [
         "claude",
         "pty",
@@ -509,7 +510,7 @@ impl NodeDefinition {
         "graph",
     ];
 
-    /// One of [`NodeDefinition::TYPES`].
+    /// Returns the type name, one of [`NodeDefinition::TYPES`].
     pub fn type_name(&self) -> &'static str {
         match self {
             NodeDefinition::Template(_) => "template",
@@ -518,7 +519,7 @@ impl NodeDefinition {
         }
     }
 
-    /// What the engine makes of it; `None` of what is no node of a session.
+    /// Returns the kind of node in the engine; `None` for types that do not run in a session.
     pub fn backend(&self) -> Option<BackendKind> {
         match self {
             NodeDefinition::Claude(_) => Some(BackendKind::Claude),
@@ -533,7 +534,7 @@ impl NodeDefinition {
         }
     }
 
-    /// Its terminal, if it has one.
+    /// Returns the terminal settings of a terminal node.
     pub fn terminal(&self) -> Option<&TerminalDefinition> {
         match self {
             NodeDefinition::Claude(node)
@@ -549,7 +550,7 @@ impl NodeDefinition {
         }
     }
 
-    /// Where it works, if it is a node that works somewhere and can be told: a pane that is there already cannot.
+    /// Returns the working directory for modification, unless the type has none or the node uses an existing pane.
     pub fn cwd_mut(&mut self) -> Option<&mut Option<String>> {
         match self {
             NodeDefinition::Claude(node)
@@ -563,12 +564,12 @@ impl NodeDefinition {
         }
     }
 
-    /// Does it keep state between executions? Then it does one thing at a time.
+    /// Returns true if the node keeps state between executions. It then runs one turn at a time.
     pub fn persistent(&self) -> bool {
         self.terminal().is_some() || matches!(self, NodeDefinition::Chat(_))
     }
 
-    /// It is left when its run ends.
+    /// Returns true if the node is kept after its run has ended.
     pub fn is_kept(&self) -> bool {
         match self {
             NodeDefinition::Chat(node) => node.keep,
@@ -578,7 +579,7 @@ impl NodeDefinition {
 }
 
 impl ChatDefinition {
-    /// What the engine makes of it.
+    /// Returns the engine's specification of the node.
     pub fn spec(&self) -> ChatSpec {
         let provider = match self.provider {
             ProviderName::Anthropic => Provider::Anthropic,
@@ -602,7 +603,7 @@ impl ChatDefinition {
 }
 
 impl ParserName {
-    /// The parser.
+    /// Returns the parser.
     pub fn kind(self) -> ParserKind {
         match self {
             ParserName::Claude => ParserKind::Claude,
@@ -615,7 +616,7 @@ impl ParserName {
 }
 
 impl GraphFile {
-    /// A graph without steps.
+    /// Creates a graph without steps.
     pub fn new(id: impl Into<String>) -> GraphFile {
         GraphFile {
             graph: id.into(),
@@ -627,7 +628,7 @@ impl GraphFile {
             budget: BudgetDefinition::default(),
             nodes: BTreeMap::new(),
             steps: Vec::new(),
-            origin: Origin::default(),
+            source_map: SourceMap::default(),
         }
     }
 }

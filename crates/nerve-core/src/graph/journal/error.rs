@@ -1,79 +1,79 @@
-//! What can be wrong with a journal.
+//! Errors of journals.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// An error of a journal: what happened, to which file, and what to do.
+/// An error of a journal, with its file and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system says no.
-    #[error("the run's journal {} cannot be {doing}: {source}", path.display())]
+    /// An I/O error.
+    #[error("cannot {doing} the run's journal {}: {source}", path.display())]
     Io {
-        /// Made, opened, locked, read, written.
+        /// The operation: create, open, lock, read, write.
         doing: &'static str,
         /// The journal.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// There is a run of that id.
-    #[error("run '{run}' is there already")]
+    /// A run of this id exists.
+    #[error("run '{run}' already exists")]
     Exists {
-        /// Its id.
+        /// The run's id.
         run: String,
     },
-    /// A server drives this run.
-    #[error("the run of {} is being driven by another server: cancel it there, or stop that server", path.display())]
+    /// Another server is driving this run.
+    #[error("another server is driving the run of {}: cancel it there, or stop that server", path.display())]
     Locked {
         /// The journal.
         path: PathBuf,
     },
-    /// A newer nerve wrote it, in a way this one cannot read.
-    #[error("the run's journal {} has version {found}, this nerve reads 1.x: resume it with a newer nerve", path.display())]
+    /// A newer nerve wrote the journal in an incompatible format.
+    #[error("unsupported journal version {found} of {} (supported: 1.x): resume the run with a newer nerve", path.display())]
     Version {
         /// The journal.
         path: PathBuf,
-        /// Its version.
+        /// Version found in the file.
         found: String,
     },
-    /// The server ended before the run began.
+    /// The server ended before the first record was complete.
     #[error("the run's journal {} ends before the run began: nothing was done; remove the file and run the graph again", path.display())]
     NeverBegun {
         /// The journal.
         path: PathBuf,
     },
-    /// A line in its middle is not a fact.
+    /// A line before the last one is no valid record.
     #[error(
-        "{}:{line}: this line of the run's journal is damaged: {why}; remove the line (its step may then run again) or run the graph anew",
+        "{}:{line}: damaged journal line: {why}; remove the line (its step may then run again) or start a new run",
         path.display()
     )]
     Damaged {
         /// The journal.
         path: PathBuf,
-        /// The line, 1-based.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Parse error.
         why: String,
     },
-    /// The graph or its input cannot be kept.
-    #[error("the run's journal {} cannot keep the run's {what}: {why}", path.display())]
+    /// The run's definition, input or options cannot be stored.
+    #[error("the run's journal {} cannot store the run's {what}: {why}", path.display())]
     Refused {
         /// The journal.
         path: PathBuf,
-        /// Definition, input or options.
+        /// The rejected part: definition, input or options.
         what: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// Writing failed; the journal ends before that.
+    /// A write failed earlier; the journal ends there.
     #[error("{0}")]
     Fault(String),
 }
 
 impl JournalError {
-    /// For `map_err`: what was being done to which file.
+    /// Returns a function for `map_err` that adds the operation and the file.
     pub(super) fn io<'a>(
         doing: &'static str,
         path: &'a Path,
@@ -90,7 +90,7 @@ impl From<JournalError> for EngineError {
             }
             JournalError::Exists { run } => {
                 return EngineError::new(ErrorKind::AlreadyExists, error.to_string()).hint(format!(
-                    "take another id; `nerve server graph resume {run}` goes on with that one"
+                    "use another id, or continue that run with `nerve server graph resume {run}`"
                 ));
             }
             JournalError::Locked { .. } => ErrorKind::Busy,

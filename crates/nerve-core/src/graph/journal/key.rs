@@ -1,19 +1,18 @@
-//! The key of a result: what a step was, and what it was given. The same key means that the result can be used again.
+//! The key of a result: a digest of a step's definition and input. A result can be reused if the key is the same.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-/// The key of a step with `definition` (digest of how the graph defines it), a `parser` and an `input`: FNV-1a, 64 bits, over the
-/// definition, the parser and the input's JSON with the keys of objects in order. The order in which an object was written does not
-/// matter. Journals hold keys, so this function never changes.
+/// Computes the key of a step from its `definition` (a digest), its `parser` and its `input`: 64-bit FNV-1a over the definition,
+/// the parser and the input's JSON with sorted object keys. Keys are stored in journals, so this function must never change.
 pub fn key(definition: u64, parser: Option<&str>, input: &Value) -> u64 {
     let mut digest = Fnv::new();
     digest.take(&definition.to_le_bytes());
     if let Some(parser) = parser {
         digest.take(parser.as_bytes());
     }
-    // No byte of UTF-8 is 0xff: the parser's end and the input's start cannot be taken for each other.
+    // 0xff does not occur in UTF-8, so parser and input stay distinguishable.
     digest.take(&[0xff]);
     digest.value(input);
     digest.0
@@ -79,7 +78,7 @@ impl Fnv {
     }
 
     fn scalar(&mut self, value: &(impl serde::Serialize + ?Sized)) {
-        // A text, number, bool or null always has JSON, and a digest always takes it.
+        // These values always have JSON, and writing to a digest cannot fail.
         let _ = serde_json::to_writer(self, value);
     }
 }
@@ -101,15 +100,15 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn the_digest_is_fnv_1a() {
-        // The test values of draft-eastlake-fnv, appendix C.
+    fn digest_is_fnv_1a() {
+        // Test vectors of draft-eastlake-fnv, appendix C.
         assert_eq!(Fnv::of(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(Fnv::of(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(Fnv::of(b"foobar"), 0x8594_4171_f739_67e8);
     }
 
     #[test]
-    fn a_key_is_the_digest_of_the_canonical_text() {
+    fn key_is_digest_of_canonical_text() {
         let mut text = 7_u64.to_le_bytes().to_vec();
         text.extend_from_slice(b"claude\xff{\"a\":[1,null,{}],\"b\":{\"x\":1.5,\"y\":\"q\\\"\"}}");
         let input = json!({"b": {"y": "q\"", "x": 1.5}, "a": [1, null, {}]});
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_an_object_does_not_matter_and_of_a_list_does() {
+    fn order_matters_in_lists_but_not_in_objects() {
         let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         let one = key(1, None, &parse(r#"{"b":[{"z":1,"y":2}],"a":1}"#));
         assert_eq!(one, key(1, None, &parse(r#"{"a":1,"b":[{"y":2,"z":1}]}"#)));
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_differs_gives_another_key() {
+    fn different_inputs_have_different_keys() {
         let inputs = [
             json!(null),
             json!(""),

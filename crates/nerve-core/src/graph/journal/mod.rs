@@ -1,4 +1,4 @@
-//! The journal of one run of a graph: an append-only file, a line a fact. It is what a run is resumed from after its server ended.
+//! The journal of a run: an append-only file with one record per line, from which the run is resumed after its server ended.
 //!
 //! ```text
 //! {"fact":"run","version":"1.0","at":…,"run":"r-…","graph":"…","session":null,"input":…,"options":…,"definition":{…}}
@@ -7,16 +7,16 @@
 //! {"fact":"ended","at":…,"status":"completed"}
 //! ```
 //!
-//! Times are nanoseconds since the Unix epoch. Facts and fields that are not known are passed over, a newer major version is refused.
-//! A cut last line is what a crash leaves, and is dropped; anything else that is no fact is damage, and is said.
+//! Times are nanoseconds since the Unix epoch. Unknown records and fields are ignored; a newer major version is rejected. An
+//! incomplete last line is the trace of a crash and is dropped; any other invalid line is reported as damage.
 
+mod codec;
+mod directory;
 mod error;
-mod fact;
-mod folder;
 mod key;
-mod lines;
-mod past;
-mod stored;
+mod record;
+mod replay;
+mod scanner;
 mod summary;
 mod writer;
 
@@ -28,19 +28,19 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use codec::Question;
+pub use directory::{has_ended, journal_path, journals, new_run_id};
 pub use error::JournalError;
-pub use fact::{Fact, Head};
-pub use folder::{has_ended, journal_path, journals, new_run_id};
 pub use key::key;
-pub use past::{Ending, Past};
-pub use stored::Question;
+pub use record::{Header, JournalRecord};
+pub use replay::{ReplayState, RunOutcome};
 pub use summary::{StepCounts, Summary};
 
-use lines::Extent;
+use scanner::Extent;
 use writer::Writer;
 
-/// The journal of a run that is being driven: cheap to clone, and locked against other servers until the last clone is dropped. Then
-/// what is left is written.
+/// The journal of a running graph. Cheap to clone. The file is locked against other servers until the last clone is dropped, which
+/// writes the rest of the buffer.
 #[derive(Debug, Clone)]
 pub struct Journal {
     path: Arc<Path>,
@@ -48,81 +48,82 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins the journal of a new run (file 0600, its folder 0700, made if missing). The head is on the disk when this returns.
-    /// Blocks on the disk.
+    /// Creates the journal of a new run (file 0600, directory 0700, created if missing). The header is on disk on return. Blocks on
+    /// disk I/O.
     ///
     /// # Errors
-    /// There is a journal at `path` already, it cannot be written, or a part of the head cannot be kept.
-    pub fn create(path: &Path, head: &Head) -> Result<Journal, JournalError> {
+    /// The journal exists, cannot be written, or a part of the header cannot be stored.
+    pub fn create(path: &Path, head: &Header) -> Result<Journal, JournalError> {
         let mut line = Vec::new();
         head.encode(&mut line).map_err(|(what, reason)| JournalError::Refused {
             path: path.into(),
             what,
-            why: reason.why().to_string(),
+            why: reason.message().to_string(),
         })?;
-        let file = folder::create(path)?;
-        let begun = folder::lock(&file, path).and_then(|()| {
+        let file = directory::create(path)?;
+        let begun = directory::lock(&file, path).and_then(|()| {
             write_through(&file, &line)
-                .and_then(|()| folder::sync_folder(path))
-                .map_err(JournalError::io("written", path))
+                .and_then(|()| directory::sync_folder(path))
+                .map_err(JournalError::io("write", path))
         });
         if let Err(error) = begun {
-            // Without its head it says nothing.
+            // Without its header the file is useless.
             let _ = fs::remove_file(path);
             return Err(error);
         }
-        Journal::over(file, path)
+        Journal::with_writer(file, path)
     }
 
-    /// Goes on with the journal of a run whose server ended. A last line that a crash cut is removed from the file;
-    /// [`Past::cut`] says so. Blocks on the disk.
+    /// Continues the journal of a run whose server ended, and removes an incomplete last line ([`ReplayState::cut`]). Blocks on
+    /// disk I/O.
     ///
     /// # Errors
-    /// [`JournalError::Locked`] while another server drives the run; else as [`Past::read`], or the file cannot be written.
-    pub fn resume(path: &Path) -> Result<(Journal, Past), JournalError> {
-        let file = folder::open(path, true)?;
-        folder::lock(&file, path)?;
-        let (past, extent) = Past::of(&file, path)?;
-        mend(&file, extent).map_err(JournalError::io("mended", path))?;
-        Ok((Journal::over(file, path)?, past))
+    /// [`JournalError::Locked`] while another server drives the run; otherwise like [`ReplayState::read`], or the file cannot be
+    /// written.
+    pub fn resume(path: &Path) -> Result<(Journal, ReplayState), JournalError> {
+        let file = directory::open(path, true)?;
+        directory::lock(&file, path)?;
+        let (replay, extent) = ReplayState::of(&file, path)?;
+        repair(&file, extent).map_err(JournalError::io("repair", path))?;
+        Ok((Journal::with_writer(file, path)?, replay))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Takes a fact down. It is in the file within about a millisecond, and on the disk after [`Journal::settle`]. Waits only while 8 MiB of
-    /// facts are not written. After a [`Journal::fault`] it does nothing.
-    pub fn record(&self, fact: &Fact<'_>) {
-        self.writer.record(fact);
+    /// Appends a record. It reaches the file within about a millisecond, and the disk with [`Journal::flush`]. Blocks only while 8
+    /// MiB of records are pending. Does nothing after a [`Journal::fault`].
+    pub fn record(&self, record: &JournalRecord<'_>) {
+        self.writer.record(record);
     }
 
-    /// Waits until everything recorded so far is on the disk; returns at once if it is.
+    /// Waits until all records so far are on disk.
     ///
     /// # Errors
-    /// [`JournalError::Fault`]: it could not be written.
-    pub async fn settle(&self) -> Result<(), JournalError> {
-        self.writer.settle().await
+    /// [`JournalError::Fault`]: a write failed.
+    pub async fn flush(&self) -> Result<(), JournalError> {
+        self.writer.flush().await
     }
 
-    /// Takes no more facts: what happens to the run from now on is its server's end, not its own.
+    /// Stops recording: from now on events of the run are caused by the server's shutdown.
     pub fn seal(&self) {
         self.writer.seal();
     }
 
-    /// Takes it no more facts?
+    /// Returns true if the journal takes no more records.
     pub fn is_sealed(&self) -> bool {
         self.writer.is_sealed()
     }
 
-    /// Why nothing more is written, if that is so. The facts up to then are a journal that can be resumed.
+    /// Returns why writing stopped, if it did. The records before that form a journal that can be resumed.
     pub fn fault(&self) -> Option<String> {
         self.writer.fault()
     }
 
-    fn over(file: File, path: &Path) -> Result<Journal, JournalError> {
-        let writer = Writer::start(file, path.into()).map_err(JournalError::io("written", path))?;
+    fn with_writer(file: File, path: &Path) -> Result<Journal, JournalError> {
+        let writer = Writer::start(file, path.into()).map_err(JournalError::io("write", path))?;
         Ok(Journal { path: path.into(), writer: Arc::new(writer) })
     }
 }
@@ -132,12 +133,12 @@ fn write_through(mut file: &File, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Lets the file end with the newline of its last whole fact.
-fn mend(mut file: &File, extent: Extent) -> std::io::Result<()> {
+/// Truncates an incomplete record, and adds a missing newline.
+fn repair(mut file: &File, extent: Extent) -> std::io::Result<()> {
     if extent.cut > 0 {
         file.set_len(extent.whole)?;
     }
-    if extent.open {
+    if extent.missing_newline {
         file.write_all(b"\n")?;
     }
     file.sync_data()

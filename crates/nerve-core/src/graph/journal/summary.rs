@@ -1,4 +1,4 @@
-//! A run at a glance, for lists: read in one pass, without the values.
+//! Summarizes a run for lists, in one pass over the journal and without its values.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,98 +6,98 @@ use std::path::Path;
 use nerve_term::event::TsNs;
 use serde::Deserialize;
 
+use super::codec::{self, Ignored, JournalLine, Question, RunLine, StepLine, StepRecordKind};
+use super::directory;
 use super::error::JournalError;
-use super::folder;
 use super::key::Fnv;
-use super::lines::{Refusal, scan};
-use super::past::Ending;
-use super::stored::{self, PassedOver, Question, RunLine, StepFact, StepLine, Stored};
+use super::replay::RunOutcome;
+use super::scanner::{LineError, scan};
 
-/// A run at a glance.
+/// A summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// The run's id.
     pub run: String,
     /// The graph's id.
     pub graph: String,
-    /// The session it uses; `None` is the default one.
+    /// The session the run uses; `None` for the default session.
     pub session: Option<String>,
-    /// When it began.
+    /// Start of the run.
     pub started: TsNs,
-    /// When the last known fact happened.
+    /// Time of the last known record.
     pub last: TsNs,
-    /// How it ended; `None`: it runs, or its server ended.
-    pub ending: Option<Ending>,
-    /// Steps of the graph itself.
+    /// How the run ended; `None` if it is running or its server ended.
+    pub ending: Option<RunOutcome>,
+    /// Number of steps of the graph itself.
     pub total: usize,
-    /// How many of them have results and nothing of them that runs or has failed.
+    /// How many of these have results, with no item or round that is running or failed.
     pub done: usize,
-    /// All steps, items and rounds, by what happened to them last.
+    /// Counts of all steps, items and rounds by their last record.
     pub steps: StepCounts,
-    /// Tokens its steps used, where they are known.
+    /// Tokens used, where known.
     pub tokens: u64,
-    /// Gates that wait for an answer, in the order in which they asked.
+    /// Unanswered gates, in the order of their questions.
     pub open_gates: Vec<Question>,
-    /// How often it was resumed.
+    /// Number of resumes.
     pub resumed: u64,
-    /// Bytes at the end of the file that are no whole fact: a fact that is just being written, or one that a crash cut.
+    /// Bytes of an incomplete record at the end of the file: one being written, or cut by a crash.
     pub cut: Option<u64>,
 }
 
-/// How many steps are in which state. A nested graph counts as a step, and its steps do too.
+/// Number of steps in each state. A nested graph counts as one step, in addition to its own steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepCounts {
-    /// Started, and not ended.
+    /// Started and not ended.
     pub running: u64,
-    /// They have results.
+    /// Completed with a result.
     pub finished: u64,
-    /// They failed.
+    /// Failed.
     pub failed: u64,
-    /// They did not run, or their failure was passed over.
+    /// Not run, or failure ignored.
     pub skipped: u64,
 }
 
 impl Summary {
-    /// Reads a journal, also of a run that is being driven.
+    /// Reads a journal, also of a run in progress.
     ///
     /// # Errors
-    /// The file cannot be read, is damaged before its last line, or is of a newer major version.
+    /// The file cannot be read, is damaged before its last line, or has a newer major version.
     pub fn read(path: &Path) -> Result<Summary, JournalError> {
-        let file = folder::open(path, false)?;
-        let mut tally = None;
+        let file = directory::open(path, false)?;
+        let mut builder = None;
         let extent = scan(&file, path, |_, line| {
-            match &mut tally {
-                None => tally = Some(Tally::begin(stored::first(line, path)?)),
-                Some(tally) => tally.take(stored::next(line)?),
+            match &mut builder {
+                None => builder = Some(SummaryBuilder::begin(codec::first(line, path)?)),
+                Some(builder) => builder.apply(codec::next(line)?),
             }
-            Ok::<(), Refusal>(())
+            Ok::<(), LineError>(())
         })?;
-        let tally = tally.ok_or_else(|| JournalError::NeverBegun { path: path.into() })?;
-        Ok(tally.finish((extent.cut > 0).then_some(extent.cut)))
+        let builder = builder.ok_or_else(|| JournalError::NeverBegun { path: path.into() })?;
+        Ok(builder.finish((extent.cut > 0).then_some(extent.cut)))
     }
 
-    /// `completed`, `failed`, `cancelled`; `running` for a run that did not end, whether or not a server still drives it.
+    /// Returns `completed`, `failed` or `cancelled`, or `running` for a run without an end, with or without a server.
     pub fn status(&self) -> &str {
         self.ending.as_ref().map_or("running", |ending| &ending.status)
     }
 }
 
-/// A summary while the file is read.
-struct Tally {
+/// Builds a summary while the file is read.
+struct SummaryBuilder {
     summary: Summary,
-    /// By digests of their paths: lists show numbers, and a path may be long.
-    steps: HashMap<u64, (StepFact, u64)>,
+    /// Last record and top-level step by digest of the step's path; digests save memory for long paths.
+    steps: HashMap<u64, (StepRecordKind, u64)>,
 }
 
-/// A graph's definition, as far as its size goes.
+/// The part of a graph's definition that counts its steps.
 #[derive(Deserialize)]
 struct Size {
     #[serde(default)]
-    steps: Vec<PassedOver>,
+    steps: Vec<Ignored>,
 }
 
-impl Tally {
-    fn begin(line: RunLine<PassedOver, Size>) -> Tally {
+impl SummaryBuilder {
+    fn begin(line: RunLine<Ignored, Size>) -> SummaryBuilder {
         let at = TsNs(line.at);
         let summary = Summary {
             run: line.run,
@@ -114,44 +114,45 @@ impl Tally {
             resumed: 0,
             cut: None,
         };
-        Tally { summary, steps: HashMap::new() }
+        SummaryBuilder { summary, steps: HashMap::new() }
     }
 
-    fn take(&mut self, line: Stored<'_, PassedOver>) {
+    fn apply(&mut self, line: JournalLine<'_, Ignored>) {
         let summary = &mut self.summary;
         let at = match line {
-            Stored::Step(fact, line) => {
+            JournalLine::Step(kind, line) => {
                 let at = line.at;
-                self.take_step(fact, line);
+                self.apply_step(kind, line);
                 at
             }
-            Stored::Resumed(line) => {
+            JournalLine::Resumed(line) => {
                 summary.ending = None;
                 summary.resumed += 1;
                 line.at
             }
-            Stored::Ended(line) => {
-                summary.ending = Some(Ending { at: TsNs(line.at), status: line.status, error: line.error });
+            JournalLine::Ended(line) => {
+                summary.ending =
+                    Some(RunOutcome { at: TsNs(line.at), status: line.status, error: line.error });
                 line.at
             }
-            Stored::Unknown => return,
+            JournalLine::Unknown => return,
         };
         self.summary.last = self.summary.last.max(TsNs(at));
     }
 
-    fn take_step(&mut self, fact: StepFact, line: StepLine<'_, PassedOver>) {
+    fn apply_step(&mut self, kind: StepRecordKind, line: StepLine<'_, Ignored>) {
         let summary = &mut self.summary;
         summary.tokens = summary.tokens.saturating_add(line.tokens.unwrap_or(0));
-        if fact != StepFact::Started && !summary.open_gates.is_empty() {
+        if kind != StepRecordKind::Started && !summary.open_gates.is_empty() {
             summary.open_gates.retain(|gate| gate.step != line.step);
         }
-        match fact {
-            StepFact::Asked => summary.open_gates.push(line.into_question()),
-            StepFact::Answered => {}
+        match kind {
+            StepRecordKind::Asked => summary.open_gates.push(line.into_question()),
+            StepRecordKind::Answered => {}
             _ => {
-                // Of a nested graph, an item, a round: the step of the graph itself.
+                // The top-level step of a nested step, an item or a round.
                 let own = line.step.split(['/', '[', '#']).next().unwrap_or_default();
-                self.steps.insert(Fnv::of(line.step.as_bytes()), (fact, Fnv::of(own.as_bytes())));
+                self.steps.insert(Fnv::of(line.step.as_bytes()), (kind, Fnv::of(own.as_bytes())));
             }
         }
     }
@@ -159,18 +160,21 @@ impl Tally {
     fn finish(mut self, cut: Option<u64>) -> Summary {
         let counts = &mut self.summary.steps;
         let mut own: HashMap<u64, bool> = HashMap::new();
-        for (fact, step) in self.steps.values() {
-            *own.entry(*step).or_insert(true) &= matches!(fact, StepFact::Finished | StepFact::Skipped);
-            match fact {
-                StepFact::Finished => counts.finished += 1,
-                StepFact::Failed => counts.failed += 1,
-                StepFact::Skipped => counts.skipped += 1,
-                StepFact::Started | StepFact::Asked | StepFact::Answered => counts.running += 1,
+        for (kind, step) in self.steps.values() {
+            *own.entry(*step).or_insert(true) &=
+                matches!(kind, StepRecordKind::Finished | StepRecordKind::Skipped);
+            match kind {
+                StepRecordKind::Finished => counts.finished += 1,
+                StepRecordKind::Failed => counts.failed += 1,
+                StepRecordKind::Skipped => counts.skipped += 1,
+                StepRecordKind::Started | StepRecordKind::Asked | StepRecordKind::Answered => {
+                    counts.running += 1
+                }
             }
         }
         self.summary.done = own.values().filter(|done| **done).count();
         if self.summary.ending.is_some() {
-            // Nobody can answer any more, unless the run is resumed.
+            // No answer is possible until the run is resumed.
             self.summary.open_gates.clear();
         }
         self.summary.cut = cut;

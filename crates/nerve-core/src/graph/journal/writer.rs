@@ -1,4 +1,4 @@
-//! The thread that puts a run's facts on the disk. Whoever records a fact only fills a buffer.
+//! The thread that writes a run's records to disk. Callers only fill a buffer.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::error::JournalError;
-use super::fact::{Fact, Unwritten};
+use super::record::{EncodeError, JournalRecord};
 
-/// A fact waits no longer than this for others to be written with it.
-const LINGER: Duration = Duration::from_millis(1);
-/// So much is written at once without waiting.
+/// Maximum time a record waits to be written together with others.
+const MAX_BATCH_DELAY: Duration = Duration::from_millis(1);
+/// Buffer size that triggers a write without delay.
 const FLUSH_BYTES: usize = 64 << 10;
-/// Whoever records waits when so much is not written.
-const FULL_BYTES: usize = 8 << 20;
+/// Buffer size that blocks callers.
+const MAX_BUFFER_BYTES: usize = 8 << 20;
 
-/// The writing end of a journal. The last one that is dropped writes what is left and gives up the lock.
+/// The write end of a journal. Dropping it writes the rest of the buffer and releases the lock.
 #[derive(Debug)]
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -30,26 +30,26 @@ pub(super) struct Writer {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// There is something to do for the thread.
+    /// Signals the thread that there is work.
     work: Condvar,
-    /// The buffer has been taken, or never will be.
+    /// Signals callers that the buffer was taken, or that writing has stopped.
     room: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     buffer: Vec<u8>,
-    /// When the first fact in the buffer was recorded.
+    /// Time of the first record in the buffer.
     since: Option<Instant>,
-    /// Bytes recorded so far, and how many of them somebody wants on the disk.
+    /// Bytes recorded so far, and how many of them must be synced.
     recorded: u64,
-    wanted: u64,
+    sync_requested: u64,
     fault: Option<String>,
     sealed: bool,
     closing: bool,
 }
 
-/// What the thread has done.
+/// Progress of the thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     synced: u64,
@@ -61,26 +61,26 @@ impl Writer {
     pub(super) fn start(file: File, path: PathBuf) -> io::Result<Writer> {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), room: Condvar::new() });
         let (sender, progress) = watch::channel(Progress::default());
-        let thread = Thread { shared: Arc::clone(&shared), file, path, progress: sender };
+        let thread = WriterThread { shared: Arc::clone(&shared), file, path, progress: sender };
         let thread = thread::Builder::new().name("nerve-journal".to_string()).spawn(move || thread.run())?;
         Ok(Writer { shared, progress, thread: Some(thread) })
     }
 
-    pub(super) fn record(&self, fact: &Fact<'_>) {
+    pub(super) fn record(&self, record: &JournalRecord<'_>) {
         let mut state = self.shared.lock();
-        while state.buffer.len() >= FULL_BYTES && state.fault.is_none() {
+        while state.buffer.len() >= MAX_BUFFER_BYTES && state.fault.is_none() {
             state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.fault.is_some() || state.sealed {
             return;
         }
         let before = state.buffer.len();
-        if let Err(reason) = fact.encode(&mut state.buffer) {
+        if let Err(reason) = record.encode(&mut state.buffer) {
             state.refuse(reason);
         }
         let after = state.buffer.len();
         state.recorded += (after - before) as u64;
-        // A wake-up is a system call: one for the first fact of a batch, one for a batch that is full.
+        // Waking the thread is a system call: only the first record of a batch and a full batch do so.
         if before == 0 && after > 0 {
             state.since = Some(Instant::now());
             self.shared.work.notify_one();
@@ -97,19 +97,19 @@ impl Writer {
         self.shared.lock().sealed
     }
 
-    pub(super) async fn settle(&self) -> Result<(), JournalError> {
+    pub(super) async fn flush(&self) -> Result<(), JournalError> {
         let mut progress = self.progress.clone();
-        let recorded = self.want_synced(&progress);
-        // It ends with an error when the thread is gone, which leaves a fault.
+        let recorded = self.request_sync(&progress);
+        // Fails if the thread is gone, which leaves a fault.
         let _ = progress.wait_for(|now| now.synced >= recorded || now.failed).await;
         self.fault().map_or(Ok(()), |fault| Err(JournalError::Fault(fault)))
     }
 
-    /// Asks for all that is recorded to be put on the disk; returns how much that is.
-    fn want_synced(&self, progress: &watch::Receiver<Progress>) -> u64 {
+    /// Requests a sync of all records so far; returns their number of bytes.
+    fn request_sync(&self, progress: &watch::Receiver<Progress>) -> u64 {
         let mut state = self.shared.lock();
-        if progress.borrow().synced < state.recorded && state.wanted < state.recorded {
-            state.wanted = state.recorded;
+        if progress.borrow().synced < state.recorded && state.sync_requested < state.recorded {
+            state.sync_requested = state.recorded;
             self.shared.work.notify_one();
         }
         state.recorded
@@ -125,7 +125,7 @@ impl Drop for Writer {
         self.shared.lock().closing = true;
         self.shared.work.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic there is in the log already.
+            // The panic has been logged.
             let _ = thread.join();
         }
     }
@@ -133,30 +133,30 @@ impl Drop for Writer {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is in a state is right after each statement, so a panic elsewhere does not matter.
+        // The state is consistent after each statement, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Nothing more is written: the facts before this one are a journal that can be resumed.
-    fn refuse(&mut self, reason: Unwritten) {
-        self.fault = Some(format!("a fact of the run cannot be written: {}", reason.why()));
+    /// Stops writing: the records before this one form a journal that can be resumed.
+    fn refuse(&mut self, reason: EncodeError) {
+        self.fault = Some(format!("cannot write a record of the run: {}", reason.message()));
     }
 
     fn has_work(&self, synced: u64) -> bool {
-        self.closing || self.wanted > synced || self.buffer.len() >= FLUSH_BYTES
+        self.closing || self.sync_requested > synced || self.buffer.len() >= FLUSH_BYTES
     }
 }
 
-struct Thread {
+struct WriterThread {
     shared: Arc<Shared>,
     file: File,
     path: PathBuf,
     progress: watch::Sender<Progress>,
 }
 
-/// What the thread is to do now.
+/// The next job of the thread.
 struct Job {
     sync: bool,
     /// Bytes recorded up to the end of this job's buffer.
@@ -164,13 +164,13 @@ struct Job {
     last: bool,
 }
 
-impl Thread {
+impl WriterThread {
     fn run(mut self) {
         let mut batch = Vec::new();
         let mut synced = 0;
         loop {
-            let job = self.wait(&mut batch, synced);
-            if let Err(error) = self.perform(&batch, job.sync) {
+            let job = self.next_job(&mut batch, synced);
+            if let Err(error) = self.write_batch(&batch, job.sync) {
                 self.fail(&error);
                 break;
             }
@@ -184,11 +184,11 @@ impl Thread {
         }
     }
 
-    /// Waits until there is something to do, and swaps the full buffer for an empty one.
-    fn wait(&self, batch: &mut Vec<u8>, synced: u64) -> Job {
+    /// Waits for work, and swaps the filled buffer for an empty one.
+    fn next_job(&self, batch: &mut Vec<u8>, synced: u64) -> Job {
         let mut state = self.shared.lock();
         while !state.has_work(synced) {
-            let left = state.since.map(|since| LINGER.saturating_sub(since.elapsed()));
+            let left = state.since.map(|since| MAX_BATCH_DELAY.saturating_sub(since.elapsed()));
             state = match left {
                 Some(Duration::ZERO) => break,
                 Some(left) => {
@@ -199,23 +199,23 @@ impl Thread {
             };
         }
         batch.clear();
-        // After one huge fact.
-        batch.shrink_to(FULL_BYTES);
+        // Frees the memory of a huge record.
+        batch.shrink_to(MAX_BUFFER_BYTES);
         std::mem::swap(&mut state.buffer, batch);
         state.since = None;
-        if batch.len() >= FULL_BYTES {
+        if batch.len() >= MAX_BUFFER_BYTES {
             self.shared.room.notify_all();
         }
-        Job { sync: state.wanted > synced, recorded: state.recorded, last: state.closing }
+        Job { sync: state.sync_requested > synced, recorded: state.recorded, last: state.closing }
     }
 
-    fn perform(&mut self, batch: &[u8], sync: bool) -> io::Result<()> {
+    fn write_batch(&mut self, batch: &[u8], sync: bool) -> io::Result<()> {
         self.file.write_all(batch)?;
         if sync { self.file.sync_data() } else { Ok(()) }
     }
 
     fn fail(&self, error: &io::Error) {
-        let fault = format!("the run's journal {} cannot be written: {error}", self.path.display());
+        let fault = format!("cannot write the run's journal {}: {error}", self.path.display());
         tracing::error!("{fault}");
         {
             let mut state = self.shared.lock();
@@ -227,13 +227,13 @@ impl Thread {
     }
 }
 
-impl Drop for Thread {
+impl Drop for WriterThread {
     fn drop(&mut self) {
-        // Explicitly: a child that is just being started may hold a copy of the descriptor.
+        // Explicitly: a child process being started may hold a copy of the descriptor.
         let _ = self.file.unlock();
         let mut state = self.shared.lock();
         if !state.closing && state.fault.is_none() {
-            state.fault = Some("the journal's thread is gone".to_string());
+            state.fault = Some("the journal's writer thread is gone".to_string());
         }
         self.shared.room.notify_all();
     }
@@ -241,8 +241,8 @@ impl Drop for Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLUSH_BYTES, FULL_BYTES, Writer};
-    use crate::graph::journal::{Fact, JournalError};
+    use super::{FLUSH_BYTES, MAX_BUFFER_BYTES, Writer};
+    use crate::graph::journal::{JournalError, JournalRecord};
     use nerve_term::event::TsNs;
     use serde_json::{Value, json};
     use std::fs::{self, File, OpenOptions};
@@ -254,14 +254,14 @@ mod tests {
         Writer::start(file, path.into()).unwrap()
     }
 
-    fn finished(value: &Value) -> Fact<'_> {
-        Fact::Finished { at: TsNs(1), step: "a", key: 1, value, ms: 0, tokens: None }
+    fn finished(value: &Value) -> JournalRecord<'_> {
+        JournalRecord::Finished { at: TsNs(1), step: "a", key: 1, value, ms: 0, tokens: None }
     }
 
     fn until(what: &str, condition: impl Fn() -> bool) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while !condition() {
-            assert!(Instant::now() < deadline, "not in time: {what}");
+            assert!(Instant::now() < deadline, "timed out: {what}");
             std::thread::yield_now();
         }
     }
@@ -271,35 +271,35 @@ mod tests {
     }
 
     #[test]
-    fn facts_reach_the_file_by_themselves() {
+    fn records_reach_file_without_flush() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
         let writer = writer(&path);
         for count in 1..4 {
             writer.record(&finished(&json!(count)));
-            until("the fact is in the file", || lines(&path) == count);
+            until("the record is in the file", || lines(&path) == count);
         }
     }
 
     #[test]
-    fn settled_facts_are_in_the_file() {
+    fn flushed_records_are_in_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
         let writer = writer(&path);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            writer.settle().await.unwrap();
+            writer.flush().await.unwrap();
             for count in 1..20 {
                 writer.record(&finished(&json!(null)));
-                writer.settle().await.unwrap();
+                writer.flush().await.unwrap();
                 assert_eq!(lines(&path), count);
-                writer.settle().await.unwrap();
+                writer.flush().await.unwrap();
             }
         });
     }
 
     #[test]
-    fn several_can_record_and_settle_at_once_and_nothing_is_lost() {
+    fn concurrent_records_are_not_lost() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
         let writer = writer(&path);
@@ -310,7 +310,7 @@ mod tests {
                     for count in 0..500 {
                         writer.record(&finished(&json!("x".repeat(count))));
                         if count % 50 == 0 {
-                            runtime.block_on(writer.settle()).unwrap();
+                            runtime.block_on(writer.flush()).unwrap();
                         }
                     }
                 });
@@ -321,57 +321,57 @@ mod tests {
     }
 
     #[test]
-    fn recording_waits_for_room_and_goes_on() {
+    fn full_buffer_blocks_until_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
         let writer = writer(&path);
         let value = json!("x".repeat(FLUSH_BYTES));
-        let count = 3 * FULL_BYTES / FLUSH_BYTES;
+        let count = 3 * MAX_BUFFER_BYTES / FLUSH_BYTES;
         for _ in 0..count {
             writer.record(&finished(&value));
-            assert!(writer.shared.lock().buffer.len() < FULL_BYTES + 2 * FLUSH_BYTES);
+            assert!(writer.shared.lock().buffer.len() < MAX_BUFFER_BYTES + 2 * FLUSH_BYTES);
         }
         drop(writer);
         assert_eq!(lines(&path), count);
     }
 
-    /// Writing to /dev/full says that the disk is full.
+    /// Writing to /dev/full fails with "no space left on device".
     #[test]
-    fn a_full_disk_is_said_and_stops_nobody() {
+    fn full_disk_sets_fault_and_does_not_block() {
         let path = PathBuf::from("/dev/full");
         let writer = Writer::start(File::options().write(true).open(&path).unwrap(), path.clone()).unwrap();
         assert_eq!(writer.fault(), None);
         writer.record(&finished(&json!(1)));
-        until("the fault is known", || writer.fault().is_some());
+        until("the fault is set", || writer.fault().is_some());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let error = runtime.block_on(writer.settle()).unwrap_err();
+        let error = runtime.block_on(writer.flush()).unwrap_err();
         assert!(matches!(error, JournalError::Fault(_)));
-        assert!(error.to_string().contains("/dev/full cannot be written: No space left"), "{error}");
-        // Twice as much as would make it wait.
-        let value = json!("x".repeat(FULL_BYTES));
+        assert!(error.to_string().contains("journal /dev/full: No space left"), "{error}");
+        // Twice the size that blocks callers.
+        let value = json!("x".repeat(MAX_BUFFER_BYTES));
         writer.record(&finished(&value));
         writer.record(&finished(&value));
         assert!(writer.shared.lock().buffer.is_empty());
     }
 
     #[test]
-    fn whoever_settles_hears_of_a_full_disk() {
+    fn flush_reports_full_disk() {
         let path = PathBuf::from("/dev/full");
         let writer = Writer::start(File::options().write(true).open(&path).unwrap(), path.clone()).unwrap();
         writer.record(&finished(&json!(1)));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert!(runtime.block_on(writer.settle()).is_err());
-        assert!(runtime.block_on(writer.settle()).is_err());
+        assert!(runtime.block_on(writer.flush()).is_err());
+        assert!(runtime.block_on(writer.flush()).is_err());
     }
 
     #[test]
-    fn a_fact_that_cannot_be_written_ends_the_journal_before_it() {
+    fn rejected_record_ends_journal_before_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("j");
         let writer = writer(&path);
         writer.record(&finished(&json!(1)));
         let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
-        writer.record(&Fact::Resumed { at: TsNs(1), definition: Some(&deep) });
+        writer.record(&JournalRecord::Resumed { at: TsNs(1), definition: Some(&deep) });
         writer.record(&finished(&json!(2)));
         assert!(writer.fault().unwrap().contains("120 levels"));
         drop(writer);

@@ -41,7 +41,7 @@ fn a_run_that_fails_has_partial_results_and_exit_code_1() {
     graph(&home, &["run", "late.yaml", "--dry-run"]).says(0, &["warning: node 'nobody'"]);
     // The id of a run is used once.
     graph(&home, &["run", "fails.yaml", "--run-id", "r1"])
-        .says(1, &["run 'r1' is there already", "take another id"]);
+        .says(1, &["run 'r1' already exists", "use another id"]);
 }
 
 #[test]

@@ -1,38 +1,38 @@
-//! Bounds of numbers.
+//! Checks numeric limits.
 
 use std::ops::RangeInclusive;
 
-use super::super::origin::{Path, Report};
+use super::super::source_map::{Path, Report};
 use super::super::types::{BudgetDefinition, OnErrorName, PolicyDefinition};
 
-/// Steps, or items, at once.
+/// Maximum number of concurrent steps or items.
 pub(super) const MAX_PARALLEL: u32 = 10_000;
-/// Rounds of a loop.
+/// Maximum number of rounds of a loop.
 pub(super) const MAX_ROUNDS: u32 = 100_000;
-/// Attempts of a step after the first.
+/// Maximum number of retries of a step.
 const MAX_RETRIES: u32 = 10_000;
-/// Seconds; some thirty years.
+/// Maximum duration in seconds, about 30 years.
 const MAX_SECONDS: f64 = 1e9;
 
-/// A count within bounds.
+/// Checks that a count is within bounds.
 pub(super) fn count(number: u32, bounds: RangeInclusive<u32>, at: Path<'_>, report: &mut Report<'_>) {
     if !bounds.contains(&number) {
-        let message = format!("{number} is not from {} to {}", bounds.start(), bounds.end());
-        report.say(at, message);
+        let message = format!("{number} is out of range ({} to {})", bounds.start(), bounds.end());
+        report.error(at, message);
     }
 }
 
-/// A time that is over some day.
+/// Checks that a duration is positive and not absurdly long.
 pub(super) fn seconds(number: Option<f64>, at: Path<'_>, report: &mut Report<'_>) {
     match number {
         Some(number) if number.is_nan() || number <= 0.0 => {
-            report.say(at, format!("expected seconds, more than 0, found {number}"));
+            report.error(at, format!("expected a positive number of seconds, found {number}"));
         }
         Some(number) if number > MAX_SECONDS => {
-            report.advise(
+            report.error_with_hint(
                 at,
-                format!("{number} seconds are too many"),
-                "leave it out to wait as long as it takes",
+                format!("{number} seconds exceed the maximum of {MAX_SECONDS}"),
+                "remove it to wait without a limit",
             );
         }
         _ => {}
@@ -44,25 +44,25 @@ pub(super) fn budget(budget: &BudgetDefinition, at: Path<'_>, report: &mut Repor
         [("max_time_seconds", budget.max_time_seconds), ("max_cost_dollars", budget.max_cost_dollars)]
     {
         if let Some(limit) = limit.filter(|limit| !limit.is_finite() || *limit < 0.0) {
-            report.say(at.key(name), format!("expected a number, not negative, found {limit}"));
+            report.error(at.key(name), format!("expected a non-negative number, found {limit}"));
         }
     }
 }
 
 pub(super) fn policy(policy: &PolicyDefinition, at: Path<'_>, report: &mut Report<'_>) {
     if !policy.retry_backoff.is_finite() || policy.retry_backoff < 1.0 {
-        report.say(at.key("retry_backoff"), "retry_backoff must be at least 1");
+        report.error(at.key("retry_backoff"), "retry_backoff must be at least 1");
     }
     if policy.retry_count > MAX_RETRIES {
-        report.say(at.key("retry_count"), format!("retry_count must be at most {MAX_RETRIES}"));
+        report.error(at.key("retry_count"), format!("retry_count must be at most {MAX_RETRIES}"));
     }
     if policy.on_error == OnErrorName::Retry && policy.retry_count == 0 {
-        report.say(at.key("on_error"), "on_error is retry: give a retry_count of at least 1");
+        report.error(at.key("on_error"), "on_error is retry: set retry_count to at least 1");
     }
     if policy.on_error == OnErrorName::Fallback && policy.fallback_node.is_none() {
-        report.say(at.key("on_error"), "on_error is fallback: name a fallback_node");
+        report.error(at.key("on_error"), "on_error is fallback: set a fallback_node");
     }
     if policy.timeout_ms == Some(0) {
-        report.say(at.key("timeout_ms"), "timeout_ms must be more than 0");
+        report.error(at.key("timeout_ms"), "timeout_ms must be more than 0");
     }
 }

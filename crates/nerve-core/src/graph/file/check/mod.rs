@@ -1,4 +1,4 @@
-//! What is wrong with a graph whose shape is right. Pure.
+//! Checks the meaning of a graph file that is well-formed. Pure.
 
 mod limits;
 mod names;
@@ -8,28 +8,28 @@ mod steps;
 
 use nerve_record::name;
 
-use self::order::Order;
-use super::origin::{Origin, Path, Report};
+use self::order::StepOrder;
+use super::source_map::{Path, Report, SourceMap};
 use super::types::GraphFile;
 
-/// Says all that is wrong with a graph and the graphs in it.
+/// Reports all problems of a graph and its nested graphs.
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     if let Err(error) = name::check("graph", &file.graph) {
-        report.say(Path::Root.key("graph"), error.to_string());
+        report.error(Path::Root.key("graph"), error.to_string());
     }
     limits::count(file.max_parallel, 1..=limits::MAX_PARALLEL, Path::Root.key("max_parallel"), report);
     limits::budget(&file.budget, Path::Root.key("budget"), report);
     for name in file.inputs.iter().flatten().map(|(name, _)| name).filter(|name| name.trim().is_empty()) {
-        report.say(Path::Root.key("inputs").name(name), "an input needs a name");
+        report.error(Path::Root.key("inputs").name(name), "an input needs a name");
     }
     nodes::check(file, report);
-    let order = Order::of(file, report);
+    let order = StepOrder::new(file, report);
     steps::check(file, report);
-    order::shared(file, &order, report);
+    order::check_shared_terminals(file, &order, report);
     names::check(file, &order, report);
 }
 
-/// The origin of a graph inside another one: its own where it has one.
-fn origin_of(inner: &GraphFile, outer: &Origin, at: Path<'_>) -> Origin {
-    if inner.origin.is_known() { inner.origin.clone() } else { outer.inside(at) }
+/// Returns the source map of a nested graph: its own, or the outer one with a prefix.
+fn source_map_of(inner: &GraphFile, outer: &SourceMap, at: Path<'_>) -> SourceMap {
+    if inner.source_map.is_known() { inner.source_map.clone() } else { outer.nested(at) }
 }

@@ -1,49 +1,49 @@
-//! The names that templates and expressions use.
+//! Checks the names in templates and expressions.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
-use super::super::templates::names::{self, Malformed, Uses, Variable};
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::nearest;
+use super::super::templates::references::{self, References, TemplateError, Variable};
 use super::super::templates::{is_template, unknown_calls};
 use super::super::tree::quoted;
 use super::super::types::{GraphFile, NodeDefinition, StepDefinition};
-use super::order::Order;
+use super::order::StepOrder;
 
-/// What a text may name.
+/// The names available to a text.
 #[derive(Clone, Copy)]
-struct Known<'a> {
-    /// The step it belongs to; `None` for the text of a template node.
+struct NameScope<'a> {
+    /// The step of the text; `None` for the text of a template node.
     step: Option<(u32, &'a StepDefinition)>,
-    /// `item` and `index`.
+    /// Whether `item` and `index` are available.
     item: bool,
-    /// `round` and `result`.
+    /// Whether `round` and `result` are available.
     round: bool,
 }
 
-/// A template or an expression of the file.
+/// A template or an expression in the file.
 struct Text<'a, 'p> {
     source: &'a str,
     expression: bool,
     at: Path<'p>,
-    known: Known<'a>,
+    scope: NameScope<'a>,
 }
 
-pub(super) fn check(file: &GraphFile, order: &Order<'_>, report: &mut Report<'_>) {
+pub(super) fn check(file: &GraphFile, order: &StepOrder<'_>, report: &mut Report<'_>) {
     let mut parsed = Vec::new();
     let mut pairs = Vec::new();
     each_text(file, &mut |text| {
-        let uses = parse(&text);
-        if let (Some(Ok(uses)), Some((place, _))) = (&uses, text.known.step) {
-            let steps = uses.variables.iter().filter(|variable| variable.path[0] == "steps");
-            let used = steps.filter_map(|variable| order.places.get(variable.path.get(1)?.as_str()));
-            pairs.extend(used.map(|used| (place, *used)));
+        let references = parse(&text);
+        if let (Some(Ok(references)), Some((index, _))) = (&references, text.scope.step) {
+            let steps = references.variables.iter().filter(|variable| variable.path[0] == "steps");
+            let used = steps.filter_map(|variable| order.indexes.get(variable.path.get(1)?.as_str()));
+            pairs.extend(used.map(|used| (index, *used)));
         }
-        parsed.push(uses);
+        parsed.push(references);
     });
-    let names = Names { file, order, apart: order.apart(pairs) };
+    let names = NameChecker { file, order, unordered: order.unordered_pairs(pairs) };
     let mut parsed = parsed.into_iter();
     each_text(file, &mut |text| names.text(&text, parsed.next().flatten(), report));
 }
@@ -53,9 +53,9 @@ fn each_text<'a>(file: &'a GraphFile, visit: &mut dyn FnMut(Text<'a, '_>)) {
     let nodes = Path::Root.key("nodes");
     for (name, definition) in &file.nodes {
         if let NodeDefinition::Template(node) = definition {
-            let known = Known { step: None, item: false, round: false };
+            let scope = NameScope { step: None, item: false, round: false };
             let (node_at, source) = (nodes.key(name), &node.template);
-            visit(Text { source, expression: false, at: node_at.key("template"), known });
+            visit(Text { source, expression: false, at: node_at.key("template"), scope });
         }
     }
     let steps = Path::Root.key("steps");
@@ -64,123 +64,130 @@ fn each_text<'a>(file: &'a GraphFile, visit: &mut dyn FnMut(Text<'a, '_>)) {
     }
 }
 
-fn each_text_of<'a>(place: u32, step: &'a StepDefinition, at: Path<'_>, visit: &mut dyn FnMut(Text<'a, '_>)) {
-    let before = Known { step: Some((place, step)), item: false, round: false };
-    let known = Known { item: step.foreach.is_some(), round: step.until.is_some(), ..before };
+fn each_text_of<'a>(index: u32, step: &'a StepDefinition, at: Path<'_>, visit: &mut dyn FnMut(Text<'a, '_>)) {
+    let before = NameScope { step: Some((index, step)), item: false, round: false };
+    let scope = NameScope { item: step.foreach.is_some(), round: step.until.is_some(), ..before };
     if let Some(source) = &step.when {
-        visit(Text { source, expression: true, at: at.key("when"), known: before });
+        visit(Text { source, expression: true, at: at.key("when"), scope: before });
     }
     if let Some(source) = &step.foreach {
-        visit(Text { source, expression: true, at: at.key("foreach"), known: before });
+        visit(Text { source, expression: true, at: at.key("foreach"), scope: before });
     }
     if let Some(until) = &step.until {
         let at = at.key("until");
-        visit(Text { source: &until.condition, expression: true, at: at.key("condition"), known });
+        visit(Text { source: &until.condition, expression: true, at: at.key("condition"), scope });
     }
     if let Some(gate) = &step.gate {
         let at = at.key("gate");
-        visit(Text { source: &gate.question, expression: false, at: at.key("question"), known });
+        visit(Text { source: &gate.question, expression: false, at: at.key("question"), scope });
     }
-    each_text_in(&step.input, at.key("input"), known, visit);
+    each_text_in(&step.input, at.key("input"), scope, visit);
 }
 
-fn each_text_in<'a>(value: &'a Value, at: Path<'_>, known: Known<'a>, visit: &mut dyn FnMut(Text<'a, '_>)) {
+fn each_text_in<'a>(
+    value: &'a Value,
+    at: Path<'_>,
+    scope: NameScope<'a>,
+    visit: &mut dyn FnMut(Text<'a, '_>),
+) {
     match value {
-        Value::String(source) => visit(Text { source, expression: false, at, known }),
+        Value::String(source) => visit(Text { source, expression: false, at, scope }),
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, item)| each_text_in(item, at.index(index), known, visit));
+                .for_each(|(index, item)| each_text_in(item, at.index(index), scope, visit));
         }
         Value::Object(entries) => {
-            entries.iter().for_each(|(name, item)| each_text_in(item, at.key(name), known, visit));
+            entries.iter().for_each(|(name, item)| each_text_in(item, at.key(name), scope, visit));
         }
         _ => {}
     }
 }
 
-/// The names in a text; `None` if it is none of those that have any.
-fn parse(text: &Text<'_, '_>) -> Option<Result<Uses, Malformed>> {
+/// Returns the names used in a text, or `None` if it has none.
+fn parse(text: &Text<'_, '_>) -> Option<Result<References, TemplateError>> {
     if text.expression {
         let wrong = text.source.trim().is_empty() || braced(text.source).is_some();
-        (!wrong).then(|| names::of_expression(text.source))
+        (!wrong).then(|| references::in_expression(text.source))
     } else {
-        is_template(text.source).then(|| names::of_template(text.source))
+        is_template(text.source).then(|| references::in_template(text.source))
     }
 }
 
-/// What is in the braces of a template that is nothing else.
+/// Returns the content of the braces if the whole text is one pair of braces.
 fn braced(source: &str) -> Option<&str> {
     source.trim().strip_prefix("{{")?.strip_suffix("}}").map(str::trim)
 }
 
-struct Names<'a> {
+struct NameChecker<'a> {
     file: &'a GraphFile,
-    order: &'a Order<'a>,
-    /// Steps, and steps they use that are not before them.
-    apart: HashSet<(u32, u32)>,
+    order: &'a StepOrder<'a>,
+    /// Pairs of a step and a step it uses without depending on it.
+    unordered: HashSet<(u32, u32)>,
 }
 
-impl Names<'_> {
-    fn text(&self, text: &Text<'_, '_>, uses: Option<Result<Uses, Malformed>>, report: &mut Report<'_>) {
+impl NameChecker<'_> {
+    fn text(
+        &self,
+        text: &Text<'_, '_>,
+        references: Option<Result<References, TemplateError>>,
+        report: &mut Report<'_>,
+    ) {
         let (source, at) = (text.source, text.at);
-        let uses = match uses {
+        let references = match references {
             None if !text.expression => return,
             None => {
                 return match braced(source) {
                     Some(inner) => {
                         let message = "expected an expression, found a template";
-                        report.advise(at, message, format!("write it without braces: {inner}"));
+                        report.error_with_hint(at, message, format!("remove the braces: {inner}"));
                     }
-                    None => report.say(at, "the expression is empty"),
+                    None => report.error(at, "the expression is empty"),
                 };
             }
-            Some(Err(Malformed { message, span })) => {
+            Some(Err(TemplateError { message, span })) => {
                 let snippet = source.get(span.clone()).unwrap_or_default();
-                return report.within(
+                return report.error_within(
                     at,
                     (source, span.start, snippet),
                     format!("template: {message}"),
                     None,
                 );
             }
-            Some(Ok(uses)) => uses,
+            Some(Ok(references)) => references,
         };
-        for (call, message, hint) in unknown_calls(&uses) {
-            report.within(at, (source, call.span.start, &call.name), message, hint);
+        for (call, message, hint) in unknown_calls(&references) {
+            report.error_within(at, (source, call.span.start, &call.name), message, hint);
         }
-        for variable in &uses.variables {
-            if let Some((message, hint)) = self.unknown(variable, text.known) {
+        for variable in &references.variables {
+            if let Some((message, hint)) = self.unknown(variable, text.scope) {
                 let snippet = source.get(variable.span.clone()).unwrap_or_default();
-                report.within(at, (source, variable.span.start, snippet), message, hint);
+                report.error_within(at, (source, variable.span.start, snippet), message, hint);
             }
         }
     }
 
-    /// Why there is no such name, and what to do.
-    fn unknown(&self, variable: &Variable, known: Known<'_>) -> Option<(String, Option<String>)> {
+    /// Returns a message and a hint if the name is unknown.
+    fn unknown(&self, variable: &Variable, scope: NameScope<'_>) -> Option<(String, Option<String>)> {
         let (root, field) = (variable.path.first()?.as_str(), variable.path.get(1));
-        let only_with = |what: &str| Some((format!("`{root}` is known only in a step with {what}"), None));
+        let only_with = |what: &str| Some((format!("`{root}` exists only in a step with {what}"), None));
         match root {
-            "input" => self.unknown_input(field.filter(|_| known.step.is_some())?),
-            "steps" | "upstream" if known.step.is_none() => Some((
-                "a template node knows only its input".to_string(),
-                Some("give it what it needs in the step's input".to_string()),
+            "input" => self.unknown_input(field.filter(|_| scope.step.is_some())?),
+            "steps" | "upstream" if scope.step.is_none() => Some((
+                "a template node has only `input`".to_string(),
+                Some("pass the value in the step's input".to_string()),
             )),
-            "steps" => match (field, known.step) {
+            "steps" => match (field, scope.step) {
                 (None, _) => Some((
                     "`steps` needs the id of a step".to_string(),
-                    Some(
-                        "write steps.ID, or steps['ID']; upstream has all that a step depends on directly"
-                            .to_string(),
-                    ),
+                    Some("write steps.ID or steps['ID']; `upstream` has all direct dependencies".to_string()),
                 )),
-                (Some(id), Some((place, step))) => self.unknown_step(id, place, step),
+                (Some(id), Some((index, step))) => self.unknown_step(id, index, step),
                 (Some(_), None) => None,
             },
             "upstream" => {
-                let (Some(id), Some((_, step))) = (field, known.step) else { return None };
+                let (Some(id), Some((_, step))) = (field, scope.step) else { return None };
                 if step.depends_on.contains(id) {
                     return None;
                 }
@@ -188,20 +195,20 @@ impl Names<'_> {
                     format!("step '{}' uses upstream.{id} but does not depend on it directly", step.id);
                 Some((message, Some(format!("add depends_on: [{id}]"))))
             }
-            "item" | "index" if !known.item => only_with("foreach, in its input and until"),
-            "round" | "result" if !known.round => only_with("until, in its input and condition"),
+            "item" | "index" if !scope.item => only_with("foreach, in its input and until"),
+            "round" | "result" if !scope.round => only_with("until, in its input and condition"),
             "item" | "index" | "round" | "result" => None,
             other => {
                 let all = ["input", "steps", "upstream", "item", "index", "round", "result"];
-                let hint = match near(other, all) {
+                let hint = match nearest(other, all) {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None if self.order.places.contains_key(other) => format!("write steps.{other}"),
+                    None if self.order.indexes.contains_key(other) => format!("write steps.{other}"),
                     None if self.file.inputs.as_ref().is_some_and(|inputs| inputs.contains_key(other)) => {
                         format!("write input.{other}")
                     }
-                    None => "names are input, steps.ID and upstream".to_string(),
+                    None => "available names: input, steps.ID and upstream".to_string(),
                 };
-                Some((format!("there is no name {} here", quoted(other)), Some(hint)))
+                Some((format!("unknown name {}", quoted(other)), Some(hint)))
             }
         }
     }
@@ -211,34 +218,34 @@ impl Names<'_> {
         if inputs.contains_key(name) {
             return None;
         }
-        let hint = match near(name, inputs.keys().map(String::as_str)) {
+        let hint = match nearest(name, inputs.keys().map(String::as_str)) {
             Some(near) => format!("did you mean input.{near}?"),
-            None => "add it to `inputs` of the graph".to_string(),
+            None => "add it to the graph's `inputs`".to_string(),
         };
         Some((format!("the graph has no input {}", quoted(name)), Some(hint)))
     }
 
-    fn unknown_step(&self, id: &str, place: u32, step: &StepDefinition) -> Option<(String, Option<String>)> {
-        let Some(used) = self.order.places.get(id).copied() else {
+    fn unknown_step(&self, id: &str, index: u32, step: &StepDefinition) -> Option<(String, Option<String>)> {
+        let Some(used) = self.order.indexes.get(id).copied() else {
             let ids = || self.file.steps.iter().map(|step| step.id.as_str());
-            // `steps.my-step` is a difference.
+            // `steps.my-step` is parsed as a subtraction.
             let dashed = ids()
                 .find(|other| other.strip_prefix(id).is_some_and(|rest| rest.starts_with(['-', '.', ' '])));
-            let hint = match (dashed, near(id, ids())) {
+            let hint = match (dashed, nearest(id, ids())) {
                 (Some(other), _) => Some(format!("write steps['{other}']")),
                 (None, Some(near)) => Some(format!("did you mean steps.{near}?")),
                 (None, None) => None,
             };
-            return Some((format!("there is no step {}", quoted(id)), hint));
+            return Some((format!("unknown step {}", quoted(id)), hint));
         };
-        if used == place {
+        if used == index {
             let message = format!("step '{id}' uses its own result");
             return Some((
                 message,
-                Some("in a step with until, `result` is the one of the round before".to_string()),
+                Some("in a step with `until`, `result` is the result of the previous round".to_string()),
             ));
         }
-        if !self.apart.contains(&(place, used)) {
+        if !self.unordered.contains(&(index, used)) {
             return None;
         }
         let message =

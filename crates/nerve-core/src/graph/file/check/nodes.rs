@@ -1,19 +1,19 @@
-//! The nodes of a graph.
+//! Checks the nodes of a graph.
 
 use nerve_record::name;
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::nearest;
 use super::super::types::{
     ChatDefinition, CommandDefinition, GraphFile, NestedDefinition, NodeDefinition, TerminalDefinition,
 };
-use super::{limits, origin_of};
+use super::{limits, source_map_of};
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let nodes = Path::Root.key("nodes");
     for (name, definition) in &file.nodes {
         if let Err(error) = name::check("node", name) {
-            report.say(nodes.name(name), error.to_string());
+            report.error(nodes.name(name), error.to_string());
         }
         let at = nodes.key(name);
         match definition {
@@ -31,7 +31,7 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
                 limits::seconds(node.timeout, at.key("timeout"), report);
                 env(node.env.keys(), at, report);
             }
-            // Its names are checked with those of the steps.
+            // Its template is checked together with those of the steps.
             NodeDefinition::Template(_) => {}
             NodeDefinition::Graph(node) => nested(node, at, report),
         }
@@ -44,18 +44,18 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     env(node.env.keys(), at, report);
     for (field, size) in [("cols", node.cols), ("rows", node.rows)] {
         if size == Some(0) {
-            report.say(at.key(field), format!("a terminal has at least 1 of {field}"));
+            report.error(at.key(field), format!("{field} must be at least 1"));
         }
     }
     let command = at.key("command");
     match &node.command {
         Some(CommandDefinition::Text(text)) => match shell_words::split(text) {
-            Ok(words) if words.is_empty() => report.say(command, "the command is empty"),
+            Ok(words) if words.is_empty() => report.error(command, "the command is empty"),
             Ok(_) => {}
-            Err(_) => report.say(command, "a quote in the command is not closed"),
+            Err(_) => report.error(command, "unclosed quote in the command"),
         },
         Some(CommandDefinition::Words(words)) if words.first().is_none_or(String::is_empty) => {
-            report.say(command, "the command is empty");
+            report.error(command, "the command is empty");
         }
         _ => {}
     }
@@ -67,7 +67,7 @@ fn terminal(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// What is meant for a new pane means nothing to one that is there.
+/// Rejects settings of new panes for an existing pane.
 fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     let given = [
         ("command", node.command.is_some()),
@@ -77,12 +77,12 @@ fn pane(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
         ("proxy", node.proxy.is_some()),
     ];
     for (field, _) in given.into_iter().filter(|(_, given)| *given) {
-        let message = format!("`{field}` is for a new pane; with `pane` it is one that is there already");
-        report.advise(at.key(field), message, "keep one of them");
+        let message = format!("`{field}` applies to new panes, but `pane` names an existing one");
+        report.error_with_hint(at.key(field), message, "remove one of them");
     }
 }
 
-/// Nodes for Claude Code run just that (seed channel-history §5.7).
+/// Checks that nodes for Claude Code run Claude Code.
 fn claude(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
     let is_claude = match &node.command {
         None => true,
@@ -94,8 +94,12 @@ fn claude(node: &TerminalDefinition, at: Path<'_>, report: &mut Report<'_>) {
         }
     };
     if !is_claude {
-        let hint = "other programs have the same type without `claude`: pty, tmux, wezterm";
-        report.advise(at.key("command"), "the command of a node for Claude Code must contain 'claude'", hint);
+        let hint = "for other programs use the type without `claude`: pty, tmux, wezterm";
+        report.error_with_hint(
+            at.key("command"),
+            "the command of a node for Claude Code must contain 'claude'",
+            hint,
+        );
     }
 }
 
@@ -106,7 +110,7 @@ fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Repo
     for (index, name) in node.tools.iter().enumerate() {
         known &= tool(name, file, at.key("tools").index(index), report);
     }
-    // Of tools that are not there more would be said.
+    // Unknown tools would cause further, misleading messages.
     let Some(error) = node.spec().check().err().filter(|_| known) else { return };
     let message = error.message.replace("chat.", "");
     let field = match error.message.strip_prefix("chat.") {
@@ -114,26 +118,26 @@ fn chat(node: &ChatDefinition, file: &GraphFile, at: Path<'_>, report: &mut Repo
         None => "model",
     };
     match error.hint {
-        Some(hint) => report.advise(at.key(field), message, hint.replace("chat.", "")),
-        None => report.say(at.key(field), message),
+        Some(hint) => report.error_with_hint(at.key(field), message, hint.replace("chat.", "")),
+        None => report.error(at.key(field), message),
     }
 }
 
-/// A model uses nodes of its own graph, and only those that a command or a prompt can be given to. `false`: this is none.
+/// Checks a tool of a model: a terminal or bash node of the same graph. Returns false if there is no such node.
 fn tool(name: &str, file: &GraphFile, at: Path<'_>, report: &mut Report<'_>) -> bool {
     match file.nodes.get(name) {
         Some(node) if node.terminal().is_some() || matches!(node, NodeDefinition::Bash(_)) => return true,
         Some(node) => {
-            let message = format!("node '{name}' cannot be a tool: it is of type {}", node.type_name());
-            report.advise(at, message, "a model can use terminals and bash");
+            let message = format!("node '{name}' has type {}, which cannot be a tool", node.type_name());
+            report.error_with_hint(at, message, "tools are terminals and bash nodes");
         }
         None => {
-            let message = format!("there is no node '{name}' in this graph");
-            let hint = match near(name, file.nodes.keys().map(String::as_str)) {
+            let message = format!("this graph has no node '{name}'");
+            let hint = match nearest(name, file.nodes.keys().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "a model uses nodes of its own graph: put it under `nodes`".to_string(),
+                None => "tools must be nodes of the same graph: define it under `nodes`".to_string(),
             };
-            report.advise(at, message, hint);
+            report.error_with_hint(at, message, hint);
         }
     }
     false
@@ -141,20 +145,26 @@ fn tool(name: &str, file: &GraphFile, at: Path<'_>, report: &mut Report<'_>) -> 
 
 fn env<'a>(names: impl Iterator<Item = &'a String>, at: Path<'_>, report: &mut Report<'_>) {
     for name in names.filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        report.say(at.key("env").name(name), "the name of a variable cannot be empty or have `=` in it");
+        report.error(at.key("env").name(name), "the name of a variable must not be empty or contain `=`");
     }
 }
 
 fn nested(node: &NestedDefinition, at: Path<'_>, report: &mut Report<'_>) {
     match (&node.file, &node.graph) {
-        (Some(_), Some(_)) => report.say(at.key("file"), "a graph node has a file or a graph: keep one"),
-        (None, None) => report.say(at, "a graph node needs `file` or `graph`"),
+        (Some(_), Some(_)) => {
+            report.error(at.key("file"), "a graph node has both `file` and `graph`: keep one")
+        }
+        (None, None) => report.error(at, "a graph node needs `file` or `graph`"),
         (Some(_), None) => {
-            report.advise(at.key("file"), "files are not read here", "put the graph itself under `graph`");
+            report.error_with_hint(
+                at.key("file"),
+                "files cannot be loaded here",
+                "put the graph itself under `graph`",
+            );
         }
         (None, Some(graph)) => {
-            let origin = origin_of(graph, report.origin, at.key("graph"));
-            let mut inner = Report::new(&origin);
+            let source_map = source_map_of(graph, report.source_map, at.key("graph"));
+            let mut inner = Report::new(&source_map);
             super::check(graph, &mut inner);
             report.problems.append(inner.problems);
         }

@@ -1,41 +1,41 @@
-//! What depends on what: unknown steps, cycles, and steps that would use one terminal at the same time.
+//! Checks dependencies: unknown steps, cycles, and concurrent use of a terminal.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::super::origin::{Path, Report};
-use super::super::suggest::near;
+use super::super::source_map::{Path, Report};
+use super::super::suggestion::nearest;
 use super::super::types::{GraphFile, NodeDefinition};
 use crate::graph::plan::Plan;
 
-/// The steps of a graph as numbers.
-pub(super) struct Order<'a> {
-    /// Places of steps by id; of two with one id the first.
-    pub(super) places: HashMap<&'a str, u32>,
-    /// Dependencies of each step.
+/// The dependency order of a graph's steps, which are numbered in file order.
+pub(super) struct StepOrder<'a> {
+    /// Step numbers by id; the first of duplicates.
+    pub(super) indexes: HashMap<&'a str, u32>,
+    /// Sorted dependencies of each step.
     pub(super) deps: Vec<Vec<u32>>,
-    /// Each step after what it depends on; `None` if there is no such order.
+    /// The steps in topological order; `None` if there is a cycle.
     pub(super) order: Option<Vec<u32>>,
     plan: Plan,
 }
 
-impl<'a> Order<'a> {
-    pub(super) fn of(file: &'a GraphFile, report: &mut Report<'_>) -> Order<'a> {
-        let places = places(file, report);
+impl<'a> StepOrder<'a> {
+    pub(super) fn new(file: &'a GraphFile, report: &mut Report<'_>) -> StepOrder<'a> {
+        let indexes = indexes(file, report);
         let steps = Path::Root.key("steps");
         let mut deps = Vec::with_capacity(file.steps.len());
         for (index, step) in file.steps.iter().enumerate() {
             let at = steps.index(index);
             let mut known: Vec<u32> = Vec::with_capacity(step.depends_on.len());
             for (number, id) in step.depends_on.iter().enumerate() {
-                let place = places.get(id.as_str()).copied();
-                match place {
+                let index = indexes.get(id.as_str()).copied();
+                match index {
                     _ if *id == step.id => {
-                        report.say(
+                        report.error(
                             at.key("depends_on").index(number),
                             format!("Step '{id}' depends on itself"),
                         );
                     }
-                    Some(place) => known.push(place),
+                    Some(index) => known.push(index),
                     None => unknown(file, &step.id, id, at.key("depends_on").index(number), report),
                 }
             }
@@ -51,23 +51,24 @@ impl<'a> Order<'a> {
                     cycle.iter().map(|step| file.steps[*step as usize].id.as_str()).collect();
                 let first = cycle.first().map_or(0, |step| *step as usize);
                 let message = format!("Cycle detected: {}", ids.join(" → "));
-                report.say(steps.index(first).key("depends_on"), message);
+                report.error(steps.index(first).key("depends_on"), message);
                 None
             }
         };
-        Order { places, deps, order, plan }
+        StepOrder { indexes, deps, order, plan }
     }
 
-    /// Of pairs of steps those of which the second is not before the first. None if there is no order: that is said already.
-    pub(super) fn apart(&self, mut pairs: Vec<(u32, u32)>) -> HashSet<(u32, u32)> {
+    /// Returns the pairs whose second step is not a dependency, direct or not, of the first. Empty if there is a cycle, which has
+    /// been reported.
+    pub(super) fn unordered_pairs(&self, mut pairs: Vec<(u32, u32)>) -> HashSet<(u32, u32)> {
         let Some(order) = &self.order else { return HashSet::new() };
         pairs.retain(|(step, used)| step != used && self.deps[*step as usize].binary_search(used).is_err());
         pairs.sort_unstable_by_key(|(_, used)| *used);
         pairs.dedup();
         let mut used: Vec<u32> = pairs.iter().map(|(_, used)| *used).collect();
         used.dedup();
-        let mut apart = HashSet::new();
-        // 64 at a time: bit n of a step says that the n-th of them is before it.
+        let mut unordered = HashSet::new();
+        // 64 steps at a time: bit n of a step is set if the n-th of them precedes it.
         for used in used.chunks(64) {
             let mut own = vec![0_u64; self.deps.len()];
             used.iter().enumerate().for_each(|(bit, step)| own[*step as usize] = 1 << bit);
@@ -79,44 +80,48 @@ impl<'a> Order<'a> {
             let (first, last) = (used[0], used[used.len() - 1]);
             let from = pairs.partition_point(|(_, used)| *used < first);
             let to = pairs.partition_point(|(_, used)| *used <= last);
-            apart.extend(
+            unordered.extend(
                 pairs[from..to]
                     .iter()
                     .filter(|(step, used)| before[*step as usize] & own[*used as usize] == 0),
             );
         }
-        apart
+        unordered
     }
 }
 
-fn places<'a>(file: &'a GraphFile, report: &mut Report<'_>) -> HashMap<&'a str, u32> {
+fn indexes<'a>(file: &'a GraphFile, report: &mut Report<'_>) -> HashMap<&'a str, u32> {
     let steps = Path::Root.key("steps");
-    let mut places: HashMap<&str, u32> = HashMap::with_capacity(file.steps.len());
+    let mut indexes: HashMap<&str, u32> = HashMap::with_capacity(file.steps.len());
     for (index, step) in file.steps.iter().enumerate() {
-        let Some(first) = places.get(step.id.as_str()).copied() else {
-            places.insert(&step.id, index as u32);
+        let Some(first) = indexes.get(step.id.as_str()).copied() else {
+            indexes.insert(&step.id, index as u32);
             continue;
         };
         let first_at = steps.index(first as usize);
-        let hint = match report.origin.problem(first_at, String::new(), None).position {
-            Some(first) => format!("the first is in line {}", first.line),
+        let hint = match report.source_map.problem(first_at, String::new(), None).position {
+            Some(first) => format!("the first is on line {}", first.line),
             None => format!("the first is steps[{first}]"),
         };
-        report.advise(steps.index(index).key("id"), format!("there are two steps '{}'", step.id), hint);
+        report.error_with_hint(
+            steps.index(index).key("id"),
+            format!("duplicate step id '{}'", step.id),
+            hint,
+        );
     }
-    places
+    indexes
 }
 
 fn unknown(file: &GraphFile, step: &str, id: &str, at: Path<'_>, report: &mut Report<'_>) {
     let message = format!("Step '{step}' depends on unknown step '{id}'");
-    match near(id, file.steps.iter().map(|step| step.id.as_str()).filter(|other| *other != step)) {
-        Some(near) => report.advise(at, message, format!("did you mean '{near}'?")),
-        None => report.say(at, message),
+    match nearest(id, file.steps.iter().map(|step| step.id.as_str()).filter(|other| *other != step)) {
+        Some(near) => report.error_with_hint(at, message, format!("did you mean '{near}'?")),
+        None => report.error(at, message),
     }
 }
 
-/// A terminal does one thing at a time: steps on it that nothing keeps apart would get in each other's way.
-pub(super) fn shared(file: &GraphFile, order: &Order<'_>, report: &mut Report<'_>) {
+/// Finds steps that could use a terminal at the same time. A terminal runs one turn at a time.
+pub(super) fn check_shared_terminals(file: &GraphFile, order: &StepOrder<'_>, report: &mut Report<'_>) {
     let steps = Path::Root.key("steps");
     let mut by_node: HashMap<&str, BTreeSet<String>> = HashMap::new();
     let mut users: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -134,7 +139,7 @@ pub(super) fn shared(file: &GraphFile, order: &Order<'_>, report: &mut Report<'_
             && step.parallel.unwrap_or(1) > 1
             && let Some(one) = used.first()
         {
-            report.say(
+            report.error(
                 steps.index(index).key("parallel"),
                 format!(
                     "Step '{}': foreach cannot run in parallel on '{one}', which does one thing at a time",
@@ -150,10 +155,10 @@ pub(super) fn shared(file: &GraphFile, order: &Order<'_>, report: &mut Report<'_
     for (node, users) in users.iter().filter(|(_, users)| users.len() > 1) {
         let mut uses = vec![false; file.steps.len()];
         users.iter().for_each(|step| uses[*step as usize] = true);
-        if let Some((one, other)) = order.plan.unordered(sequence, &uses) {
+        if let Some((one, other)) = order.plan.find_unordered(sequence, &uses) {
             let id = |step: u32| &file.steps[step as usize].id;
             let (one, other) = (one.min(other), one.max(other));
-            report.advise(
+            report.error_with_hint(
                 steps.index(other as usize),
                 format!(
                     "Steps '{}' and '{}' could run at the same time on node '{node}'",
@@ -166,8 +171,8 @@ pub(super) fn shared(file: &GraphFile, order: &Order<'_>, report: &mut Report<'_
     }
 }
 
-/// The terminals that a node of `file` is or uses. Those of a graph in it are `graph/node`; names that are not its own stay as they
-/// are: the graph around it may know them.
+/// Collects the terminals that a node of `file` uses. Those of a nested graph are named `graph/node`. Names unknown to a nested
+/// graph stay unchanged, because the outer graph may know them.
 fn terminals(file: &GraphFile, node: &str, into: &mut BTreeSet<String>) {
     match file.nodes.get(node) {
         Some(NodeDefinition::Graph(nested)) => {

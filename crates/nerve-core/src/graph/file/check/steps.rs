@@ -1,26 +1,26 @@
-//! Steps, each by itself.
+//! Checks the steps of a graph one by one.
 
 use std::collections::HashSet;
 
 use nerve_record::name;
 use serde_json::Value;
 
-use super::super::origin::{Path, Report};
+use super::super::source_map::{Path, Report};
 use super::super::tree::quoted;
 use super::super::types::{GateDefinition, GraphFile, NodeDefinition, StepDefinition};
 use super::limits;
 
-/// Bytes of a step's id.
-const MAX_ID: usize = 200;
-/// They are part of the paths of steps: `outer/inner`, `each[3]`, `loop#2`.
-const NOT_IN_IDS: [char; 4] = ['/', '[', ']', '#'];
+/// Maximum length of a step id, in bytes.
+const MAX_ID_BYTES: usize = 200;
+/// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
+const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
 
 pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
     let steps = Path::Root.key("steps");
     for (index, step) in file.steps.iter().enumerate() {
         let at = steps.index(index);
         id(&step.id, at, report);
-        doer(file, step, at, report);
+        node_or_gate(file, step, at, report);
         if let Some(policy) = &step.error_policy {
             let policy_at = at.key("error_policy");
             limits::policy(policy, policy_at, report);
@@ -36,21 +36,23 @@ pub(super) fn check(file: &GraphFile, report: &mut Report<'_>) {
 fn id(id: &str, at: Path<'_>, report: &mut Report<'_>) {
     let at = at.key("id");
     if id.trim().is_empty() {
-        report.say(at, "Empty step_id not allowed");
-    } else if id.len() > MAX_ID {
-        report
-            .say(at, format!("Step {}: an id has at most {MAX_ID} bytes, this one {}", quoted(id), id.len()));
-    } else if id.contains(NOT_IN_IDS) || id.chars().any(char::is_control) {
-        report.say(at, format!("Step {}: an id cannot have / [ ] # or control characters", quoted(id)));
+        report.error(at, "Empty step_id not allowed");
+    } else if id.len() > MAX_ID_BYTES {
+        report.error(
+            at,
+            format!("Step {}: an id has at most {MAX_ID_BYTES} bytes, this one {}", quoted(id), id.len()),
+        );
+    } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
+        report.error(at, format!("Step {}: an id cannot have / [ ] # or control characters", quoted(id)));
     }
 }
 
-fn doer(file: &GraphFile, step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
+fn node_or_gate(file: &GraphFile, step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
     let id = &step.id;
     match (&step.node, &step.gate) {
-        (None, None) => report.say(at, format!("Step '{id}' needs a node, or a gate")),
+        (None, None) => report.error(at, format!("Step '{id}' needs a node or a gate")),
         (Some(_), Some(_)) => {
-            report.say(at.key("gate"), format!("Step '{id}' has a node and a gate: keep one"))
+            report.error(at.key("gate"), format!("Step '{id}' has both a node and a gate: keep one"))
         }
         (Some(node), None) => {
             node_name(file, node, at.key("node"), report);
@@ -58,27 +60,27 @@ fn doer(file: &GraphFile, step: &StepDefinition, at: Path<'_>, report: &mut Repo
         }
         (None, Some(gate)) => {
             if !step.input.is_null() {
-                let message = format!("Step '{id}': a gate is given nothing: put it into its question");
-                report.say(at.key("input"), message);
+                let message = format!("Step '{id}': a gate takes no input: put it into the question");
+                report.error(at.key("input"), message);
             }
             if step.parser.is_some() {
-                report.say(at.key("parser"), format!("Step '{id}': a gate's answer is not parsed"));
+                report.error(at.key("parser"), format!("Step '{id}': a gate's answer is not parsed"));
             }
             self::gate(gate, at.key("gate"), report);
         }
     }
 }
 
-/// A name that is not in the file may be one of the session, if it can be a name.
+/// Checks the name of a node. A name that the file does not define may belong to the session.
 fn node_name(file: &GraphFile, node: &str, at: Path<'_>, report: &mut Report<'_>) {
     if !file.nodes.contains_key(node)
         && let Err(error) = name::check("node", node)
     {
-        report.say(at, error.to_string());
+        report.error(at, error.to_string());
     }
 }
 
-/// A graph that says what it is given must be given that.
+/// Checks the input of a nested graph that declares its inputs.
 fn inputs(file: &GraphFile, step: &StepDefinition, node: &str, at: Path<'_>, report: &mut Report<'_>) {
     let Some(NodeDefinition::Graph(nested)) = file.nodes.get(node) else { return };
     let Some(inputs) = nested.graph.as_deref().and_then(|graph| graph.inputs.as_ref()) else { return };
@@ -89,38 +91,41 @@ fn inputs(file: &GraphFile, step: &StepDefinition, node: &str, at: Path<'_>, rep
         _ => {
             let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
             let message =
-                format!("Step '{}': graph '{node}' is given a mapping with {}", step.id, names.join(", "));
-            return report.say(at.key("input"), message);
+                format!("Step '{}': graph '{node}' expects a mapping with {}", step.id, names.join(", "));
+            return report.error(at.key("input"), message);
         }
     };
     for name in required().filter(|name| !given.contains_key(*name)) {
-        let message = format!("Step '{}' does not give '{name}' to graph '{node}'", step.id);
-        report.advise(at.key("input"), message, format!("add `{name}:` to its input"));
+        let message = format!("Step '{}': missing input '{name}' of graph '{node}'", step.id);
+        report.error_with_hint(at.key("input"), message, format!("add `{name}:` to its input"));
     }
     for name in given.keys().filter(|name| !inputs.contains_key(*name)) {
         let message = format!("Step '{}': graph '{node}' has no input {}", step.id, quoted(name));
-        report.say(at.key("input").name(name), message);
+        report.error(at.key("input").name(name), message);
     }
 }
 
 fn gate(gate: &GateDefinition, at: Path<'_>, report: &mut Report<'_>) {
     if gate.question.trim().is_empty() {
-        report.say(at.key("question"), "the question is empty");
+        report.error(at.key("question"), "the question is empty");
     }
     let mut seen = HashSet::new();
     for (index, choice) in gate.choices.iter().enumerate() {
         if choice.trim().is_empty() {
-            report.say(at.key("choices").index(index), "a choice cannot be empty");
+            report.error(at.key("choices").index(index), "a choice cannot be empty");
         } else if !seen.insert(choice) {
-            report
-                .say(at.key("choices").index(index), format!("the choice {} is there twice", quoted(choice)));
+            report.error(at.key("choices").index(index), format!("duplicate choice {}", quoted(choice)));
         }
     }
     if let Some(default) =
         gate.default.as_ref().filter(|default| !gate.choices.is_empty() && !gate.choices.contains(default))
     {
-        let message = format!("the default {} is none of the choices", quoted(default));
-        report.advise(at.key("default"), message, format!("choices are {}", gate.choices.join(", ")));
+        let message = format!("the default {} is not one of the choices", quoted(default));
+        report.error_with_hint(
+            at.key("default"),
+            message,
+            format!("choices are {}", gate.choices.join(", ")),
+        );
     }
     limits::seconds(gate.timeout_seconds, at.key("timeout_seconds"), report);
 }
@@ -129,11 +134,11 @@ fn flow(step: &StepDefinition, at: Path<'_>, report: &mut Report<'_>) {
     if let Some(parallel) = step.parallel {
         limits::count(parallel, 1..=limits::MAX_PARALLEL, at.key("parallel"), report);
         if step.foreach.is_none() {
-            let message = format!("Step '{}': parallel is for a step with foreach", step.id);
-            report.advise(
+            let message = format!("Step '{}': parallel requires foreach", step.id);
+            report.error_with_hint(
                 at.key("parallel"),
                 message,
-                "max_parallel of the graph is how many steps run at once",
+                "use max_parallel of the graph to limit concurrent steps",
             );
         }
     }

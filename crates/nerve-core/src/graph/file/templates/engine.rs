@@ -1,17 +1,17 @@
-//! The template engine as graphs have it: strict, no files, no escaping, bounded.
+//! The configured template engine: strict, bounded, without escaping and file access.
 
 use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-/// Instructions one rendering may take: some seconds of them.
+/// Maximum number of instructions per rendering, a few seconds' worth.
 const FUEL: u64 = 20_000_000;
 
-/// The engine all expressions use.
+/// The engine of all expressions.
 pub(super) static EXPRESSIONS: LazyLock<Environment<'static>> = LazyLock::new(new);
 
-/// An engine without templates.
+/// Creates an engine without templates.
 pub(super) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -21,47 +21,47 @@ pub(super) fn new() -> Environment<'static> {
     environment.set_syntax(syntax());
     environment.add_filter("sh", shell);
     environment.add_filter("json", json);
-    // The engine's own is for web pages: it writes `<` as \u003c.
+    // The built-in filter is for HTML: it writes `<` as \u003c.
     environment.add_filter("tojson", json);
     environment.add_filter("fromjson", from_json);
-    // It shows all there is, and all there is are results of other people's programs.
+    // Prints all variables, which are untrusted output of other programs.
     environment.remove_global("debug");
     environment
 }
 
-/// A text is what it is: its last newline too.
+/// Returns the syntax: the default, with trailing newlines kept.
 pub(super) fn syntax() -> SyntaxConfig {
     let mut syntax = SyntaxConfig::builder();
     syntax.keep_trailing_newline(true);
-    // The usual delimiters cannot be wrong.
+    // The default delimiters are always valid.
     syntax.build().unwrap_or_default()
 }
 
-/// Is there a filter of this name?
+/// Returns true if the filter exists.
 pub(super) fn has_filter(name: &str) -> bool {
     let found = EXPRESSIONS.empty_state().apply_filter(name, &[]);
     !matches!(found, Err(error) if error.kind() == ErrorKind::UnknownFilter)
 }
 
-/// Is there a test of this name?
+/// Returns true if the test exists.
 pub(super) fn has_test(name: &str) -> bool {
     let found = EXPRESSIONS.empty_state().perform_test(name, &[]);
     !matches!(found, Err(error) if error.kind() == ErrorKind::UnknownTest)
 }
 
-/// The functions there are.
+/// Returns the names of all functions.
 pub(super) fn functions() -> impl Iterator<Item = &'static str> {
     EXPRESSIONS.globals().map(|(name, _)| name)
 }
 
-/// Names of filters, for suggestions.
+/// Names of filters to suggest.
 pub(super) const FILTERS: [&str; 24] = [
     "sh", "json", "tojson", "fromjson", "lower", "upper", "title", "replace", "length", "items", "reverse",
     "trim", "join", "split", "lines", "default", "round", "int", "float", "first", "last", "sort", "indent",
     "unique",
 ];
 
-/// One word for a shell; a list becomes a word each.
+/// Quotes a value as one shell word, and a list as several.
 fn shell(value: Value) -> Result<String, Error> {
     if value.is_undefined() {
         return Err(Error::from(ErrorKind::UndefinedError));
@@ -72,7 +72,7 @@ fn shell(value: Value) -> Result<String, Error> {
         vec![value.to_string()]
     };
     if words.iter().any(|word| word.contains('\0')) {
-        return Err(Error::new(ErrorKind::InvalidOperation, "a word for a shell cannot have a NUL in it"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "a shell word cannot contain NUL"));
     }
     Ok(shell_words::join(words))
 }
@@ -91,6 +91,6 @@ fn json(value: Value, indent: Option<bool>) -> Result<String, Error> {
 fn from_json(text: String) -> Result<Value, Error> {
     match serde_json::from_str(&text) {
         Ok(value) => Ok(super::values::whole(&value)),
-        Err(error) => Err(Error::new(ErrorKind::InvalidOperation, format!("this is not JSON: {error}"))),
+        Err(error) => Err(Error::new(ErrorKind::InvalidOperation, format!("invalid JSON: {error}"))),
     }
 }

@@ -1,7 +1,7 @@
-//! Templates and expressions of a graph file (minijinja): compiled once, rendered for each step.
+//! Templates and expressions of graph files (minijinja): compiled once, rendered for each step.
 
 mod engine;
-pub(super) mod names;
+pub(super) mod references;
 mod values;
 
 use std::sync::{Arc, OnceLock};
@@ -9,17 +9,17 @@ use std::sync::{Arc, OnceLock};
 use minijinja::Environment;
 use serde_json::{Map, Value};
 
-use self::names::{Malformed, Uses};
+use self::references::{References, TemplateError};
 use self::values::{Need, part};
-use super::shape::either;
-use super::suggest::near;
+use super::fields::join_or;
+use super::suggestion::nearest;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::step::Scope;
 
-/// Bytes that a rendered text may have.
+/// Maximum size of a rendered text, in bytes.
 const MAX_RENDERED: usize = 64 << 20;
 
-/// The templates of one graph, in one engine. The engine is there for good when all are added.
+/// Collects the templates of one graph, which share one engine. [`Templates::finish`] compiles them.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     sources: Vec<String>,
@@ -27,17 +27,21 @@ pub(super) struct Templates {
 }
 
 impl Templates {
-    /// Makes the texts in a value templates.
-    pub(super) fn add(&mut self, value: &Value) -> Result<Template, Malformed> {
+    /// Turns the texts in a value into templates.
+    pub(super) fn add(&mut self, value: &Value) -> Result<Template, TemplateError> {
         let mut variables = Vec::new();
         let shape = self.shape(value, &mut variables)?;
         Ok(Template { shape, needs: Need::of(&variables), engine: Arc::clone(&self.engine) })
     }
 
-    fn shape(&mut self, value: &Value, variables: &mut Vec<names::Variable>) -> Result<Shape, Malformed> {
+    fn shape(
+        &mut self,
+        value: &Value,
+        variables: &mut Vec<references::Variable>,
+    ) -> Result<Shape, TemplateError> {
         Ok(match value {
             Value::String(source) if is_template(source) => {
-                variables.extend(names::of_template(source)?.variables);
+                variables.extend(references::in_template(source)?.variables);
                 self.sources.push(source.clone());
                 Shape::Text(self.sources.len() - 1)
             }
@@ -54,7 +58,7 @@ impl Templates {
                 let shapes = entries
                     .iter()
                     .map(|(name, item)| Ok((name.clone(), self.shape(item, variables)?)))
-                    .collect::<Result<Vec<_>, Malformed>>()?;
+                    .collect::<Result<Vec<_>, TemplateError>>()?;
                 let fixed = shapes.iter().all(|(_, shape)| shape.is_fixed());
                 if fixed { Shape::Fixed(value.clone()) } else { Shape::Map(shapes) }
             }
@@ -62,8 +66,8 @@ impl Templates {
         })
     }
 
-    /// Compiles all that was added. Nothing can be rendered before.
-    pub(super) fn finish(self) -> Result<(), Malformed> {
+    /// Compiles all templates. Rendering fails before.
+    pub(super) fn finish(self) -> Result<(), TemplateError> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -72,9 +76,9 @@ impl Templates {
             let length = source.len();
             engine
                 .add_template_owned(place.to_string(), source)
-                .map_err(|error| Malformed { message: error.to_string(), span: 0..length })?;
+                .map_err(|error| TemplateError { message: error.to_string(), span: 0..length })?;
         }
-        // Only this fills it, and it takes the templates with it.
+        // Only this function sets the engine, and it consumes the templates.
         let _ = self.engine.set(engine);
         Ok(())
     }
@@ -90,9 +94,9 @@ pub(crate) struct Template {
 
 #[derive(Debug)]
 enum Shape {
-    /// As it is.
+    /// A constant.
     Fixed(Value),
-    /// A template, by its number.
+    /// A template, by number.
     Text(usize),
     List(Vec<Shape>),
     Map(Vec<(String, Shape)>),
@@ -105,15 +109,15 @@ impl Shape {
 }
 
 impl Template {
-    /// One template that stands alone.
-    pub(crate) fn compile(source: &str) -> Result<Template, Malformed> {
+    /// Compiles a single template.
+    pub(crate) fn compile(source: &str) -> Result<Template, TemplateError> {
         let mut templates = Templates::default();
         let template = templates.add(&Value::String(source.to_string()))?;
         templates.finish()?;
         Ok(template)
     }
 
-    /// The value, if there is nothing to render in it.
+    /// Returns the value if it contains no template.
     pub(super) fn fixed(&self) -> Option<&Value> {
         match &self.shape {
             Shape::Fixed(value) => Some(value),
@@ -121,16 +125,16 @@ impl Template {
         }
     }
 
-    /// The value for a step.
+    /// Renders the value for a step.
     ///
     /// # Errors
-    /// InvalidRequest: a name has no value, or a filter cannot work on its.
+    /// InvalidRequest: a name is undefined, or a filter rejects its input.
     pub(crate) fn render(&self, scope: &Scope<'_>) -> Result<Value, EngineError> {
         if let Shape::Fixed(value) = &self.shape {
             return Ok(value.clone());
         }
         let context = context(&self.needs, scope);
-        self.render_shape(&self.shape, &context).map_err(|error| failed(&error))
+        self.render_shape(&self.shape, &context).map_err(|error| render_error(&error))
     }
 
     fn render_shape(&self, shape: &Shape, context: &minijinja::Value) -> Result<Value, minijinja::Error> {
@@ -151,45 +155,46 @@ impl Template {
     fn render_text(&self, number: usize, context: &minijinja::Value) -> Result<String, minijinja::Error> {
         let unfinished = || minijinja::Error::new(minijinja::ErrorKind::TemplateNotFound, "not compiled");
         let engine = self.engine.get().ok_or_else(unfinished)?;
-        let mut text = Bounded(Vec::new());
+        let mut text = BoundedBuffer(Vec::new());
         engine.get_template(&number.to_string())?.render_captured_to(context.clone(), &mut text)?;
         String::from_utf8(text.0)
             .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::WriteFailure, error.to_string()))
     }
 }
 
-/// A condition, or something that gives a list.
+/// A condition, or an expression that yields a list.
 #[derive(Debug)]
 pub(super) struct Expression {
     compiled: minijinja::Expression<'static, 'static>,
     needs: Need,
-    /// It only names a value: that needs no engine.
+    /// Path of an expression that only names a value, which needs no engine.
     plain: Option<Vec<String>>,
 }
 
 impl Expression {
-    pub(super) fn compile(source: &str) -> Result<Expression, Malformed> {
-        let mut uses = names::of_expression(source)?;
+    pub(super) fn compile(source: &str) -> Result<Expression, TemplateError> {
+        let mut references = references::in_expression(source)?;
         let compiled = engine::EXPRESSIONS
             .compile_expression_owned(source.to_string())
-            .map_err(|error| Malformed { message: error.to_string(), span: 0..source.len() })?;
-        let needs = Need::of(&uses.variables);
-        let plain = if uses.plain { uses.variables.pop().map(|variable| variable.path) } else { None };
+            .map_err(|error| TemplateError { message: error.to_string(), span: 0..source.len() })?;
+        let needs = Need::of(&references.variables);
+        let plain =
+            if references.plain { references.variables.pop().map(|variable| variable.path) } else { None };
         Ok(Expression { compiled, needs, plain })
     }
 
-    /// Does it hold?
+    /// Returns true if the condition holds.
     ///
     /// # Errors
-    /// InvalidRequest: a name in it has no value.
+    /// InvalidRequest: a name is undefined.
     pub(super) fn holds(&self, scope: &Scope<'_>) -> Result<bool, EngineError> {
         Ok(self.evaluate(scope)?.is_true())
     }
 
-    /// The list it gives.
+    /// Evaluates to a list.
     ///
     /// # Errors
-    /// InvalidRequest: it gives something else, or a name in it has no value.
+    /// InvalidRequest: the value is no list, or a name is undefined.
     pub(super) fn list(&self, scope: &Scope<'_>) -> Result<Vec<Value>, EngineError> {
         let value = match self.plain.as_deref().and_then(|path| look_up(path, scope)) {
             Some(value) => value.clone(),
@@ -204,10 +209,10 @@ impl Expression {
                 let error = EngineError::new(ErrorKind::InvalidRequest, message);
                 Err(match other {
                     Value::String(_) => {
-                        error.hint("filters that make a list of a text: lines, split, fromjson")
+                        error.hint("these filters turn a text into a list: lines, split, fromjson")
                     }
                     _ if values::response_text(&other).is_some() => {
-                        error.hint("filters that make a list of its text: .text | lines, .text | fromjson")
+                        error.hint("turn its text into a list: .text | lines, or .text | fromjson")
                     }
                     _ => error,
                 })
@@ -216,47 +221,49 @@ impl Expression {
     }
 
     fn evaluate(&self, scope: &Scope<'_>) -> Result<minijinja::Value, EngineError> {
-        let value = self.compiled.eval(context(&self.needs, scope)).map_err(|error| failed(&error))?;
+        let value = self.compiled.eval(context(&self.needs, scope)).map_err(|error| render_error(&error))?;
         if value.is_undefined() {
-            return Err(EngineError::new(ErrorKind::InvalidRequest, "it has no value"));
+            return Err(EngineError::new(ErrorKind::InvalidRequest, "the expression has no value"));
         }
         Ok(value)
     }
 }
 
-/// Has this text anything to render?
+/// Returns true if the text contains template syntax.
 pub(super) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// What is wrong with the filters, tests and functions of a template: message, hint, and which.
-pub(super) fn unknown_calls(uses: &Uses) -> impl Iterator<Item = (&names::Called, String, Option<String>)> {
-    uses.calls.iter().filter_map(|call| {
+/// Returns message and hint for each unknown filter, test or function.
+pub(super) fn unknown_calls(
+    references: &References,
+) -> impl Iterator<Item = (&references::Call, String, Option<String>)> {
+    references.calls.iter().filter_map(|call| {
         let (what, meant) = match call.kind {
-            names::CalledKind::Filter if !engine::has_filter(&call.name) => {
-                ("filter", near(&call.name, engine::FILTERS))
+            references::CallKind::Filter if !engine::has_filter(&call.name) => {
+                ("filter", nearest(&call.name, engine::FILTERS))
             }
-            names::CalledKind::Test if !engine::has_test(&call.name) => {
-                ("test", near(&call.name, ["defined", "none", "string", "number"]))
+            references::CallKind::Test if !engine::has_test(&call.name) => {
+                ("test", nearest(&call.name, ["defined", "none", "string", "number"]))
             }
-            names::CalledKind::Function if engine::functions().all(|known| known != call.name) => {
-                ("function", near(&call.name, engine::functions()))
+            references::CallKind::Function if engine::functions().all(|known| known != call.name) => {
+                ("function", nearest(&call.name, engine::functions()))
             }
             _ => return None,
         };
         let hint = match (meant, call.kind) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
-            (None, names::CalledKind::Function) => {
+            (None, references::CallKind::Function) => {
                 let all: Vec<&str> = engine::functions().collect();
-                Some(format!("functions are {}", either(&all)))
+                Some(format!("known functions: {}", join_or(&all)))
             }
             _ => None,
         };
-        Some((call, format!("there is no {what} `{}`", call.name), hint))
+        Some((call, format!("unknown {what} `{}`", call.name), hint))
     })
 }
 
-/// What templates look at, of what there is.
+/// Creates the template context with the needed values only.
 fn context(needs: &Need, scope: &Scope<'_>) -> minijinja::Value {
     let Need::Fields(names) = needs else { return minijinja::Value::from(()) };
     let value = |name: &str, need: &Need| -> Option<minijinja::Value> {
@@ -278,7 +285,7 @@ fn context(needs: &Need, scope: &Scope<'_>) -> minijinja::Value {
             "item" => part(scope.item?, need),
             "index" => minijinja::Value::from(scope.index),
             "round" => minijinja::Value::from(scope.round),
-            // Before the first round there is none.
+            // Null before the first round.
             "result" => scope.result.map_or(minijinja::Value::from(()), |result| part(result, need)),
             _ => return None,
         })
@@ -296,7 +303,7 @@ fn steps(need: &Need, scope: &Scope<'_>, known: impl Fn(&str) -> bool) -> miniji
     )
 }
 
-/// The value a plain name stands for.
+/// Returns the value that a plain path refers to.
 fn look_up<'a>(path: &[String], scope: &Scope<'a>) -> Option<&'a Value> {
     let (root, rest) = path.split_first()?;
     let (value, rest) = match root.as_str() {
@@ -312,9 +319,9 @@ fn look_up<'a>(path: &[String], scope: &Scope<'a>) -> Option<&'a Value> {
     rest.iter().try_fold(value, |value, field| value.get(field))
 }
 
-fn failed(error: &minijinja::Error) -> EngineError {
-    let said = match (error.kind(), error.detail()) {
-        (minijinja::ErrorKind::OutOfFuel, _) => "it takes too long".to_string(),
+fn render_error(error: &minijinja::Error) -> EngineError {
+    let message = match (error.kind(), error.detail()) {
+        (minijinja::ErrorKind::OutOfFuel, _) => "the template takes too long".to_string(),
         (minijinja::ErrorKind::UndefinedError, Some(detail)) => {
             detail.replace(" is undefined", " has no value")
         }
@@ -326,16 +333,16 @@ fn failed(error: &minijinja::Error) -> EngineError {
         (_, Some(detail)) => detail.to_string(),
         (kind, None) => kind.to_string(),
     };
-    EngineError::new(ErrorKind::InvalidRequest, said)
+    EngineError::new(ErrorKind::InvalidRequest, message)
 }
 
-/// A text that does not grow without end.
-struct Bounded(Vec<u8>);
+/// A buffer with a size limit.
+struct BoundedBuffer(Vec<u8>);
 
-impl std::io::Write for &mut Bounded {
+impl std::io::Write for &mut BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_RENDERED {
-            return Err(std::io::Error::other(format!("the text has more than {MAX_RENDERED} bytes")));
+            return Err(std::io::Error::other(format!("the rendered text exceeds {MAX_RENDERED} bytes")));
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -1,4 +1,4 @@
-//! Results of steps as the values of templates: only what a template looks at is copied.
+//! Converts results of steps to template values, limited to the parts that a template uses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,22 +8,22 @@ use minijinja::Value as Rendered;
 use minijinja::value::{Enumerator, Object};
 use serde_json::Value;
 
-use super::names::Variable;
+use super::references::Variable;
 
-/// Which parts of a value are looked at.
+/// The parts of a value that are needed.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Need {
-    /// None yet.
+    /// None.
     #[default]
     Nothing,
-    /// These fields.
+    /// Some fields.
     Fields(BTreeMap<String, Need>),
-    /// All of it.
+    /// The whole value.
     Whole,
 }
 
 impl Need {
-    /// What the variables of some templates need, by name.
+    /// Returns what the variables need, by name.
     pub(super) fn of<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> Need {
         let mut need = Need::Fields(BTreeMap::new());
         variables.into_iter().for_each(|variable| need.add(&variable.path));
@@ -44,7 +44,7 @@ impl Need {
     }
 }
 
-/// The needed part of a value.
+/// Converts the needed part of a value.
 pub(super) fn part(value: &Value, need: &Need) -> Rendered {
     match (value, need) {
         (Value::Object(entries), Need::Fields(fields)) => Rendered::from_pairs(
@@ -54,7 +54,7 @@ pub(super) fn part(value: &Value, need: &Need) -> Rendered {
     }
 }
 
-/// A value as templates have it.
+/// Converts a whole value.
 pub(super) fn whole(value: &Value) -> Rendered {
     match value {
         Value::Null => Rendered::from(()),
@@ -79,7 +79,7 @@ pub(super) fn whole(value: &Value) -> Rendered {
     }
 }
 
-/// The text of a terminal's or bash node's response.
+/// Returns the text of a response of a terminal or bash node.
 pub(super) fn response_text(value: &Value) -> Option<&str> {
     let entries = value.as_object()?;
     let text = entries.get("text")?.as_str()?;

@@ -102,17 +102,17 @@ async fn what_has_no_value_is_said() {
     for (fields, expected) in [
         ("input: 'a {{ input.nope }}'", "`input.nope` has no value"),
         ("input: 'a {{ steps.a.text.deep }}'", "has no value"),
-        ("when: input.nope", "when: it has no value"),
+        ("when: input.nope", "when: the expression has no value"),
         ("when: input.nope > 1", "has no value"),
         (
             "foreach: input.text",
-            "foreach: expected a list, found the text \"hi\" (filters that make a list of a text: lines, split, fromjson)",
+            "foreach: expected a list, found the text \"hi\" (these filters turn a text into a list: lines, split, fromjson)",
         ),
         ("foreach: input", "foreach: expected a list, found a mapping"),
         ("input: '{{ input.text | fromjson }}'", "this is not JSON"),
         (
             "input: '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}'",
-            "it takes too long",
+            "the template takes too long",
         ),
     ] {
         let said = error(&step(fields), json!({"text": "hi"})).await;
@@ -166,10 +166,10 @@ fn a_missing_or_unknown_input_is_refused() {
     .unwrap();
     assert_eq!(file.input(json!({"task": 1})).unwrap(), json!({"task": 1, "more": null}));
     for (given, expected) in [
-        (json!({}), "graph 'g' must be given 'task' (what to do)"),
-        (json!(null), "graph 'g' must be given 'task' (what to do)"),
+        (json!({}), "graph 'g' requires the input 'task' (what to do)"),
+        (json!(null), "graph 'g' requires the input 'task' (what to do)"),
         (json!({"task": 1, "mor": 2}), "graph 'g' has no input \"mor\" (did you mean 'more'?)"),
-        (json!("x"), "graph 'g' is given a mapping, not the text \"x\" (with more, task)"),
+        (json!("x"), "graph 'g' expects a mapping as its input, found the text \"x\" (inputs: more, task)"),
     ] {
         assert_eq!(file.input(given).unwrap_err().to_string(), expected);
     }

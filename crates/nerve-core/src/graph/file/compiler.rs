@@ -1,4 +1,4 @@
-//! From a file that is checked to a graph that runs.
+//! Compiles a checked graph file into a runnable graph.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use nerve_record::name::MAX_NAME_CHARS;
 use serde_json::{Value, json};
 
 use super::inputs::complete;
-use super::origin::{Path, Report};
 use super::problem::GraphFileError;
 use super::secrets;
-use super::templates::names::Malformed;
+use super::source_map::{Path, Report};
+use super::templates::references::TemplateError;
 use super::templates::{Expression, Templates};
 use super::types::{
     BudgetDefinition, GateDefinition, GraphFile, NodeDefinition, OnErrorName, OnFailure, OnResume,
@@ -27,30 +27,30 @@ use crate::node::gate::GateNode;
 use crate::node::template::TemplateNode;
 use crate::policy::{ErrorPolicy, OnError};
 
-/// A graph, and the nodes it brings along.
+/// A compiled graph and the nodes it defines.
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The graph. Its steps name the nodes below, and others that the session must have.
+    /// The graph. Its steps refer by name to the nodes below, and to others that the session must have.
     pub graph: Graph,
-    /// Terminals and bash nodes under the names that steps have for them, those of graphs in it too. A name that two graphs use is
-    /// given to the outer one; the other's node is `graph-node` then.
+    /// Nodes to create in the session, including those of nested graphs, by the names that the steps use. If graphs use the same
+    /// name, the outer one keeps it and the node of the inner one becomes `graph-node`.
     pub nodes: Vec<(String, NodeDefinition)>,
 }
 
 impl GraphFile {
-    /// The graph it says.
+    /// Compiles the graph.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All problems of the graph.
     pub fn compile(&self) -> Result<Compiled, GraphFileError> {
         self.check()?;
         let mut compiler = Compiler::default();
         match compiler.graph(self, &Names::new(), &Digests::new(), "") {
             Ok(graph) => Ok(Compiled { graph, nodes: compiler.nodes }),
             Err(message) => {
-                // Checked above: only a bug comes here.
-                let mut report = Report::new(&self.origin);
-                report.say(Path::Root, format!("it cannot be compiled: {message}"));
+                // Unreachable without a bug: the file has been checked.
+                let mut report = Report::new(&self.source_map);
+                report.error(Path::Root, format!("compilation failed: {message}"));
                 report.problems.finish(None)
             }
         }
@@ -75,19 +75,19 @@ impl From<BudgetDefinition> for Budget {
     }
 }
 
-/// Who a name stands for.
+/// The node a name refers to.
 #[derive(Clone)]
-enum Named {
+enum ResolvedNode {
     /// A node of the session.
     Session(Arc<str>),
-    /// A text with the input in it.
+    /// A template node.
     Template(NodeHandle),
-    /// A graph.
+    /// A nested graph.
     Graph(NodeHandle),
 }
 
-type Names = HashMap<String, Named>;
-/// How nodes are defined, by the names that steps have for them.
+type Names = HashMap<String, ResolvedNode>;
+/// Digests of node definitions by node name.
 type Digests = HashMap<String, u64>;
 
 #[derive(Default)]
@@ -97,17 +97,17 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// `outer` and `around`: what is named around it. `prefix`: what it is called there.
+    /// Compiles a graph. `outer` and `outer_digests`: nodes of the enclosing graph. `prefix`: the graph's name there.
     fn graph(
         &mut self,
         file: &GraphFile,
         outer: &Names,
-        around: &Digests,
+        outer_digests: &Digests,
         prefix: &str,
     ) -> Result<Graph, String> {
-        let digests = digests(file, around);
+        let digests = digests(file, outer_digests);
         let mut names = self.own_nodes(file, outer, prefix)?;
-        // Graphs in it see its nodes, but no graphs: they could run themselves.
+        // Nested graphs see its nodes but not its graphs, so they cannot run themselves.
         let seen = names.clone();
         for (name, definition) in &file.nodes {
             let NodeDefinition::Graph(node) = definition else { continue };
@@ -115,7 +115,7 @@ impl Compiler {
                 return Err(format!("node '{name}' has no graph"));
             };
             let handle: NodeHandle = Arc::new(self.graph(inner, &seen, &digests, name)?);
-            names.insert(name.clone(), Named::Graph(handle));
+            names.insert(name.clone(), ResolvedNode::Graph(handle));
         }
         let mut graph = Graph::new(&file.graph);
         graph.set_max_parallel(file.max_parallel as usize);
@@ -133,20 +133,20 @@ impl Compiler {
         let mut templates = Templates::default();
         for definition in &file.steps {
             let step = step(definition, &names, &mut templates)
-                .map_err(|Malformed { message, .. }| format!("step '{}': {message}", definition.id))?
+                .map_err(|TemplateError { message, .. }| format!("step '{}': {message}", definition.id))?
                 .definition(digest(definition, &digests));
             add(&mut graph, definition, step, &names).map_err(|error| error.to_string())?;
         }
-        templates.finish().map_err(|Malformed { message, .. }| message)?;
+        templates.finish().map_err(|TemplateError { message, .. }| message)?;
         Ok(graph)
     }
 
-    /// The nodes of a file that are no graphs, and what is seen of those around it.
+    /// Returns the nodes visible in a file, except its nested graphs.
     fn own_nodes(&mut self, file: &GraphFile, outer: &Names, prefix: &str) -> Result<Names, String> {
         let first = self.nodes.len();
         let mut names: Names = outer
             .iter()
-            .filter(|(_, named)| !matches!(named, Named::Graph(..)))
+            .filter(|(_, named)| !matches!(named, ResolvedNode::Graph(..)))
             .map(|(name, named)| (name.clone(), named.clone()))
             .collect();
         for (name, definition) in &file.nodes {
@@ -157,12 +157,12 @@ impl Compiler {
                 }
                 NodeDefinition::Template(node) => {
                     let node = TemplateNode::new(name, &node.template).map_err(|error| error.to_string())?;
-                    Named::Template(Arc::new(node))
+                    ResolvedNode::Template(Arc::new(node))
                 }
                 _ => {
-                    let unique = self.unique(name, prefix);
+                    let unique = self.unique_name(name, prefix);
                     self.nodes.push((unique.clone(), definition.clone()));
-                    Named::Session(unique.into())
+                    ResolvedNode::Session(unique.into())
                 }
             };
             names.insert(name.clone(), named);
@@ -171,10 +171,10 @@ impl Compiler {
         Ok(names)
     }
 
-    /// Models know the nodes they use by the names that those have in the session.
+    /// Replaces the tool names of chat nodes by the names of these nodes in the session.
     fn name_tools(&mut self, first: usize, names: &Names) {
         let session = |name: &mut String| {
-            if let Some(Named::Session(unique)) = names.get(name.as_str()) {
+            if let Some(ResolvedNode::Session(unique)) = names.get(name.as_str()) {
                 *name = unique.to_string();
             }
         };
@@ -187,14 +187,14 @@ impl Compiler {
         }
     }
 
-    /// A name that no other node has: `name`, `prefix-name`, `prefix-name-2` …
-    fn unique(&mut self, name: &str, prefix: &str) -> String {
+    /// Returns a free name: `name`, `prefix-name`, `prefix-name-2` …
+    fn unique_name(&mut self, name: &str, prefix: &str) -> String {
         let mut unique = name.to_string();
         let mut number = 1;
         while !self.taken.insert(unique.clone()) {
             let ending = if number == 1 { String::new() } else { format!("-{number}") };
             let long = format!("{prefix}-{name}");
-            // Names are ASCII: checked.
+            // Names are ASCII, as checked before.
             let long = long.get(..(MAX_NAME_CHARS - ending.len()).min(long.len())).unwrap_or(&long);
             unique = format!("{}{ending}", long.trim_matches('-'));
             number += 1;
@@ -207,15 +207,21 @@ fn add(graph: &mut Graph, definition: &StepDefinition, step: Step, names: &Names
     match (&definition.gate, definition.node.as_deref()) {
         (Some(gate), _) => graph.add_step(Arc::new(gate_node(&definition.id, gate)), step)?,
         (None, node) => match names.get(node.unwrap_or_default()) {
-            Some(Named::Session(name)) => graph.add_step_ref(name, step)?,
-            Some(Named::Template(node) | Named::Graph(node)) => graph.add_step(Arc::clone(node), step)?,
+            Some(ResolvedNode::Session(name)) => graph.add_step_ref(name, step)?,
+            Some(ResolvedNode::Template(node) | ResolvedNode::Graph(node)) => {
+                graph.add_step(Arc::clone(node), step)?
+            }
             None => graph.add_step_ref(node.unwrap_or_default(), step)?,
         },
     };
     Ok(())
 }
 
-fn step(definition: &StepDefinition, names: &Names, templates: &mut Templates) -> Result<Step, Malformed> {
+fn step(
+    definition: &StepDefinition,
+    names: &Names,
+    templates: &mut Templates,
+) -> Result<Step, TemplateError> {
     let mut step = Step::new(definition.id.as_str())
         .depends_on(definition.depends_on.iter().map(String::as_str))
         .on_resume(match definition.on_resume {
@@ -246,10 +252,14 @@ fn step(definition: &StepDefinition, names: &Names, templates: &mut Templates) -
     with_input(step, definition, templates)
 }
 
-fn with_input(step: Step, definition: &StepDefinition, templates: &mut Templates) -> Result<Step, Malformed> {
+fn with_input(
+    step: Step,
+    definition: &StepDefinition,
+    templates: &mut Templates,
+) -> Result<Step, TemplateError> {
     if let Some(gate) = &definition.gate {
         let question = templates.add(&Value::String(gate.question.clone()))?;
-        // A question without templates is the gate's own.
+        // A constant question is stored in the gate itself.
         return Ok(if question.fixed().is_some() {
             step
         } else {
@@ -290,15 +300,14 @@ fn error_policy(policy: &PolicyDefinition, names: &Names) -> ErrorPolicy {
         timeout: policy.timeout_ms.map(Duration::from_millis),
         fallback_value: policy.fallback_value.clone(),
         fallback_node: policy.fallback_node.as_deref().map(|node| match names.get(node) {
-            Some(Named::Session(name)) => Target::Name(Arc::clone(name)),
-            Some(Named::Template(node) | Named::Graph(node)) => Target::Node(Arc::clone(node)),
+            Some(ResolvedNode::Session(name)) => Target::Name(Arc::clone(name)),
+            Some(ResolvedNode::Template(node) | ResolvedNode::Graph(node)) => Target::Node(Arc::clone(node)),
             None => Target::Name(node.into()),
         }),
     }
 }
 
-/// Changes when a step is to be done in another way: by another node, with another parser, another gate, list or condition. What it is
-/// given and what it waits for are no part of it.
+/// Returns a digest of how a step is done: its node, parser, gate, list and condition. Its input and dependencies do not count.
 fn digest(step: &StepDefinition, nodes: &Digests) -> u64 {
     let node = step.node.as_deref().map(|name| match nodes.get(name) {
         Some(digest) => Value::from(*digest),
@@ -314,18 +323,18 @@ fn digest(step: &StepDefinition, nodes: &Digests) -> u64 {
     journal::key(0, None, &definition)
 }
 
-/// The nodes that the steps of a file can name, those around it too. Graphs are none of them: their steps have digests of their own.
-fn digests(file: &GraphFile, around: &Digests) -> Digests {
-    let mut digests = around.clone();
+/// Returns the digests of all nodes that steps of a file can use, except nested graphs: their steps have their own digests.
+fn digests(file: &GraphFile, outer_digests: &Digests) -> Digests {
+    let mut digests = outer_digests.clone();
     for (name, definition) in &file.nodes {
         if matches!(definition, NodeDefinition::Graph(_)) {
             digests.remove(name);
             continue;
         }
-        // A definition always has JSON.
+        // A definition always has a JSON form.
         let mut definition = serde_json::to_value(definition).unwrap_or_default();
-        // A journal does not keep them: with them, no step would be known again.
-        secrets::forget(&mut definition);
+        // Journals do not store secrets: with them, no digest would match after a resume.
+        secrets::redact_node(&mut definition);
         digests.insert(name.clone(), journal::key(0, None, &definition));
     }
     digests
@@ -335,14 +344,14 @@ fn digests(file: &GraphFile, around: &Digests) -> Digests {
 mod tests {
     use super::{GraphFile, NodeDefinition};
 
-    /// The digests of the steps of a file.
+    /// Returns the digests of the steps of a file.
     fn digests(yaml: &str) -> Vec<u64> {
         let graph = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap().graph;
         graph.list_steps().iter().map(|id| graph.get_step(id).unwrap().definition).collect()
     }
 
     #[test]
-    fn a_step_in_a_graph_in_it_is_done_by_the_node_around_it() {
+    fn inner_step_digest_covers_the_outer_node() {
         let base = "graph: g\nnodes:\n  c: {type: pty, command: cat, env: {API_KEY: x, PLAIN: y}}\n  in:\n    type: graph\n    graph: {graph: in, steps: [{id: a, node: c}]}\nsteps:\n  - {id: s, node: in}\n";
         let inner = |yaml: &str| {
             let graph = GraphFile::from_yaml(yaml, "g").unwrap().compile().unwrap().graph;
@@ -356,12 +365,12 @@ mod tests {
         let before = inner(base);
         assert_ne!(inner(&base.replace("command: cat", "command: tac")), before);
         assert_ne!(inner(&base.replace("PLAIN: y", "PLAIN: z")), before);
-        // It is not kept, so it cannot count.
+        // A secret is not stored, so it does not count.
         assert_eq!(inner(&base.replace("API_KEY: x, ", "")), before);
     }
 
     #[test]
-    fn a_models_tools_have_the_names_of_the_session() {
+    fn tools_get_their_session_names() {
         let chat = "{type: chat, model: m, tools: [sh], tool_choice: sh}";
         let yaml = format!(
             "graph: g\nnodes:\n  c: {chat}\n  sh: {{type: bash}}\n  in:\n    type: graph\n    graph: {{graph: in, nodes: {{c: {chat}, sh: {{type: pty}}}}, steps: []}}\nsteps: []\n"
@@ -381,10 +390,10 @@ mod tests {
     }
 
     #[test]
-    fn a_steps_digest_is_of_how_it_is_done() {
+    fn step_digest_covers_how_it_is_done() {
         let base = "graph: g\nnodes:\n  c: {type: pty, command: cat}\nsteps:\n  - {id: a, node: c, input: x}\n  - {id: b, node: c, depends_on: a}\n  - {id: g, gate: {question: q}}\n";
         let before = digests(base);
-        // What it is given, what it waits for, and what it is called are no part of it.
+        // Input, dependencies and id do not count.
         for same in [
             base.replace("input: x", "input: y"),
             base.replace(", depends_on: a", ""),

@@ -1,4 +1,4 @@
-//! The folder of journals: `<state>/runs/<server>/<run id>.jsonl`, files 0600 in a folder 0700.
+//! The directory of journals: `<state>/runs/<server>/<run id>.jsonl`, files 0600 in a directory 0700.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,19 +15,19 @@ use super::error::JournalError;
 
 const EXTENSION: &str = "jsonl";
 
-/// A server that ends gives its locks up with its last breath; one that starts at that moment waits so long for them.
-const LOCK_PATIENCE: Duration = Duration::from_millis(250);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How long to wait for the lock of a server that is just exiting.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A new run's id: within the rule for names, 18 characters, and ids sort by time (`now`, to the millisecond).
+/// Creates a run id: a valid name of 18 characters; ids sort by time (`now`, to the millisecond).
 pub fn new_run_id(now: TsNs) -> String {
-    // 36⁹ milliseconds end in the year 5188.
+    // 36⁹ milliseconds last until the year 5188.
     let time = base36::<9>(now.0 / 1_000_000);
     let random = base36::<6>(Uuid::new_v4().as_u64_pair().1);
     format!("r-{time}-{random}")
 }
 
-/// The last `DIGITS` digits of a number to the base of 36.
+/// Formats the last `DIGITS` digits of a number in base 36.
 fn base36<const DIGITS: usize>(mut number: u64) -> String {
     let mut digits = [0; DIGITS];
     for digit in digits.iter_mut().rev() {
@@ -37,12 +37,12 @@ fn base36<const DIGITS: usize>(mut number: u64) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
-/// The journal of a run in a folder.
+/// Returns the path of a run's journal in a directory.
 pub fn journal_path(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.{EXTENSION}"))
 }
 
-/// The journals in a folder, newest first. None if the folder is not there.
+/// Lists the journals in a directory, newest first; empty if the directory does not exist.
 pub fn journals(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> =
@@ -51,9 +51,9 @@ pub fn journals(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Is the last fact of a journal the end of its run? Reads the end of the file only, and takes any doubt for a no.
+/// Returns true if the last record of a journal is the end of its run. Reads only the end of the file; false in case of doubt.
 pub fn has_ended(path: &Path) -> bool {
-    /// The line of an end is short but for its error.
+    /// An end record is short unless its error is long.
     const TAIL: u64 = 16 << 10;
     let tail = || {
         let mut file = File::open(path)?;
@@ -75,56 +75,58 @@ fn is_journal(path: &Path) -> bool {
         && run.is_some_and(|run| name::check("run", run).is_ok())
 }
 
-/// Makes a journal that is not there yet, and its folder.
+/// Creates a new journal and, if missing, its directory.
 pub(super) fn create(path: &Path) -> Result<File, JournalError> {
     if let Some(folder) = path.parent() {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(JournalError::io("made: its folder is missing", path))?;
+            .map_err(JournalError::io("create the directory of", path))?;
     }
     OpenOptions::new().create_new(true).append(true).mode(0o600).open(path).map_err(|error| {
         match (error.kind(), path.file_stem()) {
             (io::ErrorKind::AlreadyExists, Some(run)) => {
                 JournalError::Exists { run: run.to_string_lossy().into_owned() }
             }
-            _ => JournalError::io("made", path)(error),
+            _ => JournalError::io("create", path)(error),
         }
     })
 }
 
-/// Opens a journal that is there.
+/// Opens an existing journal.
 pub(super) fn open(path: &Path, append: bool) -> Result<File, JournalError> {
-    // Not a link to somewhere else, and not a pipe that waits for a writer.
+    // Rejects symbolic links, and does not block on a pipe without a writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
         .append(append)
         .custom_flags(flags.bits().cast_signed())
         .open(path)
-        .map_err(JournalError::io("opened", path))?;
-    if !file.metadata().map_err(JournalError::io("opened", path))?.is_file() {
-        let not_a_file = io::Error::new(io::ErrorKind::InvalidInput, "it is not a file");
-        return Err(JournalError::io("opened", path)(not_a_file));
+        .map_err(JournalError::io("open", path))?;
+    if !file.metadata().map_err(JournalError::io("open", path))?.is_file() {
+        let not_a_file = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+        return Err(JournalError::io("open", path)(not_a_file));
     }
     Ok(file)
 }
 
-/// Takes the lock that says: this server drives the run.
+/// Takes the lock that steps the run as driven by this server.
 pub(super) fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
-    let deadline = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(LOCK_RETRY_INTERVAL)
+            }
             Err(TryLockError::WouldBlock) => return Err(JournalError::Locked { path: path.into() }),
-            Err(TryLockError::Error(source)) => return Err(JournalError::io("locked", path)(source)),
+            Err(TryLockError::Error(source)) => return Err(JournalError::io("lock", path)(source)),
         }
     }
 }
 
-/// Puts the name of a new file on the disk.
+/// Syncs the directory entry of a new file to disk.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => File::open(folder)?.sync_all(),
@@ -153,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn run_ids_of_one_moment_differ() {
+    fn run_ids_of_the_same_millisecond_differ() {
         let ids: BTreeSet<String> = (0..1000).map(|_| new_run_id(TsNs(MS))).collect();
         assert!(ids.len() > 990, "{}", ids.len());
     }
 
     #[test]
-    fn journals_are_listed_newest_first_and_nothing_else_is() {
+    fn journals_are_listed_newest_first() {
         let folder = tempfile::tempdir().unwrap();
         let runs: Vec<String> = (1..4).map(|ms| new_run_id(TsNs(ms * MS))).collect();
         for run in &runs {

@@ -1,7 +1,7 @@
 //! Graphs for the eye.
 
+use nerve_core::graph::diagram;
 use nerve_core::graph::file::GraphFile;
-use nerve_core::graph::show;
 
 const REVIEW: &str = "
 graph: review
@@ -55,13 +55,13 @@ steps
      for each of input.words, 3 at once
      at most 2 steps
 ";
-    assert_eq!(show::text(&file), expected);
+    assert_eq!(diagram::text(&file), expected);
 }
 
 #[test]
 fn mermaid_and_dot() {
     let file = GraphFile::from_yaml(REVIEW, "g").unwrap();
-    let mermaid = show::mermaid(&file);
+    let mermaid = diagram::mermaid(&file);
     assert_eq!(
         mermaid,
         "\
@@ -79,7 +79,7 @@ flowchart TD
 "
     );
     assert_eq!(
-        show::dot(&file),
+        diagram::dot(&file),
         "\
 digraph \"review\" {
     rankdir=TB;
@@ -127,10 +127,10 @@ fn odd_ids_break_nothing() {
         Ok(file) => file,
         Err(error) => panic!("{error}"),
     };
-    for shown in [show::text(&file), show::mermaid(&file), show::dot(&file)] {
+    for shown in [diagram::text(&file), diagram::mermaid(&file), diagram::dot(&file)] {
         assert!(!shown.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{shown}");
     }
-    for line in show::mermaid(&file).lines().filter(|line| line.starts_with("    s")) {
+    for line in diagram::mermaid(&file).lines().filter(|line| line.starts_with("    s")) {
         assert_eq!(line.matches('"').count(), 2, "{line}");
         assert!(
             line.ends_with("\"}") && !line.contains(['<', '`', '\\']) || line.contains("<br/>"),
@@ -138,7 +138,7 @@ fn odd_ids_break_nothing() {
         );
         assert_eq!(line.matches('<').count(), line.matches("<br/>").count(), "{line}");
     }
-    for line in show::dot(&file).lines().filter(|line| line.starts_with("    s")) {
+    for line in diagram::dot(&file).lines().filter(|line| line.starts_with("    s")) {
         // Quotes that are not escaped: those around the label.
         let bare = line.replace("\\\\", "").replace("\\\"", "");
         assert_eq!(bare.matches('"').count(), 2, "{line}");
@@ -153,9 +153,9 @@ fn a_graph_that_is_wrong_can_be_looked_at() {
     file.steps[1].depends_on = vec!["a".into()];
     file.steps[1].node = None;
     assert!(
-        show::text(&file).contains("1. a: n (of the session)\n     after b, none\n  2. b: nobody\n"),
+        diagram::text(&file).contains("1. a: n (of the session)\n     after b, none\n  2. b: no node\n"),
         "{}",
-        show::text(&file)
+        diagram::text(&file)
     );
-    assert!(show::dot(&file).contains("s1 -> s0;\n    s0 -> s1;"));
+    assert!(diagram::dot(&file).contains("s1 -> s0;\n    s0 -> s1;"));
 }

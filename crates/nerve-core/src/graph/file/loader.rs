@@ -1,4 +1,4 @@
-//! From texts and files to a graph that is checked: reads the files of graphs in it, and makes folders absolute.
+//! Loads graphs from texts and files, including the files of nested graphs.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,18 +8,18 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 
 use super::check::check;
-use super::origin::{Origin, Path, Report};
+use super::fields::Decode;
 use super::problem::{GraphFileError, Problem, Problems};
-use super::shape::Read;
-use super::tree::{MAX_BYTES, Tree, Unreadable, quoted};
+use super::source_map::{Path, Report, SourceMap};
+use super::tree::{MAX_BYTES, SyntaxError, Tree, quoted};
 use super::types::{GraphFile, NodeDefinition};
 
-/// Graphs in graphs in files of their own.
+/// Maximum depth of nested files.
 const MAX_NESTING: usize = 16;
-/// Files of one graph, those that are read twice counted twice.
+/// Maximum number of files of one graph; a file that is loaded twice counts twice.
 const MAX_FILES: usize = 500;
 
-/// How a text is written.
+/// Syntax of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// YAML.
@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the ending of a file's name: JSON for `.json`, else YAML.
+    /// Returns the format by file extension: JSON for `.json`, otherwise YAML.
     pub fn of(path: &FilePath) -> Format {
         match path.extension() {
             Some(ending) if ending.eq_ignore_ascii_case("json") => Format::Json,
@@ -39,51 +39,51 @@ impl Format {
 }
 
 impl GraphFile {
-    /// Reads and checks a graph. `name` is what messages call the text.
+    /// Parses and checks a graph in YAML. `name` appears in messages as the file name.
     ///
     /// ```
     /// use nerve_core::graph::file::GraphFile;
     /// let file = GraphFile::from_yaml("graph: hello\nsteps:\n  - id: greet\n    node: shell\n    input: echo hi\n", "hello.yaml");
     /// assert_eq!(file.unwrap().steps[0].id, "greet");
     /// let error = GraphFile::from_yaml("graph: hello\nsteps:\n  - id: greet\n    nod: shell\n", "hello.yaml").unwrap_err();
-    /// let said = error.to_string();
-    /// assert!(said.starts_with("hello.yaml:4:5: a step has no field \"nod\" (did you mean `node`?)"), "{said}");
+    /// let message = error.to_string();
+    /// assert!(message.starts_with("hello.yaml:4:5: a step has no field \"nod\" (did you mean `node`?)"), "{message}");
     /// ```
     ///
     /// # Errors
-    /// All that is wrong with it: first with its shape, then with what it says.
+    /// All problems of the file: of its structure, or else of its meaning.
     pub fn from_yaml(text: &str, name: &str) -> Result<GraphFile, GraphFileError> {
         GraphFile::from_text(text, name, Format::Yaml, None)
     }
 
-    /// As [`GraphFile::from_yaml`] of JSON.
+    /// Like [`GraphFile::from_yaml`], for JSON.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`GraphFile::from_yaml`].
     pub fn from_json(text: &str, name: &str) -> Result<GraphFile, GraphFileError> {
         GraphFile::from_text(text, name, Format::Json, None)
     }
 
-    /// As [`GraphFile::from_yaml`] of a value; messages have paths (`steps[3].input`) instead of lines.
+    /// Like [`GraphFile::from_yaml`], for a value. Messages contain paths (`steps[3].input`) instead of lines.
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`GraphFile::from_yaml`].
     pub fn from_value(value: Value) -> Result<GraphFile, GraphFileError> {
-        let file = shape(Origin::new("graph", String::new(), Tree::from(&value)))?;
+        let file = shape(SourceMap::new("graph", String::new(), Tree::from(&value)))?;
         file.check()?;
         Ok(file)
     }
 
-    /// The graph as a value that [`GraphFile::from_value`] reads: without the files it came from, and with its short spellings.
+    /// Returns the graph as a value for [`GraphFile::from_value`], with nested files inlined and canonical field names.
     pub fn to_value(&self) -> Value {
-        // Nothing in it has no JSON but numbers that no file can have, and those become null.
+        // Only non-finite numbers have no JSON; they cannot occur in a file.
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Reads and checks a graph as if it were a file in `folder`: files and folders in it are relative to that.
+    /// Parses and checks a graph as if it were a file in `folder`, which relative paths refer to.
     ///
     /// # Errors
-    /// As [`GraphFile::from_yaml`]; and files that cannot be read.
+    /// Same as [`GraphFile::from_yaml`], and files that cannot be read.
     pub fn from_text(
         text: &str,
         name: &str,
@@ -92,17 +92,17 @@ impl GraphFile {
     ) -> Result<GraphFile, GraphFileError> {
         let mut file = parse(text, name, format)?;
         if let Some(folder) = folder {
-            Loading::default().complete(&mut file, folder)?;
+            Loader::default().complete(&mut file, folder)?;
         }
         file.check()?;
         Ok(file)
     }
 
-    /// Reads and checks a graph file, and the files of the graphs in it, which then are part of it. Relative folders of nodes become
+    /// Loads and checks a graph file and the files of nested graphs, which are inlined. Relative working directories become
     /// absolute.
     ///
     /// # Errors
-    /// As [`GraphFile::from_text`].
+    /// Same as [`GraphFile::from_text`].
     pub fn load(path: &FilePath) -> Result<GraphFile, GraphFileError> {
         let name = path.display().to_string();
         let whole = |message: String| Problem {
@@ -116,18 +116,18 @@ impl GraphFile {
         let mut file = parse(&text, &name, Format::of(path))?;
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(FilePath::new("."));
-        let mut loading = Loading { chain: vec![(identity(path), name)], files: 1 };
-        loading.complete(&mut file, folder)?;
+        let mut loader = Loader { chain: vec![(identity(path), name)], files: 1 };
+        loader.complete(&mut file, folder)?;
         file.check()?;
         Ok(file)
     }
 
-    /// Checks a graph that was made by hand.
+    /// Checks a graph that was built in code.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All problems of the graph.
     pub fn check(&self) -> Result<(), GraphFileError> {
-        let mut report = Report::new(&self.origin);
+        let mut report = Report::new(&self.source_map);
         check(self, &mut report);
         report.problems.finish(Some(()))
     }
@@ -144,48 +144,48 @@ fn parse(text: &str, name: &str, format: Format) -> Result<GraphFile, GraphFileE
         Format::Yaml => Tree::yaml(text),
         Format::Json => Tree::json(text),
     };
-    let tree = tree.map_err(|Unreadable { position, message, hint }| Problem {
+    let tree = tree.map_err(|SyntaxError { position, message, hint }| Problem {
         file: name.to_string(),
         position,
         path: String::new(),
         message,
         hint: hint.map(ToString::to_string),
     })?;
-    shape(Origin::new(name, text, tree))
+    shape(SourceMap::new(name, text, tree))
 }
 
-fn shape(origin: Origin) -> Result<GraphFile, GraphFileError> {
-    let mut report = Report::new(&origin);
-    let file = origin.tree().and_then(|tree| GraphFile::read(tree, Path::Root, &mut report));
+fn shape(source_map: SourceMap) -> Result<GraphFile, GraphFileError> {
+    let mut report = Report::new(&source_map);
+    let file = source_map.tree().and_then(|tree| GraphFile::decode(tree, Path::Root, &mut report));
     report.problems.finish(file)
 }
 
-/// Which file it is, however it is called.
+/// Returns the canonical path, which identifies a file.
 fn identity(path: &FilePath) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn read(path: &FilePath) -> Result<String, String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
     let read = file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("it cannot be read: {error}"))?;
+    read.map_err(|error| format!("cannot be read: {error}"))?;
     String::from_utf8(bytes)
-        .map_err(|error| format!("it is not a text: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
+        .map_err(|error| format!("not a text file: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
 }
 
-/// Files on the way from the first one to the one that is read now.
+/// The chain of files from the first one to the current one.
 #[derive(Default)]
-struct Loading {
+struct Loader {
     chain: Vec<(PathBuf, String)>,
     files: usize,
 }
 
-impl Loading {
-    /// Reads the files of the graphs in `file`, and makes relative folders absolute. `folder` is where `file` is.
+impl Loader {
+    /// Loads the files of nested graphs in `file`, and makes relative paths absolute. `folder` contains `file`.
     fn complete(&mut self, file: &mut GraphFile, folder: &FilePath) -> Result<(), GraphFileError> {
-        let origin = file.origin.clone();
-        let mut report = Report::new(&origin);
+        let source_map = file.source_map.clone();
+        let mut report = Report::new(&source_map);
         let nodes = Path::Root.key("nodes");
         for (name, node) in &mut file.nodes {
             if let Some(cwd) = node.cwd_mut() {
@@ -200,7 +200,7 @@ impl Loading {
                     Ok(graph) => node.graph = graph.map(Box::new),
                     Err(error) => report.problems.extend(Err(error)),
                 }
-                // Said already that it cannot be read.
+                // The problem has been reported.
                 if node.graph.is_none() {
                     node.file = Some(wanted);
                 }
@@ -220,20 +220,20 @@ impl Loading {
         if let Some(first) = self.chain.iter().position(|(known, _)| *known == identity) {
             let mut chain: Vec<&str> = self.chain[first..].iter().map(|(_, name)| name.as_str()).collect();
             chain.push(&name);
-            report.say(at, format!("the file contains itself: {}", chain.join(" → ")));
+            report.error(at, format!("circular inclusion: {}", chain.join(" → ")));
             return Ok(None);
         }
         if self.chain.len() > MAX_NESTING || self.files >= MAX_FILES {
             let message =
-                format!("too many files: graphs go {MAX_NESTING} files deep and have at most {MAX_FILES}");
-            report.say(at, message);
+                format!("too many files: at most {MAX_NESTING} levels and {MAX_FILES} files are supported");
+            report.error(at, message);
             return Ok(None);
         }
         self.files += 1;
         let text = match read(path) {
             Ok(text) => text,
             Err(message) => {
-                report.say(at, format!("{}: {message}", quoted(&name)));
+                report.error(at, format!("{}: {message}", quoted(&name)));
                 return Ok(None);
             }
         };
@@ -249,9 +249,9 @@ impl Loading {
 fn absolute(cwd: &mut Option<String>, folder: &FilePath) {
     let Some(cwd) = cwd else { return };
     let joined = folder.join(&*cwd);
-    // Lexically: the folder need not be there yet.
+    // Lexically, because the directory need not exist yet.
     let absolute = std::path::absolute(&joined).unwrap_or(joined);
-    // `/a/.` is `/a`.
+    // Turns `/a/.` into `/a`.
     let absolute: PathBuf = absolute.components().collect();
     *cwd = absolute.to_string_lossy().into_owned();
 }

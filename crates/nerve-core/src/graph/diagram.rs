@@ -1,4 +1,4 @@
-//! A graph file for the eye: as a text, for Mermaid, for Graphviz. Pure.
+//! Renders a graph file as text, Mermaid flowchart or Graphviz graph. Pure.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,15 +9,15 @@ use super::file::{
 };
 use super::plan::Plan;
 
-/// Characters of a line that may be long: a prompt, a question.
-const SHORT: usize = 70;
+/// Maximum length of prompts and questions, in characters.
+const MAX_CHARS: usize = 70;
 
-/// The graph in words: what it is given, its nodes, and its steps in the order in which they can run.
+/// Renders the graph as text: its inputs, its nodes, and its steps in an order they can run in.
 pub fn text(file: &GraphFile) -> String {
     let mut out = String::new();
     line(&mut out, 0, &format!("graph {}", clean(&file.graph)));
     if !file.description.is_empty() {
-        line(&mut out, 1, &short(&file.description));
+        line(&mut out, 1, &shorten(&file.description));
     }
     line(&mut out, 1, &settings(file));
     inputs(&mut out, file);
@@ -28,23 +28,23 @@ pub fn text(file: &GraphFile) -> String {
     }
     line(&mut out, 0, "steps");
     let width = file.steps.len().to_string().len();
-    for (number, place) in order(file).into_iter().enumerate() {
-        step(&mut out, file, &file.steps[place], number + 1, width);
+    for (number, index) in order(file).into_iter().enumerate() {
+        step(&mut out, file, &file.steps[index], number + 1, width);
     }
     out
 }
 
-/// The graph as a Mermaid flowchart.
+/// Renders the graph as a Mermaid flowchart.
 pub fn mermaid(file: &GraphFile) -> String {
     let mut out = format!("---\ntitle: \"{}\"\n---\nflowchart TD\n", mermaid_text(&file.graph));
-    for (place, step) in file.steps.iter().enumerate() {
+    for (index, step) in file.steps.iter().enumerate() {
         let label: Vec<String> = label(file, step).iter().map(|text| mermaid_text(text)).collect();
         let (open, close) = match shape(file, step) {
             Shape::Gate => ("{\"", "\"}"),
             Shape::Graph => ("[[\"", "\"]]"),
             Shape::Step => ("[\"", "\"]"),
         };
-        let _ = writeln!(out, "    s{place}{open}{}{close}", label.join("<br/>"));
+        let _ = writeln!(out, "    s{index}{open}{}{close}", label.join("<br/>"));
     }
     for (from, to) in edges(file) {
         let _ = writeln!(out, "    s{from} --> s{to}");
@@ -52,20 +52,20 @@ pub fn mermaid(file: &GraphFile) -> String {
     out
 }
 
-/// The graph in the language of Graphviz.
+/// Renders the graph in the DOT language of Graphviz.
 pub fn dot(file: &GraphFile) -> String {
     let mut out = format!(
         "digraph \"{}\" {{\n    rankdir=TB;\n    node [shape=box, style=rounded];\n",
         dot_text(&file.graph)
     );
-    for (place, step) in file.steps.iter().enumerate() {
+    for (index, step) in file.steps.iter().enumerate() {
         let label: Vec<String> = label(file, step).iter().map(|text| dot_text(text)).collect();
         let shape = match shape(file, step) {
             Shape::Gate => ", shape=diamond, style=solid",
             Shape::Graph => ", shape=box3d, style=solid",
             Shape::Step => "",
         };
-        let _ = writeln!(out, "    s{place} [label=\"{}\"{shape}];", label.join("\\n"));
+        let _ = writeln!(out, "    s{index} [label=\"{}\"{shape}];", label.join("\\n"));
     }
     for (from, to) in edges(file) {
         let _ = writeln!(out, "    s{from} -> s{to};");
@@ -88,12 +88,12 @@ fn shape(file: &GraphFile, step: &StepDefinition) -> Shape {
     }
 }
 
-/// Lines in the box of a step.
+/// Returns the lines in the box of a step.
 fn label(file: &GraphFile, step: &StepDefinition) -> Vec<String> {
-    let mut lines = vec![short(&step.id)];
+    let mut lines = vec![shorten(&step.id)];
     match &step.gate {
-        Some(gate) => lines.push(short(&gate.question)),
-        None => lines.push(doer(file, step)),
+        Some(gate) => lines.push(shorten(&gate.question)),
+        None => lines.push(node_label(file, step)),
     }
     lines.extend(flow(step));
     lines
@@ -106,7 +106,7 @@ fn settings(file: &GraphFile) -> String {
     }];
     parts.push(match file.on_failure {
         OnFailure::Stop => "a failure stops the other branches".to_string(),
-        OnFailure::Finish => "other branches go on after a failure".to_string(),
+        OnFailure::Finish => "other branches continue after a failure".to_string(),
     });
     parts.push(match file.on_restart {
         OnRestart::Wait => "waits after a crash of the server".to_string(),
@@ -122,11 +122,11 @@ fn inputs(out: &mut String, file: &GraphFile) {
     for (name, input) in inputs {
         let mut text = clean(name);
         match &input.default {
-            Some(default) => text.push_str(&format!(" = {}", short(&default.to_string()))),
+            Some(default) => text.push_str(&format!(" = {}", shorten(&default.to_string()))),
             None => text.push_str(" (required)"),
         }
         if !input.description.is_empty() {
-            text.push_str(&format!(": {}", short(&input.description)));
+            text.push_str(&format!(": {}", shorten(&input.description)));
         }
         line(out, 1, &text);
     }
@@ -146,15 +146,15 @@ fn nodes(out: &mut String, file: &GraphFile) {
                 (Some(graph), _) => format!("{} ({} steps)", graph.graph, graph.steps.len()),
                 (None, file) => file.clone().unwrap_or_default(),
             },
-            other => other.terminal().map(shown_terminal).unwrap_or_default(),
+            other => other.terminal().map(terminal_label).unwrap_or_default(),
         };
         let colon = if what.is_empty() { "" } else { ": " };
-        line(out, 1, &format!("{} ({}){colon}{}", clean(name), definition.type_name(), short(&what)));
+        line(out, 1, &format!("{} ({}){colon}{}", clean(name), definition.type_name(), shorten(&what)));
     }
 }
 
-/// What runs in it, or where it is.
-fn shown_terminal(node: &TerminalDefinition) -> String {
+/// Returns the command or pane of a terminal.
+fn terminal_label(node: &TerminalDefinition) -> String {
     match (&node.command, &node.pane) {
         (Some(CommandDefinition::Text(command)), _) => command.clone(),
         (Some(CommandDefinition::Words(words)), _) => shell_words::join(words),
@@ -165,7 +165,7 @@ fn shown_terminal(node: &TerminalDefinition) -> String {
 
 fn step(out: &mut String, file: &GraphFile, step: &StepDefinition, number: usize, width: usize) {
     let id = clean(&step.id);
-    line(out, 1, &format!("{number:>width$}. {id}: {}", doer(file, step)));
+    line(out, 1, &format!("{number:>width$}. {id}: {}", node_label(file, step)));
     let mut detail = |text: String| {
         let _ = writeln!(out, "{:indent$}{text}", "", indent = 4 + width);
     };
@@ -174,50 +174,50 @@ fn step(out: &mut String, file: &GraphFile, step: &StepDefinition, number: usize
         detail(format!("after {}", after.join(", ")));
     }
     if let Some(gate) = &step.gate {
-        detail(format!("asks {}", short(&gate.question)));
+        detail(format!("asks {}", shorten(&gate.question)));
         if !gate.choices.is_empty() {
-            let choices: Vec<String> = gate.choices.iter().map(|choice| short(choice)).collect();
+            let choices: Vec<String> = gate.choices.iter().map(|choice| shorten(choice)).collect();
             detail(format!("choices {}", choices.join(", ")));
         }
         let seconds = gate.timeout_seconds.map(|seconds| format!("after {seconds} s "));
         match (seconds, &gate.default) {
-            (Some(after), Some(default)) => detail(format!("{after}the answer is {}", short(default))),
-            (Some(after), None) => detail(format!("{after}it has failed")),
+            (Some(after), Some(default)) => detail(format!("{after}the answer is {}", shorten(default))),
+            (Some(after), None) => detail(format!("{after}it fails")),
             (None, _) => {}
         }
     }
     if !step.input.is_null() {
         let input = step.input.as_str().map_or_else(|| step.input.to_string(), ToString::to_string);
-        detail(format!("input {}", short(&input)));
+        detail(format!("input {}", shorten(&input)));
     }
     flow(step).into_iter().for_each(&mut detail);
     step.error_policy.iter().for_each(|policy| detail(error_policy(policy)));
     budget(&step.budget).into_iter().for_each(detail);
 }
 
-fn doer(file: &GraphFile, step: &StepDefinition) -> String {
+fn node_label(file: &GraphFile, step: &StepDefinition) -> String {
     match (&step.gate, step.node.as_deref()) {
         (Some(_), _) => "gate".to_string(),
         (None, Some(name)) => match file.nodes.get(name) {
             Some(definition) => format!("{} ({})", clean(name), definition.type_name()),
-            None => format!("{} (of the session)", short(name)),
+            None => format!("{} (of the session)", shorten(name)),
         },
-        (None, None) => "nobody".to_string(),
+        (None, None) => "no node".to_string(),
     }
 }
 
-/// When and how often.
+/// Returns lines for the condition, the items and the loop of a step.
 fn flow(step: &StepDefinition) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(step.when.as_ref().map(|when| format!("when {}", short(when))));
+    lines.extend(step.when.as_ref().map(|when| format!("when {}", shorten(when))));
     lines.extend(step.foreach.as_ref().map(|list| match step.parallel.unwrap_or(1) {
-        1 => format!("for each of {}", short(list)),
-        many => format!("for each of {}, {many} at once", short(list)),
+        1 => format!("for each of {}", shorten(list)),
+        many => format!("for each of {}, {many} at once", shorten(list)),
     }));
     lines.extend(
         step.until
             .as_ref()
-            .map(|until| format!("until {}, at most {} rounds", short(&until.condition), until.max_rounds)),
+            .map(|until| format!("until {}, at most {} rounds", shorten(&until.condition), until.max_rounds)),
     );
     lines
 }
@@ -233,9 +233,11 @@ fn error_policy(policy: &PolicyDefinition) -> String {
     }
     parts.push(match (policy.on_error, &policy.fallback_node) {
         (OnErrorName::Fail | OnErrorName::Retry, _) => "then the run fails".to_string(),
-        (OnErrorName::Skip, _) => format!("then its result is {}", short(&policy.fallback_value.to_string())),
-        (OnErrorName::Fallback, Some(node)) => format!("then {} does it", short(node)),
-        (OnErrorName::Fallback, None) => "then nobody does it".to_string(),
+        (OnErrorName::Skip, _) => {
+            format!("then its result is {}", shorten(&policy.fallback_value.to_string()))
+        }
+        (OnErrorName::Fallback, Some(node)) => format!("then {} takes over", shorten(node)),
+        (OnErrorName::Fallback, None) => "then it needs a fallback_node".to_string(),
     });
     parts.join(", ")
 }
@@ -252,31 +254,31 @@ fn budget(budget: &BudgetDefinition) -> Option<String> {
     (!limits.is_empty()).then(|| format!("at most {}", limits.join(", ")))
 }
 
-/// Places of steps in the order in which they can run; as written if there is no such order.
+/// Returns step indexes in an order they can run in; in file order if there is a cycle.
 fn order(file: &GraphFile) -> Vec<usize> {
     let mut deps = vec![Vec::new(); file.steps.len()];
     for (from, to) in edges(file) {
         deps[to].push(from as u32);
     }
     match Plan::new(&deps).order() {
-        Ok(order) => order.into_iter().map(|place| place as usize).collect(),
+        Ok(order) => order.into_iter().map(|index| index as usize).collect(),
         Err(_) => (0..file.steps.len()).collect(),
     }
 }
 
-/// Who comes before whom; dependencies that are not there are left out.
+/// Returns pairs of a dependency and its dependant; unknown steps are ignored.
 fn edges(file: &GraphFile) -> Vec<(usize, usize)> {
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (place, step) in file.steps.iter().enumerate() {
-        places.entry(&step.id).or_insert(place);
+    let mut indexes: HashMap<&str, usize> = HashMap::new();
+    for (index, step) in file.steps.iter().enumerate() {
+        indexes.entry(&step.id).or_insert(index);
     }
     let mut edges = Vec::new();
-    for (place, step) in file.steps.iter().enumerate() {
+    for (index, step) in file.steps.iter().enumerate() {
         let mut before: Vec<usize> =
-            step.depends_on.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+            step.depends_on.iter().filter_map(|id| indexes.get(id.as_str()).copied()).collect();
         before.sort_unstable();
         before.dedup();
-        edges.extend(before.into_iter().map(|from| (from, place)));
+        edges.extend(before.into_iter().map(|from| (from, index)));
     }
     edges
 }
@@ -285,7 +287,7 @@ fn line(out: &mut String, level: usize, text: &str) {
     let _ = writeln!(out, "{:indent$}{text}", "", indent = level * 2);
 }
 
-/// One line, without characters that do something to a terminal.
+/// Puts a text on one line and escapes control characters.
 fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
@@ -303,15 +305,15 @@ fn clean(text: &str) -> String {
     clean
 }
 
-fn short(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let text = clean(text.trim());
-    match text.char_indices().nth(SHORT) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
-/// Mermaid reads `#` and a number as a character, and nearly everything else as something of its own.
+/// Escapes nearly everything: Mermaid has many special characters, and `#` starts a character reference.
 fn mermaid_text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in clean(text).chars() {

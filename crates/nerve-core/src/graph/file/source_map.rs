@@ -1,16 +1,16 @@
-//! Where a graph was read: finds the place in the text for a place in the graph.
+//! Maps paths in a graph to positions in its source text, and collects the problems found there.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::problem::{Position, Problem, Problems};
-use super::tree::{Kind, Place, Tree};
+use super::tree::{Kind, Span, Tree};
 
-/// The text a graph was read from. All origins are equal: two files that say the same are the same graph.
+/// The source text of a graph. All source maps compare equal, so that graphs are compared by content.
 #[derive(Clone, Default)]
-pub(super) struct Origin {
+pub(super) struct SourceMap {
     source: Option<Arc<Source>>,
-    /// Where in it this graph begins: not at its root if it is a node of another one.
+    /// Path of this graph in the source; not the root if it is nested.
     prefix: Vec<Segment>,
 }
 
@@ -27,16 +27,16 @@ enum Segment {
     Index(usize),
 }
 
-/// A place in a graph.
+/// A path in a graph.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Path<'a> {
-    /// The whole.
+    /// The whole graph.
     Root,
-    /// The value of a field.
+    /// Value of a field.
     Key(&'a Path<'a>, &'a str),
-    /// The name of a field, rather than its value.
+    /// Name of a field.
     Name(&'a Path<'a>, &'a str),
-    /// An item of a list.
+    /// Item of a list.
     Index(&'a Path<'a>, usize),
 }
 
@@ -65,41 +65,41 @@ impl<'a> Path<'a> {
     }
 }
 
-impl Origin {
-    pub(super) fn new(file: impl Into<String>, text: impl Into<String>, tree: Tree) -> Origin {
+impl SourceMap {
+    pub(super) fn new(file: impl Into<String>, text: impl Into<String>, tree: Tree) -> SourceMap {
         let source = Source { file: file.into(), text: text.into(), tree };
-        Origin { source: Some(Arc::new(source)), prefix: Vec::new() }
+        SourceMap { source: Some(Arc::new(source)), prefix: Vec::new() }
     }
 
-    /// The same text, for a graph inside this one.
-    pub(super) fn inside(&self, at: Path<'_>) -> Origin {
-        Origin { source: self.source.clone(), prefix: self.segments(at) }
+    /// Returns the source map of a nested graph in the same text.
+    pub(super) fn nested(&self, at: Path<'_>) -> SourceMap {
+        SourceMap { source: self.source.clone(), prefix: self.segments(at) }
     }
 
-    /// Was it read from anywhere?
+    /// Returns true if the source text is known.
     pub(super) fn is_known(&self) -> bool {
         self.source.is_some()
     }
 
-    /// The file's name, for messages.
+    /// Returns the file name for messages.
     pub(super) fn file(&self) -> &str {
         self.source.as_deref().map_or("graph", |source| &source.file)
     }
 
-    /// The values of the text.
+    /// Returns the parsed text.
     pub(super) fn tree(&self) -> Option<&Tree> {
         Some(&self.source.as_deref()?.tree)
     }
 
-    /// Puts a message to its place in the text.
+    /// Creates a problem with its position in the text.
     pub(super) fn problem(&self, at: Path<'_>, message: String, hint: Option<String>) -> Problem {
         let segments = self.segments(at);
-        let position = self.place(&segments).and_then(Place::position);
+        let position = self.span(&segments).and_then(Span::position);
         Problem { file: self.file().to_string(), position, path: spell(&segments), message, hint }
     }
 
-    /// As [`Origin::problem`] for something in a text: `snippet`, the one that begins at byte `offset` of `value`. As near as it can be
-    /// told: where the file writes the text in another way, at its beginning.
+    /// Like [`SourceMap::problem`], for a part of a text: the `snippet` at byte `offset` of `value`. Falls back to the start of the
+    /// value if the file spells the text differently.
     pub(super) fn problem_within(
         &self,
         at: Path<'_>,
@@ -110,7 +110,7 @@ impl Origin {
         let mut problem = self.problem(at, message, hint);
         let within = || {
             let source = self.source.as_deref()?;
-            let (start, written) = self.place(&self.segments(at))?.slice(&source.text)?;
+            let (start, written) = self.span(&self.segments(at))?.slice(&source.text)?;
             let nth = value.get(..offset)?.matches(snippet).count();
             let found = written.match_indices(snippet).nth(nth)?.0;
             Some(position_of(&source.text, start + found))
@@ -127,19 +127,19 @@ impl Origin {
         segments
     }
 
-    /// The place of the last of `segments` that is there.
-    fn place(&self, segments: &[Segment]) -> Option<Place> {
+    /// Returns the span of the deepest existing segment.
+    fn span(&self, segments: &[Segment]) -> Option<Span> {
         let mut tree = self.tree()?;
         for segment in segments {
             let next = match (segment, &tree.kind) {
                 (Segment::Index(index), Kind::List(items)) => items.get(*index),
-                // A list of one may be written as its item.
+                // A list with one item may be written as that item.
                 (Segment::Index(0), Kind::Text(_)) => Some(tree),
                 (Segment::Key(key), _) => {
                     spellings(key).iter().find_map(|key| tree.get(key)).or_else(|| tree.get(key))
                 }
                 (Segment::Name(name), Kind::Map(entries)) => {
-                    return entries.iter().find(|(key, _)| key.name == *name).map(|(key, _)| key.place);
+                    return entries.iter().find(|(key, _)| key.name == *name).map(|(key, _)| key.span);
                 }
                 _ => None,
             };
@@ -148,11 +148,11 @@ impl Origin {
                 None => break,
             }
         }
-        Some(tree.place)
+        Some(tree.span)
     }
 }
 
-/// Fields that may be written in two ways, as the wire has them.
+/// Returns the accepted names of a field that has aliases.
 pub(super) fn spellings(field: &str) -> &'static [&'static str] {
     match field {
         "graph" => &["graph", "graph_id", "id", "dag_id"],
@@ -190,46 +190,51 @@ fn position_of(text: &str, byte: usize) -> Position {
     }
 }
 
-impl PartialEq for Origin {
-    fn eq(&self, _: &Origin) -> bool {
+impl PartialEq for SourceMap {
+    fn eq(&self, _: &SourceMap) -> bool {
         true
     }
 }
 
-impl fmt::Debug for Origin {
+impl fmt::Debug for SourceMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin").field("file", &self.file()).field("at", &spell(&self.prefix)).finish()
+        f.debug_struct("SourceMap").field("file", &self.file()).field("at", &spell(&self.prefix)).finish()
     }
 }
 
-/// Collects what is wrong with one graph.
+/// Collects the problems of one graph.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    pub(super) origin: &'a Origin,
+    pub(super) source_map: &'a SourceMap,
     pub(super) problems: Problems,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(origin: &'a Origin) -> Report<'a> {
-        Report { origin, problems: Problems::default() }
+    pub(super) fn new(source_map: &'a SourceMap) -> Report<'a> {
+        Report { source_map, problems: Problems::default() }
     }
 
-    pub(super) fn say(&mut self, at: Path<'_>, message: impl Into<String>) {
-        self.problems.push(self.origin.problem(at, message.into(), None));
+    pub(super) fn error(&mut self, at: Path<'_>, message: impl Into<String>) {
+        self.problems.push(self.source_map.problem(at, message.into(), None));
     }
 
-    pub(super) fn advise(&mut self, at: Path<'_>, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.push(self.origin.problem(at, message.into(), Some(hint.into())));
+    pub(super) fn error_with_hint(
+        &mut self,
+        at: Path<'_>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.problems.push(self.source_map.problem(at, message.into(), Some(hint.into())));
     }
 
-    /// About a part of a text; see [`Origin::problem_within`].
-    pub(super) fn within(
+    /// Reports a problem with a part of a text; see [`SourceMap::problem_within`].
+    pub(super) fn error_within(
         &mut self,
         at: Path<'_>,
         part: (&str, usize, &str),
         message: String,
         hint: Option<String>,
     ) {
-        self.problems.push(self.origin.problem_within(at, part, message, hint));
+        self.problems.push(self.source_map.problem_within(at, part, message, hint));
     }
 }

@@ -1,4 +1,4 @@
-//! One step on its way: what it is given, what is known of it from before, its attempts, and who is told.
+//! Runs one step: resolves its input, reuses journaled results, makes the attempts, and notifies journal, observer and trace.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
 
-use super::attempt::{attempt, tokens_of, words_of};
+use super::attempt::{attempt, panic_message, reported_tokens};
 use super::event::{How, StepEvent, StepEventKind};
-use super::journal::{self, Fact, Journal, Past};
+use super::journal::{self, Journal, JournalRecord, ReplayState};
 use super::step::{OnResume, Scope, Step, Target};
 use super::upstream::Upstream;
 use crate::budget::Budget;
@@ -23,13 +23,13 @@ use crate::proxy::TurnUsage;
 use crate::telemetry::{ActiveSpan, end_step};
 use crate::trace::StepTrace;
 
-/// How a step ended.
-pub(super) enum StepEnd {
-    /// With a result. `at`: when, if anybody wanted to know.
+/// The outcome of a step.
+pub(super) enum StepOutcome {
+    /// The step has a result. `at`: end time, if it was measured.
     Done { value: Value, at: Option<TsNs> },
-    /// For good.
+    /// The step failed; no attempt is left.
     Failed(EngineError),
-    /// The run stops.
+    /// The run was cancelled.
     Cancelled(EngineError),
 }
 
@@ -38,23 +38,23 @@ pub(super) async fn run_step(
     graph: &ExecutionContext,
     step: &Step,
     upstream: Upstream,
-    began: Option<TsNs>,
-) -> StepEnd {
+    started_at: Option<TsNs>,
+) -> StepOutcome {
     let run = graph.run();
     let watched = run.observer.is_some() || run.tracer.is_some() || run.journal.is_some();
-    let mut context = graph.of_step(upstream);
+    let mut context = graph.for_step(upstream);
     context.parser = step.parser;
     if let Some(budget) = &step.sub_budget {
         let stop = graph.cancellation().child();
         context = context.with_sub_budget(Budget::clone(budget)).with_cancellation(stop);
     } else if watched {
-        context = context.with_pool(graph.pool().part());
+        context = context.with_pool(graph.pool().subtotal());
     }
     if watched || run.gates.is_some() || run.telemetry.is_on() {
         context.step = Some(path(graph.step.as_ref(), &step.id));
     }
-    let times = run.tracer.is_some() || run.observer.is_some();
-    // Its items and rounds are spans in this one; a step that is done once has only its own.
+    let is_timed = run.tracer.is_some() || run.observer.is_some();
+    // Items and rounds get spans inside this one. A step that runs once has only its own span.
     let repeats = step.flow.as_ref().is_some_and(|flow| flow.foreach.is_some() || flow.until.is_some());
     let span = match repeats {
         true => run.telemetry.begin_step(graph.trace_context(), &step.id, context.step.as_ref(), &step.node),
@@ -63,18 +63,18 @@ pub(super) async fn run_step(
     if let Some(inside) = span.context() {
         context.span = Some(Arc::clone(inside));
     }
-    let doing = Doing { step, graph, context, began, times, ended: AtomicU64::new(0) };
-    let came = match (&step.sub_budget, &step.flow) {
-        (None, None) => doing.leaf(doing.scope(), &doing.context).await,
-        // Seldom, and large: every step would have the room for it.
-        (None, Some(flow)) => Box::pin(doing.flow(flow)).await,
-        (Some(_), flow) => Box::pin(doing.within_budget(flow.as_deref())).await,
+    let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
+    let outcome = match (&step.sub_budget, &step.flow) {
+        (None, None) => execution.run_once(execution.scope(), &execution.context).await,
+        // Boxed because it is rare and large: otherwise every step would reserve space for it.
+        (None, Some(flow)) => Box::pin(execution.run_flow(flow)).await,
+        (Some(_), flow) => Box::pin(execution.run_within_budget(flow.as_deref())).await,
     };
-    end_step(span, &came);
-    doing.end(came)
+    end_step(span, &outcome);
+    execution.end(outcome)
 }
 
-/// The path of a step in the step that its graph is.
+/// Returns the path of a step inside its outer step, if any.
 fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
     match outer {
         Some(outer) => format!("{outer}/{id}").into(),
@@ -82,21 +82,21 @@ fn path(outer: Option<&Arc<str>>, id: &Arc<str>) -> Arc<str> {
     }
 }
 
-/// A step on its way.
-pub(super) struct Doing<'a> {
+/// One execution of a step.
+pub(super) struct StepRun<'a> {
     pub(super) step: &'a Step,
-    /// Of the graph.
+    /// Context of the graph.
     pub(super) graph: &'a ExecutionContext,
-    /// Of the step, without its input.
+    /// Context of the step, without its input.
     pub(super) context: ExecutionContext,
-    pub(super) began: Option<TsNs>,
-    /// Somebody wants to know when.
-    pub(super) times: bool,
-    /// When its last execution ended; 0 if nobody wants to know.
-    pub(super) ended: AtomicU64,
+    pub(super) started_at: Option<TsNs>,
+    /// Whether start and end is_timed are needed.
+    pub(super) is_timed: bool,
+    /// End time of the last execution in nanoseconds; 0 if not measured.
+    pub(super) ended_at: AtomicU64,
 }
 
-impl Doing<'_> {
+impl StepRun<'_> {
     pub(super) fn scope(&self) -> Scope<'_> {
         Scope {
             input: &self.graph.input,
@@ -109,18 +109,18 @@ impl Doing<'_> {
         }
     }
 
-    fn end(&self, came: Result<Value, EngineError>) -> StepEnd {
-        let at = Some(TsNs(self.ended.load(Ordering::Relaxed))).filter(|at| at.0 > 0);
+    fn end(&self, outcome: Result<Value, EngineError>) -> StepOutcome {
+        let at = Some(TsNs(self.ended_at.load(Ordering::Relaxed))).filter(|at| at.0 > 0);
         let cancelled = || self.graph.cancellation().is_cancelled();
-        match came {
-            Ok(value) => StepEnd::Done { value, at },
-            Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepEnd::Cancelled(error),
-            Err(error) => StepEnd::Failed(self.of_this(error)),
+        match outcome {
+            Ok(value) => StepOutcome::Done { value, at },
+            Err(error) if error.kind == ErrorKind::Cancelled && cancelled() => StepOutcome::Cancelled(error),
+            Err(error) => StepOutcome::Failed(self.attribute_error(error)),
         }
     }
 
-    /// Says of which step an error is, unless a step inside has said so.
-    fn of_this(&self, mut error: EngineError) -> EngineError {
+    /// Attributes an error to this step, unless an inner step has done so.
+    fn attribute_error(&self, mut error: EngineError) -> EngineError {
         if error.kind != ErrorKind::Budget {
             let step = self.context.step.as_ref().unwrap_or(&self.step.id);
             error.of_run.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
@@ -128,17 +128,21 @@ impl Doing<'_> {
         error
     }
 
-    /// One execution of the node, with its attempts.
-    pub(super) async fn leaf(&self, scope: Scope<'_>, base: &ExecutionContext) -> Result<Value, EngineError> {
+    /// Runs the node once, with its retries.
+    pub(super) async fn run_once(
+        &self,
+        scope: Scope<'_>,
+        base: &ExecutionContext,
+    ) -> Result<Value, EngineError> {
         let telemetry = &self.graph.run().telemetry;
         let parent = base.trace_context();
         let mut span = telemetry.begin_step(parent, &self.step.id, base.step.as_ref(), &self.step.node);
-        let done = self.execution(scope, base, &mut span).await;
+        let done = self.execute(scope, base, &mut span).await;
         end_step(span, &done);
         done
     }
 
-    async fn execution(
+    async fn execute(
         &self,
         scope: Scope<'_>,
         base: &ExecutionContext,
@@ -147,68 +151,73 @@ impl Doing<'_> {
         let mut context = base.clone();
         context.span = span.context().cloned();
         if self.step.flow.is_some() && context.step.is_some() {
-            // What an item or a round uses is its own, for whoever watches.
-            context = context.with_pool(base.pool().part());
+            // Usage of an item or a round is counted separately, for observers.
+            context = context.with_pool(base.pool().subtotal());
         }
-        let refused = |error| self.refused(base, error);
+        let report = |error| self.report_error(base, error);
         context.input = match &self.step.input_fn {
-            Some(make) => self.made("input", || make(&scope)).map_err(refused)?,
+            Some(make) => self.evaluate("input", || make(&scope)).map_err(report)?,
             None => self.step.input.clone().unwrap_or_default(),
         };
-        let node = self.resolve(&self.step.target).map_err(refused)?;
-        // The first of its runs counts too; a graph's are its steps.
+        let node = self.resolve(&self.step.target).map_err(report)?;
+        // The first run counts as a step, too. A nested graph counts its own steps.
         if self.step.sub_budget.is_some() && scope.index == 0 && scope.round < 2 && node.as_graph().is_none()
         {
             self.context.pool().add_own_step();
         }
-        let begin = self.begin(&node, &mut context).await.map_err(refused)?;
-        let began = match begin {
-            Begin::Reused(value) => {
-                // What was used for it counts, before the interruption or after.
+        let preparation = self.prepare(&node, &mut context).await.map_err(report)?;
+        let started_at = match preparation {
+            Preparation::Reused(value) => {
+                // Usage before the interruption counts, too.
                 match TurnUsage::in_response(&value).filter(|_| node.meters()) {
                     Some(used) => context.pool().add_usage(&used),
-                    None => context.add_tokens(tokens_of(&value).unwrap_or(0)),
+                    None => context.add_tokens(reported_tokens(&value).unwrap_or(0)),
                 }
-                self.tell(
+                self.notify(
                     context.step.as_ref(),
                     StepEventKind::Complete { how: How::Reused, ms: 0, tokens: 0 },
                     value.clone(),
                 );
-                self.trace(&node, &context, self.began, Ok((&value, How::Reused)), 0);
+                self.trace(&node, &context, self.started_at, Ok((&value, How::Reused)), 0);
                 span.describe(|span| span.attributes.set("nerve.step.how", How::Reused.as_str()));
                 return Ok(value);
             }
-            Begin::At(began) => began,
+            Preparation::Started(started_at) => started_at,
         };
         let mut attempts = 0;
-        let done = self.attempts(&node, &context, &mut attempts, span).await;
+        let done = self.make_attempts(&node, &context, &mut attempts, span).await;
         span.describe(|span| {
             span.attributes.set("nerve.node.kind", node.kind());
             span.attributes.set("nerve.attempts", attempts);
             span.attributes.set_some("nerve.step.how", done.as_ref().ok().map(|(_, how)| how.as_str()));
         });
-        self.finish(&node, &context, began, attempts, done).await
+        self.finish(&node, &context, started_at, attempts, done).await
     }
 
-    /// Everything before the first attempt: what is known from before, what is written down, who is told.
-    async fn begin(&self, node: &NodeHandle, context: &mut ExecutionContext) -> Result<Begin, EngineError> {
-        let began = self.times.then(|| self.began.unwrap_or_else(|| self.graph.run().clock.now()));
-        let leaf = node.as_graph().is_none();
-        if let Some((journal, past)) = self.graph.run().journal.clone().filter(|_| leaf) {
+    /// Prepares the first attempt: looks for a journaled result, records the start and notifies the observer.
+    async fn prepare(
+        &self,
+        node: &NodeHandle,
+        context: &mut ExecutionContext,
+    ) -> Result<Preparation, EngineError> {
+        let started_at =
+            self.is_timed.then(|| self.started_at.unwrap_or_else(|| self.graph.run().clock.now()));
+        let is_leaf = node.as_graph().is_none();
+        if let Some((journal, replay)) = self.graph.run().journal.clone().filter(|_| is_leaf) {
             let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
             let parser = context.parser.map(|parser| parser.to_string());
             context.key = journal::key(self.step.definition, parser.as_deref(), &context.input);
             let key = context.key;
-            let known = self.write_begin(node, context, (&journal, past.as_deref()), (&path, key)).await?;
+            let known = self.record_start(node, context, (&journal, replay.as_deref()), (&path, key)).await?;
             if let Some(value) = known {
-                return Ok(Begin::Reused(value));
+                return Ok(Preparation::Reused(value));
             }
         }
         if self.graph.run().observer.is_some() {
             let queued = node.persistent() && crate::node::state_of(&**node) == StateName::Busy;
-            self.tell(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
+            self.notify(context.step.as_ref(), StepEventKind::Start { queued }, Value::Null);
             if let Some(observer) =
-                self.graph.run().observer.as_ref().filter(|_| self.graph.run().tells_chunks)
+                self.graph.run().observer.as_ref().filter(|_| self.graph.run().observes_chunks)
             {
                 let (observer, step, node) = (observer.clone(), context.step.clone(), self.step.node.clone());
                 let clock = self.graph.run().clock;
@@ -225,59 +234,66 @@ impl Doing<'_> {
                 }));
             }
         }
-        Ok(Begin::At(began))
+        Ok(Preparation::Started(started_at))
     }
 
-    /// Writes down that `node` begins with what has this key; or gives what is known of it from before.
-    async fn write_begin(
+    /// Records that `node` starts with this key, or returns the journaled result for it.
+    async fn record_start(
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
-        (journal, past): (&Journal, Option<&Past>),
+        (journal, replay): (&Journal, Option<&ReplayState>),
         (path, key): (&Arc<str>, u64),
     ) -> Result<Option<Value>, EngineError> {
-        if let Some(value) = past.and_then(|past| past.result(path, key)) {
+        if let Some(value) = replay.and_then(|replay| replay.result(path, key)) {
             return Ok(Some(value.clone()));
         }
         let now = || self.graph.run().clock.now();
         let persistent = node.persistent();
         if persistent
             && self.step.on_resume == OnResume::Ask
-            && past.is_some_and(|past| past.was_running(path, key))
-            && let Some(value) = self.ask_again(node, context, (path, key)).await?
+            && replay.is_some_and(|replay| replay.was_running(path, key))
+            && let Some(value) = self.ask_rerun(node, context, (path, key)).await?
         {
-            // A person's word is not asked for twice.
+            // The person's decision is durable: it is not requested again.
             let reason = "it was running when the run was interrupted, and is not run again";
-            journal.record(&Fact::Skipped { at: now(), step: path, key, value: Some(&value), reason });
+            journal.record(&JournalRecord::Skipped {
+                at: now(),
+                step: path,
+                key,
+                value: Some(&value),
+                reason,
+            });
             return Ok(Some(value));
         }
         let name = node.id();
-        journal.record(&Fact::Started { at: now(), step: path, key, node: name, persistent });
+        journal.record(&JournalRecord::Started { at: now(), step: path, key, node: name, persistent });
         if persistent {
-            if let Err(error) = journal.settle().await {
-                tracing::warn!(%error, "a run goes on without its journal");
+            if let Err(error) = journal.flush().await {
+                tracing::warn!(%error, "the run continues without its journal");
             }
             context.check_cancelled()?;
             if journal.is_sealed() {
-                // Nobody would know that it had begun.
+                // The start could not be recorded.
                 return Err(cancelled());
             }
         }
         Ok(None)
     }
 
-    /// Who stands in for a node that has failed. The journal knows it beside the step itself: it can keep state where the step's own
+    /// Runs the fallback node of a failed step. It has its own journal entry because it may keep state where the step's node keeps
+    /// none.
     /// node keeps none.
-    async fn stand_in(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
+    async fn run_fallback(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
         let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
         let node = self.resolve(target)?;
         let run = self.graph.run();
-        let Some((journal, past)) = run.journal.clone().filter(|_| node.as_graph().is_none()) else {
+        let Some((journal, replay)) = run.journal.clone().filter(|_| node.as_graph().is_none()) else {
             return attempt(&node, context, limit).await;
         };
         let path = context.step.clone().unwrap_or_else(|| Arc::clone(&self.step.id));
         let key = context.key.rotate_left(2);
-        let known = self.write_begin(&node, context, (&journal, past.as_deref()), (&path, key)).await?;
+        let known = self.record_start(&node, context, (&journal, replay.as_deref()), (&path, key)).await?;
         if let Some(value) = known {
             return Ok(value);
         }
@@ -285,20 +301,20 @@ impl Doing<'_> {
         let at = run.clock.now();
         match &done {
             Ok(value) => {
-                journal.record(&Fact::Finished { at, step: &path, key, value, ms: 0, tokens: None });
+                journal.record(&JournalRecord::Finished { at, step: &path, key, value, ms: 0, tokens: None });
             }
-            // It has no end of its own, as a step that was cancelled has none.
+            // A cancelled fallback leaves no end record, as a cancelled step does.
             Err(error) if error.kind == ErrorKind::Cancelled => {}
             Err(error) => {
                 let (error, error_type) = (error.to_string(), error.kind.as_str());
-                journal.record(&Fact::Failed { at, step: &path, key, error: &error, error_type });
+                journal.record(&JournalRecord::Failed { at, step: &path, key, error: &error, error_type });
             }
         }
         done
     }
 
-    /// A step on a node that keeps state ran when the run was interrupted: a person says what becomes of it.
-    async fn ask_again(
+    /// Asks a person whether to rerun a step that was running on a stateful node when the run was interrupted.
+    async fn ask_rerun(
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
@@ -314,7 +330,7 @@ impl Doing<'_> {
             default: None,
             deadline: None,
         };
-        // Another key than the step's own: a gate's answer is its result.
+        // Not the step's own key: the answer of a gate is recorded as its result.
         let key = key.rotate_left(1);
         let (choice, _) = gate::ask(context, &self.step.node, info, key, false).await?;
         match choice.as_str() {
@@ -327,8 +343,8 @@ impl Doing<'_> {
         }
     }
 
-    /// As often as the policy says.
-    async fn attempts(
+    /// Makes as many attempts as the error policy allows.
+    async fn make_attempts(
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
@@ -343,7 +359,8 @@ impl Doing<'_> {
                 Ok(value) => return Ok((value, How::Completed)),
                 Err(error) => error,
             };
-            let ends = matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.stops(context);
+            let ends =
+                matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) || self.is_stopping(context);
             if ends || *attempts > policy.retry_count {
                 break error;
             }
@@ -351,78 +368,78 @@ impl Doing<'_> {
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             let retry =
                 StepEventKind::Retry { attempt: *attempts + 1, delay_ms, error_type: error.kind.as_str() };
-            self.tell(context.step.as_ref(), retry, Value::from(error.to_string()));
-            span.happened("nerve.retry", |facts| {
-                facts.set("nerve.attempt", *attempts + 1);
-                facts.set("error.type", error.kind.as_str());
-                facts.set("nerve.delay_ms", delay_ms);
+            self.notify(context.step.as_ref(), retry, Value::from(error.to_string()));
+            span.add_event("nerve.retry", |attributes| {
+                attributes.set("nerve.attempt", *attempts + 1);
+                attributes.set("error.type", error.kind.as_str());
+                attributes.set("nerve.delay_ms", delay_ms);
             });
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
                 () = context.cancellation().wait() => return Err(cancelled()),
             }
             context.check_cancelled()?;
-            // A retry is no further step.
+            // A retry is not another step.
             context.pool().check(false)?;
         };
         if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Budget) {
             return Err(error);
         }
-        // What a node says to its interrupt is no failure of the step's own: no policy makes a result of it.
-        if self.stops(context) {
+        // A node's reply to its interrupt is no failure of the step: error policies do not apply.
+        if self.is_stopping(context) {
             return Err(cancelled());
         }
         match (policy.on_error, &policy.fallback_node) {
             (OnError::Skip, _) => Ok((policy.fallback_value.clone(), How::Skipped)),
-            (OnError::Fallback, Some(stand_in)) => {
-                Ok((self.stand_in(stand_in, context).await?, How::Completed))
+            (OnError::Fallback, Some(fallback)) => {
+                Ok((self.run_fallback(fallback, context).await?, How::Completed))
             }
             _ => Err(error),
         }
     }
 
-    /// The step is cancelled, or its server goes down: nothing more is begun.
-    fn stops(&self, context: &ExecutionContext) -> bool {
+    /// Returns true if the step is cancelled or its server shuts down: nothing more may start.
+    fn is_stopping(&self, context: &ExecutionContext) -> bool {
         let sealed = || self.graph.run().journal.as_ref().is_some_and(|(journal, _)| journal.is_sealed());
         context.cancellation().is_cancelled() || sealed()
     }
 
-    /// Everything after the last attempt.
+    /// Records the end of the step in journal, observer and trace.
     async fn finish(
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
-        began: Option<TsNs>,
+        started_at: Option<TsNs>,
         attempts: u32,
         done: Result<(Value, How), EngineError>,
     ) -> Result<Value, EngineError> {
         let run = self.graph.run();
         let tokens = if context.step.is_some() { context.pool().usage().tokens_used() } else { 0 };
-        let at = if self.times || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
-        self.ended.store(at.0, Ordering::Relaxed);
-        let ms = began.map_or(0, |began| at.0.saturating_sub(began.0) / 1_000_000);
+        let at = if self.is_timed || run.journal.is_some() { run.clock.now() } else { TsNs(0) };
+        self.ended_at.store(at.0, Ordering::Relaxed);
+        let ms = started_at.map_or(0, |started_at| at.0.saturating_sub(started_at.0) / 1_000_000);
         if let Some((journal, _)) = run.journal.as_ref().filter(|_| node.as_graph().is_none()) {
             let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
             match &done {
                 Ok((value, How::Skipped)) => {
                     let reason = "it failed, and its policy says to go on";
-                    journal.record(&Fact::Skipped { at, step, key, value: Some(value), reason });
+                    journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
                 }
                 Ok((value, _)) => {
                     let tokens = (tokens > 0).then_some(tokens);
-                    journal.record(&Fact::Finished { at, step, key, value, ms, tokens });
+                    journal.record(&JournalRecord::Finished { at, step, key, value, ms, tokens });
                 }
-                // It has no end of its own: resumed, it runs again.
+                // A cancelled step leaves no end record: after a resume it runs again.
                 Err(error) if error.kind == ErrorKind::Cancelled => {}
                 Err(error) => {
                     let (error, error_type) = (error.to_string(), error.kind.as_str());
-                    journal.record(&Fact::Failed { at, step, key, error: &error, error_type });
+                    journal.record(&JournalRecord::Failed { at, step, key, error: &error, error_type });
                 }
             }
             if node.persistent()
-                && let Err(error) = journal.settle().await
+                && let Err(error) = journal.flush().await
             {
-                tracing::warn!(%error, "a run goes on without its journal");
+                tracing::warn!(%error, "the run continues without its journal");
             }
         }
         if run.observer.is_some() {
@@ -432,10 +449,10 @@ impl Doing<'_> {
                     (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
                 }
             };
-            self.tell(context.step.as_ref(), kind, data);
+            self.notify(context.step.as_ref(), kind, data);
         }
         let outcome = done.as_ref().map(|(value, how)| (value, *how)).map_err(|error| error.to_string());
-        self.trace_at(node, context, began, at, outcome, attempts);
+        self.trace_at(node, context, started_at, at, outcome, attempts);
         done.map(|(value, _)| value)
     }
 
@@ -449,31 +466,31 @@ impl Doing<'_> {
         }
     }
 
-    /// What one of the step's own functions makes; says of which an error is. One that panics fails the step, not the run.
-    pub(super) fn made<T>(
+    /// Evaluates one of the step's functions; errors name the step and the part. A panic fails the step, not the run.
+    pub(super) fn evaluate<T>(
         &self,
         part: &str,
         make: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let made = std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
-            let message = format!("panicked: {}", words_of(&*panic));
+        let result = std::panic::catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+            let message = format!("panicked: {}", panic_message(&*panic));
             Err(EngineError::new(ErrorKind::Internal, message))
         });
-        made.map_err(|mut error| {
+        result.map_err(|mut error| {
             error.message = format!("step '{}': {part}: {}", self.step.id, error.message);
             error
         })
     }
 
-    pub(super) fn tell(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
+    pub(super) fn notify(&self, step: Option<&Arc<str>>, kind: StepEventKind, data: Value) {
         let run = self.graph.run();
         let Some(observer) = &run.observer else { return };
         let step = step.cloned().unwrap_or_else(|| Arc::clone(&self.step.id));
         observer(StepEvent { kind, step, node: Arc::clone(&self.step.node), data, at: run.clock.now() });
     }
 
-    /// Of what was not executed.
-    pub(super) fn trace_only(
+    /// Adds a trace entry for a step that was not executed.
+    pub(super) fn trace_unexecuted(
         &self,
         context: &ExecutionContext,
         error: Option<String>,
@@ -484,7 +501,7 @@ impl Doing<'_> {
         tracer.record(StepTrace {
             step_id: context.step.clone().unwrap_or_default(),
             node_id: Arc::clone(&self.step.node),
-            // Nobody has the name: that may be the error.
+            // The name may be unknown; that may be the error.
             node_type: self.resolve(&self.step.target).map_or("", |node| node.kind()),
             input: Value::Null,
             output: Value::Null,
@@ -500,12 +517,12 @@ impl Doing<'_> {
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
-        began: Option<TsNs>,
+        started_at: Option<TsNs>,
         outcome: Result<(&Value, How), String>,
         attempts: u32,
     ) {
         if self.graph.trace().is_some() {
-            self.trace_at(node, context, began, self.graph.run().clock.now(), outcome, attempts);
+            self.trace_at(node, context, started_at, self.graph.run().clock.now(), outcome, attempts);
         }
     }
 
@@ -513,21 +530,21 @@ impl Doing<'_> {
         &self,
         node: &NodeHandle,
         context: &ExecutionContext,
-        began: Option<TsNs>,
+        started_at: Option<TsNs>,
         at: TsNs,
         outcome: Result<(&Value, How), String>,
         attempts: u32,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
         let mut metadata = match &outcome {
-            Ok((_, How::Skipped)) => facts("skipped", Value::Bool(true)),
-            Ok((_, How::Reused)) => facts("reused", Value::Bool(true)),
+            Ok((_, How::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
+            Ok((_, How::Reused)) => metadata_entry("reused", Value::Bool(true)),
             _ => Map::new(),
         };
         if attempts > 1 {
             metadata.insert("attempts".to_string(), Value::from(attempts));
         }
-        // The turn on the node: finds its entry in the audit log (decision D13).
+        // The node's turn number identifies the entry in its audit log.
         if let Some(turn) = outcome.as_ref().ok().and_then(|(value, _)| value.get("turn")) {
             metadata.insert("turn".to_string(), turn.clone());
         }
@@ -536,7 +553,7 @@ impl Doing<'_> {
             metadata.insert("cost_dollars".to_string(), Value::from(cost));
         }
         let (output, error) = match outcome {
-            // The results of its steps are in its steps' traces.
+            // A graph's results appear in the traces of its steps.
             Ok((value, _)) if node.as_graph().is_none() => (value.clone(), None),
             Ok(_) => (Value::Null, None),
             Err(error) => (Value::Null, Some(error)),
@@ -548,7 +565,7 @@ impl Doing<'_> {
             input: context.input.clone(),
             output,
             error,
-            start_time: began.unwrap_or(at),
+            start_time: started_at.unwrap_or(at),
             end_time: at,
             tokens_used: context.pool().usage().tokens_used(),
             metadata,
@@ -556,13 +573,13 @@ impl Doing<'_> {
     }
 }
 
-pub(super) fn facts(key: &str, value: Value) -> Map<String, Value> {
+pub(super) fn metadata_entry(key: &str, value: Value) -> Map<String, Value> {
     Map::from_iter([(key.to_string(), value)])
 }
 
-enum Begin {
-    /// It was done before.
+enum Preparation {
+    /// A journaled result exists.
     Reused(Value),
-    /// It begins.
-    At(Option<TsNs>),
+    /// The step starts, at this time if is_timed are measured.
+    Started(Option<TsNs>),
 }

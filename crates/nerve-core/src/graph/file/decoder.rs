@@ -1,12 +1,12 @@
-//! The types of a graph file, read from its tree. A list of fields here is the list of fields there: a test holds them together.
+//! Decodes the types of a graph file from its tree. A test keeps the field lists in sync with the schema.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::origin::{Path, Report, spellings};
-use super::shape::{Fields, Loose, Read, either, expected, word};
-use super::suggest::near;
+use super::fields::{Decode, Fields, ScalarText, join_or, keyword, type_mismatch};
+use super::source_map::{Path, Report, spellings};
+use super::suggestion::nearest;
 use super::tree::{Kind, Tree, quoted};
 use super::types::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
@@ -16,21 +16,21 @@ use super::types::{
 };
 use crate::command::TerminalKind;
 
-impl Read for GraphFile {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
+impl Decode for GraphFile {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GraphFile> {
         if matches!(at, Path::Root) && matches!(tree.kind, Kind::Null) {
-            report.advise(at, "the file is empty", "a graph needs `graph: <id>` and `steps:`");
+            report.error_with_hint(at, "the file is empty", "a graph needs `graph: ID` and `steps:`");
             return None;
         }
-        let mut fields = Fields::of(tree, &at, "a graph", report)?;
+        let mut fields = Fields::expect(tree, &at, "a graph", report)?;
         let graph = fields.required(spellings("graph"), report);
-        let description = fields.or("description", String::new(), report);
+        let description = fields.optional_or("description", String::new(), report);
         let inputs = fields.optional("inputs", report);
-        let max_parallel = fields.or("max_parallel", one(), report);
-        let on_failure = fields.or("on_failure", OnFailure::default(), report);
-        let on_restart = fields.or("on_restart", OnRestart::default(), report);
-        let budget = fields.or("budget", BudgetDefinition::default(), report);
-        let nodes = fields.or("nodes", BTreeMap::new(), report);
+        let max_parallel = fields.optional_or("max_parallel", one(), report);
+        let on_failure = fields.optional_or("on_failure", OnFailure::default(), report);
+        let on_restart = fields.optional_or("on_restart", OnRestart::default(), report);
+        let budget = fields.optional_or("budget", BudgetDefinition::default(), report);
+        let nodes = fields.optional_or("nodes", BTreeMap::new(), report);
         let steps = fields.required(spellings("steps"), report);
         fields.finish(report);
         Some(GraphFile {
@@ -43,36 +43,36 @@ impl Read for GraphFile {
             budget,
             nodes,
             steps: steps?,
-            origin: report.origin.inside(at),
+            source_map: report.source_map.nested(at),
         })
     }
 }
 
-impl Read for InputDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<InputDefinition> {
+impl Decode for InputDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<InputDefinition> {
         if matches!(tree.kind, Kind::Null) {
             return Some(InputDefinition::default());
         }
-        let mut fields = Fields::of(tree, &at, "an input", report)?;
-        let description = fields.or("description", String::new(), report);
-        // A default of null is one.
+        let mut fields = Fields::expect(tree, &at, "an input", report)?;
+        let description = fields.optional_or("description", String::new(), report);
+        // An explicit default of null counts.
         let default = fields.take(&["default"], report).map(|(tree, _)| tree.to_value());
         fields.finish(report);
         Some(InputDefinition { description, default })
     }
 }
 
-impl Read for NodeDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
-        let mut fields = Fields::of(tree, &at, "a node", report)?;
+impl Decode for NodeDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<NodeDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a node", report)?;
         let Some((kind, kind_at)) = fields.take(&["type"], report) else {
             let hint = format!("one of {}", NodeDefinition::TYPES.join(", "));
-            report.advise(at, "a node needs `type`", hint);
+            report.error_with_hint(at, "a node needs `type`", hint);
             return None;
         };
         let name = match &kind.kind {
             Kind::Text(name) => name.as_str(),
-            _ => return expected("the type of a node", kind, kind_at, report),
+            _ => return type_mismatch("the type of a node", kind, kind_at, report),
         };
         let definition = match name {
             "claude" => NodeDefinition::Claude(terminal(&mut fields, TerminalKind::Pty, report)),
@@ -113,11 +113,11 @@ impl Read for NodeDefinition {
 }
 
 fn unknown_type(name: &str, at: Path<'_>, report: &mut Report<'_>) {
-    let hint = match near(name, NodeDefinition::TYPES) {
+    let hint = match nearest(name, NodeDefinition::TYPES) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("use {}", either(&NodeDefinition::TYPES)),
+        None => format!("use {}", join_or(&NodeDefinition::TYPES)),
     };
-    report.advise(at, format!("there is no node type {}", quoted(name)), hint);
+    report.error_with_hint(at, format!("unknown node type {}", quoted(name)), hint);
 }
 
 fn terminal<'t: 'p, 'p>(
@@ -133,18 +133,18 @@ fn terminal<'t: 'p, 'p>(
         parser: fields.optional("parser", report),
         cols: fields.optional("cols", report),
         rows: fields.optional("rows", report),
-        history: fields.or("history", true, report),
-        record: fields.or("record", true, report),
+        history: fields.optional_or("history", true, report),
+        record: fields.optional_or("record", true, report),
         ready_timeout: fields.optional("ready_timeout", report),
         response_timeout: fields.optional("response_timeout", report),
-        keep: fields.or("keep", false, report),
+        keep: fields.optional_or("keep", false, report),
         proxy: fields.optional("proxy", report),
         ..TerminalDefinition::default()
     };
-    // Of the others only those whose panes they are have these fields.
+    // Only foreign panes have these fields.
     if kind != TerminalKind::Pty {
-        // WezTerm's are numbers.
-        terminal.pane = fields.optional("pane", report).map(|Loose(pane)| pane);
+        // WezTerm's pane ids are numbers.
+        terminal.pane = fields.optional("pane", report).map(|ScalarText(pane)| pane);
         terminal.socket = fields.optional("socket", report);
     }
     if kind == TerminalKind::Tmux {
@@ -157,7 +157,7 @@ fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Opt
     let model = fields.required(&["model"], report);
     let chat = ChatDefinition {
         model: String::new(),
-        provider: fields.or("provider", ProviderName::default(), report),
+        provider: fields.optional_or("provider", ProviderName::default(), report),
         base_url: fields.optional("base_url", report),
         api_key_env: fields.optional("api_key_env", report),
         system: fields.optional("system", report),
@@ -165,44 +165,44 @@ fn chat<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> Opt
         temperature: fields.optional("temperature", report),
         tools: fields.optional("tools", report).map(|OneOrMore(tools)| tools).unwrap_or_default(),
         tool_choice: fields.optional("tool_choice", report),
-        parallel_tool_calls: fields.or("parallel_tool_calls", true, report),
+        parallel_tool_calls: fields.optional_or("parallel_tool_calls", true, report),
         max_tool_rounds: fields.optional("max_tool_rounds", report),
         retries: fields.optional("retries", report),
         env: env(fields, report),
-        history: fields.or("history", true, report),
+        history: fields.optional_or("history", true, report),
         response_timeout: fields.optional("response_timeout", report),
-        keep: fields.or("keep", false, report),
+        keep: fields.optional_or("keep", false, report),
     };
     Some(ChatDefinition { model: model?, ..chat })
 }
 
 fn env<'t: 'p, 'p>(fields: &mut Fields<'t, 'p>, report: &mut Report<'_>) -> BTreeMap<String, String> {
-    let env: BTreeMap<String, Loose> = fields.or("env", BTreeMap::new(), report);
-    env.into_iter().map(|(name, Loose(value))| (name, value)).collect()
+    let env: BTreeMap<String, ScalarText> = fields.optional_or("env", BTreeMap::new(), report);
+    env.into_iter().map(|(name, ScalarText(value))| (name, value)).collect()
 }
 
-impl Read for CommandDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandDefinition> {
+impl Decode for CommandDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<CommandDefinition> {
         match &tree.kind {
             Kind::Text(text) => Some(CommandDefinition::Text(text.clone())),
             Kind::List(_) => {
-                let words = Vec::<Loose>::read(tree, at, report)?;
-                Some(CommandDefinition::Words(words.into_iter().map(|Loose(word)| word).collect()))
+                let words = Vec::<ScalarText>::decode(tree, at, report)?;
+                Some(CommandDefinition::Words(words.into_iter().map(|ScalarText(word)| word).collect()))
             }
-            _ => expected("a command (a text, or a list of words)", tree, at, report),
+            _ => type_mismatch("a command (a text, or a list of words)", tree, at, report),
         }
     }
 }
 
-impl Read for StepDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
-        let mut fields = Fields::of(tree, &at, "a step", report)?;
+impl Decode for StepDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<StepDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a step", report)?;
         let id = fields.required(spellings("id"), report);
         let step = StepDefinition {
             id: String::new(),
             node: fields
                 .take(spellings("node"), report)
-                .and_then(|(tree, at)| String::read(tree, at, report)),
+                .and_then(|(tree, at)| String::decode(tree, at, report)),
             input: fields.take(spellings("input"), report).map_or(Value::Null, |(tree, _)| tree.to_value()),
             depends_on: fields
                 .optional("depends_on", report)
@@ -210,20 +210,20 @@ impl Read for StepDefinition {
                 .unwrap_or_default(),
             parser: fields.optional("parser", report),
             error_policy: fields.optional("error_policy", report),
-            budget: fields.or("budget", BudgetDefinition::default(), report),
+            budget: fields.optional_or("budget", BudgetDefinition::default(), report),
             when: expression(&mut fields, "when", report),
             foreach: expression(&mut fields, "foreach", report),
             parallel: fields.optional("parallel", report),
             until: fields.optional("until", report),
             gate: fields.optional("gate", report),
-            on_resume: fields.or("on_resume", OnResume::default(), report),
+            on_resume: fields.optional_or("on_resume", OnResume::default(), report),
         };
         fields.finish(report);
         Some(StepDefinition { id: id?, ..step })
     }
 }
 
-/// An expression; `when: false` is one too.
+/// Decodes an expression; `when: false` is allowed, too.
 fn expression<'t: 'p, 'p>(
     fields: &mut Fields<'t, 'p>,
     name: &'static str,
@@ -235,10 +235,10 @@ fn expression<'t: 'p, 'p>(
         Kind::Bool(truth) => Some(truth.to_string()),
         Kind::List(_) => {
             let message = "expected an expression, found a list";
-            report.advise(at, message, format!("put it in quotes: {name}: '{}'", quoted_list(tree)));
+            report.error_with_hint(at, message, format!("put it in quotes: {name}: '{}'", quoted_list(tree)));
             None
         }
-        _ => String::read(tree, at, report),
+        _ => String::decode(tree, at, report),
     }
 }
 
@@ -247,29 +247,29 @@ fn quoted_list(tree: &Tree) -> String {
     if written.len() > 60 { "[…]".to_string() } else { written }
 }
 
-/// A list of texts; one may be written without the list.
+/// A list of texts; a single one may be written without the list.
 struct OneOrMore(Vec<String>);
 
-impl Read for OneOrMore {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OneOrMore> {
+impl Decode for OneOrMore {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OneOrMore> {
         match &tree.kind {
             Kind::Text(text) => Some(OneOrMore(vec![text.clone()])),
-            _ => Vec::read(tree, at, report).map(OneOrMore),
+            _ => Vec::decode(tree, at, report).map(OneOrMore),
         }
     }
 }
 
-impl Read for PolicyDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<PolicyDefinition> {
+impl Decode for PolicyDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<PolicyDefinition> {
         let default = PolicyDefinition::default();
-        let mut fields = Fields::of(tree, &at, "an error policy", report)?;
+        let mut fields = Fields::expect(tree, &at, "an error policy", report)?;
         let policy = PolicyDefinition {
-            on_error: fields.or("on_error", default.on_error, report),
-            retry_count: fields.or("retry_count", default.retry_count, report),
-            retry_delay_ms: fields.or("retry_delay_ms", default.retry_delay_ms, report),
-            retry_backoff: fields.or("retry_backoff", default.retry_backoff, report),
+            on_error: fields.optional_or("on_error", default.on_error, report),
+            retry_count: fields.optional_or("retry_count", default.retry_count, report),
+            retry_delay_ms: fields.optional_or("retry_delay_ms", default.retry_delay_ms, report),
+            retry_backoff: fields.optional_or("retry_backoff", default.retry_backoff, report),
             timeout_ms: fields.optional("timeout_ms", report),
-            fallback_value: fields.or("fallback_value", Value::Null, report),
+            fallback_value: fields.optional_or("fallback_value", Value::Null, report),
             fallback_node: fields.optional("fallback_node", report),
         };
         fields.finish(report);
@@ -277,9 +277,9 @@ impl Read for PolicyDefinition {
     }
 }
 
-impl Read for BudgetDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
-        let mut fields = Fields::of(tree, &at, "a budget", report)?;
+impl Decode for BudgetDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<BudgetDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a budget", report)?;
         let budget = BudgetDefinition {
             max_tokens: fields.optional("max_tokens", report),
             max_time_seconds: fields.optional("max_time_seconds", report),
@@ -292,9 +292,9 @@ impl Read for BudgetDefinition {
     }
 }
 
-impl Read for UntilDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<UntilDefinition> {
-        let mut fields = Fields::of(tree, &at, "until", report)?;
+impl Decode for UntilDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<UntilDefinition> {
+        let mut fields = Fields::expect(tree, &at, "until", report)?;
         let condition = fields.required(&["condition"], report);
         let max_rounds = fields.required(&["max_rounds"], report);
         fields.finish(report);
@@ -302,25 +302,25 @@ impl Read for UntilDefinition {
     }
 }
 
-impl Read for GateDefinition {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GateDefinition> {
-        let mut fields = Fields::of(tree, &at, "a gate", report)?;
+impl Decode for GateDefinition {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<GateDefinition> {
+        let mut fields = Fields::expect(tree, &at, "a gate", report)?;
         let question = fields.required(&["question"], report);
-        let choices: Vec<Loose> = fields.or("choices", Vec::new(), report);
-        let default: Option<Loose> = fields.optional("default", report);
+        let choices: Vec<ScalarText> = fields.optional_or("choices", Vec::new(), report);
+        let default: Option<ScalarText> = fields.optional("default", report);
         let timeout_seconds = fields.optional("timeout_seconds", report);
         fields.finish(report);
         Some(GateDefinition {
             question: question?,
-            choices: choices.into_iter().map(|Loose(choice)| choice).collect(),
-            default: default.map(|Loose(default)| default),
+            choices: choices.into_iter().map(|ScalarText(choice)| choice).collect(),
+            default: default.map(|ScalarText(default)| default),
             timeout_seconds,
         })
     }
 }
 
-impl Read for ParserName {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ParserName> {
+impl Decode for ParserName {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ParserName> {
         let words = [
             ("claude", ParserName::Claude),
             ("codex", ParserName::Codex),
@@ -328,43 +328,43 @@ impl Read for ParserName {
             ("opencode", ParserName::Opencode),
             ("none", ParserName::None),
         ];
-        word(&words, tree, at, report)
+        keyword(&words, tree, at, report)
     }
 }
 
-impl Read for ProviderName {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProviderName> {
+impl Decode for ProviderName {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<ProviderName> {
         let words = [("anthropic", ProviderName::Anthropic), ("openai", ProviderName::Openai)];
-        word(&words, tree, at, report)
+        keyword(&words, tree, at, report)
     }
 }
 
-impl Read for OnFailure {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
-        word(&[("stop", OnFailure::Stop), ("finish", OnFailure::Finish)], tree, at, report)
+impl Decode for OnFailure {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnFailure> {
+        keyword(&[("stop", OnFailure::Stop), ("finish", OnFailure::Finish)], tree, at, report)
     }
 }
 
-impl Read for OnRestart {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnRestart> {
-        word(&[("wait", OnRestart::Wait), ("resume", OnRestart::Resume)], tree, at, report)
+impl Decode for OnRestart {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnRestart> {
+        keyword(&[("wait", OnRestart::Wait), ("resume", OnRestart::Resume)], tree, at, report)
     }
 }
 
-impl Read for OnResume {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnResume> {
-        word(&[("ask", OnResume::Ask), ("rerun", OnResume::Rerun)], tree, at, report)
+impl Decode for OnResume {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnResume> {
+        keyword(&[("ask", OnResume::Ask), ("rerun", OnResume::Rerun)], tree, at, report)
     }
 }
 
-impl Read for OnErrorName {
-    fn read(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnErrorName> {
+impl Decode for OnErrorName {
+    fn decode(tree: &Tree, at: Path<'_>, report: &mut Report<'_>) -> Option<OnErrorName> {
         let words = [
             ("fail", OnErrorName::Fail),
             ("retry", OnErrorName::Retry),
             ("skip", OnErrorName::Skip),
             ("fallback", OnErrorName::Fallback),
         ];
-        word(&words, tree, at, report)
+        keyword(&words, tree, at, report)
     }
 }

@@ -225,7 +225,7 @@ fn unknown_fields_are_errors_with_a_suggestion() {
     );
     check(
         "graph: a\nnodes:\n  b: {type: bash, rows: 3}\nsteps: []\n",
-        "g.yaml:3:19: a node has no field \"rows\" (it has type, cwd, env, timeout)",
+        "g.yaml:3:19: a node has no field \"rows\" (known fields: type, cwd, env, timeout)",
     );
     check(
         "graph: a\nsteps:\n  - id: x\n    node: n\n    error_policy:\n      retries: 3\n",
@@ -237,11 +237,11 @@ fn unknown_fields_are_errors_with_a_suggestion() {
 #[test]
 fn wrong_types_are_said_in_words() {
     for (step, expected) in [
-        ("parallel: many", "g.yaml:5:15: expected a whole number, not negative, found the text \"many\""),
-        ("parallel: -1", "g.yaml:5:15: expected a whole number, not negative, found the number -1"),
-        ("parallel: 1.5", "g.yaml:5:15: expected a whole number, not negative, found the number 1.5"),
+        ("parallel: many", "g.yaml:5:15: expected a non-negative integer, found the text \"many\""),
+        ("parallel: -1", "g.yaml:5:15: expected a non-negative integer, found the number -1"),
+        ("parallel: 1.5", "g.yaml:5:15: expected a non-negative integer, found the number 1.5"),
         ("parallel: 5000000000", "g.yaml:5:15: 5000000000 is too large"),
-        ("parallel: [1]", "g.yaml:5:15: expected a whole number, not negative, found a list"),
+        ("parallel: [1]", "g.yaml:5:15: expected a non-negative integer, found a list"),
         ("depends_on: [1]", "g.yaml:5:18: expected a text, found the number 1 (put it in quotes: \"1\")"),
         ("depends_on: {a: b}", "g.yaml:5:17: expected a list, found a mapping"),
         (
@@ -257,13 +257,13 @@ fn wrong_types_are_said_in_words() {
             "parser: gpt",
             "g.yaml:5:13: expected claude, codex, gemini, opencode or none, found the text \"gpt\"",
         ),
-        ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put a text with {{ … }} in quotes)"),
+        ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put texts with {{ … }} in quotes)"),
         ("when: [1]", "g.yaml:5:11: expected an expression, found a list (put it in quotes: when: '[1]')"),
         ("on_resume: 3", "g.yaml:5:16: expected ask or rerun, found the number 3"),
         ("until: {condition: x}", "g.yaml:5:12: until needs `max_rounds`"),
         (
             "budget: {max_tokens: 1e3, max_steps: -2}",
-            "g.yaml:5:42: expected a whole number, not negative, found the number -2",
+            "g.yaml:5:42: expected a non-negative integer, found the number -2",
         ),
         ("node_id: n", "g.yaml:5:5: node and node_id are the same field: keep one"),
     ] {
@@ -277,7 +277,7 @@ fn wrong_types_are_said_in_words() {
     check("graph: 1\nsteps: []", "g.yaml:1:8: expected a text, found the number 1 (put it in quotes: \"1\")");
     check("[1]", "g.yaml:1:1: expected a graph (a mapping), found a list");
     check("hello", "g.yaml:1:1: expected a graph (a mapping), found the text \"hello\"");
-    check("", "g.yaml:1:1: the file is empty (a graph needs `graph: <id>` and `steps:`)");
+    check("", "g.yaml:1:1: the file is empty (a graph needs `graph: ID` and `steps:`)");
     check("graph: a", "g.yaml:1:1: a graph needs `steps`");
     check("steps:\n  - node: n\n", "g.yaml:1:1: a graph needs `graph`\ng.yaml:2:5: a step needs `id`");
     check("graph: a\nsteps:\n  x: {node: n}\n", "g.yaml:3:3: expected a list, found a mapping");
@@ -290,10 +290,10 @@ fn node_types_that_are_not_there() {
     check(
         "graph: a\nnodes:\n  a: {type: tmx}\n  b:\n    type: bsh\n  c: {cwd: .}\n  d: {type: x}\nsteps: []\n",
         &format!(
-            "g.yaml:3:13: there is no node type \"tmx\" (did you mean `tmux`?)\n\
-             g.yaml:5:11: there is no node type \"bsh\" (did you mean `bash`?)\n\
+            "g.yaml:3:13: unknown node type \"tmx\" (did you mean `tmux`?)\n\
+             g.yaml:5:11: unknown node type \"bsh\" (did you mean `bash`?)\n\
              g.yaml:6:6: a node needs `type` (one of {})\n\
-             g.yaml:7:13: there is no node type \"x\" (use {TYPES})",
+             g.yaml:7:13: unknown node type \"x\" (use {TYPES})",
             TYPES.replace(" or", ",")
         ),
     );
@@ -335,7 +335,7 @@ fn a_proxy_is_a_kind_or_settings() {
         "g.yaml:3:28: expected anthropic or openai, found the text \"gemini\"\n\
          g.yaml:4:43: a proxy has no field \"base\" (it has kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
          reasoning, log, log_bodies)\n\
-         g.yaml:5:19: a node has no field \"proxy\" (it has type, cwd, env, timeout)",
+         g.yaml:5:19: a node has no field \"proxy\" (known fields: type, cwd, env, timeout)",
     );
     let text = "graph: a\nnodes:\n  c: {type: claude, proxy: {kind: anthropic, base_url: 'http://far.example'}}\n  \
                 d: {type: tmux, pane: '%1', proxy: openai}\nsteps: []\n";
@@ -346,15 +346,15 @@ fn a_proxy_is_a_kind_or_settings() {
 
 #[test]
 fn what_is_no_yaml_is_said_with_its_place() {
-    check("graph: a\nsteps: [1, 2\nx: 3", "g.yaml:3:2: this is not YAML: illegal placement of ':' indicator");
-    check("graph: a\ngraph: b\n", "g.yaml:2:1: \"graph\" is given twice in this mapping: keep one");
+    check("graph: a\nsteps: [1, 2\nx: 3", "g.yaml:3:2: invalid YAML: illegal placement of ':' indicator");
+    check("graph: a\ngraph: b\n", "g.yaml:2:1: duplicate key \"graph\" in this mapping: keep one");
     check("graph: a\n---\ngraph: b\n", "g.yaml:3:1: a second document begins here: a file holds one graph");
-    check("graph: *x\n", "g.yaml:1:8: there is no anchor of this name before it");
+    check("graph: *x\n", "g.yaml:1:8: unknown anchor");
     check("graph: &x [*x]\n", "g.yaml:1:12: this anchor contains itself");
-    check("graph: .inf\n", "g.yaml:1:8: .inf is not a number a graph can hold");
+    check("graph: .inf\n", "g.yaml:1:8: .inf is not a finite number");
     check(
         "graph: a\nsteps:\n  - id: x\n    node: n\n    input: \"{{ a }}\" b\n",
-        "g.yaml:5:22: this is not YAML: invalid trailing content after double-quoted scalar (put a text with {{ … }} in quotes)",
+        "g.yaml:5:22: invalid YAML: invalid trailing content after double-quoted scalar (put texts with {{ … }} in quotes)",
     );
 }
 
@@ -363,20 +363,20 @@ fn json_is_read_as_json() {
     let said = |text: &str| GraphFile::from_json(text, "g.json").map_err(|error| error.to_string());
     assert_eq!(
         said("{\"graph\": \"a\",\n \"steps\": [}").unwrap_err(),
-        "g.json:2:12: this is not JSON: expected value"
+        "g.json:2:12: invalid JSON: expected value"
     );
     assert_eq!(
         said("{\"graph\": \"a\",").unwrap_err(),
-        "g.json:1:14: this is not JSON: EOF while parsing an object"
+        "g.json:1:14: invalid JSON: EOF while parsing an object"
     );
-    assert_eq!(said("graph: a\nsteps: []").unwrap_err(), "g.json:1:1: this is not JSON: expected value");
+    assert_eq!(said("graph: a\nsteps: []").unwrap_err(), "g.json:1:1: invalid JSON: expected value");
     assert_eq!(
         said("{\"graph\": \"a\",\n \"steps\": [{\"id\": \"x\", \"nod\": 1}]}").unwrap_err(),
         "g.json:2:24: a step has no field \"nod\" (did you mean `node`?)"
     );
     assert_eq!(
         said("{\"graph\": \"a\", \"graph\": \"b\", \"steps\": []}").unwrap_err(),
-        "g.json:1:16: \"graph\" is given twice in this mapping: keep one"
+        "g.json:1:16: duplicate key \"graph\" in this mapping: keep one"
     );
     // Escapes, tabs, and a key that no YAML key can be as long as.
     let long = "k".repeat(5000);
@@ -398,9 +398,9 @@ fn values_have_paths_instead_of_lines() {
     let value = json!({"graph": "a", "steps": [{"id": "x", "node": "n", "parallel": 2}, {"id": "y"}]});
     assert_eq!(
         GraphFile::from_value(value).unwrap_err().to_string(),
-        "graph: steps[0].parallel: Step 'x': parallel is for a step with foreach (max_parallel of the graph is how many steps run \
-         at once)\n\
-         graph: steps[1]: Step 'y' needs a node, or a gate"
+        "graph: steps[0].parallel: Step 'x': parallel requires foreach (use max_parallel of the graph to limit \
+         concurrent steps)\n\
+         graph: steps[1]: Step 'y' needs a node or a gate"
     );
 }
 

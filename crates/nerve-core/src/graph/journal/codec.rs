@@ -1,4 +1,4 @@
-//! The lines of a journal as they are read. The values in them are of a type the reader chooses: kept, or only passed over.
+//! Decodes journal lines. The reader chooses the type of the values, for example to skip them.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -8,20 +8,20 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
 use super::error::JournalError;
-use super::lines::Refusal;
+use super::scanner::LineError;
 
-/// A line that is not the first.
-pub(super) enum Stored<'a, V> {
-    Step(StepFact, StepLine<'a, V>),
+/// A line after the first.
+pub(super) enum JournalLine<'a, V> {
+    Step(StepRecordKind, StepLine<'a, V>),
     Resumed(ResumedLine<V>),
     Ended(EndedLine),
-    /// A fact of a newer nerve.
+    /// A record of a newer version.
     Unknown,
 }
 
-/// What happened to a step.
+/// Kinds of step records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepFact {
+pub(super) enum StepRecordKind {
     Started,
     Finished,
     Failed,
@@ -88,22 +88,22 @@ pub(super) struct EndedLine {
     pub(super) error: Option<String>,
 }
 
-/// A gate's question.
+/// A question of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// Path of the gate's step.
     pub step: String,
     /// The step's key.
     pub key: u64,
-    /// When it was asked.
+    /// Time of the question.
     pub at: TsNs,
-    /// When the default counts as the answer; `None`: it waits for ever.
+    /// When the default becomes the answer; `None`: never.
     pub deadline: Option<TsNs>,
-    /// What is asked.
+    /// The question.
     pub text: String,
-    /// The answers to choose from; none: any text.
+    /// Allowed answers; any text if empty.
     pub choices: Vec<String>,
-    /// What counts as the answer after the deadline.
+    /// The answer after the deadline.
     pub default: Option<String>,
 }
 
@@ -121,8 +121,8 @@ impl<V> StepLine<'_, V> {
     }
 }
 
-/// Reads the first line.
-pub(super) fn first<'a, V, D>(line: &'a [u8], path: &Path) -> Result<RunLine<V, D>, Refusal>
+/// Decodes the first line.
+pub(super) fn first<'a, V, D>(line: &'a [u8], path: &Path) -> Result<RunLine<V, D>, LineError>
 where
     V: Deserialize<'a> + Default,
     D: Deserialize<'a>,
@@ -136,61 +136,61 @@ where
     }
     let kind: Kind<'_> = parse(line)?;
     if kind.fact != "run" {
-        return Err(Refusal::Garbled("a journal begins with the fact \"run\"".to_string()));
+        return Err(LineError::Malformed("a journal must begin with the record \"run\"".to_string()));
     }
-    // The version counts before the rest is looked at: another major may have no such fields.
+    // Checked first: another major version may have other fields.
     match kind.version.split('.').next().map(str::parse::<u32>) {
         Some(Ok(1)) => parse(line),
         _ => {
             let found = kind.version.into_owned();
-            Err(Refusal::Fatal(JournalError::Version { path: path.into(), found }))
+            Err(LineError::Fatal(JournalError::Version { path: path.into(), found }))
         }
     }
 }
 
-/// Reads a line that is not the first.
-pub(super) fn next<'a, V: Deserialize<'a>>(line: &'a [u8]) -> Result<Stored<'a, V>, Refusal> {
+/// Decodes a line after the first.
+pub(super) fn next<'a, V: Deserialize<'a>>(line: &'a [u8]) -> Result<JournalLine<'a, V>, LineError> {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(borrow)]
         fact: Cow<'a, str>,
     }
-    let fact = match fact_in_front(line) {
+    let fact = match leading_kind(line) {
         Some(fact) => fact,
         None => parse::<Kind<'_>>(line)?.fact,
     };
     let step = match fact.as_ref() {
-        "started" => StepFact::Started,
-        "finished" => StepFact::Finished,
-        "failed" => StepFact::Failed,
-        "skipped" => StepFact::Skipped,
-        "asked" => StepFact::Asked,
-        "answered" => StepFact::Answered,
-        "resumed" => return parse(line).map(Stored::Resumed),
-        "ended" => return parse(line).map(Stored::Ended),
-        _ => return parse(line).map(|_: IgnoredAny| Stored::Unknown),
+        "started" => StepRecordKind::Started,
+        "finished" => StepRecordKind::Finished,
+        "failed" => StepRecordKind::Failed,
+        "skipped" => StepRecordKind::Skipped,
+        "asked" => StepRecordKind::Asked,
+        "answered" => StepRecordKind::Answered,
+        "resumed" => return parse(line).map(JournalLine::Resumed),
+        "ended" => return parse(line).map(JournalLine::Ended),
+        _ => return parse(line).map(|_: IgnoredAny| JournalLine::Unknown),
     };
-    parse(line).map(|line| Stored::Step(step, line))
+    parse(line).map(|line| JournalLine::Step(step, line))
 }
 
-/// The fact of a line as our own writers write it, where it stands in front: the line need not be read twice.
-fn fact_in_front(line: &[u8]) -> Option<Cow<'_, str>> {
+/// Returns the kind of a record if it is the first field, as our own writer puts it: this saves parsing the line twice.
+fn leading_kind(line: &[u8]) -> Option<Cow<'_, str>> {
     let rest = line.strip_prefix(b"{\"fact\":\"")?;
     let end = rest.iter().position(|byte| !byte.is_ascii_lowercase())?;
     (rest[end] == b'"').then(|| String::from_utf8_lossy(&rest[..end]))
 }
 
-fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(line).map_err(|error| Refusal::Garbled(error.to_string()))
+fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, LineError> {
+    serde_json::from_slice(line).map_err(|error| LineError::Malformed(error.to_string()))
 }
 
-/// A reader that does not care for values.
+/// A value that is skipped.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct PassedOver;
+pub(super) struct Ignored;
 
-impl<'de> Deserialize<'de> for PassedOver {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PassedOver, D::Error> {
-        IgnoredAny::deserialize(deserializer).map(|_| PassedOver)
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ignored, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Ignored)
     }
 }
 
@@ -202,14 +202,14 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     well_formed
         .then(|| u64::from_str_radix(&digits, 16).ok())
         .flatten()
-        .ok_or_else(|| D::Error::custom("a key is 16 hexadecimal digits"))
+        .ok_or_else(|| D::Error::custom("a key must have 16 hexadecimal digits"))
 }
 
 fn none<V>() -> Option<V> {
     None
 }
 
-/// A field that is there, even if it is null.
+/// Deserializes a field that is present, even if it is null.
 fn present<'de, V: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<V>, D::Error> {
     V::deserialize(deserializer).map(Some)
 }

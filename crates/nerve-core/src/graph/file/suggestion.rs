@@ -1,23 +1,23 @@
-//! "Did you mean …?"
+//! Suggestions for misspelled names.
 
-/// The one of `known` that `name` most likely was meant to be, if one is near.
-pub(super) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    /// Longer names are not compared: it takes the product of both lengths.
-    const LONGEST: usize = 64;
-    let wanted: Vec<char> = name.chars().take(LONGEST + 1).map(|c| c.to_ascii_lowercase()).collect();
-    if wanted.is_empty() || wanted.len() > LONGEST {
+/// Returns the most similar of the known names, if one is similar enough.
+pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    /// Longer names are not compared, because the cost is the product of the lengths.
+    const MAX_CHARS: usize = 64;
+    let wanted: Vec<char> = name.chars().take(MAX_CHARS + 1).map(|c| c.to_ascii_lowercase()).collect();
+    if wanted.is_empty() || wanted.len() > MAX_CHARS {
         return None;
     }
     known
         .into_iter()
-        .filter(|candidate| !candidate.is_empty() && candidate.len() <= LONGEST && *candidate != name)
+        .filter(|candidate| !candidate.is_empty() && candidate.len() <= MAX_CHARS && *candidate != name)
         .map(|candidate| (distance(&wanted, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= (candidate.len().max(wanted.len()) / 3).max(1))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be changed, put in, left out or swapped with their neighbour (optimal string alignment).
+/// Returns the edit distance with transpositions (optimal string alignment).
 fn distance(wanted: &[char], candidate: &str) -> usize {
     let candidate: Vec<char> = candidate.chars().map(|c| c.to_ascii_lowercase()).collect();
     let mut before_last: Vec<usize> = Vec::new();
@@ -38,10 +38,10 @@ fn distance(wanted: &[char], candidate: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::near;
+    use super::nearest;
 
     #[test]
-    fn slips_are_understood_and_other_names_are_not() {
+    fn typos_are_recognized() {
         let known = ["depends_on", "input", "node", "max_parallel"];
         for (slip, meant) in [
             ("depend_on", Some("depends_on")),
@@ -53,12 +53,12 @@ mod tests {
             ("", None),
             ("x", None),
         ] {
-            assert_eq!(near(slip, known), meant, "{slip}");
+            assert_eq!(nearest(slip, known), meant, "{slip}");
         }
     }
 
     #[test]
-    fn long_names_cost_nothing() {
-        assert_eq!(near(&"x".repeat(1 << 20), ["x"]), None);
+    fn long_names_are_not_compared() {
+        assert_eq!(nearest(&"x".repeat(1 << 20), ["x"]), None);
     }
 }

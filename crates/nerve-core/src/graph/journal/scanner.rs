@@ -1,48 +1,47 @@
-//! The lines of a journal, from its first to its last whole fact. How a file can end after a crash is decided here.
+//! Reads the lines of a journal up to its last complete record, and decides what counts as a crash and what as damage.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::error::JournalError;
-use super::fact::MAX_FACT_BYTES;
+use super::record::MAX_RECORD_BYTES;
 
-/// Room for a fact and its newline, and for a newer writer to be a little more generous.
-const MAX_LINE_BYTES: usize = MAX_FACT_BYTES + 1024;
+/// Maximum length of a line: a record, its newline, and some slack for newer writers.
+const MAX_LINE_BYTES: usize = MAX_RECORD_BYTES + 1024;
 
 const READ_BYTES: usize = 256 << 10;
 
-/// Where the facts of a file end.
+/// Where the complete records of a file end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Bytes up to the end of the last whole fact.
+    /// Bytes up to the end of the last complete record.
     pub(super) whole: u64,
-    /// Bytes after them that are no fact.
+    /// Bytes of an incomplete record after them.
     pub(super) cut: u64,
-    /// The last fact is whole, but its newline is missing.
-    pub(super) open: bool,
+    /// The last record is complete, but its newline is missing.
+    pub(super) missing_newline: bool,
 }
 
-/// What became of a line.
-pub(super) enum Refusal {
-    /// It is not a fact. At the end of the file that is what a crash leaves; before, it is damage.
-    Garbled(String),
-    /// No further line can be read either.
+/// Why a line was rejected.
+pub(super) enum LineError {
+    /// No valid record: the trace of a crash in the last line, damage before it.
+    Malformed(String),
+    /// Further lines cannot be read, either.
     Fatal(JournalError),
 }
 
-/// Gives `take` one line after the other, with their 1-based numbers and without their newlines. Empty lines are passed over.
+/// Passes each line to `take`, with its number (from 1) and without its newline. Empty lines are skipped.
 ///
 /// # Errors
-/// The file cannot be read; [`JournalError::Damaged`] for a line that `take` calls garbled and that is not the last; what `take`
-/// calls fatal.
+/// The file cannot be read; [`JournalError::Damaged`] for a malformed line that is not the last; fatal errors of `take`.
 pub(super) fn scan(
     file: &File,
     path: &Path,
-    mut take: impl FnMut(u64, &[u8]) -> Result<(), Refusal>,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), LineError>,
 ) -> Result<Extent, JournalError> {
     let mut input = BufReader::with_capacity(READ_BYTES, file);
-    let mut extent = Extent { whole: 0, cut: 0, open: false };
+    let mut extent = Extent { whole: 0, cut: 0, missing_newline: false };
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -52,9 +51,9 @@ pub(super) fn scan(
         }
         let ended = line.pop_if(|byte| *byte == b'\n').is_some();
         let taken = if line.len() > MAX_LINE_BYTES {
-            Err(Refusal::Garbled("it is longer than a fact may be".to_string()))
+            Err(LineError::Malformed("longer than a record may be".to_string()))
         } else if line.iter().all(u8::is_ascii_whitespace) {
-            // An unfinished empty line is none of a journal's lines either, but there is nothing in it to lose.
+            // An incomplete empty line is skipped, too: it holds no data.
             Ok(())
         } else {
             take(number, &line)
@@ -62,22 +61,22 @@ pub(super) fn scan(
         match taken {
             Ok(()) => {
                 extent.whole += read;
-                extent.open = !ended;
+                extent.missing_newline = !ended;
             }
-            Err(Refusal::Garbled(why)) => {
+            Err(LineError::Malformed(why)) => {
                 let more = !input.fill_buf().map_err(JournalError::io("read", path))?.is_empty();
                 if more {
                     return Err(JournalError::Damaged { path: path.into(), line: number, why });
                 }
                 extent.cut = read;
             }
-            Err(Refusal::Fatal(error)) => return Err(error),
+            Err(LineError::Fatal(error)) => return Err(error),
         }
     }
     Ok(extent)
 }
 
-/// Reads a line with its newline; of a line that is too long only so much that this can be seen. Returns the bytes passed in the file.
+/// Reads a line with its newline, truncated if it is too long. Returns the number of bytes consumed.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
     let mut read = input.by_ref().take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', line)? as u64;
     if line.len() > MAX_LINE_BYTES + 1 && line.last() != Some(&b'\n') {
@@ -88,7 +87,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, MAX_LINE_BYTES, Refusal, scan};
+    use super::{Extent, LineError, MAX_LINE_BYTES, scan};
     use crate::graph::journal::JournalError;
     use std::fs::File;
     use std::io::{Seek, SeekFrom, Write};
@@ -98,7 +97,7 @@ mod tests {
         let mut lines = Vec::new();
         let extent = scan(file, Path::new("r.jsonl"), |number, line| {
             if line.starts_with(b"bad") {
-                return Err(Refusal::Garbled("bad".into()));
+                return Err(LineError::Malformed("bad".into()));
             }
             lines.push(format!("{number}:{}", String::from_utf8_lossy(line)));
             Ok(())
@@ -114,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn where_facts_end() {
+    fn extent_ends_at_last_complete_record() {
         let cases: [(&str, &[&str], Extent); 6] = [
-            ("", &[], Extent { whole: 0, cut: 0, open: false }),
-            ("a\nb\n", &["1:a", "2:b"], Extent { whole: 4, cut: 0, open: false }),
-            ("a\nb", &["1:a", "2:b"], Extent { whole: 3, cut: 0, open: true }),
-            ("a\nbad", &["1:a"], Extent { whole: 2, cut: 3, open: false }),
-            ("a\nbad\n", &["1:a"], Extent { whole: 2, cut: 4, open: false }),
-            ("a\n\n \nb\n", &["1:a", "4:b"], Extent { whole: 7, cut: 0, open: false }),
+            ("", &[], Extent { whole: 0, cut: 0, missing_newline: false }),
+            ("a\nb\n", &["1:a", "2:b"], Extent { whole: 4, cut: 0, missing_newline: false }),
+            ("a\nb", &["1:a", "2:b"], Extent { whole: 3, cut: 0, missing_newline: true }),
+            ("a\nbad", &["1:a"], Extent { whole: 2, cut: 3, missing_newline: false }),
+            ("a\nbad\n", &["1:a"], Extent { whole: 2, cut: 4, missing_newline: false }),
+            ("a\n\n \nb\n", &["1:a", "4:b"], Extent { whole: 7, cut: 0, missing_newline: false }),
         ];
         for (content, lines, extent) in cases {
             let (found, end) = scanned(&file(content.as_bytes()));
@@ -131,20 +130,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_before_others_is_damage() {
+    fn malformed_line_before_others_is_damage() {
         let (_, end) = scanned(&file(b"a\nbad\nb\n"));
         assert!(matches!(end, Err(JournalError::Damaged { line: 2, .. })), "{end:?}");
     }
 
     #[test]
-    fn a_line_without_an_end_is_not_held() {
+    fn endless_line_is_not_held_in_memory() {
         let mut file = file(b"a\n");
-        // A hole: no disk is used for it.
+        // A hole in a sparse file: uses no disk space.
         file.seek(SeekFrom::Start(3 * MAX_LINE_BYTES as u64)).unwrap();
         file.write_all(b"x").unwrap();
         let len = file.stream_position().unwrap();
         file.rewind().unwrap();
-        assert_eq!(scanned(&file).1.unwrap(), Extent { whole: 2, cut: len - 2, open: false });
+        assert_eq!(scanned(&file).1.unwrap(), Extent { whole: 2, cut: len - 2, missing_newline: false });
         file.seek(SeekFrom::End(0)).unwrap();
         file.write_all(b"\nb\n").unwrap();
         file.rewind().unwrap();

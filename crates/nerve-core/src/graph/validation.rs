@@ -1,39 +1,39 @@
-//! What is wrong with a graph, in the words of the first nerve (facts: agent capabilities).
+//! Validates a graph before it runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Graph;
-use super::plan::{Deps, Plan};
+use super::plan::{Dependencies, Plan};
 use super::step::{Step, Target};
 use crate::node::NodeHandle;
 use crate::session::Session;
 
-/// The longest id of a step, in bytes.
-const LONGEST_ID: usize = 200;
+/// Maximum length of a step id, in bytes.
+const MAX_ID_BYTES: usize = 200;
 
-/// Ids are part of paths: `outer/inner`, `each[3]`, `loop#2`.
-const NOT_IN_IDS: [char; 4] = ['/', '[', ']', '#'];
+/// Characters that separate the parts of a step path: `outer/inner`, `each[3]`, `loop#2`.
+const RESERVED_CHARS: [char; 4] = ['/', '[', ']', '#'];
 
 impl Graph {
-    /// The plan of a graph that is valid, else what is wrong with it.
+    /// Returns the plan of a valid graph, otherwise its problems.
     pub(super) fn check(&self, session: Option<&Session>) -> Result<Plan, Vec<String>> {
         let mut problems = Vec::new();
-        let mut deps = Deps::with_capacity(self.steps.len());
+        let mut deps = Dependencies::with_capacity(self.steps.len());
         for step in self.steps.iter() {
             let id = &step.id;
-            if is_plain(id) {
-                // As nearly all are.
+            if is_plain_id(id) {
+                // The common case.
             } else if id.trim().is_empty() {
                 problems.push("Empty step_id not allowed".to_string());
-            } else if id.contains(NOT_IN_IDS) || id.chars().any(char::is_control) {
+            } else if id.contains(RESERVED_CHARS) || id.chars().any(char::is_control) {
                 problems.push(format!(
                     "Step '{}': an id cannot have / [ ] # or control characters",
                     id.escape_debug()
                 ));
-            } else if id.len() > LONGEST_ID {
+            } else if id.len() > MAX_ID_BYTES {
                 let begin = id.chars().take(20).collect::<String>();
-                problems.push(format!("Step '{begin}…': an id has at most {LONGEST_ID} bytes"));
+                problems.push(format!("Step '{begin}…': an id has at most {MAX_ID_BYTES} bytes"));
             }
             if step.depends_on.contains(id) {
                 problems.push(format!("Step '{id}' depends on itself"));
@@ -58,10 +58,10 @@ impl Graph {
             problems.extend(policy.chain(budget).map(|problem| format!("Step '{id}': {problem}")));
         }
         problems.extend(self.budget.iter().flat_map(|budget| budget.problems()));
-        let plan = Plan::of(&deps);
+        let plan = Plan::from_dependencies(&deps);
         if problems.is_empty() {
             match plan.order() {
-                Ok(order) => problems.extend(self.shared_nodes(&plan, &order, session)),
+                Ok(order) => problems.extend(self.find_shared_nodes(&plan, &order, session)),
                 Err(cycle) => {
                     let ids: Vec<&str> = cycle.iter().map(|step| &*self.steps[*step as usize].id).collect();
                     problems.push(format!("Cycle detected: {}", ids.join(" → ")));
@@ -71,15 +71,15 @@ impl Graph {
         if problems.is_empty() { Ok(plan) } else { Err(problems) }
     }
 
-    /// A persistent node does one thing at a time: steps on it that nothing keeps apart would get in each other's way.
-    fn shared_nodes(&self, plan: &Plan, order: &[u32], session: Option<&Session>) -> Vec<String> {
+    /// Finds steps that could use a stateful node at the same time. Such a node runs one turn at a time.
+    fn find_shared_nodes(&self, plan: &Plan, order: &[u32], session: Option<&Session>) -> Vec<String> {
         let mut problems = Vec::new();
         let mut users: HashMap<*const (), (String, HashSet<u32>)> = HashMap::new();
         for (place, step) in self.steps.iter().enumerate() {
-            if keeps_nothing(step) {
+            if is_stateless(step) {
                 continue;
             }
-            for node in persistent_of(step, session) {
+            for node in stateful_nodes(step, session) {
                 let many = step.flow.as_ref().and_then(|flow| flow.foreach.as_ref());
                 if many.is_some_and(|foreach| foreach.parallel > 1) {
                     problems.push(format!(
@@ -104,7 +104,7 @@ impl Graph {
             for step in steps {
                 uses[step as usize] = true;
             }
-            if let Some((one, other)) = plan.unordered(order, &uses) {
+            if let Some((one, other)) = plan.find_unordered(order, &uses) {
                 let id = |step: u32| &self.steps[step as usize].id;
                 problems.push(format!(
                     "Steps '{}' and '{}' could run at the same time on node '{node}': make one depend on the other",
@@ -117,23 +117,23 @@ impl Graph {
     }
 }
 
-/// Nothing can be wrong with it as an id.
-fn is_plain(id: &str) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_graphic() && !NOT_IN_IDS.contains(&char::from(*byte));
-    !id.is_empty() && id.len() <= LONGEST_ID && id.as_bytes().iter().all(plain)
+/// Returns true if an id is certainly valid.
+fn is_plain_id(id: &str) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_graphic() && !RESERVED_CHARS.contains(&char::from(*byte));
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && id.as_bytes().iter().all(plain)
 }
 
-/// The step holds a node without state, and nothing else: no need to look any closer.
-fn keeps_nothing(step: &Step) -> bool {
+/// Returns true if the step uses only a stateless node, which needs no further check.
+fn is_stateless(step: &Step) -> bool {
     let Target::Node(node) = &step.target else { return false };
     step.error_policy.is_none() && !node.persistent() && node.as_graph().is_none()
 }
 
-/// Nodes that keep state and that a step uses: its own, its stand-in, and those of the graphs in it; by name too.
-fn persistent_of(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
+/// Returns the stateful nodes of a step: its own, its fallback, and those of nested graphs; also by name.
+fn stateful_nodes(step: &Step, session: Option<&Session>) -> Vec<NodeHandle> {
     let mut found = Vec::new();
     let mut graphs: Vec<Graph> = Vec::new();
-    // Graphs that name each other come round.
+    // Graphs that refer to each other by name can form a cycle.
     let mut seen: HashSet<*const Vec<Step>> = HashSet::new();
     let mut look = |step: &Step, graphs: &mut Vec<Graph>| {
         let fallback = step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_ref());

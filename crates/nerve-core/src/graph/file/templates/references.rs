@@ -1,4 +1,4 @@
-//! Which names a template uses, and where.
+//! Finds the names that a template refers to, with their positions.
 
 use std::ops::Range;
 
@@ -7,85 +7,85 @@ use minijinja::machinery::{Token, parse, parse_expr, tokenize};
 
 use super::engine;
 
-/// Operators, fields, filters and brackets of one expression. The engine goes as deep into a chain of them as it is long, and a stack
-/// is only so deep.
+/// Maximum number of operators, fields, filters and brackets in one expression. The engine recurses for each of them, and could
+/// overflow the stack.
 const MAX_OPERATORS: usize = 500;
 
-/// What a template looks at.
+/// The names that a template refers to.
 #[derive(Debug, Default)]
-pub(in crate::graph::file) struct Uses {
-    /// Names that it does not set itself.
+pub(in crate::graph::file) struct References {
+    /// Variables that the template does not define itself.
     pub(in crate::graph::file) variables: Vec<Variable>,
     /// Filters, tests and functions.
-    pub(in crate::graph::file) calls: Vec<Called>,
-    /// The expression is nothing but its one variable.
+    pub(in crate::graph::file) calls: Vec<Call>,
+    /// Whether the expression is just one variable.
     pub(in crate::graph::file) plain: bool,
 }
 
-/// A name, with the fields of it that are named by constants: `steps.ask.text`, `steps['ask'].text`.
+/// A variable with its constant field accesses: `steps.ask.text`, `steps['ask'].text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::graph::file) struct Variable {
-    /// `steps`, `ask`, `text`.
+    /// Segments: `steps`, `ask`, `text`.
     pub(in crate::graph::file) path: Vec<String>,
-    /// Bytes of the source.
+    /// Byte range in the source.
     pub(in crate::graph::file) span: Range<usize>,
 }
 
-/// Something that is called by its name.
+/// A filter, test or function call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::graph::file) struct Called {
-    pub(in crate::graph::file) kind: CalledKind,
+pub(in crate::graph::file) struct Call {
+    pub(in crate::graph::file) kind: CallKind,
     pub(in crate::graph::file) name: String,
-    /// Bytes of the source.
+    /// Byte range in the source.
     pub(in crate::graph::file) span: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::graph::file) enum CalledKind {
+pub(in crate::graph::file) enum CallKind {
     Filter,
     Test,
     Function,
 }
 
-/// A template that cannot be read.
+/// A syntax error in a template.
 #[derive(Debug)]
-pub(crate) struct Malformed {
+pub(crate) struct TemplateError {
     pub(crate) message: String,
-    /// Bytes of the source.
+    /// Byte range in the source.
     pub(crate) span: Range<usize>,
 }
 
-/// The names in a template.
-pub(in crate::graph::file) fn of_template(source: &str) -> Result<Uses, Malformed> {
+/// Returns the references of a template.
+pub(in crate::graph::file) fn in_template(source: &str) -> Result<References, TemplateError> {
     check_length(source, false)?;
     match parse(source, "template", engine::syntax()) {
         Ok(statement) => {
-            let mut walk = Walk::new(source);
-            walk.statement(&statement);
-            Ok(walk.uses)
+            let mut visitor = Visitor::new(source);
+            visitor.statement(&statement);
+            Ok(visitor.references)
         }
-        Err(error) => Err(malformed(&error, source)),
+        Err(error) => Err(template_error(&error, source)),
     }
 }
 
-/// The names in an expression.
-pub(in crate::graph::file) fn of_expression(source: &str) -> Result<Uses, Malformed> {
+/// Returns the references of an expression.
+pub(in crate::graph::file) fn in_expression(source: &str) -> Result<References, TemplateError> {
     check_length(source, true)?;
     match parse_expr(source) {
         Ok(expression) => {
-            let mut walk = Walk::new(source);
-            walk.expression(&expression);
-            let mut uses = walk.uses;
-            uses.plain = uses.variables.len() == 1 && chain(&expression).is_some();
-            Ok(uses)
+            let mut visitor = Visitor::new(source);
+            visitor.expression(&expression);
+            let mut references = visitor.references;
+            references.plain = references.variables.len() == 1 && constant_path(&expression).is_some();
+            Ok(references)
         }
-        Err(error) => Err(malformed(&error, source)),
+        Err(error) => Err(template_error(&error, source)),
     }
 }
 
-fn check_length(source: &str, expression: bool) -> Result<(), Malformed> {
+fn check_length(source: &str, expression: bool) -> Result<(), TemplateError> {
     let mut operators = 0;
-    // What is no token is said by the parser.
+    // Invalid tokens are reported by the parser.
     for (token, span) in tokenize(source, expression, engine::syntax()).map_while(Result::ok) {
         match token {
             Token::VariableStart | Token::BlockStart => operators = 0,
@@ -99,14 +99,14 @@ fn check_length(source: &str, expression: bool) -> Result<(), Malformed> {
         }
         if operators > MAX_OPERATORS {
             let at = span.start_offset as usize;
-            let message = format!("the expression is too long: at most {MAX_OPERATORS} names and operators");
-            return Err(Malformed { message, span: at..span.end_offset as usize });
+            let message = format!("expression too long: at most {MAX_OPERATORS} names and operators");
+            return Err(TemplateError { message, span: at..span.end_offset as usize });
         }
     }
     Ok(())
 }
 
-fn malformed(error: &minijinja::Error, source: &str) -> Malformed {
+fn template_error(error: &minijinja::Error, source: &str) -> TemplateError {
     let message = error.detail().map_or_else(|| error.kind().to_string(), ToString::to_string);
     let line_start = || {
         let line = error.line()?.checked_sub(1)?;
@@ -116,27 +116,27 @@ fn malformed(error: &minijinja::Error, source: &str) -> Malformed {
         let start = line_start().unwrap_or(0).min(source.len());
         start..source[start..].find('\n').map_or(source.len(), |end| start + end)
     });
-    Malformed { message, span }
+    TemplateError { message, span }
 }
 
-struct Walk<'s> {
+struct Visitor<'s> {
     source: &'s str,
-    uses: Uses,
-    /// Names that are set, by block.
+    references: References,
+    /// Names defined by the template, by block.
     set: Vec<Vec<&'s str>>,
 }
 
-impl<'s> Walk<'s> {
-    fn new(source: &'s str) -> Walk<'s> {
-        Walk { source, uses: Uses::default(), set: vec![Vec::new()] }
+impl<'s> Visitor<'s> {
+    fn new(source: &'s str) -> Visitor<'s> {
+        Visitor { source, references: References::default(), set: vec![Vec::new()] }
     }
 
     fn is_set(&self, name: &str) -> bool {
         self.set.iter().any(|block| block.contains(&name))
     }
 
-    /// Names that `inner` sets are not known after it.
-    fn block(&mut self, inner: impl FnOnce(&mut Walk<'s>)) {
+    /// Visits a block; its definitions end with it.
+    fn block(&mut self, inner: impl FnOnce(&mut Visitor<'s>)) {
         self.set.push(Vec::new());
         inner(self);
         self.set.pop();
@@ -153,43 +153,43 @@ impl<'s> Walk<'s> {
             Stmt::EmitRaw(_) => {}
             Stmt::ForLoop(each) => {
                 self.expression(&each.iter);
-                self.block(|walk| {
-                    walk.assign_name("loop");
-                    walk.assign(&each.target);
-                    each.filter_expr.iter().for_each(|filter| walk.expression(filter));
-                    walk.statements(&each.body);
+                self.block(|visitor| {
+                    visitor.assign_name("loop");
+                    visitor.assign(&each.target);
+                    each.filter_expr.iter().for_each(|filter| visitor.expression(filter));
+                    visitor.statements(&each.body);
                 });
-                self.block(|walk| walk.statements(&each.else_body));
+                self.block(|visitor| visitor.statements(&each.else_body));
             }
             Stmt::IfCond(condition) => {
-                // What is set in a branch is known after it.
+                // Names defined in a branch remain defined afterwards.
                 self.expression(&condition.expr);
                 self.statements(&condition.true_body);
                 self.statements(&condition.false_body);
             }
-            Stmt::WithBlock(with) => self.block(|walk| {
+            Stmt::WithBlock(with) => self.block(|visitor| {
                 for (target, value) in &with.assignments {
-                    walk.expression(value);
-                    walk.assign(target);
+                    visitor.expression(value);
+                    visitor.assign(target);
                 }
-                walk.statements(&with.body);
+                visitor.statements(&with.body);
             }),
             Stmt::Set(set) => {
                 self.expression(&set.expr);
                 self.assign(&set.target);
             }
             Stmt::SetBlock(set) => {
-                self.block(|walk| walk.statements(&set.body));
+                self.block(|visitor| visitor.statements(&set.body));
                 set.filter.iter().for_each(|filter| self.expression(filter));
                 self.assign(&set.target);
             }
             Stmt::AutoEscape(escape) => {
                 self.expression(&escape.enabled);
-                self.block(|walk| walk.statements(&escape.body));
+                self.block(|visitor| visitor.statements(&escape.body));
             }
             Stmt::FilterBlock(filter) => {
                 self.expression(&filter.filter);
-                self.block(|walk| walk.statements(&filter.body));
+                self.block(|visitor| visitor.statements(&filter.body));
             }
             Stmt::Do(call) => self.call(&call.call),
         }
@@ -200,7 +200,7 @@ impl<'s> Walk<'s> {
             Expr::Var(variable) => self.assign_name(variable.id),
             Expr::List(list) => list.items.iter().for_each(|item| self.assign(item)),
             Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.assign(item)),
-            // `{% set ns.x = … %}`: the name itself must be known.
+            // `{% set ns.x = … %}`: the name itself must be defined.
             other => self.expression(other),
         }
     }
@@ -212,10 +212,10 @@ impl<'s> Walk<'s> {
     }
 
     fn expression(&mut self, expression: &Expr<'s>) {
-        if let Some((path, start)) = chain(expression) {
+        if let Some((path, start)) = constant_path(expression) {
             if !self.is_set(&path[0]) {
                 let span = start..expression.span().end_offset as usize;
-                self.uses.variables.push(Variable { path, span });
+                self.references.variables.push(Variable { path, span });
             }
             return;
         }
@@ -243,12 +243,12 @@ impl<'s> Walk<'s> {
             Expr::Filter(filter) => {
                 filter.expr.iter().for_each(|input| self.expression(input));
                 self.arguments(&filter.args);
-                self.called(CalledKind::Filter, filter.name, expression);
+                self.add_call(CallKind::Filter, filter.name, expression);
             }
             Expr::Test(test) => {
                 self.expression(&test.expr);
                 self.arguments(&test.args);
-                self.called(CalledKind::Test, test.name, expression);
+                self.add_call(CallKind::Test, test.name, expression);
             }
             Expr::GetAttr(get) => self.expression(&get.expr),
             Expr::GetItem(get) => {
@@ -266,8 +266,8 @@ impl<'s> Walk<'s> {
         match &call.expr {
             Expr::Var(function) if !self.is_set(function.id) => {
                 let span = function.span();
-                self.uses.calls.push(Called {
-                    kind: CalledKind::Function,
+                self.references.calls.push(Call {
+                    kind: CallKind::Function,
                     name: function.id.to_string(),
                     span: span.start_offset as usize..span.end_offset as usize,
                 });
@@ -290,17 +290,17 @@ impl<'s> Walk<'s> {
         }
     }
 
-    fn called(&mut self, kind: CalledKind, name: &str, expression: &Expr<'s>) {
+    fn add_call(&mut self, kind: CallKind, name: &str, expression: &Expr<'s>) {
         let span = expression.span();
         let (start, end) = (span.start_offset as usize, span.end_offset as usize);
-        // The name is the last thing of it, but for its arguments.
+        // The name comes last, except for its arguments.
         let at = self.source.get(start..end).and_then(|text| text.rfind(name)).map_or(start, |at| start + at);
-        self.uses.calls.push(Called { kind, name: name.to_string(), span: at..at + name.len() });
+        self.references.calls.push(Call { kind, name: name.to_string(), span: at..at + name.len() });
     }
 }
 
-/// `a.b['c']` as its names, and the byte at which it begins.
-fn chain(expression: &Expr<'_>) -> Option<(Vec<String>, usize)> {
+/// Splits `a.b['c']` into its segments, and returns the byte where it starts.
+fn constant_path(expression: &Expr<'_>) -> Option<(Vec<String>, usize)> {
     let mut path = Vec::new();
     let mut at = expression;
     loop {
