@@ -298,6 +298,6 @@ fn last_alt_screen(terminal: &TerminalState) -> Option<VisibleScreen<'_>> {
     if terminal.line_count() > u64::from(terminal.size().rows) {
         return None;
     }
-    let rows = terminal.left_screen_rows();
+    let rows = terminal.last_alt_screen_rows();
     (rows > 0).then_some(VisibleScreen::LastAltScreen(terminal, rows))
 }

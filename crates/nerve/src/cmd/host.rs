@@ -139,7 +139,7 @@ async fn stop(args: StopArgs) -> Result<()> {
 }
 
 async fn stop_host(host: &Entry) -> Result<()> {
-    let order = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&Order::Stop).await };
+    let order = async { Connection::open(&host.runtime.join(CONTROL)).await?.send(&HostRequest::Stop).await };
     let is_sent = tokio::time::timeout(CONNECT_TIMEOUT, order).await.is_ok_and(|result| result.is_ok());
     if !is_sent && host.is_alive() {
         // The socket was removed, as after a logout, or the host is stuck: SIGTERM has the same effect.
@@ -165,7 +165,7 @@ async fn write(args: WriteArgs) -> Result<()> {
     };
     let mut connection = opened.map_err(unreachable)?;
     for chunk in bytes.chunks(CHUNK) {
-        let order = Order::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
+        let order = HostRequest::Input { origin: Origin::Injected, bytes: chunk.to_vec() };
         connection.send(&order).await.map_err(unreachable)?;
     }
     Ok(())

@@ -73,7 +73,7 @@ impl AgentMonitor {
     }
 
     /// Looks what it does; says whether that is something else than before.
-    pub(super) fn check(&mut self, now: TsNs, terminal: &TerminalState, host: &Hosted) -> bool {
+    pub(super) fn check(&mut self, now: TsNs, terminal: &TerminalState, host: &HostedBackend) -> bool {
         self.last_check = now;
         self.check_due = None;
         let foreground = match self.uses_foreground {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::target::AttachTarget;
-use crate::cmd::branch::{At, Origin, Wait, Wishes, plan_as, run, unlike_then};
+use crate::cmd::branch::{At, Origin, Wait, BranchOptions, plan_branch, run, conversation_difference};
 use crate::exit::Failure;
 use crate::out;
 
@@ -188,11 +188,11 @@ async fn create(
     progress("looking at what there is to branch from");
     let planned = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
-        plan_as(&origin, at, Wishes { server, ..Wishes::default() })
+        plan_branch(&origin, at, BranchOptions { server, ..BranchOptions::default() })
     });
     let made = run(planned.await??, &submission.text, Wait::Delivered, progress).await?;
-    let conversation = unlike_then(&made.plan);
-    let missing_note = made.inherited.lacks().map(|missing_note| format!("; it is {missing_note}"));
+    let conversation = conversation_difference(&made.plan);
+    let missing_note = made.inherited.missing_note().map(|missing_note| format!("; it is {missing_note}"));
     let (server, session) = (made.plan.server.clone(), made.plan.session.clone());
     let target = AttachTarget { target: made.node, server, session };
     let missing = match made.left_out.len() {

@@ -93,7 +93,7 @@ impl TerminalMirror {
             AgentMonitor::new(&entry, &profiles, clock.now()).context("no profile fits the program")?;
         let window = size.map_or(Window::Keep, |size| rule.window(size));
         Ok(TerminalMirror {
-            host: Hosted::view(entry.clone(), registry.to_path_buf(), window),
+            host: HostedBackend::view(entry.clone(), registry.to_path_buf(), window),
             rule,
             origin: Origin::User,
             clock,

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio::net::UnixStream;
 
 use crate::cli::exec::ExecArgs;
-use crate::cmd::not_started;
+use crate::cmd::spawn_failure;
 use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};

@@ -31,7 +31,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 pub(crate) use self::foreground::viewed;
 use crate::cli::record::{Ipc, RecordArgs};
 use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
-use crate::cmd::{full_screen, not_started};
+use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
 

@@ -249,8 +249,8 @@ impl UserInput {
         };
         tokio::select! {
             signalled = signals.next() => match signalled {
-                Signalled::Size => UserEvent::Size,
-                Signalled::End(number) => UserEvent::End(EndReason::Signal(number)),
+                SignalEvent::Resize => UserEvent::Size,
+                SignalEvent::Terminate(number) => UserEvent::End(EndReason::Signal(number)),
             },
             Some(bytes) = typed => UserEvent::Keys(bytes),
         }
