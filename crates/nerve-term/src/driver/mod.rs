@@ -34,7 +34,7 @@ use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
 use observation::observe_screen_except;
-use prompt_line::PromptEnd;
+use prompt_line::PromptLine;
 use turn::Turn;
 use verdict::Verdict;
 
@@ -87,16 +87,7 @@ pub struct Driver {
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,
-    learned_prompt: Option<String>,
-    /// The cursor's line at the last observation, and whether it held nothing but a known prompt.
-    cursor_line: u64,
-    bare_prompt: bool,
-    /// Position of the drawn prompt of a line-based program. Text behind it was typed by someone.
-    prompt_at: Option<PromptEnd>,
-    /// A line entered by someone else.
-    foreign_input: Option<foreign_input::ForeignInput>,
-    /// An unfinished line that someone typed behind the prompt.
-    line_draft: Option<String>,
+    prompt_line: PromptLine,
     /// Offset of the last busy title, so that titles between two observations are not missed.
     busy_title_offset: u64,
     turn: Option<Turn>,
@@ -148,12 +139,7 @@ impl Driver {
             barrier: Barrier { at: now, ..Barrier::default() },
             ready_since: None,
             marks: Marks::default(),
-            learned_prompt: None,
-            cursor_line: 0,
-            bare_prompt: false,
-            prompt_at: None,
-            foreign_input: None,
-            line_draft: None,
+            prompt_line: PromptLine::default(),
             busy_title_offset: 0,
             turn: None,
             turns: 0,
@@ -284,13 +270,13 @@ impl Driver {
         };
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
-        self.cursor_line = view.cursor_line;
-        self.bare_prompt = self.is_prompt(&verdict::text_before_cursor(view.screen));
+        self.prompt_line.cursor_line = view.cursor_line;
+        self.prompt_line.is_bare = self.is_prompt(&verdict::text_before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {
-            self.foreign_input = None;
+            self.prompt_line.foreign_input = None;
         }
-        self.line_draft = self.find_line_draft(&view);
+        self.prompt_line.draft = self.find_line_draft(&view);
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
@@ -320,7 +306,7 @@ impl Driver {
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
         self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
-        self.foreign_input = None;
+        self.prompt_line.foreign_input = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
     }
@@ -380,44 +366,5 @@ impl Driver {
                 recheck.into_iter().for_each(|at| self.wake_at(at));
             }
         }
-    }
-
-    /// Learns the prompt of a line-based program from a ready state.
-    fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
-        if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
-            return;
-        }
-        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_visible(view)) {
-            // Someone types behind it.
-            return;
-        }
-        if self.is_busy_by_foreign_input() && !self.is_prompt(&verdict::text_before_cursor(view.screen)) {
-            // Either a prompt followed by text typed ahead, or silence without a prompt.
-            if let Some(prompt) = self.find_prompt_in_line(view) {
-                self.prompt_at = Some(prompt);
-            }
-            return;
-        }
-        self.prompt_at = PromptEnd::at_cursor(view);
-        let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        if quiet {
-            let row = verdict::text_before_cursor(view.screen);
-            self.learned_prompt = (!row.trim().is_empty()).then_some(row);
-        }
-    }
-
-    /// Returns the text between the prompt and the cursor of a line-based program that waits for a line. Text behind
-    /// the cursor may be a right-hand prompt or a suggestion.
-    fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
-        if self.profile.composer.is_some() || self.turn.is_some() {
-            return None;
-        }
-        let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
-        let draft =
-            mark.and_then(|mark| prompt_line::text_between(view, mark.line.0, mark.col)).or_else(|| {
-                let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_visible(view))?;
-                prompt_line::text_between(view, prompt.line, prompt.col)
-            })?;
-        Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }

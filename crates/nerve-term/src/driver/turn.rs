@@ -128,7 +128,7 @@ impl Driver {
         if self.state != AgentState::Ready {
             return Err(SubmitError::NotReady);
         }
-        if let Some(line) = &self.line_draft {
+        if let Some(line) = &self.prompt_line.draft {
             return Err(SubmitError::Line(line.clone()));
         }
         let draft = self.observation.composer.as_ref().map_or("", |composer| composer.draft.as_str());
@@ -402,8 +402,8 @@ impl Driver {
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
             // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
-            _ if self.bare_prompt => (self.cursor_line, None),
-            _ => (self.cursor_line + 1, None),
+            _ if self.prompt_line.is_bare => (self.prompt_line.cursor_line, None),
+            _ => (self.prompt_line.cursor_line + 1, None),
         };
         let exit_code = end.and_then(|mark| match mark.kind {
             MarkKind::CommandEnd(code) => code,

@@ -199,7 +199,7 @@ impl Driver {
             // The known prompt is absent: the program works, however silently.
             return Verdict::Unknown { recheck: None };
         }
-        let patience = match (starting, self.learned_prompt.is_some()) {
+        let patience = match (starting, self.prompt_line.learned.is_some()) {
             (true, _) if self.offset > 0 => 1,
             (true, _) => 4,
             // A learned prompt is absent. A shell gives up its terminal while something runs; for other programs a slow
@@ -243,7 +243,7 @@ impl Driver {
     /// Returns true if the row is a prompt from the profile or the learned prompt.
     pub(super) fn is_prompt(&self, row: &str) -> bool {
         self.profile.prompt.as_ref().is_some_and(|prompt| prompt.is_match(row))
-            || self.learned_prompt.as_deref() == Some(row)
+            || self.prompt_line.learned.as_deref() == Some(row)
     }
 
     fn hold(&self) -> Duration {
