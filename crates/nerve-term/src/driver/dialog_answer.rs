@@ -70,7 +70,7 @@ impl Driver {
             dialog: self.blocking_dialog.clone(),
             target,
             since: now,
-            offset: self.offset,
+            offset: self.activity.offset,
             last_key: None,
             is_confirmed: false,
         });
@@ -116,16 +116,17 @@ impl Driver {
         };
         // Report the next dialog even if it looks like the first one. Different choices are a different state, which
         // this observation has already reported.
-        let already_reported = (self.evidence.at, self.evidence.offset) == (now, self.offset);
+        let already_reported = (self.evidence.at, self.evidence.offset) == (now, self.activity.offset);
         if !already_reported {
-            self.evidence = Evidence { source: *source, text: text.clone(), offset: self.offset, at: now };
+            self.evidence =
+                Evidence { source: *source, text: text.clone(), offset: self.activity.offset, at: now };
             self.effects.push_back(Effect::StateChanged);
         }
     }
 
     fn compare_dialog(&self, now: TsNs, answer: &Answer) -> DialogChange {
         // A title lags one frame behind its screen: only a title set after the answer counts.
-        let busy_title_since = self.busy_title_offset > answer.offset;
+        let busy_title_since = self.activity.busy_title_offset > answer.offset;
         match &self.observation.signal {
             Some(Signal::Busy(Source::Screen, _)) => return DialogChange::Closed,
             Some(Signal::Busy(..)) if busy_title_since => return DialogChange::Closed,

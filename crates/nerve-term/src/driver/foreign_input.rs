@@ -69,9 +69,9 @@ impl Driver {
                 timing.settle(),
             ));
         }
-        let last_output = self.last_output.max(since);
+        let last_output = self.activity.last_output.max(since);
         let silent = last_output + timing.quiet();
-        let idle_since = self.idle_since.unwrap_or(now).max(since);
+        let idle_since = self.activity.idle_since.unwrap_or(now).max(since);
         let believed = match view.foreground {
             Foreground::Idle => Some(idle_since + timing.quiet() * SLEEP_QUIETS),
             Foreground::Unknown => possible_prompt_at.map(|at| at + timing.quiet() * POSSIBLE_PROMPT_QUIETS),

@@ -92,7 +92,7 @@ impl Driver {
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());
-        if self.profile.foreground && self.foreground != Foreground::Other {
+        if self.profile.foreground && self.activity.foreground != Foreground::Other {
             let due = self.interrupts.schedule_repeats(now);
             self.wake_at(due);
         }

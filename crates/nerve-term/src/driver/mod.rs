@@ -6,6 +6,7 @@
 //! of the next observation. Several signals are weighed to decide a state: see [`Source`]. A stale screen never counts:
 //! a turn ends only by evidence newer than its prompt.
 
+mod activity;
 mod dialog_answer;
 mod foreign_input;
 mod hook;
@@ -33,6 +34,7 @@ use crate::profile::Profile;
 use crate::screen::Screen;
 use crate::terminal::{Mark, MarkKind, Notice};
 
+use activity::Activity;
 use observation::observe_screen_except;
 use prompt_line::PromptLine;
 use turn::Turn;
@@ -78,18 +80,12 @@ pub struct Driver {
     observed_since: TsNs,
     effects: VecDeque<Effect>,
     deadline: Option<TsNs>,
-    offset: u64,
-    last_output: TsNs,
-    /// Since when the program owns the terminal and sleeps. A short sleep between two jobs is not idleness.
-    idle_since: Option<TsNs>,
-    foreground: Foreground,
+    activity: Activity,
     /// Where the last prompt was entered. Ready evidence must be newer.
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,
     prompt_line: PromptLine,
-    /// Offset of the last busy title, so that titles between two observations are not missed.
-    busy_title_offset: u64,
     turn: Option<Turn>,
     turns: u64,
     /// A prompt that may still be in the composer because it was not delivered or was interrupted.
@@ -132,15 +128,11 @@ impl Driver {
             observed_since: now,
             effects: VecDeque::new(),
             deadline: None,
-            offset: 0,
-            last_output: now,
-            idle_since: None,
-            foreground: Foreground::Unknown,
+            activity: Activity::new(now),
             barrier: Barrier { at: now, ..Barrier::default() },
             ready_since: None,
             marks: Marks::default(),
             prompt_line: PromptLine::default(),
-            busy_title_offset: 0,
             turn: None,
             turns: 0,
             returned_prompt: None,
@@ -207,8 +199,7 @@ impl Driver {
 
     /// Records output; `offset` is the number of output bytes so far.
     pub fn on_output(&mut self, now: TsNs, offset: u64) {
-        self.offset = offset;
-        self.last_output = now;
+        self.activity.on_output(now, offset);
     }
 
     /// Records a notice of the terminal. Signals between two observations are not lost.
@@ -228,7 +219,7 @@ impl Driver {
             Notice::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {
-                self.busy_title_offset = self.offset;
+                self.activity.on_busy_title();
                 self.usage_limits.forget();
             }
             _ => {}
@@ -263,11 +254,7 @@ impl Driver {
             self.hooks.on_busy_screen(now);
             self.usage_limits.forget();
         }
-        self.foreground = view.foreground;
-        self.idle_since = match view.foreground {
-            Foreground::Awake | Foreground::Other => None,
-            Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
-        };
+        self.activity.on_foreground(now, view.foreground);
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
         self.prompt_line.cursor_line = view.cursor_line;
@@ -305,7 +292,7 @@ impl Driver {
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
-        self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
+        self.barrier = Barrier { at: now, offset: self.activity.offset, line, set: true };
         self.prompt_line.foreign_input = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
@@ -324,7 +311,7 @@ impl Driver {
     fn set_state(&mut self, now: TsNs, state: AgentState, source: Source, text: String) {
         if self.state != state {
             self.state = state;
-            self.evidence = Evidence { source, text, offset: self.offset, at: now };
+            self.evidence = Evidence { source, text, offset: self.activity.offset, at: now };
             self.effects.push_back(Effect::StateChanged);
         }
     }
@@ -336,7 +323,7 @@ impl Driver {
                 let since = *self.ready_since.get_or_insert(now);
                 // Idle agents are silent: while output arrives, the frame may be incomplete. The wait is bounded
                 // because some agents blink.
-                let due = (since.max(self.last_output) + hold).min(since + hold * 10);
+                let due = (since.max(self.activity.last_output) + hold).min(since + hold * 10);
                 if now >= due {
                     self.set_state(now, AgentState::Ready, source, text);
                 } else if self.state != AgentState::Ready {

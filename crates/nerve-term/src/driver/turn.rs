@@ -152,7 +152,7 @@ impl Driver {
             prompt: prompt.to_string(),
             phase,
             started_at: now,
-            first_byte: self.offset,
+            first_byte: self.activity.offset,
             first_line: cursor_line,
             previous_answer_end: Vec::new(),
         });
@@ -362,9 +362,9 @@ impl Driver {
     /// Returns true if the screen or the title shows that work.
     fn shows_work(&self) -> bool {
         let has_answer = self.turn.as_ref().is_some_and(|turn| turn.has_answer);
-        let titled = self.busy_title_offset > self.barrier.offset;
-        let busy =
-            matches!(self.observation.signal, Some(Signal::Busy(..))) && self.offset > self.barrier.offset;
+        let titled = self.activity.busy_title_offset > self.barrier.offset;
+        let busy = matches!(self.observation.signal, Some(Signal::Busy(..)))
+            && self.activity.offset > self.barrier.offset;
         has_answer || titled || busy
     }
 
@@ -418,7 +418,7 @@ impl Driver {
             outcome,
             delivery: turn.delivery,
             evidence,
-            span: Span { bytes: (turn.first_byte, self.offset), lines: (start, end_line), last_col },
+            span: Span { bytes: (turn.first_byte, self.activity.offset), lines: (start, end_line), last_col },
             exit_code,
             time: (turn.started_at, now),
         })));

@@ -81,8 +81,8 @@ impl Driver {
         let timing = &self.profile.timing;
         match (self.profile.composer.is_some(), self.observation.choices.is_empty()) {
             (true, false) => self.observed_since + timing.settle(),
-            (true, true) => self.last_output + timing.settle() * 3,
-            (false, _) => self.last_output + timing.quiet(),
+            (true, true) => self.activity.last_output + timing.settle() * 3,
+            (false, _) => self.activity.last_output + timing.quiet(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Driver {
         if self.state == AgentState::Starting {
             return Verdict::Unknown { recheck: None };
         }
-        let due = self.last_output.max(self.barrier.at) + self.profile.timing.quiet();
+        let due = self.activity.last_output.max(self.barrier.at) + self.profile.timing.quiet();
         if now < due {
             return Verdict::Unknown { recheck: Some(due) };
         }
@@ -132,7 +132,7 @@ impl Driver {
     /// frequent.
     fn next_check(&self, now: TsNs) -> TsNs {
         let least = self.profile.timing.settle();
-        let silent = now.since(self.last_output.max(self.barrier.at));
+        let silent = now.since(self.activity.last_output.max(self.barrier.at));
         match self.state {
             AgentState::Starting => now + (silent / 2).clamp(least, MAX_CHECK_INTERVAL.max(least)),
             _ => now + least,
@@ -193,14 +193,14 @@ impl Driver {
 
     fn judge_quiet(&self, now: TsNs, view: &View<'_>) -> Verdict {
         let timing = &self.profile.timing;
-        let silent = self.offset <= self.barrier.offset;
+        let silent = self.activity.offset <= self.barrier.offset;
         let starting = self.state == AgentState::Starting;
         if self.profile.prompt.is_some() && !starting {
             // The known prompt is absent: the program works, however silently.
             return Verdict::Unknown { recheck: None };
         }
         let patience = match (starting, self.prompt_line.learned.is_some()) {
-            (true, _) if self.offset > 0 => 1,
+            (true, _) if self.activity.offset > 0 => 1,
             (true, _) => 4,
             // A learned prompt is absent. A shell gives up its terminal while something runs; for other programs a slow
             // answer is likelier than a new prompt.
@@ -221,7 +221,7 @@ impl Driver {
     }
 
     fn silent_since(&self) -> TsNs {
-        self.last_output.max(self.barrier.at).max(self.idle_since.unwrap_or_default())
+        self.activity.last_output.max(self.barrier.at).max(self.activity.idle_since.unwrap_or_default())
     }
 
     /// Returns ready once no output has arrived for `hold`.
@@ -232,7 +232,7 @@ impl Driver {
         text: String,
         hold: Duration,
     ) -> Verdict {
-        let due = self.last_output.max(self.barrier.at) + hold;
+        let due = self.activity.last_output.max(self.barrier.at) + hold;
         if now >= due {
             Verdict::Ready { source, text, hold: Duration::ZERO }
         } else {
@@ -262,7 +262,8 @@ impl Driver {
     }
 
     fn is_past_barrier(&self, view: &View<'_>) -> bool {
-        !self.barrier.set || (self.offset > self.barrier.offset && view.cursor_line > self.barrier.line)
+        !self.barrier.set
+            || (self.activity.offset > self.barrier.offset && view.cursor_line > self.barrier.line)
     }
 }
 
