@@ -7,10 +7,12 @@
 //! a turn ends only by evidence newer than its prompt.
 
 mod activity;
+mod barrier;
 mod dialog_answer;
 mod foreign_input;
 mod hook;
 mod interrupt;
+mod marks;
 mod observation;
 mod prompt_line;
 mod reset_time;
@@ -32,12 +34,15 @@ use crate::event::{ExitStatus, TsNs};
 use crate::keys::unescape;
 use crate::profile::Profile;
 use crate::screen::Screen;
-use crate::terminal::{Mark, MarkKind, Notice};
+use crate::terminal::Notice;
 
 use activity::Activity;
+use barrier::Barrier;
+use dialog_answer::Dialogs;
+use marks::Marks;
 use observation::observe_screen_except;
 use prompt_line::PromptLine;
-use turn::Turn;
+use turn::Turns;
 use verdict::Verdict;
 
 /// An action that the driver requests from its caller. Effects are executed in order.
@@ -78,42 +83,36 @@ pub struct Driver {
     observation: Observation,
     /// Since when the observation and the dialog are unchanged. Half a frame lasts only a moment.
     observed_since: TsNs,
-    effects: VecDeque<Effect>,
-    deadline: Option<TsNs>,
+    outbox: Outbox,
     activity: Activity,
     /// Where the last prompt was entered. Ready evidence must be newer.
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,
     prompt_line: PromptLine,
-    turn: Option<Turn>,
-    turns: u64,
-    /// A prompt that may still be in the composer because it was not delivered or was interrupted.
-    returned_prompt: Option<String>,
-    /// The dialog that blocks the agent.
-    blocking_dialog: dialog_answer::DialogFingerprint,
-    answer: Option<dialog_answer::Answer>,
+    turns: Turns,
+    dialogs: Dialogs,
     hooks: hook::Hooks,
     usage_limits: usage_limit::UsageLimits,
     interrupts: interrupt::Interrupts,
 }
 
-/// Position of an input. Only evidence beyond it counts as ready.
-#[derive(Debug, Clone, Copy, Default)]
-struct Barrier {
-    at: TsNs,
-    offset: u64,
-    line: u64,
-    set: bool,
+/// The requests of the driver to its caller: effects, and when to call again.
+#[derive(Debug, Default)]
+struct Outbox {
+    effects: VecDeque<Effect>,
+    deadline: Option<TsNs>,
 }
 
-/// The latest shell integration marks.
-#[derive(Debug, Clone, Default)]
-struct Marks {
-    last: Option<Mark>,
-    prompt: Option<Mark>,
-    output: Option<Mark>,
-    end: Option<Mark>,
+impl Outbox {
+    fn push(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// Requests an observation at this time or earlier.
+    fn wake_at(&mut self, at: TsNs) {
+        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+    }
 }
 
 impl Driver {
@@ -126,18 +125,14 @@ impl Driver {
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
             observation: Observation::default(),
             observed_since: now,
-            effects: VecDeque::new(),
-            deadline: None,
+            outbox: Outbox::default(),
             activity: Activity::new(now),
-            barrier: Barrier { at: now, ..Barrier::default() },
+            barrier: Barrier::Start { at: now },
             ready_since: None,
             marks: Marks::default(),
             prompt_line: PromptLine::default(),
-            turn: None,
-            turns: 0,
-            returned_prompt: None,
-            blocking_dialog: dialog_answer::DialogFingerprint::default(),
-            answer: None,
+            turns: Turns::default(),
+            dialogs: Dialogs::default(),
             hooks: hook::Hooks::default(),
             usage_limits: usage_limit::UsageLimits::default(),
             interrupts: interrupt::Interrupts::default(),
@@ -179,22 +174,22 @@ impl Driver {
 
     /// Returns the number of the running turn and the delivery state of its prompt.
     pub fn turn(&self) -> Option<(u64, Delivery)> {
-        self.turn.as_ref().map(|turn| (turn.number, turn.delivery))
+        self.turns.current.as_ref().map(|turn| (turn.number, turn.delivery))
     }
 
     /// Returns the absolute line where the running turn's text begins.
     pub fn turn_start_line(&self) -> Option<u64> {
-        self.turn.as_ref().map(|turn| self.span_start(turn))
+        self.turns.current.as_ref().map(|turn| self.span_start(turn))
     }
 
     /// Returns when to call [`Driver::observe`] again if nothing happens before.
     pub fn deadline(&self) -> Option<TsNs> {
-        self.deadline
+        self.outbox.deadline
     }
 
     /// Returns the next effect to execute.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.outbox.effects.pop_front()
     }
 
     /// Records output; `offset` is the number of output bytes so far.
@@ -206,15 +201,9 @@ impl Driver {
     pub fn on_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Mark(mark) => {
-                match mark.kind {
-                    // If a prompt ran several commands, the first one begins the output.
-                    MarkKind::OutputStart if self.turn.is_some() && self.has_command_output() => {}
-                    MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
-                    MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
-                    MarkKind::PromptStart => self.marks.prompt = Some(mark.clone()),
-                    MarkKind::CommandStart | MarkKind::Continuation => {}
-                }
-                self.marks.last = Some(mark.clone());
+                // If a prompt ran several commands, the first one begins the output.
+                let keeps_output = self.turns.current.is_some() && self.has_command_output();
+                self.marks.record(mark, keeps_output);
             }
             Notice::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
@@ -229,11 +218,11 @@ impl Driver {
     /// Records the exit of the program. A running turn ends with it.
     pub fn on_exit(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
-        if self.answer.take().is_some() {
-            self.effects.push_back(Effect::Answered { gone: true });
+        if self.dialogs.answer.take().is_some() {
+            self.outbox.push(Effect::Answered { gone: true });
         }
         self.end_turn(now, Outcome::Exited(status), None);
-        self.deadline = None;
+        self.outbox.deadline = None;
     }
 
     /// Observes the terminal and updates the state. Call it after output (one call may cover several reads), at the
@@ -242,7 +231,7 @@ impl Driver {
         if matches!(self.state, AgentState::Exited(_)) {
             return;
         }
-        self.deadline = None;
+        self.outbox.deadline = None;
         let observation = observe_screen_except(&self.profile, view.screen, |notice| {
             self.usage_limits.is_over(now, notice)
         });
@@ -274,7 +263,7 @@ impl Driver {
     /// ready until it shows its prompt again; a composer shows its own contents.
     pub fn on_input(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
         let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
-        if runs && self.turn.is_none() {
+        if runs && self.turns.current.is_none() {
             self.expect_prompt(now, cursor_line, "input was typed");
         }
     }
@@ -288,31 +277,31 @@ impl Driver {
 
     /// Returns true if a command started its output after the last input.
     fn has_command_output(&self) -> bool {
-        self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset)
+        self.marks.has_output_after(self.barrier.offset())
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
-        self.barrier = Barrier { at: now, offset: self.activity.offset, line, set: true };
+        self.barrier = Barrier::Input { at: now, offset: self.activity.offset, line };
         self.prompt_line.foreign_input = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
     }
 
     fn wake_at(&mut self, at: TsNs) {
-        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+        self.outbox.wake_at(at);
     }
 
     fn write_keys(&mut self, notation: &str) {
         // Profiles are validated on load; invalid notation is sent literally.
         let bytes = unescape(notation).unwrap_or_else(|_| notation.as_bytes().to_vec());
-        self.effects.push_back(Effect::Write(bytes));
+        self.outbox.push(Effect::Write(bytes));
     }
 
     fn set_state(&mut self, now: TsNs, state: AgentState, source: Source, text: String) {
         if self.state != state {
             self.state = state;
             self.evidence = Evidence { source, text, offset: self.activity.offset, at: now };
-            self.effects.push_back(Effect::StateChanged);
+            self.outbox.push(Effect::StateChanged);
         }
     }
 
@@ -339,7 +328,7 @@ impl Driver {
             }
             Verdict::Blocked { kind, text, source } => {
                 self.ready_since = None;
-                self.blocking_dialog = self.visible_dialog();
+                self.dialogs.blocking = self.visible_dialog();
                 let choices = self.observation.choices.iter().map(|choice| choice.label.clone()).collect();
                 self.set_state(now, AgentState::Blocked { kind, choices }, source, text);
             }

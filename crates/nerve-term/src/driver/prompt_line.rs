@@ -101,7 +101,7 @@ impl Driver {
     /// Returns the text between the prompt and the cursor of a line-based program that waits for a line. Text behind
     /// the cursor may be a right-hand prompt or a suggestion.
     pub(super) fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
-        if self.profile.composer.is_some() || self.turn.is_some() {
+        if self.profile.composer.is_some() || self.turns.current.is_some() {
             return None;
         }
         let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
