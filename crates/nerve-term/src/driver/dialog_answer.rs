@@ -18,6 +18,15 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before a key without effect is sent again.
 const KEY_RETRY: Duration = Duration::from_millis(600);
 
+/// The dialog on the screen and the answer to it.
+#[derive(Debug, Default)]
+pub(super) struct Dialogs {
+    /// The dialog that blocks the agent.
+    pub(super) blocking: DialogFingerprint,
+    /// The answer in progress.
+    pub(super) answer: Option<Answer>,
+}
+
 /// Identifies a dialog that has been stable on the screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DialogFingerprint {
@@ -66,11 +75,11 @@ impl Driver {
         if !is_asking || target.is_some_and(|target| target >= choices.len()) {
             return false;
         }
-        self.answer = Some(Answer {
-            dialog: self.blocking_dialog.clone(),
+        self.dialogs.answer = Some(Answer {
+            dialog: self.dialogs.blocking.clone(),
             target,
             since: now,
-            offset: self.offset,
+            offset: self.activity.offset,
             last_key: None,
             is_confirmed: false,
         });
@@ -84,7 +93,7 @@ impl Driver {
     }
 
     pub(super) fn advance_answer(&mut self, now: TsNs) {
-        let Some(answer) = &self.answer else { return };
+        let Some(answer) = &self.dialogs.answer else { return };
         let (change, end) = (self.compare_dialog(now, answer), answer.since + ANSWER_TIMEOUT);
         if now < end {
             self.wake_at(end);
@@ -101,8 +110,8 @@ impl Driver {
     }
 
     fn end_answer(&mut self, gone: bool) {
-        self.answer = None;
-        self.effects.push_back(Effect::Answered { gone });
+        self.dialogs.answer = None;
+        self.outbox.push(Effect::Answered { gone });
     }
 
     /// Updates the state after the dialog has closed.
@@ -116,16 +125,17 @@ impl Driver {
         };
         // Report the next dialog even if it looks like the first one. Different choices are a different state, which
         // this observation has already reported.
-        let already_reported = (self.evidence.at, self.evidence.offset) == (now, self.offset);
+        let already_reported = (self.evidence.at, self.evidence.offset) == (now, self.activity.offset);
         if !already_reported {
-            self.evidence = Evidence { source: *source, text: text.clone(), offset: self.offset, at: now };
-            self.effects.push_back(Effect::StateChanged);
+            self.evidence =
+                Evidence { source: *source, text: text.clone(), offset: self.activity.offset, at: now };
+            self.outbox.push(Effect::StateChanged);
         }
     }
 
     fn compare_dialog(&self, now: TsNs, answer: &Answer) -> DialogChange {
         // A title lags one frame behind its screen: only a title set after the answer counts.
-        let busy_title_since = self.busy_title_offset > answer.offset;
+        let busy_title_since = self.activity.busy_title_offset > answer.offset;
         match &self.observation.signal {
             Some(Signal::Busy(Source::Screen, _)) => return DialogChange::Closed,
             Some(Signal::Busy(..)) if busy_title_since => return DialogChange::Closed,
@@ -164,7 +174,7 @@ impl Driver {
     fn press_next_key(&mut self, now: TsNs) {
         let selected = self.observation.choices.iter().position(|choice| choice.selected);
         let settled = self.observed_since + self.profile.timing.settle();
-        let Some(answer) = &mut self.answer else { return };
+        let Some(answer) = &mut self.dialogs.answer else { return };
         let wait = match answer.last_key {
             Some((sent, previous)) if previous == selected && now < sent + KEY_RETRY => {
                 Some(sent + KEY_RETRY)
@@ -186,7 +196,7 @@ impl Driver {
         };
         answer.is_confirmed |= matches!(key, Code::Esc | Code::Enter);
         answer.last_key = Some((now, selected));
-        self.effects.push_back(Effect::Write(Key::plain(key).bytes(Modes::default())));
+        self.outbox.push(Effect::Write(Key::plain(key).bytes(Modes::default())));
         self.wake_at(now + KEY_RETRY);
     }
 }

@@ -34,26 +34,28 @@ pub(super) struct ForeignInput {
 impl Driver {
     /// Detects a newly entered line, and drops an earlier one that no longer explains the state.
     pub(super) fn track_foreign_input(&mut self, now: TsNs, view: &View<'_>) {
-        self.foreign_input = match self.state {
+        self.prompt_line.foreign_input = match self.state {
             AgentState::Ready => self.detect_foreign_input(view).map(|(source, text)| {
-                let since = self.foreign_input.map_or(now, |known| known.since);
+                let since = self.prompt_line.foreign_input.map_or(now, |known| known.since);
                 ForeignInput { since, source, text, possible_prompt_at: None }
             }),
             // A foreground process is stronger evidence, and so is its end.
             _ if view.foreground == Foreground::Other => None,
-            _ => self.foreign_input.filter(|_| self.is_busy_by_foreign_input()).map(|mut foreign_input| {
-                if foreign_input.possible_prompt_at.is_none() && self.is_possible_prompt(view) {
-                    foreign_input.possible_prompt_at = Some(now);
-                }
-                foreign_input
-            }),
+            _ => self.prompt_line.foreign_input.filter(|_| self.is_busy_by_foreign_input()).map(
+                |mut foreign_input| {
+                    if foreign_input.possible_prompt_at.is_none() && self.is_possible_prompt(view) {
+                        foreign_input.possible_prompt_at = Some(now);
+                    }
+                    foreign_input
+                },
+            ),
         };
     }
 
     /// Returns busy, or ready once the prompt is back or the program is silent. Undecided for a moment after a line was
     /// entered.
     pub(super) fn judge_foreign_input(&self, now: TsNs, view: &View<'_>) -> Option<Verdict> {
-        let ForeignInput { since, source, text, possible_prompt_at } = self.foreign_input?;
+        let ForeignInput { since, source, text, possible_prompt_at } = self.prompt_line.foreign_input?;
         let timing = &self.profile.timing;
         if !self.is_busy_by_foreign_input() && now < since + timing.settle() {
             return Some(Verdict::Unknown { recheck: Some(since + timing.settle()) });
@@ -67,9 +69,9 @@ impl Driver {
                 timing.settle(),
             ));
         }
-        let last_output = self.last_output.max(since);
+        let last_output = self.activity.last_output.max(since);
         let silent = last_output + timing.quiet();
-        let idle_since = self.idle_since.unwrap_or(now).max(since);
+        let idle_since = self.activity.idle_since.unwrap_or(now).max(since);
         let believed = match view.foreground {
             Foreground::Idle => Some(idle_since + timing.quiet() * SLEEP_QUIETS),
             Foreground::Unknown => possible_prompt_at.map(|at| at + timing.quiet() * POSSIBLE_PROMPT_QUIETS),
@@ -100,15 +102,18 @@ impl Driver {
     /// Returns true if nothing but foreign input explains the busy state.
     pub(super) fn is_busy_by_foreign_input(&self) -> bool {
         self.state == AgentState::Busy
-            && self.foreign_input.is_some_and(|foreign_input| self.evidence.text == foreign_input.text)
+            && self
+                .prompt_line
+                .foreign_input
+                .is_some_and(|foreign_input| self.evidence.text == foreign_input.text)
     }
 
     fn detect_foreign_input(&self, view: &View<'_>) -> Option<(Source, &'static str)> {
         // The cursor position means nothing in a full-screen program.
         let is_line_based = self.profile.composer.is_none() && !view.screen.modes.alternate;
         // A history search replaces the prompt in the prompt's own line.
-        let is_below = self.prompt_at.as_ref().is_some_and(|prompt| view.cursor_line > prompt.line);
-        let entered = self.foreign_input.is_some() || self.line_draft.is_some();
+        let is_below = self.prompt_line.end.as_ref().is_some_and(|prompt| view.cursor_line > prompt.line);
+        let entered = self.prompt_line.foreign_input.is_some() || self.prompt_line.draft.is_some();
         if !is_line_based || !is_below || !entered || self.is_cursor_at_prompt(view) {
             return None;
         }
@@ -122,7 +127,7 @@ impl Driver {
 
     /// Returns true if the cursor is behind a prompt or behind text typed at one.
     fn is_cursor_at_prompt(&self, view: &View<'_>) -> bool {
-        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_visible(view)) {
+        if self.prompt_line.is_visible(view) {
             return true;
         }
         if self.is_prompt(&text_before_cursor(view.screen)) {

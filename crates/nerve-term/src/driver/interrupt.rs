@@ -87,12 +87,12 @@ impl Driver {
             self.usage_limits.dismiss();
             self.wake_at(now);
         }
-        match &mut self.turn {
+        match &mut self.turns.current {
             Some(turn) => turn.interrupted = true,
             None => self.expect_prompt(now, cursor_line, "an interrupt was sent"),
         }
         self.write_keys(&self.profile.interrupt.clone());
-        if self.profile.foreground && self.foreground != Foreground::Other {
+        if self.profile.foreground && self.activity.foreground != Foreground::Other {
             let due = self.interrupts.schedule_repeats(now);
             self.wake_at(due);
         }
@@ -113,7 +113,7 @@ impl Driver {
         else {
             return false;
         };
-        let is_interrupted = self.turn.as_ref().is_some_and(|turn| turn.interrupted);
+        let is_interrupted = self.turns.current.as_ref().is_some_and(|turn| turn.interrupted);
         let footer = screen.rows.get(composer.rows.1..).unwrap_or_default();
         is_interrupted && footer.iter().any(|row| pattern.is_match(&row.text))
     }

@@ -6,10 +6,13 @@
 //! of the next observation. Several signals are weighed to decide a state: see [`Source`]. A stale screen never counts:
 //! a turn ends only by evidence newer than its prompt.
 
+mod activity;
+mod barrier;
 mod dialog_answer;
 mod foreign_input;
 mod hook;
 mod interrupt;
+mod marks;
 mod observation;
 mod prompt_line;
 mod reset_time;
@@ -31,11 +34,15 @@ use crate::event::{ExitStatus, TsNs};
 use crate::keys::unescape;
 use crate::profile::Profile;
 use crate::screen::Screen;
-use crate::terminal::{Mark, MarkKind, Notice};
+use crate::terminal::Notice;
 
+use activity::Activity;
+use barrier::Barrier;
+use dialog_answer::Dialogs;
+use marks::Marks;
 use observation::observe_screen_except;
-use prompt_line::PromptEnd;
-use turn::Turn;
+use prompt_line::PromptLine;
+use turn::Turns;
 use verdict::Verdict;
 
 /// An action that the driver requests from its caller. Effects are executed in order.
@@ -76,57 +83,36 @@ pub struct Driver {
     observation: Observation,
     /// Since when the observation and the dialog are unchanged. Half a frame lasts only a moment.
     observed_since: TsNs,
-    effects: VecDeque<Effect>,
-    deadline: Option<TsNs>,
-    offset: u64,
-    last_output: TsNs,
-    /// Since when the program owns the terminal and sleeps. A short sleep between two jobs is not idleness.
-    idle_since: Option<TsNs>,
-    foreground: Foreground,
+    outbox: Outbox,
+    activity: Activity,
     /// Where the last prompt was entered. Ready evidence must be newer.
     barrier: Barrier,
     ready_since: Option<TsNs>,
     marks: Marks,
-    learned_prompt: Option<String>,
-    /// The cursor's line at the last observation, and whether it held nothing but a known prompt.
-    cursor_line: u64,
-    bare_prompt: bool,
-    /// Position of the drawn prompt of a line-based program. Text behind it was typed by someone.
-    prompt_at: Option<PromptEnd>,
-    /// A line entered by someone else.
-    foreign_input: Option<foreign_input::ForeignInput>,
-    /// An unfinished line that someone typed behind the prompt.
-    line_draft: Option<String>,
-    /// Offset of the last busy title, so that titles between two observations are not missed.
-    busy_title_offset: u64,
-    turn: Option<Turn>,
-    turns: u64,
-    /// A prompt that may still be in the composer because it was not delivered or was interrupted.
-    returned_prompt: Option<String>,
-    /// The dialog that blocks the agent.
-    blocking_dialog: dialog_answer::DialogFingerprint,
-    answer: Option<dialog_answer::Answer>,
+    prompt_line: PromptLine,
+    turns: Turns,
+    dialogs: Dialogs,
     hooks: hook::Hooks,
     usage_limits: usage_limit::UsageLimits,
     interrupts: interrupt::Interrupts,
 }
 
-/// Position of an input. Only evidence beyond it counts as ready.
-#[derive(Debug, Clone, Copy, Default)]
-struct Barrier {
-    at: TsNs,
-    offset: u64,
-    line: u64,
-    set: bool,
+/// The requests of the driver to its caller: effects, and when to call again.
+#[derive(Debug, Default)]
+struct Outbox {
+    effects: VecDeque<Effect>,
+    deadline: Option<TsNs>,
 }
 
-/// The latest shell integration marks.
-#[derive(Debug, Clone, Default)]
-struct Marks {
-    last: Option<Mark>,
-    prompt: Option<Mark>,
-    output: Option<Mark>,
-    end: Option<Mark>,
+impl Outbox {
+    fn push(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// Requests an observation at this time or earlier.
+    fn wake_at(&mut self, at: TsNs) {
+        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+    }
 }
 
 impl Driver {
@@ -139,27 +125,14 @@ impl Driver {
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
             observation: Observation::default(),
             observed_since: now,
-            effects: VecDeque::new(),
-            deadline: None,
-            offset: 0,
-            last_output: now,
-            idle_since: None,
-            foreground: Foreground::Unknown,
-            barrier: Barrier { at: now, ..Barrier::default() },
+            outbox: Outbox::default(),
+            activity: Activity::new(now),
+            barrier: Barrier::Start { at: now },
             ready_since: None,
             marks: Marks::default(),
-            learned_prompt: None,
-            cursor_line: 0,
-            bare_prompt: false,
-            prompt_at: None,
-            foreign_input: None,
-            line_draft: None,
-            busy_title_offset: 0,
-            turn: None,
-            turns: 0,
-            returned_prompt: None,
-            blocking_dialog: dialog_answer::DialogFingerprint::default(),
-            answer: None,
+            prompt_line: PromptLine::default(),
+            turns: Turns::default(),
+            dialogs: Dialogs::default(),
             hooks: hook::Hooks::default(),
             usage_limits: usage_limit::UsageLimits::default(),
             interrupts: interrupt::Interrupts::default(),
@@ -201,48 +174,41 @@ impl Driver {
 
     /// Returns the number of the running turn and the delivery state of its prompt.
     pub fn turn(&self) -> Option<(u64, Delivery)> {
-        self.turn.as_ref().map(|turn| (turn.number, turn.delivery))
+        self.turns.current.as_ref().map(|turn| (turn.number, turn.delivery))
     }
 
     /// Returns the absolute line where the running turn's text begins.
     pub fn turn_start_line(&self) -> Option<u64> {
-        self.turn.as_ref().map(|turn| self.span_start(turn))
+        self.turns.current.as_ref().map(|turn| self.span_start(turn))
     }
 
     /// Returns when to call [`Driver::observe`] again if nothing happens before.
     pub fn deadline(&self) -> Option<TsNs> {
-        self.deadline
+        self.outbox.deadline
     }
 
     /// Returns the next effect to execute.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.outbox.effects.pop_front()
     }
 
     /// Records output; `offset` is the number of output bytes so far.
     pub fn on_output(&mut self, now: TsNs, offset: u64) {
-        self.offset = offset;
-        self.last_output = now;
+        self.activity.on_output(now, offset);
     }
 
     /// Records a notice of the terminal. Signals between two observations are not lost.
     pub fn on_notice(&mut self, notice: &Notice) {
         match notice {
             Notice::Mark(mark) => {
-                match mark.kind {
-                    // If a prompt ran several commands, the first one begins the output.
-                    MarkKind::OutputStart if self.turn.is_some() && self.has_command_output() => {}
-                    MarkKind::OutputStart => self.marks.output = Some(mark.clone()),
-                    MarkKind::CommandEnd(_) => self.marks.end = Some(mark.clone()),
-                    MarkKind::PromptStart => self.marks.prompt = Some(mark.clone()),
-                    MarkKind::CommandStart | MarkKind::Continuation => {}
-                }
-                self.marks.last = Some(mark.clone());
+                // If a prompt ran several commands, the first one begins the output.
+                let keeps_output = self.turns.current.is_some() && self.has_command_output();
+                self.marks.record(mark, keeps_output);
             }
             Notice::Title(title)
                 if self.profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(title)) =>
             {
-                self.busy_title_offset = self.offset;
+                self.activity.on_busy_title();
                 self.usage_limits.forget();
             }
             _ => {}
@@ -252,11 +218,11 @@ impl Driver {
     /// Records the exit of the program. A running turn ends with it.
     pub fn on_exit(&mut self, now: TsNs, status: ExitStatus) {
         self.set_state(now, AgentState::Exited(status), Source::Exit, status.to_string());
-        if self.answer.take().is_some() {
-            self.effects.push_back(Effect::Answered { gone: true });
+        if self.dialogs.answer.take().is_some() {
+            self.outbox.push(Effect::Answered { gone: true });
         }
         self.end_turn(now, Outcome::Exited(status), None);
-        self.deadline = None;
+        self.outbox.deadline = None;
     }
 
     /// Observes the terminal and updates the state. Call it after output (one call may cover several reads), at the
@@ -265,7 +231,7 @@ impl Driver {
         if matches!(self.state, AgentState::Exited(_)) {
             return;
         }
-        self.deadline = None;
+        self.outbox.deadline = None;
         let observation = observe_screen_except(&self.profile, view.screen, |notice| {
             self.usage_limits.is_over(now, notice)
         });
@@ -277,20 +243,16 @@ impl Driver {
             self.hooks.on_busy_screen(now);
             self.usage_limits.forget();
         }
-        self.foreground = view.foreground;
-        self.idle_since = match view.foreground {
-            Foreground::Awake | Foreground::Other => None,
-            Foreground::Idle | Foreground::Unknown => self.idle_since.or(Some(now)),
-        };
+        self.activity.on_foreground(now, view.foreground);
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
-        self.cursor_line = view.cursor_line;
-        self.bare_prompt = self.is_prompt(&verdict::text_before_cursor(view.screen));
+        self.prompt_line.cursor_line = view.cursor_line;
+        self.prompt_line.is_bare = self.is_prompt(&verdict::text_before_cursor(view.screen));
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {
-            self.foreign_input = None;
+            self.prompt_line.foreign_input = None;
         }
-        self.line_draft = self.find_line_draft(&view);
+        self.prompt_line.draft = self.find_line_draft(&view);
         self.apply(now, verdict);
         self.advance_turn(now, &view);
         self.advance_answer(now);
@@ -301,7 +263,7 @@ impl Driver {
     /// ready until it shows its prompt again; a composer shows its own contents.
     pub fn on_input(&mut self, now: TsNs, cursor_line: u64, bytes: &[u8]) {
         let runs = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04 | 0x1a | 0x1c));
-        if runs && self.turn.is_none() {
+        if runs && self.turns.current.is_none() {
             self.expect_prompt(now, cursor_line, "input was typed");
         }
     }
@@ -315,31 +277,31 @@ impl Driver {
 
     /// Returns true if a command started its output after the last input.
     fn has_command_output(&self) -> bool {
-        self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset)
+        self.marks.has_output_after(self.barrier.offset())
     }
 
     fn raise_barrier(&mut self, now: TsNs, line: u64) {
-        self.barrier = Barrier { at: now, offset: self.offset, line, set: true };
-        self.foreign_input = None;
+        self.barrier = Barrier::Input { at: now, offset: self.activity.offset, line };
+        self.prompt_line.foreign_input = None;
         self.ready_since = None;
         self.wake_at(now + self.profile.timing.quiet());
     }
 
     fn wake_at(&mut self, at: TsNs) {
-        self.deadline = Some(self.deadline.map_or(at, |earlier| earlier.min(at)));
+        self.outbox.wake_at(at);
     }
 
     fn write_keys(&mut self, notation: &str) {
         // Profiles are validated on load; invalid notation is sent literally.
         let bytes = unescape(notation).unwrap_or_else(|_| notation.as_bytes().to_vec());
-        self.effects.push_back(Effect::Write(bytes));
+        self.outbox.push(Effect::Write(bytes));
     }
 
     fn set_state(&mut self, now: TsNs, state: AgentState, source: Source, text: String) {
         if self.state != state {
             self.state = state;
-            self.evidence = Evidence { source, text, offset: self.offset, at: now };
-            self.effects.push_back(Effect::StateChanged);
+            self.evidence = Evidence { source, text, offset: self.activity.offset, at: now };
+            self.outbox.push(Effect::StateChanged);
         }
     }
 
@@ -350,7 +312,7 @@ impl Driver {
                 let since = *self.ready_since.get_or_insert(now);
                 // Idle agents are silent: while output arrives, the frame may be incomplete. The wait is bounded
                 // because some agents blink.
-                let due = (since.max(self.last_output) + hold).min(since + hold * 10);
+                let due = (since.max(self.activity.last_output) + hold).min(since + hold * 10);
                 if now >= due {
                     self.set_state(now, AgentState::Ready, source, text);
                 } else if self.state != AgentState::Ready {
@@ -366,7 +328,7 @@ impl Driver {
             }
             Verdict::Blocked { kind, text, source } => {
                 self.ready_since = None;
-                self.blocking_dialog = self.visible_dialog();
+                self.dialogs.blocking = self.visible_dialog();
                 let choices = self.observation.choices.iter().map(|choice| choice.label.clone()).collect();
                 self.set_state(now, AgentState::Blocked { kind, choices }, source, text);
             }
@@ -380,44 +342,5 @@ impl Driver {
                 recheck.into_iter().for_each(|at| self.wake_at(at));
             }
         }
-    }
-
-    /// Learns the prompt of a line-based program from a ready state.
-    fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
-        if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
-            return;
-        }
-        if self.prompt_at.as_ref().is_some_and(|prompt| prompt.is_visible(view)) {
-            // Someone types behind it.
-            return;
-        }
-        if self.is_busy_by_foreign_input() && !self.is_prompt(&verdict::text_before_cursor(view.screen)) {
-            // Either a prompt followed by text typed ahead, or silence without a prompt.
-            if let Some(prompt) = self.find_prompt_in_line(view) {
-                self.prompt_at = Some(prompt);
-            }
-            return;
-        }
-        self.prompt_at = PromptEnd::at_cursor(view);
-        let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        if quiet {
-            let row = verdict::text_before_cursor(view.screen);
-            self.learned_prompt = (!row.trim().is_empty()).then_some(row);
-        }
-    }
-
-    /// Returns the text between the prompt and the cursor of a line-based program that waits for a line. Text behind
-    /// the cursor may be a right-hand prompt or a suggestion.
-    fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
-        if self.profile.composer.is_some() || self.turn.is_some() {
-            return None;
-        }
-        let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
-        let draft =
-            mark.and_then(|mark| prompt_line::text_between(view, mark.line.0, mark.col)).or_else(|| {
-                let prompt = self.prompt_at.as_ref().filter(|prompt| prompt.is_visible(view))?;
-                prompt_line::text_between(view, prompt.line, prompt.col)
-            })?;
-        Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }

@@ -1,9 +1,12 @@
-//! Text behind the prompt of a line-based program. Stateless.
+//! The prompt line of a line-based program: the prompt, and the text behind it.
 
 use unicode_width::UnicodeWidthChar;
 
-use super::View;
+use super::foreign_input::ForeignInput;
+use super::verdict::{Verdict, text_before_cursor};
+use super::{Driver, Source, View};
 use crate::screen::Screen;
+use crate::terminal::MarkKind;
 
 /// Position and text of a prompt's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,75 @@ impl PromptEnd {
         text_between(view, self.line, self.col).is_some()
             && row_of(view, self.line)
                 .is_some_and(|row| text_left_of(view.screen, row, self.col) == self.text)
+    }
+}
+
+/// The prompt line of a line-based program, as of the last observation.
+#[derive(Debug, Default)]
+pub(super) struct PromptLine {
+    /// Text of the prompt that was drawn when the program was silent.
+    pub(super) learned: Option<String>,
+    /// The cursor's line.
+    pub(super) cursor_line: u64,
+    /// The cursor's line held nothing but a known prompt.
+    pub(super) is_bare: bool,
+    /// End of the drawn prompt. Text behind it was typed by someone.
+    pub(super) end: Option<PromptEnd>,
+    /// A line entered by someone else.
+    pub(super) foreign_input: Option<ForeignInput>,
+    /// An unfinished line that someone typed behind the prompt.
+    pub(super) draft: Option<String>,
+}
+
+impl PromptLine {
+    /// Returns true if the drawn prompt is still there with the cursor behind it.
+    pub(super) fn is_visible(&self, view: &View<'_>) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_visible(view))
+    }
+
+    /// Returns the text between the drawn prompt and the cursor.
+    fn typed_text(&self, view: &View<'_>) -> Option<String> {
+        let end = self.end.as_ref().filter(|end| end.is_visible(view))?;
+        text_between(view, end.line, end.col)
+    }
+}
+
+impl Driver {
+    /// Learns the prompt of a line-based program from a ready state.
+    pub(super) fn learn_prompt(&mut self, verdict: &Verdict, view: &View<'_>) {
+        if self.profile.composer.is_some() || !matches!(verdict, Verdict::Ready { .. }) {
+            return;
+        }
+        if self.prompt_line.is_visible(view) {
+            // Someone types behind it.
+            return;
+        }
+        if self.is_busy_by_foreign_input() && !self.is_prompt(&text_before_cursor(view.screen)) {
+            // Either a prompt followed by text typed ahead, or silence without a prompt.
+            if let Some(prompt) = self.find_prompt_in_line(view) {
+                self.prompt_line.end = Some(prompt);
+            }
+            return;
+        }
+        self.prompt_line.end = PromptEnd::at_cursor(view);
+        let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
+        if quiet {
+            let row = text_before_cursor(view.screen);
+            self.prompt_line.learned = (!row.trim().is_empty()).then_some(row);
+        }
+    }
+
+    /// Returns the text between the prompt and the cursor of a line-based program that waits for a line. Text behind
+    /// the cursor may be a right-hand prompt or a suggestion.
+    pub(super) fn find_line_draft(&self, view: &View<'_>) -> Option<String> {
+        if self.profile.composer.is_some() || self.turns.current.is_some() {
+            return None;
+        }
+        let mark = self.marks.last.as_ref().filter(|mark| mark.kind == MarkKind::CommandStart);
+        let draft = mark
+            .and_then(|mark| text_between(view, mark.line.0, mark.col))
+            .or_else(|| self.prompt_line.typed_text(view))?;
+        Some(draft.trim().to_string()).filter(|draft| !draft.is_empty())
     }
 }
 

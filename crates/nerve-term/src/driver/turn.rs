@@ -74,6 +74,17 @@ pub enum SubmitError {
     Empty,
 }
 
+/// The turns of one terminal.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The running turn.
+    pub(super) current: Option<Turn>,
+    /// Number of turns so far.
+    count: u64,
+    /// A prompt that may still be in the composer because it was not delivered or was interrupted.
+    returned_prompt: Option<String>,
+}
+
 /// A running turn.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -122,17 +133,17 @@ impl Driver {
         if prompt.is_empty() {
             return Err(SubmitError::Empty);
         }
-        if self.turn.is_some() {
+        if self.turns.current.is_some() {
             return Err(SubmitError::Busy);
         }
         if self.state != AgentState::Ready {
             return Err(SubmitError::NotReady);
         }
-        if let Some(line) = &self.line_draft {
+        if let Some(line) = &self.prompt_line.draft {
             return Err(SubmitError::Line(line.clone()));
         }
         let draft = self.observation.composer.as_ref().map_or("", |composer| composer.draft.as_str());
-        let ours = self.observation.composer.as_ref().zip(self.returned_prompt.as_ref());
+        let ours = self.observation.composer.as_ref().zip(self.turns.returned_prompt.as_ref());
         let ours = ours.is_some_and(|(view, prompt)| is_echo_of(view, prompt));
         if !draft.is_empty() && !ours {
             return Err(SubmitError::Draft(draft.to_string()));
@@ -142,9 +153,9 @@ impl Driver {
             (SubmitMode::Paste, true) => Phase::Typing { since: now },
             (SubmitMode::Paste, false) => Phase::Clearing { since: now },
         };
-        self.turns += 1;
-        self.turn = Some(Turn {
-            number: self.turns,
+        self.turns.count += 1;
+        self.turns.current = Some(Turn {
+            number: self.turns.count,
             delivery: Delivery::Typed,
             interrupted: false,
             has_answer: false,
@@ -152,7 +163,7 @@ impl Driver {
             prompt: prompt.to_string(),
             phase,
             started_at: now,
-            first_byte: self.offset,
+            first_byte: self.activity.offset,
             first_line: cursor_line,
             previous_answer_end: Vec::new(),
         });
@@ -161,13 +172,13 @@ impl Driver {
             Phase::Typing { .. } => self.type_prompt(now, modes),
             _ => self.send_line(now, prompt, modes, cursor_line),
         }
-        Ok(self.turns)
+        Ok(self.turns.count)
     }
 
     /// Withdraws a prompt whose Enter has not been pressed, and ends its turn. Returns `false` if there is none.
     pub(super) fn take_back_prompt(&mut self, now: TsNs) -> bool {
         let unsent = |turn: &Turn| matches!(turn.phase, Phase::Clearing { .. } | Phase::Typing { .. });
-        if !self.turn.as_ref().is_some_and(unsent) {
+        if !self.turns.current.as_ref().is_some_and(unsent) {
             return false;
         }
         self.clear_composer(now);
@@ -182,11 +193,11 @@ impl Driver {
     }
 
     fn type_prompt(&mut self, now: TsNs, modes: Modes) {
-        let Some(turn) = &self.turn else { return };
+        let Some(turn) = &self.turns.current else { return };
         // A backslash right before Enter inserts a newline: a trailing blank prevents that.
         let text =
             if turn.prompt.ends_with('\\') { format!("{} ", turn.prompt) } else { turn.prompt.clone() };
-        self.effects.push_back(Effect::Write(paste(&text, modes)));
+        self.outbox.push(Effect::Write(paste(&text, modes)));
         self.wake_at(now + Duration::from_millis(self.profile.submit.echo_ms));
     }
 
@@ -196,16 +207,16 @@ impl Driver {
         let mut bytes =
             if single { crate::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
         bytes.extend(unescape(&self.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec()));
-        self.effects.push_back(Effect::Write(bytes));
+        self.outbox.push(Effect::Write(bytes));
         self.raise_barrier(now, cursor_line);
         self.set_state(now, AgentState::Busy, Source::Input, "a prompt was sent".into());
-        if let Some(turn) = &mut self.turn {
+        if let Some(turn) = &mut self.turns.current {
             turn.delivery = Delivery::Submitted;
         }
     }
 
     pub(super) fn advance_turn(&mut self, now: TsNs, view: &View<'_>) {
-        let Some(phase) = self.turn.as_ref().map(|turn| turn.phase) else { return };
+        let Some(phase) = self.turns.current.as_ref().map(|turn| turn.phase) else { return };
         match phase {
             Phase::Clearing { since } => self.advance_clearing(now, since, view),
             Phase::Typing { since } => self.advance_typing(now, since, view),
@@ -231,7 +242,7 @@ impl Driver {
 
     fn advance_typing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
         let due = since + Duration::from_millis(self.profile.submit.echo_ms);
-        let shown = match (&self.turn, &self.observation.composer) {
+        let shown = match (&self.turns.current, &self.observation.composer) {
             (Some(turn), Some(composer)) => is_echo_of(composer, &turn.prompt),
             _ => false,
         };
@@ -240,7 +251,7 @@ impl Driver {
             let line = view.screen.first_line + top as u64;
             let previous_answer_end =
                 self.profile.turn_end.as_ref().map(|end| end_of_answer(&view.screen.rows[..top], end));
-            if let Some(turn) = &mut self.turn {
+            if let Some(turn) = &mut self.turns.current {
                 turn.previous_answer_end = previous_answer_end.unwrap_or_default();
                 // The echo of the prompt replaces the live area, including the rows above the composer.
                 let above = self.profile.composer.as_ref().map_or(0, |composer| composer.live_above);
@@ -265,7 +276,7 @@ impl Driver {
         let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
         let due = since + Duration::from_millis(self.profile.submit.enter_ms);
         if has_worked || asks || cleared {
-            if let Some(turn) = &mut self.turn {
+            if let Some(turn) = &mut self.turns.current {
                 turn.delivery = if has_worked || asks { Delivery::Started } else { Delivery::Submitted };
             }
             self.set_phase(Phase::Running);
@@ -295,10 +306,9 @@ impl Driver {
     }
 
     fn advance_running(&mut self, now: TsNs) {
-        let has_worked = self.has_worked()
-            || self.marks.output.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
+        let has_worked = self.has_worked() || self.has_command_output();
         let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
-        let Some(turn) = &mut self.turn else { return };
+        let Some(turn) = &mut self.turns.current else { return };
         if has_worked && turn.delivery != Delivery::Started {
             turn.delivery = Delivery::Started;
         }
@@ -312,23 +322,25 @@ impl Driver {
     /// Returns how long a ready screen must be stable while a Stop hook is expected; `None` without one. Longer for an
     /// agent that has not been seen working, because it may not have begun to draw.
     pub(super) fn hook_wait(&self) -> Option<Duration> {
-        let turn = self.turn.as_ref().filter(|turn| !turn.interrupted)?;
+        let turn = self.turns.current.as_ref().filter(|turn| !turn.interrupted)?;
         let timing = &self.profile.timing;
         let patience = if turn.has_shown_work { timing.settle() * 5 } else { timing.quiet() };
-        self.hooks.expects_stop(self.barrier.at).then_some(patience)
+        self.hooks.expects_stop(self.barrier.at()).then_some(patience)
     }
 
     /// Returns true if the turn was never seen to start. Only a longer silence ends it: commands such as `/help` show
     /// no work.
     pub(super) fn is_start_unconfirmed(&self) -> bool {
         let unseen = |turn: &Turn| turn.delivery != Delivery::Started && !turn.interrupted;
-        self.profile.composer.is_some() && !self.has_worked() && self.turn.as_ref().is_some_and(unseen)
+        self.profile.composer.is_some()
+            && !self.has_worked()
+            && self.turns.current.as_ref().is_some_and(unseen)
     }
 
     /// Detects a finished answer below the prompt's echo: evidence of work, however short.
     fn detect_answer(&mut self, view: &View<'_>) {
         let (Some(turn), Some(composer), Some(end)) =
-            (&mut self.turn, &self.observation.composer, self.profile.turn_end.as_ref())
+            (&mut self.turns.current, &self.observation.composer, self.profile.turn_end.as_ref())
         else {
             return;
         };
@@ -356,27 +368,27 @@ impl Driver {
 
     /// Returns true if the agent has worked since the prompt was submitted.
     fn has_worked(&self) -> bool {
-        self.shows_work() || self.hooks.has_submitted_since(self.barrier.at)
+        self.shows_work() || self.hooks.has_submitted_since(self.barrier.at())
     }
 
     /// Returns true if the screen or the title shows that work.
     fn shows_work(&self) -> bool {
-        let has_answer = self.turn.as_ref().is_some_and(|turn| turn.has_answer);
-        let titled = self.busy_title_offset > self.barrier.offset;
-        let busy =
-            matches!(self.observation.signal, Some(Signal::Busy(..))) && self.offset > self.barrier.offset;
+        let has_answer = self.turns.current.as_ref().is_some_and(|turn| turn.has_answer);
+        let titled = self.activity.busy_title_offset > self.barrier.offset();
+        let busy = matches!(self.observation.signal, Some(Signal::Busy(..)))
+            && self.activity.offset > self.barrier.offset();
         has_answer || titled || busy
     }
 
     fn note_work(&mut self) {
         let shows = self.shows_work();
-        if let Some(turn) = &mut self.turn {
+        if let Some(turn) = &mut self.turns.current {
             turn.has_shown_work |= shows;
         }
     }
 
     fn set_phase(&mut self, phase: Phase) {
-        if let Some(turn) = &mut self.turn {
+        if let Some(turn) = &mut self.turns.current {
             turn.phase = phase;
         }
     }
@@ -391,8 +403,8 @@ impl Driver {
     }
 
     pub(super) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
-        let Some(turn) = self.turn.take() else { return };
-        self.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
+        let Some(turn) = self.turns.current.take() else { return };
+        self.turns.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
         let start = self.span_start(&turn);
         let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
         let (end_line, last_col) = match end {
@@ -402,8 +414,8 @@ impl Driver {
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
             // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
-            _ if self.bare_prompt => (self.cursor_line, None),
-            _ => (self.cursor_line + 1, None),
+            _ if self.prompt_line.is_bare => (self.prompt_line.cursor_line, None),
+            _ => (self.prompt_line.cursor_line + 1, None),
         };
         let exit_code = end.and_then(|mark| match mark.kind {
             MarkKind::CommandEnd(code) => code,
@@ -413,12 +425,12 @@ impl Driver {
             || format!("{}: {}", self.evidence.source.as_str(), self.evidence.text),
             str::to_string,
         );
-        self.effects.push_back(Effect::TurnEnded(Box::new(TurnEnd {
+        self.outbox.push(Effect::TurnEnded(Box::new(TurnEnd {
             number: turn.number,
             outcome,
             delivery: turn.delivery,
             evidence,
-            span: Span { bytes: (turn.first_byte, self.offset), lines: (start, end_line), last_col },
+            span: Span { bytes: (turn.first_byte, self.activity.offset), lines: (start, end_line), last_col },
             exit_code,
             time: (turn.started_at, now),
         })));

@@ -50,7 +50,7 @@ impl Driver {
                 return Verdict::Busy { source: *source, text: text.clone(), recheck: None };
             }
             Some(Signal::Ready(text)) => {
-                if self.hooks.has_stopped_since(self.barrier.at) {
+                if self.hooks.has_stopped_since(self.barrier.at()) {
                     let text = format!("the agent's Stop hook; {text}");
                     return Verdict::Ready { source: Source::Hook, text, hold: Duration::ZERO };
                 }
@@ -81,8 +81,8 @@ impl Driver {
         let timing = &self.profile.timing;
         match (self.profile.composer.is_some(), self.observation.choices.is_empty()) {
             (true, false) => self.observed_since + timing.settle(),
-            (true, true) => self.last_output + timing.settle() * 3,
-            (false, _) => self.last_output + timing.quiet(),
+            (true, true) => self.activity.last_output + timing.settle() * 3,
+            (false, _) => self.activity.last_output + timing.quiet(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Driver {
         if self.state == AgentState::Starting {
             return Verdict::Unknown { recheck: None };
         }
-        let due = self.last_output.max(self.barrier.at) + self.profile.timing.quiet();
+        let due = self.activity.last_output.max(self.barrier.at()) + self.profile.timing.quiet();
         if now < due {
             return Verdict::Unknown { recheck: Some(due) };
         }
@@ -132,7 +132,7 @@ impl Driver {
     /// frequent.
     fn next_check(&self, now: TsNs) -> TsNs {
         let least = self.profile.timing.settle();
-        let silent = now.since(self.last_output.max(self.barrier.at));
+        let silent = now.since(self.activity.last_output.max(self.barrier.at()));
         match self.state {
             AgentState::Starting => now + (silent / 2).clamp(least, MAX_CHECK_INTERVAL.max(least)),
             _ => now + least,
@@ -141,7 +141,7 @@ impl Driver {
 
     /// Returns true if the marks suffice, so that only the terminal's owner matters and not whether it sleeps.
     pub fn trusts_marks(&self) -> bool {
-        let complete = self.marks.prompt.is_some() || self.marks.end.is_some();
+        let complete = self.marks.marks_prompts();
         let telling = |mark: &Mark| matches!(mark.kind, MarkKind::CommandStart | MarkKind::OutputStart);
         complete && self.has_command_output() && self.marks.last.as_ref().is_some_and(telling)
     }
@@ -150,12 +150,12 @@ impl Driver {
         let mark = self.marks.last.as_ref()?;
         // A shell that marks its commands but not its prompts (a user's PROMPT_COMMAND replaced ours) is judged by
         // other signals.
-        if self.marks.prompt.is_none() && self.marks.end.is_none() {
+        if !self.marks.marks_prompts() {
             return None;
         }
         // A shell redraws its prompt on a resize: only a prompt begun after the input counts.
-        let begun = self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset);
-        let fresh = begun || !self.barrier.set;
+        let begun = self.marks.prompt.as_ref().is_some_and(|mark| mark.offset > self.barrier.offset());
+        let fresh = begun || !self.barrier.is_input();
         let source = Source::Mark;
         Some(match mark.kind {
             MarkKind::CommandStart if fresh => {
@@ -163,7 +163,7 @@ impl Driver {
                 // must hold for a moment.
                 let hold = match self.state {
                     AgentState::Starting => self.profile.timing.start(),
-                    _ if self.has_command_output() || !self.barrier.set => Duration::ZERO,
+                    _ if self.has_command_output() || !self.barrier.is_input() => Duration::ZERO,
                     _ => self.profile.timing.quiet(),
                 };
                 Verdict::Ready { source, text: "the shell's prompt is drawn".into(), hold }
@@ -193,14 +193,14 @@ impl Driver {
 
     fn judge_quiet(&self, now: TsNs, view: &View<'_>) -> Verdict {
         let timing = &self.profile.timing;
-        let silent = self.offset <= self.barrier.offset;
+        let silent = self.activity.offset <= self.barrier.offset();
         let starting = self.state == AgentState::Starting;
         if self.profile.prompt.is_some() && !starting {
             // The known prompt is absent: the program works, however silently.
             return Verdict::Unknown { recheck: None };
         }
-        let patience = match (starting, self.learned_prompt.is_some()) {
-            (true, _) if self.offset > 0 => 1,
+        let patience = match (starting, self.prompt_line.learned.is_some()) {
+            (true, _) if self.activity.offset > 0 => 1,
             (true, _) => 4,
             // A learned prompt is absent. A shell gives up its terminal while something runs; for other programs a slow
             // answer is likelier than a new prompt.
@@ -221,7 +221,7 @@ impl Driver {
     }
 
     fn silent_since(&self) -> TsNs {
-        self.last_output.max(self.barrier.at).max(self.idle_since.unwrap_or_default())
+        self.activity.last_output.max(self.barrier.at()).max(self.activity.idle_since.unwrap_or_default())
     }
 
     /// Returns ready once no output has arrived for `hold`.
@@ -232,7 +232,7 @@ impl Driver {
         text: String,
         hold: Duration,
     ) -> Verdict {
-        let due = self.last_output.max(self.barrier.at) + hold;
+        let due = self.activity.last_output.max(self.barrier.at()) + hold;
         if now >= due {
             Verdict::Ready { source, text, hold: Duration::ZERO }
         } else {
@@ -243,7 +243,7 @@ impl Driver {
     /// Returns true if the row is a prompt from the profile or the learned prompt.
     pub(super) fn is_prompt(&self, row: &str) -> bool {
         self.profile.prompt.as_ref().is_some_and(|prompt| prompt.is_match(row))
-            || self.learned_prompt.as_deref() == Some(row)
+            || self.prompt_line.learned.as_deref() == Some(row)
     }
 
     fn hold(&self) -> Duration {
@@ -262,7 +262,7 @@ impl Driver {
     }
 
     fn is_past_barrier(&self, view: &View<'_>) -> bool {
-        !self.barrier.set || (self.offset > self.barrier.offset && view.cursor_line > self.barrier.line)
+        self.barrier.is_passed(self.activity.offset, view.cursor_line)
     }
 }
 
