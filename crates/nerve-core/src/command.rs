@@ -9,7 +9,6 @@ use std::time::Duration;
 use nerve_record::activity::Activity;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::parse::{ParserKind, Section, Tokens};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use crate::backend::pane::{PanePlace, TerminalKind};

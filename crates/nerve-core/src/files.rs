@@ -29,16 +29,16 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Waits for the lock file at `path`, for at most `patience`; then fails with `WouldBlock`. Blocking.
-    pub(crate) fn take(path: &Path, patience: Duration) -> io::Result<Lock> {
+    /// Waits for the lock file at `path`, for at most `timeout`; then fails with `WouldBlock`. Blocking.
+    pub(crate) fn take(path: &Path, timeout: Duration) -> io::Result<Lock> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Lock(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
-                    let message = format!("another process has held {} for {patience:?}", path.display());
+                    let message = format!("another process has held {} for {timeout:?}", path.display());
                     return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
                 }
                 Err(TryLockError::Error(error)) => return Err(error),

@@ -45,19 +45,19 @@ async fn smallest_window_sets_size_until_its_viewer_leaves() {
 #[tokio::test]
 async fn exclusive_viewer_sets_size_and_resize_is_refused() {
     let harness = HostHarness::new(SAYS_SIZE).await;
-    let mut shares = harness.viewer(Window::Shares(Size::new(60, 10))).await;
-    shares.wait_size(60, 10).await;
-    let mine = harness.viewer(Window::Sets(Size::new(120, 50))).await;
-    shares.wait_size(120, 50).await;
-    shares.request(&HostRequest::Resize(Size::new(33, 3))).await;
+    let mut sharing = harness.viewer(Window::Shares(Size::new(60, 10))).await;
+    sharing.wait_size(60, 10).await;
+    let exclusive = harness.viewer(Window::Sets(Size::new(120, 50))).await;
+    sharing.wait_size(120, 50).await;
+    sharing.request(&HostRequest::Resize(Size::new(33, 3))).await;
     // The reply is the current size.
-    let received = shares.wait_for(|event| match event {
+    let received = sharing.wait_for(|event| match event {
         HostEvent::Resized(size) => Some(*size),
         _ => None,
     });
     assert_eq!(received.await, Size::new(120, 50));
-    drop(mine);
-    shares.wait_size(60, 10).await;
+    drop(exclusive);
+    sharing.wait_size(60, 10).await;
 }
 
 #[tokio::test]
@@ -65,15 +65,15 @@ async fn stalled_viewer_is_disconnected_and_loses_its_window() {
     const BYTES: usize = 32 << 20;
     let script = format!("read line; head -c {BYTES} /dev/zero; echo done; read line");
     let harness = HostHarness::new(&script).await;
-    let mut looks = harness.viewer(Window::Shares(Size::new(90, 20))).await;
-    looks.wait_size(90, 20).await;
-    let hangs = harness.viewer(Window::Shares(Size::new(20, 5))).await;
-    looks.wait_size(20, 5).await;
-    looks.send_input("\n").await;
+    let mut observer = harness.viewer(Window::Shares(Size::new(90, 20))).await;
+    observer.wait_size(90, 20).await;
+    let stalled = harness.viewer(Window::Shares(Size::new(20, 5))).await;
+    observer.wait_size(20, 5).await;
+    observer.send_input("\n").await;
     let began = Instant::now();
     let (mut bytes, mut sizes) = (0, Vec::new());
     while bytes < BYTES || sizes.is_empty() {
-        looks
+        observer
             .wait_for(|event| match event {
                 HostEvent::Output { bytes: more, .. } => {
                     bytes += more.len();
@@ -90,24 +90,24 @@ async fn stalled_viewer_is_disconnected_and_loses_its_window() {
     assert_eq!(sizes, [Size::new(90, 20)], "the stalled viewer is disconnected");
     assert!(began.elapsed() < Duration::from_secs(20));
     // The data is still there to be read, followed by the end of the connection.
-    drop(hangs);
+    drop(stalled);
 }
 
 #[tokio::test]
 async fn input_is_reported_to_other_clients() {
     let harness = HostHarness::new(SAYS_SIZE).await;
-    let (mut types, mut looks) = (harness.client().await, harness.client().await);
-    types.send_input("\n").await;
-    let typed = looks.wait_for(|event| match event {
+    let (mut sender, mut observer) = (harness.client().await, harness.client().await);
+    sender.send_input("\n").await;
+    let typed = observer.wait_for(|event| match event {
         HostEvent::Typed { origin } => Some(*origin),
         _ => None,
     });
     assert_eq!(typed.await, Origin::User);
-    looks.wait_output("30 100").await;
-    types.wait_output("30 100").await;
+    observer.wait_output("30 100").await;
+    sender.wait_output("30 100").await;
     // Replies to the program's queries are not typed by a person.
-    types.request(&HostRequest::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
-    for mut client in [looks, types] {
+    sender.request(&HostRequest::Input { origin: Origin::Terminal, bytes: b"\n".to_vec() }).await;
+    for mut client in [observer, sender] {
         // Output of the last reply comes first.
         while !client.take_output("30 100") {
             let typed = client.wait_for(|event| match event {
@@ -262,12 +262,12 @@ async fn announced_viewer_sees_short_lived_program() {
 async fn internal_client_is_not_the_announced_viewer() {
     let mut harness = HostHarness::with_announced_viewer("echo hi; exit 3").await;
     // Like the recorder's own client: sets a fixed size and sees the exit.
-    let mut front = TestClient::of(harness.host.connect().await.unwrap()).await;
-    front.request(&HostRequest::View(Window::Sets(SIZE))).await;
-    front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
-    front.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
-    front.request(&HostRequest::AckExit).await;
-    drop(front);
+    let mut internal = TestClient::of(harness.host.connect().await.unwrap()).await;
+    internal.request(&HostRequest::View(Window::Sets(SIZE))).await;
+    internal.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+    internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    internal.request(&HostRequest::AckExit).await;
+    drop(internal);
     let mut viewer = harness.backend(Window::Shares(SIZE));
     assert_eq!(received(&mut viewer, "hi\r\n").await.last().unwrap(), "hi\r\n");
     assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Code(3));
@@ -276,19 +276,19 @@ async fn internal_client_is_not_the_announced_viewer() {
 #[tokio::test]
 async fn stopped_host_does_not_wait_for_viewer() {
     // The viewer never connects, or leaves before it subscribes.
-    for comes in [false, true] {
+    for connects in [false, true] {
         let mut harness = HostHarness::with_announced_viewer("exec sleep 501").await;
-        let mut front = TestClient::of(harness.host.connect().await.unwrap()).await;
-        front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
-        if comes {
+        let mut internal = TestClient::of(harness.host.connect().await.unwrap()).await;
+        internal.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+        if connects {
             let mut viewer = TestClient::connect(&harness.host).await.unwrap();
             viewer.request(&HostRequest::View(Window::Shares(Size::new(70, 20)))).await;
-            front.wait_size(70, 20).await;
+            internal.wait_size(70, 20).await;
         }
         let stopped_at = Instant::now();
         harness.host.stop().await;
-        front.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
-        front.request(&HostRequest::AckExit).await;
+        internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+        internal.request(&HostRequest::AckExit).await;
         assert_eq!(within_limit(harness.host.finished()).await, ExitStatus::Signal(1));
         assert!(stopped_at.elapsed() < Duration::from_secs(6), "{:?}", stopped_at.elapsed());
     }
@@ -297,16 +297,16 @@ async fn stopped_host_does_not_wait_for_viewer() {
 #[tokio::test]
 async fn viewer_that_left_is_no_longer_awaited() {
     let mut harness = HostHarness::with_announced_viewer("read line").await;
-    let mut front = TestClient::of(harness.host.connect().await.unwrap()).await;
-    front.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
+    let mut internal = TestClient::of(harness.host.connect().await.unwrap()).await;
+    internal.request(&HostRequest::Subscribe { off: 0, allow_gap: true }).await;
     let mut viewer = TestClient::connect(&harness.host).await.unwrap();
     viewer.request(&HostRequest::View(Window::Shares(Size::new(70, 20)))).await;
-    front.wait_size(70, 20).await;
+    internal.wait_size(70, 20).await;
     drop(viewer);
     let began = Instant::now();
-    front.send_input("\n").await;
-    front.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
-    front.request(&HostRequest::AckExit).await;
+    internal.send_input("\n").await;
+    internal.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    internal.request(&HostRequest::AckExit).await;
     within_limit(harness.host.finished()).await;
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
@@ -317,12 +317,12 @@ async fn viewer_sends_input_while_replaying() {
     const BYTES: usize = 16 << 20;
     let harness =
         HostHarness::recorded(&format!("head -c {BYTES} /dev/zero; read line; echo got it; read line")).await;
-    let (mut looks, mut bytes) = (harness.client().await, 0);
+    let (mut observer, mut bytes) = (harness.client().await, 0);
     while bytes < BYTES {
         let output = |event: &HostEvent| {
             if let HostEvent::Output { bytes, .. } = event { Some(bytes.len()) } else { None }
         };
-        bytes += looks.wait_for(output).await;
+        bytes += observer.wait_for(output).await;
     }
     let mut viewer = harness.backend(Window::Shares(Size::new(70, 20)));
     while within_limit(viewer.next()).await != BackendEvent::Output {}
@@ -334,8 +334,8 @@ async fn viewer_sends_input_while_replaying() {
             "the input was not sent while replaying"
         );
     }
-    looks.wait_size(70, 20).await;
-    looks.wait_output("got it").await;
+    observer.wait_size(70, 20).await;
+    observer.wait_output("got it").await;
 }
 
 #[tokio::test]
@@ -365,15 +365,15 @@ async fn input_before_disconnect_reaches_slow_program() {
     let go = folder.path().join("go");
     let late = format!("until [ -e {} ]; do sleep 0.01; done; head -c 3000000 | wc -c", go.display());
     let harness = HostHarness::new(&format!("stty raw; echo on; {late}")).await;
-    let mut looks = harness.client().await;
-    looks.wait_output("on").await;
-    let mut types = harness.client().await;
+    let mut observer = harness.client().await;
+    observer.wait_output("on").await;
+    let mut sender = harness.client().await;
     for _ in 0..30 {
-        types.send_input(&"x".repeat(100_000)).await;
+        sender.send_input(&"x".repeat(100_000)).await;
     }
-    drop(types);
+    drop(sender);
     std::fs::write(go, "").unwrap();
-    looks.wait_output("3000000").await;
+    observer.wait_output("3000000").await;
 }
 
 #[tokio::test]
@@ -482,15 +482,15 @@ async fn disconnected_viewer_catches_up_from_recording() {
     );
     let harness = HostHarness::recorded(&script).await;
     let mut slow = harness.backend(Window::Shares(Size::new(90, 20)));
-    let mut looks = harness.client().await;
+    let mut observer = harness.client().await;
     while !matches!(within_limit(slow.next()).await, BackendEvent::Resized(Size { cols: 90, .. })) {}
-    looks.wait_output("up\r\n").await;
-    looks.send_input("\n").await;
+    observer.wait_output("up\r\n").await;
+    observer.send_input("\n").await;
     // It is disconnected meanwhile, and reads what it missed later.
-    looks.wait_output(&format!("line {LINES:010}")).await;
+    observer.wait_output(&format!("line {LINES:010}")).await;
     harness.snapshot(1).await;
-    looks.send_input("\n").await;
-    looks.wait_output("end\r\n").await;
+    observer.send_input("\n").await;
+    observer.wait_output("end\r\n").await;
     let received = received(&mut slow, "end\r\n").await;
     let all: String = received.iter().filter(|received| received.contains('\n')).cloned().collect();
     let lines: Vec<&str> = all.lines().skip_while(|line| !line.starts_with("line ")).collect();

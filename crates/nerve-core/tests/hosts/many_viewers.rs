@@ -27,8 +27,8 @@ async fn wait_for_descriptors(most: usize) {
 #[tokio::test]
 async fn two_hundred_viewers_leave_correct_size_and_no_descriptors() {
     let harness = HostHarness::new(SAYS_SIZE).await;
-    let mut stays = harness.viewer(Window::Shares(Size::new(95, 45))).await;
-    stays.wait_size(95, 45).await;
+    let mut permanent = harness.viewer(Window::Shares(Size::new(95, 45))).await;
+    permanent.wait_size(95, 45).await;
     let before = descriptors();
     // A deterministic linear congruential generator (Knuth, The Art of Computer Programming, 3.3.4).
     let mut random = 7_u64;
@@ -55,14 +55,14 @@ async fn two_hundred_viewers_leave_correct_size_and_no_descriptors() {
         Size::new(least.cols.min(size.cols), least.rows.min(size.rows))
     });
     if smallest != Size::new(95, 45) {
-        stays.wait_size(smallest.cols, smallest.rows).await;
+        permanent.wait_size(smallest.cols, smallest.rows).await;
     }
     drop(present);
     // Drain the size events up to the last one.
     loop {
-        stays.send_input("\n").await;
+        permanent.send_input("\n").await;
         let mut last_size = Size::new(0, 0);
-        stays
+        permanent
             .wait_for(|event| match event {
                 HostEvent::Resized(size) => {
                     last_size = *size;
@@ -84,13 +84,13 @@ async fn queue_of_a_stalled_viewer_is_dropped() {
     const BYTES: usize = 24 << 20;
     let harness =
         HostHarness::new(&format!("read line; head -c {BYTES} /dev/zero; echo done; read line")).await;
-    let mut looks = harness.client().await;
-    let mut never = harness.viewer(Window::Shares(Size::new(20, 5))).await;
-    looks.wait_size(20, 5).await;
-    looks.send_input("\n").await;
+    let mut observer = harness.client().await;
+    let mut stalled = harness.viewer(Window::Shares(Size::new(20, 5))).await;
+    observer.wait_size(20, 5).await;
+    observer.send_input("\n").await;
     let mut written = 0;
     while written < BYTES {
-        written += looks
+        written += observer
             .wait_for(|event| match event {
                 HostEvent::Output { bytes, .. } => Some(bytes.len()),
                 _ => None,
@@ -99,13 +99,13 @@ async fn queue_of_a_stalled_viewer_is_dropped() {
     }
     // The data in the socket's buffer is still readable, but not the megabytes queued by the host.
     let mut bytes = 0;
-    while let Ok(Some(event)) = within_limit(never.connection.next()).await {
+    while let Ok(Some(event)) = within_limit(stalled.connection.next()).await {
         if let HostEvent::Output { bytes: more, .. } = event {
             bytes += more.len();
         }
     }
     assert!(bytes < 3 << 20, "{bytes} bytes were kept for it");
     // It is disconnected, but its input still reaches the program.
-    never.request(&HostRequest::Input { origin: Origin::User, bytes: b"\n".to_vec() }).await;
-    looks.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
+    stalled.request(&HostRequest::Input { origin: Origin::User, bytes: b"\n".to_vec() }).await;
+    observer.wait_for(|event| matches!(event, HostEvent::Exited(_)).then_some(())).await;
 }
