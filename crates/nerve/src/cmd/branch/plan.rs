@@ -214,7 +214,7 @@ fn no_snapshot(what: &str, lines: &[SnapshotLine]) -> Failure {
         .collect();
     let failure = Failure::new(NOT_FOUND, format!("no snapshot {what}"));
     failure.hint(match known.is_empty() {
-        true => "the recording has no snapshots; branch from its end with --at end".to_string(),
-        false => format!("snapshots of the recording: {}", known.join(", ")),
+        true => "the session has no snapshots; branch from its end with --at end".to_string(),
+        false => format!("available snapshots: {}", known.join(", ")),
     })
 }

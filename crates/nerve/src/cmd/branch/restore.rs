@@ -16,7 +16,7 @@ use super::plan::Plan;
 use crate::cmd::snapshot;
 use crate::exit::Failure;
 
-/// Attempts to find a folder and branch name that no concurrent command takes first.
+/// Maximum number of attempts to find a folder and branch name that no other command has taken.
 const MAX_TRIES: usize = 100;
 
 /// Restores the files of the plan. If its folder or branch has been taken meanwhile, makes a new plan. Returns the
@@ -53,19 +53,19 @@ fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>
         Ok(restored) => restored,
         Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
         Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
-        Err(error) => return Err(refused(error).into()),
+        Err(error) => return Err(restore_failure(error).into()),
     };
     let undo = undo(plan.files.clone());
     if to.starts_with(places.branches().canonicalize().unwrap_or_default()) {
-        note(plan, files, restored.branch.clone(), to)?;
+        write_note(plan, files, restored.branch.clone(), to)?;
     }
     // The recorded directory may have been empty, so the snapshot lacks it.
-    let made = std::fs::create_dir_all(&plan.cwd);
-    made.with_context(|| format!("cannot create {}", plan.cwd.display()))?;
+    let created = std::fs::create_dir_all(&plan.cwd);
+    created.with_context(|| format!("cannot create {}", plan.cwd.display()))?;
     Ok(Some((restored, undo)))
 }
 
-fn refused(error: FilesError) -> Failure {
+fn restore_failure(error: FilesError) -> Failure {
     let is_full = match &error {
         FilesError::NoRoom { .. } => true,
         FilesError::Io { source, .. } => source.kind() == ErrorKind::StorageFull,
@@ -79,7 +79,7 @@ fn refused(error: FilesError) -> Failure {
 }
 
 /// Writes the folder's origin next to it, for `recordings prune` and `recordings branches`.
-fn note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Result<()> {
+fn write_note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Result<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let recording = plan.recording.canonicalize().unwrap_or_else(|_| plan.recording.clone());
     let note = Note {
@@ -92,7 +92,7 @@ fn note(plan: &Plan, files: &FilesRef, branch: Option<String>, to: &Path) -> Res
     note.store(to).with_context(|| format!("cannot write {}", Note::path_of(to).display()))
 }
 
-/// Removes the files and conversation of a branch on drop, unless disarmed.
+/// Removes the files and the conversation of a failed branch on drop, unless disarmed.
 pub(super) struct Undo {
     files: Files,
     /// The copied conversation.

@@ -108,7 +108,7 @@ fn from_recording(path: &Path) -> Result<Input> {
     let mut reader = Reader::open(path).map_err(recording::unreadable)?;
     let mut losses = Losses::of(path);
     let mut fold = Fold::new(recording::size(&meta));
-    let mut left = Vec::new();
+    let mut last_alt_screen = Vec::new();
     while let Some(part) = reader.next().map_err(recording::unreadable)? {
         let block = match part {
             Part::Block(block) => block,
@@ -118,22 +118,22 @@ fn from_recording(path: &Path) -> Result<Input> {
             }
         };
         for record in block.records() {
-            apply(&mut fold, &mut left, &record);
+            apply(&mut fold, &mut last_alt_screen, &record);
         }
         block.damage().iter().for_each(|lost| losses.note(lost));
     }
     losses.report();
     let source = format!("recording {}", path.display());
-    Ok(Input { source, rows: visible_rows(&fold.terminal, left), parser: parser_of(&meta) })
+    Ok(Input { source, rows: visible_rows(&fold.terminal, last_alt_screen), parser: parser_of(&meta) })
 }
 
-fn apply(fold: &mut Fold, left: &mut Vec<String>, record: &Record<'_>) {
+fn apply(fold: &mut Fold, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
     let Body::Data { mut off, bytes } = record.body else {
         fold.apply(record);
         return;
     };
     for piece in split_at_ends(bytes) {
-        save_alt_screen(left, &fold.terminal, piece);
+        save_alt_screen(last_alt_screen, &fold.terminal, piece);
         fold.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
         off += piece.len() as u64;
     }

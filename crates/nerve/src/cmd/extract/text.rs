@@ -38,42 +38,42 @@ pub(super) fn rows_of(bytes: &[u8], cols: Option<u16>, rows: u16) -> Vec<String>
     let is_plain = !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
         && !text.replace("\r\n", "\n").contains('\r');
     if is_plain {
-        return trimmed(text.lines().map(str::to_string).collect());
+        return trim_blanks(text.lines().map(str::to_string).collect());
     }
-    let moves = moves_cursor(&text);
-    let cols = cols.unwrap_or_else(|| if moves { Size::default().cols } else { widest(&text) });
+    let is_raw = moves_cursor(&text);
+    let cols = cols.unwrap_or_else(|| if is_raw { Size::default().cols } else { widest(&text) });
     let size = Size::new(cols, rows);
-    let (mut terminal, mut left) = (TerminalState::new(size), Vec::new());
+    let (mut terminal, mut last_alt_screen) = (TerminalState::new(size), Vec::new());
     // Raw output contains carriage returns; saved text usually has none.
-    let sent: Cow<'_, [u8]> = if moves { Cow::Borrowed(bytes) } else { add_returns(bytes).into() };
+    let sent: Cow<'_, [u8]> = if is_raw { Cow::Borrowed(bytes) } else { add_returns(bytes).into() };
     for piece in split_at_ends(&sent) {
-        save_alt_screen(&mut left, &terminal, piece);
+        save_alt_screen(&mut last_alt_screen, &terminal, piece);
         terminal.process_data(TsNs::default(), piece);
     }
-    visible_rows(&terminal, left)
+    visible_rows(&terminal, last_alt_screen)
 }
 
-/// Copies the alternate screen to `left` if `piece` begins with a sequence that leaves or clears it.
-pub(super) fn save_alt_screen(left: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
+/// Copies the alternate screen to `last_alt_screen` if `piece` begins with a sequence that leaves or clears it.
+pub(super) fn save_alt_screen(last_alt_screen: &mut Vec<String>, terminal: &TerminalState, piece: &[u8]) {
     if is_alt_screen_end(piece) && terminal.modes().alternate {
         let screen = terminal.tail(usize::from(terminal.size().rows));
         if !screen.is_empty() {
-            *left = screen;
+            *last_alt_screen = screen;
         }
     }
 }
 
-/// Returns the alternate screen if it is active, otherwise all lines. If only the last alternate screen, `left`,
-/// belongs to an agent, returns that.
-pub(super) fn visible_rows(terminal: &TerminalState, left: Vec<String>) -> Vec<String> {
+/// Returns the alternate screen if it is active, otherwise all lines. Falls back to `last_alt_screen` if only that
+/// belongs to an agent.
+pub(super) fn visible_rows(terminal: &TerminalState, last_alt_screen: Vec<String>) -> Vec<String> {
     if terminal.modes().alternate {
         return terminal.tail(usize::from(terminal.size().rows));
     }
     let lines = terminal.text(terminal.first_kept_line()..LineIndex(terminal.line_count()));
-    if guess(&lines).is_none() && guess(&left).is_some() {
-        return left;
+    if guess(&lines).is_none() && guess(&last_alt_screen).is_some() {
+        return last_alt_screen;
     }
-    trimmed(lines)
+    trim_blanks(lines)
 }
 
 /// Splits output before each sequence that leaves or clears the alternate screen.
@@ -142,7 +142,7 @@ fn add_returns(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Removes trailing blanks, and blank rows at both ends.
-fn trimmed(mut rows: Vec<String>) -> Vec<String> {
+fn trim_blanks(mut rows: Vec<String>) -> Vec<String> {
     for row in &mut rows {
         row.truncate(row.trim_end().len());
     }

@@ -29,7 +29,7 @@ pub(super) struct BranchFolders {
     store: FileStore,
     folders: Vec<Folder>,
     /// Working directories and their users (`node 'x'`).
-    workers: Vec<(PathBuf, String)>,
+    users: Vec<(PathBuf, String)>,
     recordings: Vec<RecordingInfo>,
     /// Command words of nodes that can be restarted.
     commands: Vec<String>,
@@ -61,19 +61,19 @@ impl BranchFolders {
     pub(super) fn scan() -> BranchFolders {
         let places = Places::from_env();
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let mut workers: Vec<(PathBuf, String)> = Vec::new();
+        let mut users: Vec<(PathBuf, String)> = Vec::new();
         for entry in entries(&places.hosts()).iter().filter(|entry| entry.is_alive()) {
             let node = entry.label.get("node").and_then(Value::as_str);
             let who = node.map_or_else(|| format!("host {}", entry.id), |node| format!("node '{node}'"));
             let moved = std::fs::read_link(format!("/proc/{}/cwd", entry.child)).ok();
-            workers.extend(entry.cwd.iter().chain(&moved).map(|cwd| (real(cwd), who.clone())));
+            users.extend(entry.cwd.iter().chain(&moved).map(|cwd| (real(cwd), who.clone())));
         }
         // Defined nodes can be restarted in their directories.
         let mut commands = Vec::new();
         let unknown = match sessions(&places.sessions_file()) {
             Ok(sessions) => {
                 for node in sessions.list().iter().flat_map(|session| &session.nodes) {
-                    workers.extend(node.cwd.iter().map(|cwd| (real(cwd), format!("node '{}'", node.name))));
+                    users.extend(node.cwd.iter().map(|cwd| (real(cwd), format!("node '{}'", node.name))));
                     match &node.command {
                         Some(CommandLine::Text(text)) => commands.push(text.clone()),
                         Some(CommandLine::Argv(words)) => commands.extend(words.iter().cloned()),
@@ -95,7 +95,7 @@ impl BranchFolders {
         BranchFolders {
             store: FileStore::new(places.snapshots()),
             folders: branches::list(&real(&places.branches())),
-            workers,
+            users,
             recordings: recordings.collect(),
             commands,
             unknown,
@@ -103,8 +103,8 @@ impl BranchFolders {
         }
     }
 
-    fn worker(&self, folder: &Folder) -> Option<&str> {
-        self.workers.iter().find(|(cwd, _)| cwd.starts_with(&folder.path)).map(|(_, who)| who.as_str())
+    fn user_of(&self, folder: &Folder) -> Option<&str> {
+        self.users.iter().find(|(cwd, _)| cwd.starts_with(&folder.path)).map(|(_, who)| who.as_str())
     }
 
     /// Returns the folder's source recording and the recordings made in it, except those in `removed`.
@@ -119,11 +119,11 @@ impl BranchFolders {
             path.try_exists().unwrap_or(true)
                 && !self.recordings.iter().any(|recorded| recorded.path == *path)
         });
-        let is_its = move |recorded: &&RecordingInfo| {
+        let belongs_to_folder = move |recorded: &&RecordingInfo| {
             Some(recorded.path.as_path()) == source
                 || recorded.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(&folder.path))
         };
-        let stored = self.recordings.iter().filter(is_its).map(|recorded| recorded.path.as_path());
+        let stored = self.recordings.iter().filter(belongs_to_folder).map(|recorded| recorded.path.as_path());
         outside.into_iter().chain(stored).filter(|path| !removed.contains(*path))
     }
 
@@ -161,7 +161,7 @@ impl BranchFolders {
         if let Some(why) = &self.unknown {
             return reported(format!("its users are unknown: {why}"));
         }
-        if let Some(who) = self.worker(folder) {
+        if let Some(who) = self.user_of(folder) {
             return PruneOutcome { is_reported: all, ..kept(format!("used by {who}"), false) };
         }
         // A new branch has its folder before its node.
@@ -286,10 +286,10 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
     let none = BTreeSet::new();
     let rows = folders.folders.iter().map(|folder| {
         let recordings: Vec<String> = folders.recordings(folder, &none).map(display_name).collect();
-        (folder, folders.worker(folder), recordings, folder.changes(&folders.store))
+        (folder, folders.user_of(folder), recordings, folder.changes(&folders.store))
     });
     if args.json {
-        let all = rows.map(|(folder, worker, recordings, changes)| {
+        let all = rows.map(|(folder, user, recordings, changes)| {
             let note = folder.note.as_ref();
             let (changed, about) = match changes {
                 Changes::None => (Some(false), None),
@@ -300,19 +300,19 @@ pub(super) fn list(args: &BranchesArgs) -> Result<()> {
                 "path": folder.path, "made_ts_ns": note.map(|note| note.made_at_ns),
                 "recording": note.map(|note| &note.recording), "snapshot": note.and_then(|note| note.snapshot),
                 "source": note.map(|note| &note.files.source), "git_branch": note.and_then(|note| note.branch.as_ref()),
-                "used_by": worker, "recordings": recordings, "changed": changed, "changes": about,
+                "used_by": user, "recordings": recordings, "changed": changed, "changes": about,
             })
         });
         return out::json(&all.collect());
     }
     let rows: Vec<Vec<String>> = rows
-        .map(|(folder, worker, recordings, changes)| {
+        .map(|(folder, user, recordings, changes)| {
             let note = folder.note.as_ref();
             vec![
                 folder.path.display().to_string(),
                 note.map(|note| format::time(note.made_at())).unwrap_or_default(),
                 note.map(|note| note.files.source.display().to_string()).unwrap_or_default(),
-                worker.unwrap_or("no node").to_string(),
+                user.unwrap_or("no node").to_string(),
                 recordings.len().to_string(),
                 match changes {
                     Changes::None => "none".to_string(),

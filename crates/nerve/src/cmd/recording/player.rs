@@ -90,7 +90,7 @@ async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) ->
         tokio::select! {
             biased;
             event = user.next_event() => match event {
-                UserEvent::Keys(bytes) => if let Some(end) = player.keys(&bytes)? {
+                UserEvent::Keys(bytes) => if let Some(end) = player.handle_keys(&bytes)? {
                     return Ok(end);
                 },
                 UserEvent::Size => renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors),
@@ -169,7 +169,7 @@ impl Player<'_> {
     }
 
     /// Handles typed keys. Returns the reason if one ends playback.
-    fn keys(&mut self, bytes: &[u8]) -> Result<Option<EndReason>> {
+    fn handle_keys(&mut self, bytes: &[u8]) -> Result<Option<EndReason>> {
         for key in parse_keys(bytes) {
             match key {
                 Key::Pause => {

@@ -44,7 +44,7 @@ pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Resul
     let used = lines.iter().map(|line| line.id);
     let id = match args.id {
         Some(id) => id,
-        None => store.next_id(&session, used).map_err(|error| failed(error, "or give a number with --id"))?,
+        None => store.next_id(&session, used).map_err(|error| failed(error, "give a number with --id"))?,
     };
     let key = Key::new(&session, id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let confirmed =

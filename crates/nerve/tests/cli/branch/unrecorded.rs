@@ -109,7 +109,7 @@ fn a_task_at_a_snapshot_becomes_a_branch_while_the_session_goes_on() {
     assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("deleted when it ends"));
     assert_eq!(branch(&["RECALL", "--at", "1"]).stdout, "You said: one\n");
     branch(&["go on"]).says(1, &["the session is still running", "--at"]);
-    branch(&["go on", "--at", "7"]).says(3, &["no snapshot 7", "snapshots of the recording: 1"]);
+    branch(&["go on", "--at", "7"]).says(3, &["no snapshot 7", "available snapshots: 1"]);
     seen.seat.types("/exit\r");
     assert_eq!(seen.seat.left(), Some(0));
     seen.leaves_nothing();
