@@ -1,5 +1,7 @@
-//! Snapshots of a recording that were taken on the alternate screen. Their lines do not say their places, since a program that has all of the
-//! screen writes it anew: who goes to one is shown the screen of its moment, and who goes on from there is back at the end.
+//! Navigation between snapshots that were taken on the alternate screen of a recording.
+//!
+//! A full-screen program rewrites its screen, so line numbers do not identify such a snapshot. The viewer shows the
+//! screen as of the snapshot instead, and returns to the recording's end afterwards.
 
 use crate::document::Document;
 use crate::keys::Operation;
@@ -7,18 +9,18 @@ use crate::regions::FrameContext;
 use crate::task_entry::Target;
 use crate::viewer::{Effect, Source, Viewer};
 
-/// A place on the way from snapshot to snapshot: the moment of one, or a line with some.
+/// A step of the snapshot navigation: one alternate-screen snapshot, or a line with snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stop {
-    /// The snapshot, of those on a line the last one.
+    /// Snapshot id; the last one taken if the line has several.
     id: u64,
     line: u64,
     offset: u64,
     is_alt_screen: bool,
 }
 
-/// From top to bottom; on one line in the order they were taken. A program's screen at the end is the end's own, whatever the line of a
-/// snapshot that was taken there.
+/// Returns the stops from top to bottom, in the order taken within a line. A snapshot of the alternate screen at
+/// the recording's end is omitted: the end shows that screen already.
 fn stops(document: &Document<'_>) -> Vec<Stop> {
     let mut stops: Vec<Stop> = Vec::new();
     let end = document.screen_start().and_then(|_| document.end_snapshot()).map(|snapshot| snapshot.id);
@@ -37,14 +39,14 @@ fn stops(document: &Document<'_>) -> Vec<Stop> {
 }
 
 impl Viewer {
-    /// What knows the snapshots that there are to be gone to: the recording's end, where a moment with a full-screen program is shown. Any
-    /// other moment knows its own.
+    /// Returns the document whose snapshots can be reached: the recording's end while a moment with a full-screen
+    /// program is shown, otherwise the shown document.
     pub(crate) fn snapshot_source<'a>(&self, frame: &FrameContext<'a>) -> &'a Document<'a> {
         let is_known_there = self.shown_snapshot.is_some() || frame.document.screen_start().is_some();
         frame.end.filter(|_| is_known_there).unwrap_or(frame.document)
     }
 
-    /// Why no snapshot is above, in words. A moment that was jumped to has not all lines that were written before it.
+    /// Explains why no snapshot is above. A moment in the middle may lack lines that were written before it.
     pub(crate) fn explain_none_above(&self, frame: &FrameContext<'_>) -> &'static str {
         let known = self.snapshot_source(frame);
         match self.has_hidden_snapshots(frame) && !known.is_loading_earlier() {
@@ -53,14 +55,14 @@ impl Viewer {
         }
     }
 
-    /// There are snapshots before what is known here.
+    /// Returns true if there are snapshots before those that [`Viewer::snapshot_source`] knows.
     pub(crate) fn has_hidden_snapshots(&self, frame: &FrameContext<'_>) -> bool {
         let known = self.snapshot_source(frame);
         let before = |document: &Document<'_>| document.snapshots_before(known.offset());
         known.is_loading_earlier() || frame.end.is_some_and(|end| before(end) > before(known))
     }
 
-    /// The snapshot that one is at: that of the task entry, or the one whose moment is shown.
+    /// Returns the snapshot of the task entry, or the one whose screen is shown.
     pub(crate) fn current_snapshot(&self) -> Option<u64> {
         match self.entry.target {
             Some(Target::Snapshot { id, .. } | Target::Moment { id }) => Some(id),
@@ -69,12 +71,12 @@ impl Viewer {
         }
     }
 
-    /// What is shown is a full-screen program at a moment.
+    /// Returns true if the document is a full-screen program at an earlier moment.
     pub(crate) fn shows_alt_screen_moment(&self, frame: &FrameContext<'_>) -> bool {
         (self.shown_snapshot.is_some() || frame.end.is_some()) && frame.document.screen_start().is_some()
     }
 
-    /// To the moment of a snapshot: its screen is at the end of what is shown then.
+    /// Shows the screen as of a snapshot.
     pub(crate) fn show_snapshot(&mut self, id: u64) {
         self.pager.clear_filter();
         self.pager.remember_position();
@@ -85,7 +87,7 @@ impl Viewer {
         }
     }
 
-    /// From the moment of a snapshot back to the recording's end.
+    /// Returns from a snapshot's screen to the recording's end.
     pub(crate) fn leave_snapshot(&mut self) {
         if self.shown_snapshot.take().is_some() {
             self.pending_effect = Some(Effect::SeekSnapshot(None));
@@ -94,7 +96,8 @@ impl Viewer {
         }
     }
 
-    /// Another moment is asked for: what stood at that of a snapshot, or at the end, does not stand there any more. A task entry's text is kept.
+    /// Leaves the shown snapshot before another moment is shown. A task entry at that snapshot or at the end is
+    /// closed and keeps its text.
     pub(crate) fn forget_snapshot(&mut self) {
         self.shown_snapshot = None;
         self.pager.clear_found();
@@ -104,7 +107,7 @@ impl Viewer {
         }
     }
 
-    /// To the lines of what knows the snapshots.
+    /// Switches to the lines of [`Viewer::snapshot_source`].
     pub(crate) fn show_source_lines(&mut self, frame: &FrameContext<'_>) {
         let is_elsewhere = frame.end.is_some_and(|end| std::ptr::eq(end, self.snapshot_source(frame)));
         if is_elsewhere || self.shown_snapshot.is_some() {
@@ -115,7 +118,8 @@ impl Viewer {
         }
     }
 
-    /// The snapshot of a line: its own, else the last one before it; of a full-screen program's line the one that was taken last till then.
+    /// Returns the line and id of a line's snapshot: its own, otherwise the last one before it. On a full-screen
+    /// program's screen this is the last snapshot taken so far.
     pub(crate) fn snapshot_of(&self, line: u64, frame: &FrameContext<'_>) -> Option<(u64, u64)> {
         let document = frame.document;
         let is_on_screen = document.screen_start().is_some_and(|start| line >= start);
@@ -127,7 +131,7 @@ impl Viewer {
         found.map(|(line, snapshot)| (line, snapshot.id))
     }
 
-    /// To the next snapshot or the one before.
+    /// Goes to the next or the previous snapshot.
     pub(crate) fn go_to_snapshot(&mut self, operation: Operation, frame: &FrameContext<'_>) {
         let known = self.snapshot_source(frame);
         let stops = stops(known);
@@ -162,7 +166,7 @@ impl Viewer {
         }
     }
 
-    /// The nearest stops above where one is and below.
+    /// Returns the nearest stops above and below the current position.
     fn neighbours(&self, stops: &[Stop], frame: &FrameContext<'_>) -> (Option<usize>, Option<usize>) {
         let viewport = &self.pager.viewport;
         let last_stop = self.last_stop.filter(|(_, top)| *top == viewport.top_line()).map(|(id, _)| id);
@@ -171,8 +175,8 @@ impl Viewer {
             return (at.checked_sub(1), (at + 1 < stops.len()).then_some(at + 1));
         }
         let (line, offset) = (self.pager.anchor_line(), frame.document.offset());
-        // With the program's screen in sight, one is in time where that is; else on a line: what was taken on the screen of a program that began
-        // there comes after it.
+        // With the program's screen in view the position is a time, otherwise a line. Snapshots taken on the
+        // screen of a program that began at a line come after that line.
         let is_on_screen = frame.document.screen_start().is_some() && viewport.is_at_end();
         let is_above = |stop: &Stop| match stop.is_alt_screen && is_on_screen {
             true => stop.offset <= offset,

@@ -1,4 +1,4 @@
-//! Cells as the bytes with which a terminal draws them.
+//! Encodes cells as escape sequences for a terminal.
 
 use std::io::Write;
 
@@ -9,15 +9,16 @@ use ratatui::style::{Color, Modifier};
 
 use crate::decorations::Decorations;
 
-/// The longest target of a hyperlink, in bytes; a longer one is none. What VTE and iTerm2 take.
+/// Longest hyperlink target in bytes, as in VTE and iTerm2. Longer targets are omitted.
 const MAX_URI: usize = 2083;
-/// A character's form as text, and as an emoji.
+/// Variation selectors for text and emoji presentation.
 const SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
-/// The longest id of a hyperlink, in bytes.
+/// Longest hyperlink id in bytes.
 const MAX_ID: usize = 250;
 
-/// Adds the bytes for cells, which are given from left to right and from top to bottom. Before and after them the terminal has its usual look
-/// and no hyperlink. Nothing in a cell or a hyperlink can drive the terminal. Without colours (`coloured`) underlines have none either.
+/// Appends the escape sequences for cells, which must be ordered from left to right and from top to bottom. The
+/// terminal starts and ends with default attributes and no hyperlink. Control characters in cells and links are
+/// never passed on. Without `coloured`, underlines have no colour.
 pub fn write<'a>(
     cells: impl Iterator<Item = (u16, u16, &'a Cell)>,
     decorations: &Decorations,
@@ -35,17 +36,17 @@ struct AnsiWriter<'a> {
     out: &'a mut Vec<u8>,
     decorations: &'a Decorations,
     coloured: bool,
-    /// Where the terminal's cursor is for sure.
+    /// Known position of the terminal's cursor.
     at: Option<(u16, u16)>,
-    /// The row of the cell before, and where that one ends.
+    /// Row of the previous cell, and the column after it.
     covered: Option<(u16, u16)>,
-    /// Of the cell before, if that says how the next one begins.
+    /// Style of the previous cell, if the terminal still has it.
     cell_style: Option<CellStyle>,
     look: Look,
     link: Option<&'a Link>,
 }
 
-/// What tells whether a cell looks as another one.
+/// The attributes that decide whether two cells look alike.
 #[derive(Clone, Copy, PartialEq)]
 struct CellStyle {
     fg: Color,
@@ -67,7 +68,7 @@ struct Look {
     attributes: Attributes,
 }
 
-/// All of a look but the colours of text and background.
+/// All attributes except the text and background colours.
 #[derive(Clone, Copy, PartialEq, Default)]
 struct Attributes {
     modifier: Modifier,
@@ -77,7 +78,8 @@ struct Attributes {
 
 impl AnsiWriter<'_> {
     fn write_cell(&mut self, x: u16, y: u16, cell: &Cell) {
-        // Of a character with a variation selector what is behind it may be given too: it would be drawn into that.
+        // The diff may include the column after a character with a variation selector; drawing it would overwrite
+        // that character.
         if self.covered.is_some_and(|(row, end)| row == y && x < end) {
             return;
         }
@@ -98,19 +100,20 @@ impl AnsiWriter<'_> {
         }
         let columns = cell.cell_width();
         if columns > 1 && symbol.contains(SELECTORS) {
-            // A terminal for which it has one column keeps nothing of what was in the other one.
+            // Clears both columns first, for terminals in which the character is one column wide.
             (0..columns).for_each(|_| self.out.push(b' '));
             self.move_to(x, y);
         }
         self.out.extend_from_slice(symbol.as_bytes());
-        // Terminals do not agree on how wide a character is: the cursor is moved behind those that are not one column wide.
+        // Terminals disagree on character widths, so the cursor is positioned explicitly after any character that
+        // is not one column wide.
         let is_one = columns == 1 && symbol.cell_width() == 1;
         self.at = x.checked_add(1).filter(|_| is_one).map(|x| (x, y));
         self.covered = Some((y, x.saturating_add(columns)));
     }
 
     fn move_to(&mut self, x: u16, y: u16) {
-        // Writing to memory cannot fail: so with all that follow.
+        // Writing to memory cannot fail; this holds for the writes below too.
         let _ = write!(self.out, "\x1b[{};{}H", u32::from(y) + 1, u32::from(x) + 1);
     }
 
@@ -148,7 +151,7 @@ impl AnsiWriter<'_> {
         if look.bg != bg {
             color(look.bg, 40, self.out);
         }
-        // One parameter there is: the last one has no semicolon behind it.
+        // Removes the semicolon after the last parameter.
         self.out.pop();
         self.out.push(b'm');
         if is_reset {
@@ -156,7 +159,6 @@ impl AnsiWriter<'_> {
         }
     }
 
-    /// Ends the hyperlink.
     fn end_hyperlink(&mut self) {
         if self.link.take().is_some() {
             hyperlink(None, self.out);
@@ -164,7 +166,7 @@ impl AnsiWriter<'_> {
         }
     }
 
-    /// Ends hyperlink and look.
+    /// Ends the hyperlink and resets the attributes.
     fn finish(mut self) {
         self.end_hyperlink();
         if self.look != Look::default() {
@@ -186,7 +188,7 @@ const MODIFIERS: [(Modifier, u8); 9] = [
     (Modifier::CROSSED_OUT, b'9'),
 ];
 
-/// Parameters for a colour, each with a semicolon behind it; those of text begin at 30, those of the background at 40.
+/// Appends the parameters of a colour, each followed by a semicolon. `base` is 30 for text, 40 for the background.
 fn color(color: Color, base: u8, out: &mut Vec<u8>) {
     let _ = match color {
         Color::Reset => write!(out, "{};", base + 9),
@@ -195,7 +197,7 @@ fn color(color: Color, base: u8, out: &mut Vec<u8>) {
     };
 }
 
-/// Its number in the palette.
+/// Returns the palette index.
 fn index(color: Color) -> u8 {
     match color {
         Color::Reset | Color::Rgb(..) | Color::Black => 0,
@@ -218,8 +220,8 @@ fn index(color: Color) -> u8 {
     }
 }
 
-/// The form of an underline and its colour where they are not the usual ones. In sequences of their own: a terminal that does not know them leaves
-/// out all of a sequence, and has a plain underline then.
+/// Appends the underline's form and colour if they are not the default. Each gets its own sequence: terminals that
+/// do not know it ignore it and show a plain underline.
 fn underline(attributes: Attributes, out: &mut Vec<u8>) {
     let form = match attributes.underline {
         Underline::None | Underline::Single => None,
@@ -238,7 +240,7 @@ fn underline(attributes: Attributes, out: &mut Vec<u8>) {
     };
 }
 
-/// Begins a hyperlink ("Hyperlinks in terminal emulators", OSC 8); `None` ends the one that there is.
+/// Begins a hyperlink (OSC 8, "Hyperlinks in terminal emulators"), or ends it for `None`.
 fn hyperlink(link: Option<&Link>, out: &mut Vec<u8>) {
     let target = link.and_then(|link| Some((link, target(&link.uri)?)));
     let _ = match target {
@@ -247,7 +249,7 @@ fn hyperlink(link: Option<&Link>, out: &mut Vec<u8>) {
     };
 }
 
-/// A target as it is written: what is not printable ASCII is percent-encoded. `None` if nothing can lead there.
+/// Percent-encodes all but printable ASCII. Returns `None` for an empty or too long target.
 fn target(uri: &str) -> Option<String> {
     let mut target = String::with_capacity(uri.len());
     for byte in uri.bytes() {
@@ -259,8 +261,8 @@ fn target(uri: &str) -> Option<String> {
     (1..=MAX_URI).contains(&target.len()).then_some(target)
 }
 
-/// What tells a terminal which cells are of one link. Pieces of it are drawn at several times, so that one is made up where the program gave
-/// none: of the target (FNV-1a), which is the same in all frames.
+/// Returns the id that groups the cells of one link. If the program gave none, it is the FNV-1a hash of the target,
+/// so that pieces drawn in different frames belong together.
 fn id(link: &Link) -> String {
     let is_known = (1..=MAX_ID).contains(&link.id.len());
     if is_known && link.id.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !b":;".contains(&byte)) {

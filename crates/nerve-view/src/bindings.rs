@@ -1,41 +1,41 @@
-//! Which key does what.
+//! Key bindings: the defaults, merged with the user's settings.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::keys::{Code, Context, Entry, Key, KeyError, OPERATIONS, Operation};
 
-/// Keys and what they do in each context.
+/// Key bindings per context.
 #[derive(Debug, Clone)]
 pub struct Bindings {
     keys: HashMap<(Context, Key), &'static Entry>,
 }
 
-/// A setting of keys that cannot be.
+/// An invalid key setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadBinding {
-    /// No operation has this name.
+    /// Unknown operation name.
     Unknown(String),
-    /// Not the name of a key.
+    /// Invalid key name.
     Key(KeyError),
-    /// Two operations would have one key: their names.
+    /// Two operations have the same key in one context.
     Conflict {
         /// The key.
         key: Key,
-        /// Where both would have it.
+        /// The context of both.
         context: Context,
-        /// The operation that has it already.
+        /// The operation bound first.
         first: &'static str,
-        /// The one that wants it too.
+        /// The operation bound second.
         second: &'static str,
     },
-    /// A character that has to be typed there.
+    /// A text character is bound in a context where text is typed.
     Typed {
         /// The key.
         key: Key,
-        /// Where.
+        /// The context.
         context: Context,
-        /// The operation that wants it.
+        /// The operation.
         name: &'static str,
     },
 }
@@ -70,17 +70,18 @@ impl std::error::Error for BadBinding {}
 
 impl Default for Bindings {
     fn default() -> Bindings {
-        // The usual ones are checked by a test.
+        // A test checks that the defaults are valid.
         Bindings::with(&[]).unwrap_or(Bindings { keys: HashMap::new() })
     }
 }
 
 impl Bindings {
-    /// The usual keys, with those of these operations (by name) in place of theirs. A key that is given to another operation is taken from the
-    /// one that usually has it there.
+    /// Returns the default bindings with these operations (by name) rebound. A key given to another operation is
+    /// taken from the operation that has it by default.
     ///
     /// # Errors
-    /// An operation or a key that there is not, a key for two of these operations in one context, or a character that is to be typed.
+    /// Unknown operations and keys, one key for two of these operations in a context, text characters where text is
+    /// typed.
     pub fn with(settings: &[(String, Vec<String>)]) -> Result<Bindings, BadBinding> {
         let mut keys: HashMap<(Context, Key), &'static Entry> = HashMap::new();
         for (name, names) in settings {
@@ -114,17 +115,17 @@ impl Bindings {
         Ok(Bindings { keys })
     }
 
-    /// What a key does there.
+    /// Returns the operation of a key.
     pub fn operation(&self, context: Context, key: Key) -> Option<Operation> {
         self.keys.get(&(context, normalize(key))).map(|entry| entry.operation)
     }
 
-    /// The keys of an operation there as text, those with short names first.
+    /// Returns the names of an operation's keys in a context, shortest first.
     pub fn keys_in(&self, context: Context, operation: Operation) -> Vec<String> {
         self.key_names(|at, entry| at == context && entry.operation == operation)
     }
 
-    /// The keys of one of [`OPERATIONS`] as text, those with short names first: those it has in any of its contexts.
+    /// Returns the names of an operation's keys in all its contexts, shortest first.
     pub fn keys_of(&self, entry: &Entry) -> Vec<String> {
         self.key_names(|_, bound| bound.name == entry.name)
     }
@@ -145,7 +146,8 @@ impl Bindings {
     }
 }
 
-/// Shift says nothing more of a character that is typed with it, but of letters with Control: some terminals tell it all the same.
+/// Removes Shift from characters, which include it already. With Control, letters are lower-cased and keep Shift,
+/// which some terminals report.
 fn normalize(key: Key) -> Key {
     match key.code {
         Code::Char(char) if key.ctrl => Key { code: Code::Char(char.to_ascii_lowercase()), ..key },
@@ -154,12 +156,12 @@ fn normalize(key: Key) -> Key {
     }
 }
 
-/// Part of a number that is typed before a key.
+/// Returns true for a digit of a count typed before a key.
 fn is_digit(key: Key) -> bool {
     matches!(key.code, Code::Char('0'..='9')) && is_text(key)
 }
 
-/// A character as it is typed into a text.
+/// Returns true for a key that inserts text.
 pub(crate) fn is_text(key: Key) -> bool {
     matches!(key.code, Code::Char(_)) && !key.ctrl && !key.alt
 }

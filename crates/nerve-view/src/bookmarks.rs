@@ -1,40 +1,40 @@
-//! Places in a window on a document that are kept under letters, and gone to.
+//! Bookmarks: lines of a document saved under letters.
 
 use std::collections::BTreeMap;
 
 use crate::keys::{Code, Key, Operation};
 use crate::pager::Pager;
 
-/// What the key after this one is for.
+/// What to do with the letter typed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PendingBookmark {
-    /// The letter of a place to keep: the line at the window's top.
+    /// Sets a bookmark at the top line of the window.
     Set,
-    /// The same for the line at its bottom.
+    /// Sets a bookmark at the bottom line.
     SetBottom,
-    /// The letter of a place that is not to be kept any more.
+    /// Removes a bookmark.
     Clear,
-    /// The letter of a place to go to.
+    /// Goes to a bookmark.
     GoTo,
 }
 
-/// A line, and where in the window it was.
+/// A line and its position in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bookmark {
     line: u64,
     at_bottom: bool,
 }
 
-/// Places that were kept.
+/// The bookmarks of a window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bookmarks {
     letters: BTreeMap<char, Bookmark>,
-    /// The line at the window's top before it went far.
+    /// Top line of the window before the last jump.
     previous_top: u64,
 }
 
 impl Bookmarks {
-    /// Lines have other numbers.
+    /// Shifts all line numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         let lines =
             self.letters.values_mut().map(|bookmark| &mut bookmark.line).chain([&mut self.previous_top]);
@@ -43,16 +43,16 @@ impl Bookmarks {
 }
 
 impl Pager {
-    /// Keeps where the window stands, before it goes far.
+    /// Saves the position before a jump.
     pub(crate) fn remember_position(&mut self) {
         self.bookmarks.previous_top = self.viewport.top_line();
     }
 
-    /// Takes the letter of a place.
+    /// Handles the letter after a bookmark key.
     pub(crate) fn finish_bookmark(&mut self, pending_bookmark: PendingBookmark, key: Key) {
         let letter = match key.code {
             Code::Esc => return,
-            // `^X^X` is `'`.
+            // As in `less`, `^X^X` is `''`.
             _ if pending_bookmark == PendingBookmark::GoTo && key == Key::ctrl('x') => {
                 return self.pending_bookmark = Some(pending_bookmark);
             }

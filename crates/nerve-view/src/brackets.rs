@@ -1,15 +1,15 @@
-//! From a bracket to the one that belongs to it, as `{`, `(`, `}` and `)` of `less` go.
+//! Jumps to the matching bracket, like `{`, `(`, `}` and `)` in `less`.
 
 use crate::document::Document;
 use crate::keys::Operation;
 use crate::pager::Pager;
 
-/// Lines that are looked through at most.
+/// Maximum number of lines searched.
 const MAX_LINES: usize = 50_000;
 
 impl Pager {
-    /// From the bracket in the window's first line down to the one that closes it, or from the one in its last line up to the one that opens it. With
-    /// several in that line, from this one of them, 1-based.
+    /// Jumps from an opening bracket in the top line down to its closing bracket, or from a closing bracket in the
+    /// bottom line up to its opening bracket. `nth` selects among several in that line, 1-based.
     pub(crate) fn go_to_bracket(&mut self, operation: Operation, nth: i64, document: &Document<'_>) {
         let (from, to, is_down) = match operation {
             Operation::CloseBrace => ('{', '}', true),
@@ -48,7 +48,7 @@ impl Pager {
     }
 }
 
-/// The line with the bracket that belongs to one before these texts; brackets between both belong to one another.
+/// Returns the line of the matching bracket, skipping nested pairs.
 fn matching_line(
     texts: impl Iterator<Item = (u64, String)>,
     (from, to): (char, char),

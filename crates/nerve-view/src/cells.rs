@@ -1,4 +1,4 @@
-//! The lines of a document as cells.
+//! Draws the lines of a document as cells.
 
 use std::num::NonZeroU16;
 
@@ -12,10 +12,10 @@ use crate::document::Document;
 use crate::pager::Pager;
 use crate::viewport::Row;
 
-/// Where a snapshot was taken.
+/// Marks the line of a snapshot.
 const MARK: &str = "▶";
 
-/// Draws the lines that are in a window on the document, and the marks of their snapshots.
+/// Draws the visible lines and their snapshot marks.
 pub(crate) fn lines(
     document: &Document<'_>,
     pager: &Pager,
@@ -31,7 +31,7 @@ pub(crate) fn lines(
         }
         line(document, pager, (number, dimmed), Rect { y, height: 1, ..area }, buffer, decorations);
     }
-    // The mark of the snapshot to which the entry belongs is beside the entry while its line is above the window.
+    // While the line of the task entry's snapshot is above the window, its mark is drawn next to the entry.
     if let (Some(line), Some((row, height))) = (viewport.entry_line(), viewport.entry())
         && document.has_snapshot(line)
         && viewport.row_of(line).is_none()
@@ -43,7 +43,7 @@ pub(crate) fn lines(
     }
 }
 
-/// Where the cursor of the document's screen is in the window; `None` if it is hidden or not in it.
+/// Returns the window position of the document's cursor, or `None` if it is hidden or outside.
 pub(crate) fn cursor(document: &Document<'_>, pager: &Pager, area: Rect) -> Option<(u16, u16)> {
     let (line, col, _) = document.cursor().filter(|(.., is_shown)| *is_shown)?;
     let row = pager.viewport().row_of(line).filter(|row| *row < area.height)?;
@@ -51,7 +51,7 @@ pub(crate) fn cursor(document: &Document<'_>, pager: &Pager, area: Rect) -> Opti
     Some((area.x + col, area.y + row))
 }
 
-/// Where the program's screen ends at the right, if the window is wider; not in older lines that go on there.
+/// Draws the right edge of the program's screen in a wider window, except in rows with text beyond it.
 pub(crate) fn edge(document: &Document<'_>, pager: &Pager, area: Rect, buffer: &mut Buffer) {
     let Some(col) = document.width().checked_sub(pager.left()).filter(|col| *col < area.width) else {
         return;
@@ -69,7 +69,7 @@ pub(crate) fn edge(document: &Document<'_>, pager: &Pager, area: Rect, buffer: &
     }
 }
 
-/// A snapshot in the gutter, in the first row of what is given of it.
+/// Draws a snapshot mark in the first row of the gutter.
 fn mark(gutter: Rect, buffer: &mut Buffer) {
     if gutter.width > 0 {
         put(buffer, gutter.x, gutter.y, MARK, Style::new().fg(Color::Cyan));
@@ -87,7 +87,7 @@ fn line(
     let Some(row) = document.row(number) else { return };
     let matches = pager.pattern().map(|pattern| pattern.columns(&row.text)).unwrap_or_default();
     let is_found = pager.found() == Some(number);
-    // Cells ascend, and so do matches: the first one that does not end before the cell.
+    // Cells and matches are both ascending. `next` is the first match that does not end before the cell.
     let mut next = 0;
     let mut last = None;
     let (left, right) = (pager.left(), pager.left().saturating_add(area.width));
@@ -105,11 +105,11 @@ fn line(
         }
         if matches.get(next).is_some_and(|columns| columns.contains(&cell.col)) {
             if is_found && next == 0 {
-                // Without colours it is lit all the same.
+                // The modifiers keep the match visible without colours.
                 let lit = Modifier::REVERSED | Modifier::BOLD;
                 style = Style::new().fg(Color::Yellow).bg(Color::Black).add_modifier(lit);
             } else {
-                // Swapped colours are swapped back, so that it differs from what is around it.
+                // Toggling keeps a match in reversed text distinguishable.
                 style.add_modifier.toggle(Modifier::REVERSED);
             }
         }
@@ -123,7 +123,7 @@ fn line(
             last = Some((decoration, tag));
             style = style.underline_color(tag);
         }
-        // Half of a wide character is a blank.
+        // Half of a wide character is drawn as a blank.
         let is_whole = cell.col >= left && end <= right;
         let first = cell.col.max(left);
         let x = area.x + first - left;
@@ -137,7 +137,7 @@ fn line(
     }
 }
 
-/// Draws a cell; nothing is left of what was there.
+/// Overwrites a cell completely.
 pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style) {
     if let Some(cell) = buffer.cell_mut((x, y)) {
         cell.reset();
@@ -145,7 +145,7 @@ pub(crate) fn put(buffer: &mut Buffer, x: u16, y: u16, text: &str, style: Style)
     }
 }
 
-/// The columns that a cell takes, where its text alone would say another number.
+/// Sets a cell's width explicitly if ratatui would compute another one.
 fn force_width(columns: u16, x: u16, y: u16, buffer: &mut Buffer) {
     if let Some(cell) = buffer.cell_mut((x, y))
         && cell.cell_width() != columns
@@ -159,7 +159,7 @@ fn is_wide(buffer: &Buffer, x: u16, y: u16) -> bool {
     buffer.cell((x, y)).is_some_and(|cell| cell.cell_width() > 1)
 }
 
-/// Empties an area: no wide character reaches into it from the left.
+/// Clears an area, including a wide character that reaches into it from the left.
 pub(crate) fn clear(area: Rect, buffer: &mut Buffer) {
     for y in area.top()..area.bottom() {
         if let Some(x) = area.x.checked_sub(1)
@@ -176,7 +176,7 @@ pub(crate) fn clear(area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// A cell's look, as the terminal has it; what else there is of an underline is its decoration's.
+/// Converts a cell's style. Underline forms and colours are kept in [`Decorations`].
 fn style(style: &TermStyle) -> Style {
     let attributes = [
         (style.bold, Modifier::BOLD),
@@ -193,7 +193,7 @@ fn style(style: &TermStyle) -> Style {
     Style::new().fg(color(style.fg)).bg(color(style.bg)).add_modifier(modifiers)
 }
 
-/// A colour as the terminal has it.
+/// Converts a colour.
 pub(crate) fn color(color: TermColor) -> Color {
     match color {
         TermColor::Default => Color::Reset,

@@ -1,7 +1,7 @@
-//! What cells have for which ratatui's have no room: underlines of other forms and colours, and hyperlinks.
+//! Cell attributes that ratatui cannot represent: underline forms, underline colours and hyperlinks.
 //!
-//! A cell has the number of its decoration in place of its underline's colour, so that whatever is drawn over it takes the decoration away,
-//! and cells that differ in nothing else differ.
+//! A cell stores the index of its decoration in its underline colour. Drawing over the cell thus removes the
+//! decoration, and cells that differ only in decoration compare as different.
 
 use std::hash::Hash;
 
@@ -11,29 +11,29 @@ use nerve_term::terminal::line::{Link, Underline};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Color;
 
-/// Decorations from which on those are dropped that are not shown.
+/// Number of decorations at which unused ones are removed.
 const TIDY_THRESHOLD: usize = 4096;
-/// Decorations there can be; further cells have none. A window with more of them has no room for their links' texts.
+/// Maximum number of decorations; further cells get none.
 const MAX_DECORATIONS: usize = 4 * TIDY_THRESHOLD;
 
-/// See the module.
+/// The attributes of a cell that ratatui cannot represent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decoration {
-    /// Form of the underline of cells that are underlined.
+    /// Underline form of underlined cells.
     pub underline: Underline,
-    /// Its colour.
+    /// Underline colour.
     pub color: TermColor,
-    /// Where they lead.
+    /// Hyperlink target.
     pub link: Option<Link>,
 }
 
-/// The decorations of the cells of one window, from frame to frame.
+/// The decorations of a window's cells, kept across frames.
 #[derive(Debug, Default)]
 pub struct Decorations {
     all: IndexSet<Decoration>,
 }
 
-/// A decoration as a row has it.
+/// A borrowed decoration, for lookups.
 #[derive(Hash)]
 struct Wanted<'a> {
     underline: Underline,
@@ -48,12 +48,12 @@ impl Equivalent<Decoration> for Wanted<'_> {
 }
 
 impl Decorations {
-    /// The decoration of a cell that was drawn with these.
+    /// Returns the decoration of a cell drawn with this table.
     pub fn of(&self, cell: &Cell) -> Option<&Decoration> {
         self.all.get_index(number(cell.underline_color)?)
     }
 
-    /// What stands for it in the cells of a row.
+    /// Returns the tag to store in a cell.
     pub(crate) fn register(&mut self, row: &screen::Row, decoration: &screen::Decoration) -> Color {
         let screen::Decoration { underline, underline_color: color, .. } = *decoration;
         let wanted = Wanted { underline, color, link: row.link(decoration) };
@@ -70,7 +70,7 @@ impl Decorations {
         tag(self.all.insert_full(decoration).0)
     }
 
-    /// When there are many, keeps those alone that cells have which are shown. Nothing else may have been drawn with them.
+    /// Removes unused decorations when there are many. `shown` must be the only buffer drawn with this table.
     pub fn tidy(&mut self, shown: &mut Buffer) {
         if self.all.len() < TIDY_THRESHOLD {
             return;
@@ -83,7 +83,7 @@ impl Decorations {
     }
 }
 
-/// What stands for a decoration in a cell.
+/// Encodes an index as a colour.
 fn tag(index: usize) -> Color {
     let [.., red, green, blue] = index.to_be_bytes();
     Color::Rgb(red, green, blue)

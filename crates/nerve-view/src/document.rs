@@ -1,5 +1,5 @@
-//! What a terminal has to show, as lines: those that scrolled off, those of the screen, and the alternate screen below them while it is
-//! shown; also after it was left, where there is little else to be seen.
+//! The lines that a viewer shows: scrollback, screen, and below them the alternate screen while it is active. If a
+//! session has few other lines, the last alternate screen is kept after the program left it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,28 +7,28 @@ use std::ops::Range;
 use nerve_term::screen::{Cursor, Modes, Row, Screen};
 use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
 
-/// The lines of a terminal at one moment. Its rows are read when they are asked for: a document costs nothing.
+/// The lines of a terminal at one moment. Rows are read on demand; creating a document is cheap.
 #[derive(Debug)]
 pub struct Document<'a> {
     terminal: &'a TerminalState,
-    /// Nobody can go back in time: snapshots whose lines were erased stand at the first line that is kept.
+    /// Without time travel, snapshots whose lines were erased are shown at the first kept line.
     is_live: bool,
-    /// What was written before its first line is still being read.
+    /// Older output is still being loaded.
     is_loading_earlier: bool,
     /// One past the last line of the main screen.
     end: u64,
-    /// The screen as it is shown, from this line on.
+    /// The visible screen, with the number of its first line.
     screen: Option<(u64, VisibleScreen<'a>)>,
 }
 
-/// A screen as it is shown.
+/// The screen to show.
 #[derive(Debug)]
 enum VisibleScreen<'a> {
-    /// The last finished frame, while another is being drawn.
+    /// The last complete frame, while the next one is being drawn.
     Frame(&'a Screen),
-    /// As the terminal has it.
+    /// The terminal's current screen.
     Live(&'a TerminalState),
-    /// So many rows of the alternate screen that was left.
+    /// The first rows of the alternate screen that was left.
     LastAltScreen(&'a TerminalState, u16),
 }
 
@@ -66,7 +66,7 @@ impl<'a> VisibleScreen<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Of a terminal as it is now, without the empty end of its screen.
+    /// Creates the document of a recorded terminal, without the empty end of its screen.
     pub fn recorded(terminal: &'a TerminalState) -> Document<'a> {
         let end = terminal.line_count();
         let screen = match terminal.modes().alternate {
@@ -77,7 +77,7 @@ impl<'a> Document<'a> {
         Document { terminal, is_live: false, is_loading_earlier: false, end, screen }
     }
 
-    /// Of a terminal that somebody works at: its last lines are its screen, all of it, as of the last finished frame.
+    /// Creates the document of a running terminal. It ends with the whole screen as of the last complete frame.
     pub fn live(terminal: &'a TerminalState) -> Document<'a> {
         let (alternate, first) = match terminal.frame() {
             Some(frame) => (frame.modes.alternate, frame.first_line),
@@ -94,34 +94,34 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The same while what was written before its first line is still being read: nobody knows yet which snapshots are there.
+    /// Marks the document as incomplete: older output is still being loaded, so not all snapshots are known.
     #[must_use]
     pub fn loading_earlier(self) -> Document<'a> {
         Document { is_loading_earlier: true, ..self }
     }
 
-    /// What was written before its first line is still being read.
+    /// Returns true while older output is being loaded.
     pub(crate) fn is_loading_earlier(&self) -> bool {
         self.is_loading_earlier
     }
 
-    /// Its lines by number. The numbers of the main screen's lines stay; those of the alternate screen follow them.
+    /// Returns the line numbers. Main-screen numbers are stable; the alternate screen's lines follow them.
     pub fn lines(&self) -> Range<u64> {
         let first = self.terminal.first_kept_line().0;
         match &self.screen {
-            // Lines that a frame shows are there even when they were forgotten since.
+            // A frame may show lines that were dropped since.
             Some((start, screen)) => first.min(*start)..start + screen.rows(),
             None => first..self.end,
         }
     }
 
-    /// One past the last line that nothing can change any more: those of the screen are written anew.
+    /// Returns the end of the lines that can no longer change. Screen lines can.
     pub fn settled_end(&self) -> u64 {
         let start = self.terminal.screen_start().0;
         self.screen.as_ref().map_or(start, |(shown, _)| start.min(*shown))
     }
 
-    /// A line with its colours; `None` if it is not there.
+    /// Returns a line with its styles.
     pub fn row(&self, line: u64) -> Option<Cow<'a, Row>> {
         match self.on_screen(line) {
             Some(row) => row,
@@ -129,7 +129,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// A line's text with trailing blanks cut; `None` if it is not there.
+    /// Returns a line's text without trailing blanks.
     pub fn text(&self, line: u64) -> Option<String> {
         match self.on_screen(line) {
             Some(row) => row.map(|row| row.into_owned().text),
@@ -137,29 +137,29 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The line of the screen's first row; `None` where the screen is not told from other lines.
+    /// Returns the first line of the screen; `None` if the document has no separate screen.
     pub fn screen_start(&self) -> Option<u64> {
         self.screen.as_ref().map(|(start, _)| *start)
     }
 
-    /// The line and the column of the cursor, and whether it is shown, where the screen is told from other lines.
+    /// Returns the cursor's line, column and visibility; `None` if the document has no separate screen.
     pub fn cursor(&self) -> Option<(u64, u16, bool)> {
         let (start, screen) = self.screen.as_ref()?;
         let Cursor { row, col, visible } = screen.cursor()?;
         Some((start + u64::from(row), col, visible))
     }
 
-    /// What the program wants of keys and mouse.
+    /// Returns the modes that the program has set.
     pub fn modes(&self) -> Modes {
         self.terminal.modes()
     }
 
-    /// The column one past the widest row it can have.
+    /// Returns the terminal's width in columns.
     pub fn width(&self) -> u16 {
         self.terminal.size().cols
     }
 
-    /// Rows of its screen.
+    /// Returns the screen's height in rows.
     pub fn height(&self) -> u16 {
         self.terminal.size().rows
     }

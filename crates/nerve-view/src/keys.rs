@@ -1,166 +1,166 @@
-//! What keys mean in the viewer: those of `less` and `more`, and the seed's own (agent-record §6).
+//! The viewer's operations and contexts. The keys are those of `less` and `more`, plus a few of its own.
 //!
-//! What `less` has and its keys are otherwise taken here: `p` plays (`%` goes to a percentage), `-` and `+` are slower and faster (`less` has no
-//! options here), `.` and `,` go in time, `[` and `]` go to snapshots (brackets of that kind are not matched), `t` shows tools, `i` and a click tell the agent
-//! something. What is about other files, marks in them, editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) has no meaning here.
+//! Differences from `less`: `p` plays (`%` jumps to a percentage), `-` and `+` change the speed, `.` and `,` seek,
+//! `[` and `]` go to snapshots, `t` lists tools, `i` and a click open the task entry. Commands about other files,
+//! editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) are not supported.
 
 pub use crate::operations::{Entry, OPERATIONS};
 pub use nerve_term::keys::{Button, Code, Input, Key, KeyError, Mouse, MouseAct, Wheel};
 
-/// What can be done with a key.
+/// An operation that a key can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// A line down.
+    /// Scrolls a line down.
     LineDown,
-    /// A line up.
+    /// Scrolls a line up.
     LineUp,
-    /// Half a window down; with a number, so many lines from now on.
+    /// Scrolls half a window down. A count becomes the new step, in lines.
     HalfDown,
-    /// Half a window up; with a number, so many lines from now on.
+    /// Scrolls half a window up. A count becomes the new step, in lines.
     HalfUp,
-    /// A window down.
+    /// Scrolls a window down.
     PageDown,
-    /// A window up.
+    /// Scrolls a window up.
     PageUp,
-    /// A window down; with a number, a window has so many lines from now on.
+    /// Scrolls a window down. A count becomes the new window step, in lines.
     WindowDown,
-    /// A window up; with a number, a window has so many lines from now on.
+    /// Scrolls a window up. A count becomes the new window step, in lines.
     WindowUp,
-    /// To the first line, or to the one whose number was typed before.
+    /// Goes to the first line, or to the line given by the count.
     Start,
-    /// To the last line, or to the one whose number was typed before.
+    /// Goes to the last line, or to the line given by the count.
     End,
-    /// To so many percent of the lines.
+    /// Goes to the given percentage of the lines.
     Percent,
-    /// To the end, and along with it as it grows.
+    /// Goes to the end and follows new output.
     Follow,
-    /// The same until a line has what is looked for.
+    /// Follows new output until a line matches the search.
     FollowUntil,
-    /// Half a window to the right.
+    /// Scrolls half a window to the right.
     Right,
-    /// Half a window to the left.
+    /// Scrolls half a window to the left.
     Left,
-    /// To the last column.
+    /// Scrolls to the last column.
     RightEnd,
-    /// To the first column.
+    /// Scrolls to the first column.
     LeftEnd,
-    /// Look for text, downwards.
+    /// Searches downwards.
     SearchDown,
-    /// Look for text, upwards.
+    /// Searches upwards.
     SearchUp,
-    /// The next match.
+    /// Goes to the next match.
     Next,
-    /// The next match the other way.
+    /// Goes to the next match in the other direction.
     Previous,
-    /// Only lines with a text.
+    /// Shows only matching lines.
     Filter,
-    /// Matches are not lit any more, or again.
+    /// Turns match highlighting off or on.
     ToggleHighlight,
-    /// Nothing is looked for any more.
+    /// Clears the search.
     ClearSearch,
-    /// The next snapshot.
+    /// Goes to the next snapshot.
     NextSnapshot,
-    /// The snapshot before.
+    /// Goes to the previous snapshot.
     PreviousSnapshot,
-    /// Keeps the place under a letter.
+    /// Bookmarks the top line.
     SetBookmark,
-    /// The same for the line at the window's bottom.
+    /// Bookmarks the bottom line.
     SetBottomBookmark,
-    /// Keeps it no more.
+    /// Removes a bookmark.
     ClearBookmark,
-    /// Goes to a place that was kept.
+    /// Goes to a bookmark.
     GoToBookmark,
-    /// To the brace that closes the one in the first line.
+    /// Goes to the brace that closes the one in the top line.
     CloseBrace,
-    /// To the parenthesis that closes the one in the first line.
+    /// Goes to the parenthesis that closes the one in the top line.
     CloseParenthesis,
-    /// To the brace that opens the one in the last line.
+    /// Goes to the brace that opens the one in the bottom line.
     OpenBrace,
-    /// To the parenthesis that opens the one in the last line.
+    /// Goes to the parenthesis that opens the one in the bottom line.
     OpenParenthesis,
-    /// Says which line of how many.
+    /// Shows the current line number.
     Position,
-    /// Draws all of it anew.
+    /// Redraws the window.
     Redraw,
-    /// What follows is a command of `less`.
+    /// Begins a `:` command of `less`.
     Colon,
-    /// Play on, or stop.
+    /// Starts or pauses playback.
     TogglePlay,
-    /// Five seconds back.
+    /// Seeks five seconds back.
     Rewind,
-    /// Five seconds on.
+    /// Seeks five seconds forward.
     Forward,
-    /// Twice as fast.
+    /// Doubles the playback speed.
     Faster,
-    /// Half as fast.
+    /// Halves the playback speed.
     Slower,
-    /// The task entry, at the snapshot of where one is.
+    /// Opens the task entry at the current position's snapshot.
     InsertEntry,
-    /// The task entry at the latest snapshot; if it is shown, at the one before.
+    /// Opens the task entry at the latest snapshot, or moves it to the previous one.
     EntryUp,
-    /// The task entry at the next snapshot.
+    /// Moves the task entry to the next snapshot.
     EntryDown,
-    /// Takes a snapshot of what runs.
+    /// Takes a snapshot.
     Snapshot,
-    /// Leaves for the branch that was made last.
+    /// Switches to the branch made last.
     SwitchToBranch,
-    /// Sends what is in the task entry.
+    /// Submits the task.
     Submit,
-    /// A new line in the task entry.
+    /// Inserts a line break into the task.
     NewLine,
     /// Closes the task entry.
     CloseEntry,
-    /// Shows the tools, or goes back from them.
+    /// Opens or closes the list of tools.
     Tools,
-    /// The tool before in the list.
+    /// Selects the previous tool.
     ListUp,
-    /// The next tool in the list.
+    /// Selects the next tool.
     ListDown,
-    /// Shows the chosen tool.
+    /// Shows the selected tool.
     ListOpen,
-    /// Leaves the list.
+    /// Closes the list.
     ListClose,
-    /// A tool that has ended is not to be listed any more.
+    /// Removes a finished tool from the list.
     Dismiss,
-    /// Copies the text that can be seen.
+    /// Copies the visible text.
     Copy,
-    /// From a program that runs to what it wrote before.
+    /// Enters scroll mode from a running program.
     Scroll,
-    /// The same with keys that programs want which are not full-screen programs.
+    /// Like `Scroll`, for keys that full-screen programs use themselves.
     ScrollInline,
-    /// The next key is the viewer's.
+    /// Makes the next key the viewer's.
     Prefix,
-    /// Leave the program, which goes on.
+    /// Leaves the program running.
     Detach,
-    /// End the program's session.
+    /// Ends the program's session.
     EndSession,
-    /// The help sheet.
+    /// Shows the help sheet.
     Help,
-    /// Leave when it is pressed twice; where a program runs, back to it.
+    /// Leaves when pressed twice, or returns to a running program.
     Leave,
-    /// Leave; where a program runs, back to it.
+    /// Leaves, or returns to a running program.
     Quit,
 }
 
-/// Where a key means something.
+/// The context in which a key is pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// A program runs, and other keys are its.
+    /// A running program gets all unbound keys.
     Live,
-    /// Looking through lines.
+    /// Scroll mode.
     Scroll,
-    /// In the task entry: other keys are text.
+    /// The task entry gets all unbound keys as text.
     Entry,
-    /// In the list of tools.
+    /// The list of tools.
     List,
-    /// A tool that runs is shown, and other keys are its.
+    /// A running tool gets all unbound keys.
     Modal,
-    /// After the prefix.
+    /// The key after the prefix.
     Prefix,
 }
 
 impl Context {
-    /// For sentences: "… while looking through lines".
+    /// Returns the context as part of a sentence: "… while looking through lines".
     pub fn words(self) -> &'static str {
         match self {
             Context::Live => "in a program that runs",
@@ -172,7 +172,7 @@ impl Context {
         }
     }
 
-    /// Keys without a meaning are typed into something.
+    /// Returns true if unbound keys are input for something else.
     pub fn is_typed_into(self) -> bool {
         matches!(self, Context::Live | Context::Entry | Context::Modal)
     }

@@ -1,4 +1,4 @@
-//! Where things are in the window: the lines with their gutter, what is around them, the rows below.
+//! Computes where everything is in the window.
 
 use nerve_term::event::Size;
 use ratatui::layout::Rect;
@@ -8,20 +8,20 @@ use crate::regions::Regions;
 use crate::status_info::Capabilities;
 use crate::viewer::{Source, Viewer};
 
-/// A window of fewer rows has no timeline, and no frame: its rows are for the lines.
+/// Minimum window height for the timeline and the frame.
 const TIMELINE_FROM: u16 = 8;
-/// Columns of the list of tools, where the window has them.
+/// Preferred width of the tool list in columns.
 const LIST: u16 = 90;
 
-/// On which side snapshots are marked.
+/// The side on which snapshots are marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gutter {
     /// Left of the lines.
     Left,
-    /// Right of them.
+    /// Right of the lines.
     #[default]
     Right,
-    /// Nowhere.
+    /// No gutter.
     None,
 }
 
@@ -31,13 +31,13 @@ impl Gutter {
     }
 }
 
-/// Where things are in the window. Rectangles do not overlap, and all are within the window.
+/// The areas of the window. They do not overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// All of it.
+    /// The whole window.
     pub window: Rect,
-    /// The frame; `None` where there is no room for one, and around a program that runs. Its sides are left out where columns are
-    /// short: the lines need them.
+    /// The frame around a recording; `None` without room for one and around a running program. Its sides are
+    /// omitted in narrow windows.
     pub frame: Option<Rect>,
     /// The lines.
     pub lines: Rect,
@@ -45,12 +45,13 @@ pub struct Layout {
     pub gutter: Rect,
     /// The row of the timeline; empty without one.
     pub timeline: Rect,
-    /// The last row.
+    /// The status line, in the last row.
     pub status: Rect,
 }
 
 impl Layout {
-    /// For a terminal of `size` in the window: a program that runs has all of it, a recording has its frame and its timeline.
+    /// Computes the layout for a terminal of `size`. A running program gets the whole window, a recording a frame
+    /// and a timeline.
     pub fn new(source: Source, window: Rect, size: Size, gutter: Gutter) -> Layout {
         match source {
             Source::Live => Layout::live(window, gutter),
@@ -61,25 +62,25 @@ impl Layout {
         }
     }
 
-    /// All of the window but the status and the gutter.
+    /// Computes the layout without frame and timeline.
     pub fn live(window: Rect, gutter: Gutter) -> Layout {
         let (above, timeline, status) = split_rows(window, 0);
         let (lines, gutter) = split_gutter(above, gutter);
         Layout { window, frame: None, lines, gutter, timeline, status }
     }
 
-    /// The size a program can have in a window of `cols` × `rows`: at least the smallest there is.
+    /// Returns the terminal size of a program in a window of `cols` × `rows`, at least the minimum size.
     pub fn program_size(cols: u16, rows: u16, gutter: Gutter) -> Size {
         let lines = Layout::live(Rect::new(0, 0, cols, rows), gutter).lines;
         Size::new(lines.width, lines.height)
     }
 
-    /// A frame for `cols` × `rows` in the middle of the window; smaller where the window is, none where it would be all there is.
+    /// Computes a layout with a centred frame for `cols` × `rows`. The frame shrinks with the window.
     pub fn framed(window: Rect, cols: u16, rows: u16, gutter: Gutter) -> Layout {
         Layout::with_frame(window, Size::new(cols, rows), gutter, (0, true))
     }
 
-    /// With so many rows of a timeline, and a frame or none.
+    /// Computes a layout with this many timeline rows, and optionally a frame.
     fn with_frame(
         window: Rect,
         Size { cols, rows }: Size,
@@ -105,12 +106,12 @@ impl Layout {
         Layout { window, frame, lines, gutter, timeline, status }
     }
 
-    /// The frame has sides.
+    /// Returns true if the frame has sides.
     pub(crate) fn has_sides(&self) -> bool {
         self.frame.is_some_and(|frame| frame.width >= self.lines.width + self.gutter.width + 2)
     }
 
-    /// Where what is, for who clicks, with what is shown above the lines; `tool` is the size of the tool's terminal that is shown.
+    /// Returns the regions for mouse input, including the modal's. `tool` is the terminal size of the shown tool.
     pub fn regions(&self, viewer: &Viewer, tool: Option<Size>, capabilities: Capabilities) -> Regions {
         let (list, tool) = match viewer.modal().map(|modal| modal.shown()) {
             None => (Rect::default(), Rect::default()),
@@ -118,7 +119,7 @@ impl Layout {
                 let rows = u16::try_from(viewer.tools().len()).unwrap_or(u16::MAX);
                 (inner(self.modal(Size::new(LIST, rows))), Rect::default())
             }
-            // Until its size is known, as large as can be.
+            // As large as possible until the size is known.
             Some(Some(_)) => {
                 (Rect::default(), inner(self.modal(tool.unwrap_or(Size::new(u16::MAX, u16::MAX)))))
             }
@@ -133,18 +134,18 @@ impl Layout {
         Regions { lines, gutter, timeline, status, list, tool, help }
     }
 
-    /// What is above the timeline and the status.
+    /// Returns the area above the timeline and the status line.
     pub(crate) fn above(&self) -> Rect {
         split_rows(self.window, self.timeline.height).0
     }
 
-    /// The box of what is shown above the lines: as large as `size` asks for with its border, as far as the window is.
+    /// Returns the modal's area: `size` plus a border, limited to the window.
     fn modal(&self, size: Size) -> Rect {
         centered(self.above(), size.cols.saturating_add(2), size.rows.saturating_add(2))
     }
 }
 
-/// A box around what is [`inner`] of it; itself where there is no room for a border within `limits`.
+/// Returns the box whose [`inner`] area is given, or that area if a border does not fit into `limits`.
 pub(crate) fn outer(inner: Rect, limits: Rect) -> Rect {
     let has_room = inner.x > limits.x
         && inner.y > limits.y
@@ -156,7 +157,7 @@ pub(crate) fn outer(inner: Rect, limits: Rect) -> Rect {
     Rect { x: inner.x - 1, y: inner.y - 1, width: inner.width + 2, height: inner.height + 2 }
 }
 
-/// What is left within a border one cell wide; the rectangle itself where there is no room for a border.
+/// Returns the area within a border, or the whole area if it is too small for a border.
 pub(crate) fn inner(area: Rect) -> Rect {
     if area.width < 3 || area.height < 3 {
         return area;
@@ -164,7 +165,7 @@ pub(crate) fn inner(area: Rect) -> Rect {
     Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
 }
 
-/// What is above, the rows of the timeline, the row of the status.
+/// Splits the window into content, timeline and status line.
 fn split_rows(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
     let status = Rect { y: window.bottom().saturating_sub(1), height: window.height.min(1), ..window };
     let above = Rect { height: window.height.saturating_sub(1 + timeline), ..window };
@@ -173,7 +174,7 @@ fn split_rows(window: Rect, timeline: u16) -> (Rect, Rect, Rect) {
     (above, timeline, status)
 }
 
-/// The lines, and the gutter on its side. A single column is for the lines.
+/// Splits off the gutter. A single column belongs to the lines.
 fn split_gutter(area: Rect, gutter: Gutter) -> (Rect, Rect) {
     let side = gutter.cols().min(area.width.saturating_sub(1));
     let is_left = gutter == Gutter::Left;
@@ -182,7 +183,7 @@ fn split_gutter(area: Rect, gutter: Gutter) -> (Rect, Rect) {
     (lines, Rect { x, width: side, ..area })
 }
 
-/// As much of the area, in its middle.
+/// Returns a centred area of at most this size.
 fn centered(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }

@@ -1,15 +1,15 @@
-//! A line of text while it is typed: the text, and where in it one is.
+//! A single-line editor with the keys of `less` and readline.
 
 use crate::keys::{Code, Key};
 
-/// The longest one, in characters.
+/// Maximum length in characters.
 const TEXT: usize = 1000;
 
-/// A line as it is typed.
+/// A line of text with a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LineEdit {
     text: String,
-    /// Bytes before the cursor: a character begins there, or the text ends.
+    /// Cursor position in bytes, on a character boundary.
     cursor: usize,
 }
 
@@ -18,17 +18,17 @@ impl LineEdit {
         &self.text
     }
 
-    /// Bytes of the text before the cursor.
+    /// Returns the cursor position in bytes.
     pub(crate) fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// Another text, with the cursor behind it.
+    /// Replaces the text and puts the cursor at its end.
     pub(crate) fn set(&mut self, text: &str) {
         (self.text, self.cursor) = (text.to_string(), text.len());
     }
 
-    /// Puts in as much as there is room for: of several lines the first one, without control characters.
+    /// Inserts the first line of `more`, without control characters, as far as there is room.
     pub(crate) fn insert(&mut self, more: &str) {
         let room = TEXT.saturating_sub(self.text.chars().count());
         let line = more.lines().next().unwrap_or_default();
@@ -37,7 +37,7 @@ impl LineEdit {
         self.cursor += more.len();
     }
 
-    /// Takes a key that edits, as `less` and readline have them; false if it is none of those.
+    /// Handles an editing key. Returns false for any other key.
     pub(crate) fn key(&mut self, key: Key) -> bool {
         let by_word = key.ctrl || key.alt;
         match key.code {
@@ -79,7 +79,7 @@ impl LineEdit {
         true
     }
 
-    /// Deletes what is between the cursor and another place.
+    /// Deletes the text between the cursor and another position.
     fn delete_to(&mut self, place: usize) {
         let (start, end) = (self.cursor.min(place), self.cursor.max(place));
         self.text.replace_range(start..end, "");
@@ -116,7 +116,7 @@ impl LineEdit {
 mod tests {
     use super::*;
 
-    /// The text after these keys, `|` where the cursor is.
+    /// Returns the text after these keys, with `|` at the cursor.
     fn after(text: &str, keys: &str) -> String {
         let mut line = LineEdit::default();
         line.set(text);

@@ -1,4 +1,4 @@
-//! What is told and longer than the status: in rows above it, over what is there, until the next key.
+//! Shows a message too long for the status line in rows above it, until the next key.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,10 +10,10 @@ use crate::layout::Layout;
 use crate::status::truncate::cut;
 use crate::viewer::{Mode, Viewer};
 
-/// Rows that it has at most.
+/// Maximum number of rows.
 const MAX_ROWS: usize = 3;
 
-/// Its rows; none if the status has room for it, or shows something else.
+/// Returns the rows above the status line; none if the message fits into it or is hidden.
 pub(crate) fn rows(viewer: &Viewer, layout: &Layout) -> Vec<String> {
     let (width, status) = (usize::from(layout.status.width), layout.status);
     let above = usize::from(status.y.saturating_sub(layout.window.y)).min(MAX_ROWS);
@@ -24,7 +24,7 @@ pub(crate) fn rows(viewer: &Viewer, layout: &Layout) -> Vec<String> {
     }
 }
 
-/// Draws it; says where it is.
+/// Draws the rows and returns their area.
 pub(crate) fn draw(viewer: &Viewer, layout: &Layout, buffer: &mut Buffer) -> Rect {
     let (rows, status) = (rows(viewer, layout), layout.status);
     let height = u16::try_from(rows.len()).unwrap_or(0);
@@ -39,7 +39,7 @@ pub(crate) fn draw(viewer: &Viewer, layout: &Layout, buffer: &mut Buffer) -> Rec
     area
 }
 
-/// A text in at most so many rows, broken at blanks where it has some; what does not fit is cut off with a mark.
+/// Wraps a text at blanks into at most this many rows, and truncates the rest with a mark.
 fn wrapped(text: &str, width: usize, rows: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text.trim();
@@ -55,13 +55,14 @@ fn wrapped(text: &str, width: usize, rows: usize) -> Vec<String> {
     lines
 }
 
-/// Bytes of what one row has room for: up to the last blank, or of a word that is longer as much as there is room for. Not nothing.
+/// Returns the length in bytes of the first row, which ends at a blank if possible. It is never 0 for a text that
+/// is not empty.
 fn first_line(text: &str, width: usize) -> usize {
     let (mut cols, mut blank) = (0, None);
     for (at, char) in text.char_indices() {
         cols += char.width().unwrap_or(0);
         if char.is_whitespace() {
-            // It may hang over the end.
+            // A trailing blank may exceed the width.
             blank = Some(at);
         } else if cols > width {
             return blank.unwrap_or(if at == 0 { char.len_utf8() } else { at });

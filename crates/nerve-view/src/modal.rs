@@ -1,4 +1,4 @@
-//! The modal of the tools: its list, and the tool that is shown.
+//! Input handling of the tools modal: the list, and the shown tool.
 
 use crate::bindings::is_text;
 use crate::keys::{Code, Context, Input, Key, Operation, Wheel};
@@ -6,17 +6,17 @@ use crate::regions::FrameContext;
 use crate::tools::{Modal, ShownTool, Tool};
 use crate::viewer::{Effect, Viewer};
 
-/// Told of a tool that has ended while somebody typed into it.
+/// Shown when a tool ends while the user is typing into it.
 const INPUT_DISCARDED: &str =
     "it has ended: text goes nowhere until Enter or an arrow; Esc goes back to the list";
 
-/// It is part of a text that somebody types.
+/// Returns true for a key that belongs to typed text.
 fn is_typed(key: Key) -> bool {
     is_text(key) || matches!(key.code, Code::Enter | Code::Tab | Code::Backspace)
 }
 
 impl Viewer {
-    /// Shows the list; from a tool, goes back to it; from the list, closes it.
+    /// Opens the list, returns from a tool to the list, or closes the list.
     pub(crate) fn toggle_tools(&mut self) {
         match &mut self.modal {
             Some(modal) if modal.shown.is_some() => modal.shown = None,
@@ -32,12 +32,12 @@ impl Viewer {
         }
     }
 
-    /// Why the list may have nothing in it, in words: told who wants to see it then.
+    /// Sets the explanation shown when the list is empty.
     pub fn explain_no_tools(&mut self, why: String) {
         self.tools.empty_reason = Some(why);
     }
 
-    /// Not all are listed: where the others are.
+    /// Says where to find tools that are not listed.
     fn report_unlisted(&mut self) {
         let older = self.tools.older();
         if older > 0 {
@@ -53,7 +53,7 @@ impl Viewer {
         }
     }
 
-    /// The tool that is shown, else the one that is chosen from the list.
+    /// Returns the shown tool, or the selected one of the list.
     pub(crate) fn selected_tool(&self) -> Option<&Tool> {
         let modal = self.modal.as_ref()?;
         match &modal.shown {
@@ -62,7 +62,8 @@ impl Viewer {
         }
     }
 
-    /// The list has changed: the same tool stays chosen. A tool that is shown and gone gives way to the list, an empty list to what is below.
+    /// Restores a valid selection after the list has changed. A removed tool gives way to the list, an empty list
+    /// closes the modal.
     pub(crate) fn revalidate_modal(&mut self, chosen: Option<&str>) {
         let Some(modal) = &mut self.modal else { return };
         if let Some(row) = chosen.and_then(|id| self.tools.row(id)) {
@@ -77,7 +78,7 @@ impl Viewer {
         }
     }
 
-    /// What goes to the tool that is shown may be part of a text: a key that is none does not make one.
+    /// Records whether the user is typing text into the shown tool.
     pub(crate) fn track_tool_typing(&mut self, asked: Option<&Effect>) {
         let is_typed = match asked {
             Some(Effect::ToolInput(Input::Key(key))) => is_typed(*key),
@@ -89,7 +90,7 @@ impl Viewer {
         }
     }
 
-    /// The tool that is shown and had the keys may have ended.
+    /// Handles the end of the focused tool.
     pub(crate) fn handle_tool_end(&mut self, had_keys: bool) {
         if had_keys
             && self.context() == Context::Scroll
@@ -105,7 +106,8 @@ impl Viewer {
         }
     }
 
-    /// Whether a key is text for the tool that has ended while somebody typed into it. Enter ends the text, and so does the first key that is none.
+    /// Returns true if a key is text meant for the tool that has ended. Enter, or any key that is not text, ends
+    /// the text.
     pub(crate) fn discards_key(&mut self, key: Key) -> bool {
         let Some(Modal { shown: Some(shown), .. }) = &mut self.modal else { return false };
         let swallowed = shown.swallows && is_typed(key);
@@ -113,7 +115,7 @@ impl Viewer {
         swallowed
     }
 
-    /// Says that a key has gone nowhere.
+    /// Reports that a key was discarded.
     pub(crate) fn report_discarded_key(&mut self) {
         let goes_on = self.modal.as_ref().and_then(|modal| modal.shown()).is_some_and(|shown| shown.swallows);
         self.show_message(if goes_on {
@@ -162,7 +164,7 @@ impl Viewer {
         Some(Effect::DismissTool(id))
     }
 
-    /// Keys go through what the tool wrote, from a window further up if `by_page`.
+    /// Scrolls the tool's output; with `by_page`, a page up.
     pub(crate) fn scroll_tool(&mut self, by_page: bool, frame: &FrameContext<'_>) {
         let document = self.front_document(frame);
         let Some(Modal { shown: Some(shown), .. }) = &mut self.modal else {
@@ -175,7 +177,7 @@ impl Viewer {
         }
     }
 
-    /// Keys are the tool's again if it runs, else back to the list.
+    /// Returns the keys to a running tool, or goes back to the list.
     pub(crate) fn leave_scrolled_tool(&mut self) {
         let runs = self.selected_tool().is_some_and(Tool::is_running);
         let Some(modal) = &mut self.modal else { return };
@@ -190,7 +192,7 @@ impl Viewer {
         }
     }
 
-    /// The wheel over the list moves the choice, over a tool what is shown of it.
+    /// Moves the selection of the list, or scrolls the tool's output.
     pub(crate) fn wheel_in_modal(&mut self, wheel: Wheel, lines: i64) {
         let last = self.tools.len().saturating_sub(1);
         let Some(modal) = &mut self.modal else { return };

@@ -1,4 +1,4 @@
-//! What is shown above the lines: the list of tools, and the box around one of them.
+//! Draws the tools modal: its box and the list.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,10 +11,10 @@ use crate::status::ID;
 use crate::status::truncate::cut;
 use crate::tools::{Listed, ToolState};
 
-/// Columns of the list's box that rows need beside the command.
+/// Width of the state column.
 const STATE: usize = 12;
 
-/// An empty box with what it is about in its upper border, and how that stands in its lower one.
+/// Draws an empty box with the title in its upper and the status in its lower border.
 pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) {
     clear(area, buffer);
     if area.width < 3 || area.height < 3 {
@@ -34,9 +34,9 @@ pub(crate) fn frame(area: Rect, title: &str, status: &str, buffer: &mut Buffer) 
     }
 }
 
-/// Draws one tool a row, from `first` on; the chosen one is lit.
+/// Draws one tool per row from `first` on, with the selection highlighted.
 pub(crate) fn list(area: Rect, tools: Listed<'_>, first: usize, chosen: usize, buffer: &mut Buffer) {
-    // A list is long: its rows in the window count alone.
+    // Only visible rows are measured: the list may be long.
     let rows = || tools.clone().enumerate().skip(first).zip(area.top()..area.bottom());
     let wide = rows().map(|((_, tool), _)| cut(&one_line(&tool.id), ID).width()).max().unwrap_or(0);
     for ((at, tool), y) in rows() {
@@ -67,7 +67,7 @@ pub(crate) fn list(area: Rect, tools: Listed<'_>, first: usize, chosen: usize, b
     }
 }
 
-/// How an execution is, in a word, and the word's colour.
+/// Returns the label and colour of a state.
 pub(crate) fn state(state: ToolState) -> (String, Color) {
     match state {
         ToolState::Running => ("running".to_string(), Color::Cyan),
@@ -77,7 +77,7 @@ pub(crate) fn state(state: ToolState) -> (String, Color) {
     }
 }
 
-/// A command of several lines as one.
+/// Joins the lines of a command.
 pub(crate) fn one_line(command: &str) -> String {
     command.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! What the mouse does, by what is under it.
+//! Handles mouse input by the region under the pointer.
 
 use ratatui::layout::Rect;
 
@@ -11,17 +11,17 @@ use crate::tools::Modal;
 use crate::viewer::{Effect, PendingKey, Source, Viewer};
 use crate::viewport::Row;
 
-/// Lines that a step of the wheel moves.
+/// Lines per wheel step.
 const STEP: i64 = 3;
 
-/// A button that is held, and who was pressed: all until it is let go is for him, wherever it is.
+/// A held button and the owner of its press, who receives all events until the release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     button: Button,
     by: Owner,
 }
 
-/// Whose a press of a button is.
+/// Receiver of a button press.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Program,
@@ -33,7 +33,7 @@ impl Viewer {
     pub(crate) fn handle_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         if !matches!(mouse.what, MouseAct::Move(_) | MouseAct::Release(_)) {
             self.clear_transient_state();
-            // A question that was clicked away from is not answered by what is typed next.
+            // A click cancels the confirmation: the next key must not answer it.
             self.pending = PendingKey::None;
         }
         if let Some(owner) = self.owner(mouse) {
@@ -60,7 +60,7 @@ impl Viewer {
         asked
     }
 
-    /// Who has what is done while a button is held.
+    /// Returns the owner of an event while a button is held.
     fn owner(&mut self, mouse: Mouse) -> Option<Owner> {
         let Held { button, by } = self.held?;
         match mouse.what {
@@ -69,7 +69,7 @@ impl Viewer {
                 self.held = None;
                 Some(by)
             }
-            // It was let go where nobody was told.
+            // The release was not reported.
             MouseAct::Move(None) => {
                 self.held = None;
                 None
@@ -82,7 +82,7 @@ impl Viewer {
         }
     }
 
-    /// While no button is held.
+    /// Handles an event while no button is held.
     fn handle_free_mouse(&mut self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Effect> {
         if self.help.is_some() {
             if let Some((_, lines)) = wheel(mouse) {
@@ -111,7 +111,7 @@ impl Viewer {
         None
     }
 
-    /// The wheel was turned by so many lines.
+    /// Scrolls by this many lines.
     pub(crate) fn scroll_lines(&mut self, lines: i64) {
         if let Some(row) = &mut self.help {
             let by = i16::try_from(lines).unwrap_or(0);
@@ -119,22 +119,22 @@ impl Viewer {
             return;
         }
         if self.is_live && self.entry.target.is_none() {
-            // Below a program's screen there is nothing.
+            // Nothing is below a program's screen.
             if lines >= 0 {
                 return;
             }
             self.is_live = false;
         }
         self.pager.viewport.scroll(lines);
-        // Who scrolls back down to a program that runs wants to type.
+        // Scrolling to the end returns the keys to a running program.
         let is_scrolling = self.context() == Context::Scroll && self.pager.prompt.is_none();
         if self.source == Source::Live && is_scrolling && lines > 0 && self.pager.viewport.is_at_end() {
             self.go_live();
         }
     }
 
-    /// As the program has it that runs in the window, if it is for it: what is over its screen, if it asked for the mouse, and the wheel of a
-    /// full-screen program, which is cursor keys for it.
+    /// Translates an event for the running program if it should get it: events on its screen if it has requested
+    /// them, and the wheel in a full-screen program, as cursor keys.
     fn to_program_input(&self, mouse: Mouse, frame: &FrameContext<'_>) -> Option<Input> {
         if self.context() != Context::Live || self.pager.prompt.is_some() {
             return None;
@@ -157,13 +157,13 @@ impl Viewer {
         let row = in_gutter.or(in_lines.map(|(_, row)| row))?;
         let shown = self.pager.viewport.rows().nth(row.into())?;
         match (shown, in_lines) {
-            // Within the border.
+            // Coordinates within the border.
             (Row::Entry(inside), Some((col, _))) => {
                 self.entry.click(inside.saturating_sub(1), col.saturating_sub(1));
             }
             (Row::Entry(_), None) => {}
             (Row::Line { number, .. }, _) => {
-                // Who clicks at a window to type into it wants nothing else, unless there is a mark.
+                // A click into a live window opens the task entry only at a snapshot mark.
                 let is_meant = in_gutter.is_some() || frame.document.has_snapshot(number);
                 if self.context() != Context::Live || is_meant {
                     self.insert_at(number, frame);
@@ -179,7 +179,8 @@ impl Viewer {
         None
     }
 
-    /// A click on a column of the timeline, 0-based. On the mark of a snapshot that has no line of its own it is that snapshot that is gone to.
+    /// Handles a click on a column of the timeline, 0-based. A mark without a line of its own leads to its
+    /// snapshot.
     fn handle_timeline_click(&mut self, col: u16, frame: &FrameContext<'_>) -> Option<Effect> {
         let (timeline, width) = (frame.timeline?, frame.regions.timeline.width);
         let marked = timeline.snapshot_at(col, width);
@@ -188,7 +189,7 @@ impl Viewer {
             Some(id) => self.show_snapshot(id),
             None => {
                 let to = timeline.time_at(col, width);
-                // What stands at the end stays there.
+                // A task entry at the end stays there.
                 if self.entry.target != Some(Target::End) || to < timeline.of {
                     self.forget_snapshot();
                 }
@@ -228,7 +229,7 @@ impl Viewer {
     }
 }
 
-/// Which way the wheel was turned, and how many lines down that is.
+/// Returns the direction of a wheel event and the lines to scroll down.
 fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
     match mouse.what {
         MouseAct::Wheel(Wheel::Up) => Some((Wheel::Up, -STEP)),
@@ -238,8 +239,7 @@ fn wheel(mouse: Mouse) -> Option<(Wheel, i64)> {
     }
 }
 
-/// At the row and column of the screen that is under it, for the program whose screen it is; `None` beside that. A screen that has moved on since
-/// it was drawn has under it what was seen there.
+/// Translates a position to the program's screen, as it was when last drawn; `None` outside.
 fn to_program_coordinates(mouse: Mouse, area: Rect, pager: &Pager, document: &Document<'_>) -> Option<Input> {
     let (col, row) = within(area, mouse.col, mouse.row)?;
     let row = pager.viewport.line_at(row)?.checked_sub(pager.screen_start?)?;
@@ -248,7 +248,7 @@ fn to_program_coordinates(mouse: Mouse, area: Rect, pager: &Pager, document: &Do
     Some(Input::Mouse(Mouse { col, row, ..mouse }))
 }
 
-/// The same at the place of the screen that is nearest to it.
+/// Translates a position to the nearest position of the program's screen.
 fn drag_input(mouse: Mouse, area: Rect, pager: &Pager, document: &Document<'_>) -> Option<Input> {
     let col = mouse.col.clamp(area.x, area.right().checked_sub(1)?.max(area.x)) - area.x;
     let row = mouse.row.clamp(area.y, area.bottom().checked_sub(1)?.max(area.y)) - area.y;

@@ -1,19 +1,19 @@
-//! Which keys the operations usually have, what they are called in settings, what the help sheet says of them.
+//! The table of operations: name in settings, help text and default keys.
 
 use crate::keys::{Context, Operation};
 
-/// An operation in its contexts: its name in settings, the help's words, the keys it usually has.
+/// An operation in its contexts, with its name, help text and default keys.
 #[derive(Debug)]
 pub struct Entry {
-    /// What it is.
+    /// The operation.
     pub operation: Operation,
-    /// Its name in settings.
+    /// Name in settings.
     pub name: &'static str,
-    /// What it does, for the help sheet.
+    /// Text of the help sheet.
     pub help: &'static str,
-    /// Where.
+    /// Contexts in which it can be bound.
     pub contexts: &'static [Context],
-    /// Its keys, by name.
+    /// Default keys, by name.
     pub keys: &'static [&'static str],
 }
 
@@ -33,10 +33,10 @@ const ENTRY: &[Context] = &[Context::Entry];
 const LIST: &[Context] = &[Context::List];
 const MODAL: &[Context] = &[Context::Modal];
 const PREFIX: &[Context] = &[Context::Prefix];
-/// Wherever the keys are not text for a prompt.
+/// All contexts in which keys are not text of a prompt.
 const ALL: &[Context] = &[Context::Live, Context::Scroll, Context::Entry, Context::List, Context::Modal];
 
-/// All operations, in the order of the help sheet. The same for a program that runs and for a recording.
+/// All operations, in the order of the help sheet. They apply to running programs and recordings.
 pub const OPERATIONS: &[Entry] = {
     use Operation as Op;
     &[

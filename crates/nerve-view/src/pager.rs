@@ -1,4 +1,4 @@
-//! A window on a document that is gone through with the keys of `less`: the main one, and that of a tool.
+//! A scrollable window on a document with the keys of `less`. The main window and each tool have one.
 
 use std::ops::Range;
 
@@ -13,40 +13,39 @@ use crate::search::session::SearchSession;
 use crate::search_prompt::{PatternHistory, PromptKind, SearchPrompt};
 use crate::viewport::{Row, Viewport};
 
-/// The largest number that is typed before a key.
+/// Largest count that can be typed before a key.
 const MAX_NUMBER: u64 = 1_000_000_000_000;
 
-/// The window, and where somebody is in it.
+/// A window on a document: scroll position, search, filter and prompt.
 #[derive(Debug, Clone)]
 pub struct Pager {
     pub(crate) viewport: Viewport,
-    /// The column at the window's left.
+    /// First visible column.
     pub(crate) left: u16,
-    /// Columns of the window.
+    /// Width in columns.
     pub(crate) cols: u16,
-    /// The line of the screen's first row when it was seen last.
+    /// First line of the screen when it was last updated.
     pub(crate) screen_start: Option<u64>,
-    /// A number typed before a key.
+    /// Count typed before a key.
     pub(crate) number: Option<u64>,
-    /// Lines of half a window and of a window, where somebody said so.
+    /// Lines of half a page and of a page, if set by a count.
     half_step: Option<i64>,
     page_step: Option<i64>,
-    /// Columns that it is moved sideways, where somebody said so.
+    /// Columns of a horizontal step, if set by a count.
     column_step: Option<u16>,
     pub(crate) pending_bookmark: Option<PendingBookmark>,
     pub(crate) bookmarks: Bookmarks,
     pub(crate) search: Option<SearchSession>,
-    /// The lines that are to be seen, where those are not all.
+    /// Hides lines that do not match.
     pub(crate) filter: Option<LineFilter>,
-    /// Going along with what is written.
     pub(crate) follow_mode: Option<FollowMode>,
-    /// A pattern is being typed.
+    /// The open prompt.
     pub(crate) prompt: Option<SearchPrompt>,
-    /// Patterns that were typed.
+    /// Patterns typed before.
     pub(crate) history: PatternHistory,
-    /// Something to be told.
+    /// Message for the status line.
     pub(crate) message: Option<String>,
-    /// Other moments of what is shown can be gone to.
+    /// Other moments of the recording can be shown.
     pub(crate) has_moments: bool,
 }
 
@@ -75,22 +74,22 @@ impl Default for Pager {
 }
 
 impl Pager {
-    /// On a program that runs, or on a recording.
+    /// Creates the window of a running program or a recording.
     pub(crate) fn new(source: Source) -> Pager {
         Pager { has_moments: source == Source::Recording, ..Pager::default() }
     }
 
-    /// Which lines are in the window.
+    /// Returns the viewport.
     pub fn viewport(&self) -> &Viewport {
         &self.viewport
     }
 
-    /// The column at the window's left, 0-based.
+    /// Returns the first visible column, 0-based.
     pub fn left(&self) -> u16 {
         self.left
     }
 
-    /// Lines have other numbers.
+    /// Shifts all line numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.viewport.renumber(by);
         self.screen_start = self.screen_start.map(|line| line.saturating_add_signed(by));
@@ -116,7 +115,7 @@ impl Pager {
         self.left = self.left.min(self.max_left(document));
     }
 
-    /// Sideways as far as it takes to have the cursor in the window, if that is shown.
+    /// Scrolls horizontally until a visible cursor is in the window.
     pub(crate) fn follow_cursor(&mut self, document: &Document<'_>) {
         let Some((_, col, true)) = document.cursor() else { return };
         if col < self.cols && col < self.left {
@@ -128,7 +127,7 @@ impl Pager {
         }
     }
 
-    /// The text of the lines in the window, without blanks at its ends.
+    /// Returns the text of the visible lines, trimmed at the end.
     pub(crate) fn visible_text(&self, document: &Document<'_>) -> String {
         let lines = self.viewport.rows().filter_map(|row| match row {
             Row::Line { number, .. } => Some(document.text(number).unwrap_or_default()),
@@ -137,7 +136,7 @@ impl Pager {
         lines.collect::<Vec<_>>().join("\n").trim_end().to_string()
     }
 
-    /// The last line in the window, or of the document if the window shows none.
+    /// Returns the last visible line, or the document's last line if none is visible.
     pub(crate) fn last_line(&self) -> Option<u64> {
         let shown = self.viewport.rows().filter_map(|row| match row {
             Row::Line { number, .. } => Some(number),
@@ -146,7 +145,7 @@ impl Pager {
         shown.last().or_else(|| self.viewport.lines().last())
     }
 
-    /// Takes a key that belongs to the one before it, or that is a digit; true if it did.
+    /// Handles a digit, or the key after a bookmark key. Returns false for any other key.
     pub(crate) fn take_prefix_key(&mut self, key: Key) -> bool {
         if let Some(pending_bookmark) = self.pending_bookmark.take() {
             self.finish_bookmark(pending_bookmark, key);
@@ -163,7 +162,7 @@ impl Pager {
         false
     }
 
-    /// Does what a key asks for; false if that is nothing of a window.
+    /// Runs an operation. Returns false if it is not one of a window.
     pub(crate) fn run(&mut self, operation: Operation, document: &Document<'_>) -> bool {
         let number = self.number.take();
         let times = i64::try_from(number.unwrap_or(1)).unwrap_or(i64::MAX);
@@ -183,7 +182,7 @@ impl Pager {
                 let window = self.page_step.unwrap_or(rows);
                 self.viewport.scroll(if operation == Operation::WindowDown { window } else { -window });
             }
-            // A number is of lines, as in less.
+            // As in `less`, a count is a number of lines.
             Operation::PageDown => {
                 self.viewport.scroll(number.map_or(self.page_step.unwrap_or(rows), |_| times))
             }
@@ -239,7 +238,7 @@ impl Pager {
                 let skipped = u128::from(lines.end - lines.start) * percent / 100;
                 self.viewport.go_to_line(lines.start + u64::try_from(skipped).unwrap_or(u64::MAX));
             }
-            // The line that people call by this number: the first one ever is 1.
+            // Line numbers are 1-based.
             (Operation::Start | Operation::End, Some(number)) => {
                 self.viewport.go_to_line(number.saturating_sub(1).clamp(lines.start, lines.end));
             }
@@ -248,7 +247,7 @@ impl Pager {
         }
     }
 
-    /// The line that steps from one thing to the next begin at: the one gone to as long as it is in the window, else the window's first.
+    /// Returns the line where relative moves begin: the current match if it is visible, otherwise the top line.
     pub(crate) fn anchor_line(&self) -> u64 {
         let found = self.found().filter(|line| self.viewport.row_of(*line).is_some());
         found.unwrap_or_else(|| self.viewport.top_line())
@@ -262,7 +261,7 @@ impl Pager {
         }
     }
 
-    /// The last column that can be at the window's left: what is right of it fills the window.
+    /// Returns the largest first column.
     pub(crate) fn max_left(&self, document: &Document<'_>) -> u16 {
         document.width().saturating_sub(self.cols)
     }
@@ -280,8 +279,8 @@ impl Pager {
     }
 }
 
-/// Which lines there are, by the numbers that people call them by: how many, unless the first ones are not kept any more. (A line has its number
-/// for good, in exports too.)
+/// Formats the 1-based line numbers of a document: the count, or a range if the first lines were dropped. Numbers
+/// are stable, in exports too.
 pub(crate) fn line_range(lines: &Range<u64>) -> String {
     match lines.start {
         start if start == 0 || lines.is_empty() => lines.end.to_string(),

@@ -1,57 +1,57 @@
-//! What somebody who types or clicks has before him: what is shown, and where in the window it is.
+//! The frame that input refers to: the documents shown, and the regions of the window.
 
 use ratatui::layout::{Position, Rect};
 
 use crate::document::Document;
 use crate::timeline::Timeline;
 
-/// Where things are in the window; what is not shown is empty.
+/// The regions of the window. Hidden ones are empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Regions {
-    /// The lines, and the task entry between them.
+    /// The lines, including the task entry.
     pub lines: Rect,
-    /// The column beside them that marks snapshots.
+    /// The column that marks snapshots.
     pub gutter: Rect,
-    /// The row of the timeline.
+    /// The timeline's row.
     pub timeline: Rect,
-    /// The row of the status.
+    /// The status line.
     pub status: Rect,
-    /// The rows of the list of tools, one tool a row.
+    /// The rows of the tool list, one per tool.
     pub list: Rect,
-    /// The lines of the tool that is shown.
+    /// The lines of the shown tool.
     pub tool: Rect,
-    /// The furthest row that the help sheet can begin at.
+    /// Last row of the help sheet that can be at the top.
     pub help: u16,
 }
 
-/// What somebody has before him when he does something.
+/// What the user sees when an input event arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameContext<'a> {
-    /// What the window is on.
+    /// The document in the window.
     pub document: &'a Document<'a>,
-    /// The end of the recording of which `document` is another moment; `None` where that is no other moment.
+    /// The recording's end, while `document` is an earlier moment.
     pub end: Option<&'a Document<'a>>,
-    /// What the tool that is shown has written.
+    /// The terminal of the shown tool.
     pub tool: Option<&'a Document<'a>>,
-    /// The recording's time.
+    /// The recording's timeline.
     pub timeline: Option<&'a Timeline>,
-    /// Where it all is.
+    /// The regions.
     pub regions: Regions,
 }
 
 impl<'a> FrameContext<'a> {
-    /// Of lines that have the whole place.
+    /// Creates a frame of one document.
     pub fn new(document: &'a Document<'a>, regions: Regions) -> FrameContext<'a> {
         FrameContext { document, end: None, tool: None, timeline: None, regions }
     }
 
-    /// What knows all snapshots.
+    /// Returns the document that knows all snapshots.
     pub(crate) fn end_document(&self) -> &'a Document<'a> {
         self.end.unwrap_or(self.document)
     }
 }
 
-/// The column and row within a rectangle, 0-based; `None` outside of it.
+/// Returns the column and row within an area, 0-based; `None` outside.
 pub(crate) fn within(area: Rect, col: u16, row: u16) -> Option<(u16, u16)> {
     area.contains(Position::new(col, row)).then(|| (col - area.x, row - area.y))
 }

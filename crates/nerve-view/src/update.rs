@@ -1,4 +1,4 @@
-//! What a viewer makes of changes: of the window, of what is looked at, of the tools.
+//! Updates of the viewer's state: window size, document and tools.
 
 use crate::document::Document;
 use crate::keys::Context;
@@ -8,7 +8,7 @@ use crate::tools::{Tool, ToolUpdates, Tools};
 use crate::viewer::{Source, Viewer};
 
 impl Viewer {
-    /// The window, or what is where in it, has changed.
+    /// Sets the regions of the window.
     pub fn set_regions(&mut self, regions: &Regions) {
         self.resize(regions.lines.width, regions.lines.height);
         self.max_help_row = regions.help;
@@ -21,7 +21,7 @@ impl Viewer {
         }
     }
 
-    /// The window's size, in what is left for lines.
+    /// Sets the size of the area for lines.
     fn resize(&mut self, cols: u16, rows: u16) {
         let (is_other, was_seen) = (rows != self.pager.viewport.height(), self.is_entry_visible());
         self.pager.resize(cols, rows);
@@ -31,16 +31,16 @@ impl Viewer {
         }
     }
 
-    /// The document has changed. The task entry of a recording is shown at once.
+    /// Updates the viewer to a changed document. The first document of a recording opens the task entry.
     pub fn update_document(&mut self, document: &Document<'_>) {
         if let Some(Target::Snapshot { id, line }) = self.entry.target
             && let Some(now) = document.line_of_snapshot(id).filter(|now| *now != line)
         {
-            // Wrapped anew, its text is in another line.
+            // After a reflow the snapshot is on another line.
             self.entry.target = Some(Target::Snapshot { id, line: now });
             self.pager.viewport.move_entry(now);
         }
-        // Another moment of a recording: who was at its end is at the end of that.
+        // If the entry was at the end of one moment, keep it at the end of the next.
         let is_below = matches!(self.entry.target, Some(Target::End | Target::Moment { .. }));
         let sticks = is_below && self.pager.viewport.is_at_end();
         self.pager.update_document(document);
@@ -57,7 +57,7 @@ impl Viewer {
         }
     }
 
-    /// Lines that are in the window have other numbers in the document that is seen next: larger by so many. They stay where they are.
+    /// Shifts line numbers by `by` before the next document is set. The visible lines keep their place.
     pub fn renumber(&mut self, by: i64) {
         self.pager.renumber(by);
         if let Some(Target::Snapshot { line, .. }) = &mut self.entry.target {
@@ -65,7 +65,7 @@ impl Viewer {
         }
     }
 
-    /// What the tool that is shown has written has changed.
+    /// Updates the viewer to a changed terminal of the shown tool.
     pub fn update_tool_document(&mut self, tool: &Document<'_>) {
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
             shown.pager.update_document(tool);
@@ -75,19 +75,19 @@ impl Viewer {
         }
     }
 
-    /// As [`Viewer::renumber`], in the tool that is shown.
+    /// Like [`Viewer::renumber`], for the shown tool.
     pub fn renumber_tool(&mut self, by: i64) {
         if let Some(shown) = self.modal.as_mut().and_then(|modal| modal.shown.as_mut()) {
             shown.pager.renumber(by);
         }
     }
 
-    /// The tools there are now, oldest first. One that has ended is to stay among them until it is dismissed.
+    /// Replaces the list of tools, oldest first. Finished tools stay listed until dismissed.
     pub fn set_tools(&mut self, tools: Vec<Tool>) {
         self.change_tools_with(|known| known.set(tools));
     }
 
-    /// What is new of the tools. Those that have ended stay until they are dismissed.
+    /// Applies changes to the list of tools. Finished tools stay listed until dismissed.
     pub fn update_tools(&mut self, changes: ToolUpdates) {
         self.change_tools_with(|known| known.change(changes));
     }
@@ -101,23 +101,23 @@ impl Viewer {
         self.update_mode();
     }
 
-    /// The program that ran is no more: keys go through what it wrote.
+    /// Enters scroll mode because the program has ended.
     pub fn program_ended(&mut self) {
         self.is_live = false;
         self.update_mode();
     }
 
-    /// Something to be told, until the next key.
+    /// Shows a message until the next key.
     pub fn show_message(&mut self, message: &str) {
         self.message = Some(message.to_string());
     }
 
-    /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
+    /// Advances search and filter by one step. Returns true if work is left.
     pub fn advance_search(&mut self, document: &Document<'_>) -> bool {
         self.pager.advance_search(document)
     }
 
-    /// The same in what the tool that is shown has written.
+    /// Like [`Viewer::advance_search`], for the shown tool.
     pub fn advance_tool_search(&mut self, tool: &Document<'_>) -> bool {
         let shown = self.modal.as_mut().and_then(|modal| modal.shown.as_mut());
         shown.is_some_and(|shown| shown.pager.advance_search(tool))

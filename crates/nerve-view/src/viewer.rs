@@ -1,4 +1,5 @@
-//! The viewer's state: keys, clicks and a changed document in, what is to be shown out. It does nothing to the terminal it shows and reads no clock.
+//! The viewer's state machine: input events and documents in, effects and frames out. It reads no clock and does no
+//! I/O.
 
 use crate::bindings::Bindings;
 pub use crate::effect::{Effect, Mode, PromptKind, PromptView, Source, Submission};
@@ -12,21 +13,21 @@ pub use crate::task_entry::{Target, TaskEntry};
 use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
 
-/// What the next key is for, whatever it usually means.
+/// What the next key will be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PendingKey {
-    /// Nothing.
+    /// Its usual meaning.
     #[default]
     None,
-    /// It comes after the prefix.
+    /// The key after the prefix.
     Prefix,
-    /// `q` comes after a colon.
+    /// The command after a colon.
     Colon,
-    /// It says whether the program is to be ended.
+    /// The answer to the confirmation for ending the program.
     ConfirmEnd,
 }
 
-/// What the status tells of a viewer at a moment.
+/// The viewer's part of the status line; compared to see whether a redraw is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusLine {
     mode: Mode,
@@ -34,52 +35,52 @@ pub struct StatusLine {
     message: Option<String>,
 }
 
-/// The viewer.
+/// The viewer of a running program or a recording.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     pub(crate) source: Source,
     pub(crate) bindings: Bindings,
     pub(crate) pager: Pager,
-    /// Keys are the program's, as long as nothing else has them.
+    /// Keys go to the program unless something else has the focus.
     pub(crate) is_live: bool,
     pub(crate) entry: TaskEntry,
-    /// The snapshot whose moment is shown, of a recording.
+    /// The snapshot whose screen is shown, in a recording.
     pub(crate) shown_snapshot: Option<u64>,
-    /// The snapshot whose line was gone to, and the line at the window's top since then.
+    /// The last snapshot navigated to, and the top line since then.
     pub(crate) last_stop: Option<(u64, u64)>,
-    /// Something it asks of others.
+    /// Effect to be taken by the caller after drawing.
     pub(crate) pending_effect: Option<Effect>,
-    /// Why nothing can go on from what is looked at, where nothing can.
+    /// Why no branch can be created here.
     pub(crate) no_entry_reason: Option<&'static str>,
-    /// It is what an agent's tool runs in.
+    /// The terminal is that of an agent's tool.
     pub(crate) is_tool: bool,
-    /// Nothing that is done here reaches the program.
+    /// Input never reaches the program.
     pub(crate) read_only: bool,
-    /// A recording is still being written.
+    /// The recording is still being written.
     pub(crate) runs: bool,
-    /// A branch was made here.
+    /// A branch was created from this viewer.
     pub(crate) has_branch: bool,
-    /// The task entry of a recording was shown already.
+    /// The task entry was opened initially.
     pub(crate) has_begun: bool,
-    /// The help sheet is shown, from this row of it on.
+    /// First visible row of the help sheet, while it is open.
     pub(crate) help: Option<u16>,
-    /// The furthest row it can begin at.
+    /// Last row of the sheet that can be at the top.
     pub(crate) max_help_row: u16,
     pub(crate) tools: Tools,
     pub(crate) modal: Option<Modal>,
     pub(crate) pending: PendingKey,
-    /// Esc was pressed once: once more leaves.
+    /// Esc was pressed once; a second one leaves.
     pub(crate) is_leaving: bool,
-    /// Esc was pressed while looking through lines: with it the next key has Alt.
+    /// Esc was pressed in scroll mode and gives the next key Alt.
     pub(crate) is_escaped: bool,
-    /// A button of the mouse is held, and whose it is.
+    /// The mouse button that is held.
     pub(crate) held: Option<Held>,
     pub(crate) message: Option<String>,
     mode: Mode,
 }
 
 impl Viewer {
-    /// On nothing yet.
+    /// Creates a viewer without a document.
     pub fn new(source: Source, bindings: Bindings) -> Viewer {
         let is_live = source == Source::Live;
         Viewer {
@@ -110,33 +111,33 @@ impl Viewer {
         }
     }
 
-    /// On a tool of an agent, from which nothing can go on: there is no task entry.
+    /// Disables the task entry: the terminal is that of an agent's tool.
     #[must_use]
     pub fn without_entry(self) -> Viewer {
         let why = "nothing can go on from here: this is what a tool did";
         Viewer { no_entry_reason: Some(why), is_tool: true, has_begun: true, ..self }
     }
 
-    /// On a program from which nothing can go on, and why.
+    /// Disables branches, for this reason.
     #[must_use]
     pub fn without_branches(self, why: &'static str) -> Viewer {
         Viewer { no_entry_reason: Some(why), ..self }
     }
 
-    /// On a program that is only looked at: it is not ended from here, and nothing is told to its agent.
+    /// Forbids input and branches.
     #[must_use]
     pub fn read_only(self) -> Viewer {
         let why = "attached for reading only: 'nerve branch' tells the agent something at a snapshot";
         Viewer { no_entry_reason: self.no_entry_reason.or(Some(why)), read_only: true, ..self }
     }
 
-    /// On a recording that is still being written: it can be gone on from its snapshots, and not from its end.
+    /// Marks the recording as still being written: branches are possible at snapshots, but not at the end.
     #[must_use]
     pub fn still_recording(self) -> Viewer {
         Viewer { runs: true, ..self }
     }
 
-    /// Takes what somebody does, who has that scene before him.
+    /// Handles an input event that refers to `frame`, and returns the effect to perform.
     pub fn input(&mut self, input: Input, frame: &FrameContext<'_>) -> Option<Effect> {
         let asked = match input {
             Input::Key(key) => self.handle_key(key, frame),
@@ -151,45 +152,45 @@ impl Viewer {
         asked.or_else(|| self.take_effect())
     }
 
-    /// What it asks of others though nobody does anything; each is told once. To be looked for when it has been drawn.
+    /// Takes the effect that was requested while drawing. Call it after each frame.
     pub fn take_effect(&mut self) -> Option<Effect> {
         self.pending_effect.take()
     }
 
-    /// Turns the wheel: so many lines down; up, if negative.
+    /// Scrolls down by this many lines; up if negative.
     pub fn wheel(&mut self, lines: i64) {
         self.scroll_lines(lines);
         self.update_mode();
     }
 
-    // ---- What is to be shown ----
+    // ---- State to draw ----
 
-    /// What is looked at.
+    /// Returns what is shown: a running program or a recording.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Which lines are in the window.
+    /// Returns the main window's viewport.
     pub fn viewport(&self) -> &Viewport {
         &self.pager.viewport
     }
 
-    /// The column at the window's left, 0-based.
+    /// Returns the first visible column, 0-based.
     pub fn left(&self) -> u16 {
         self.pager.left
     }
 
-    /// What keys mean at the moment.
+    /// Returns the current mode.
     pub fn mode(&self) -> &Mode {
         &self.mode
     }
 
-    /// The prefix was typed, and the next key is for the viewer.
+    /// Returns true after the prefix was typed.
     pub fn is_prefix_pending(&self) -> bool {
         self.pending == PendingKey::Prefix
     }
 
-    /// What the status tells of the viewer: who has drawn another has to draw anew.
+    /// Returns the viewer's part of the status line. If it differs from the drawn one, redraw.
     pub fn status_line(&self) -> StatusLine {
         StatusLine {
             mode: self.mode.clone(),
@@ -198,23 +199,23 @@ impl Viewer {
         }
     }
 
-    /// Which key does what.
+    /// Returns the key bindings.
     pub fn bindings(&self) -> &Bindings {
         &self.bindings
     }
 
-    /// The keys for the branch that was made last, as they are typed here; `None` if it has none.
+    /// Returns the keys that switch to the branch made last; `None` if they are unbound.
     pub fn keys_to_branch(&self) -> Option<String> {
         crate::status::keys_to(self, Operation::SwitchToBranch)
     }
 
-    /// What is told who does something that only a program's own people can, with the keys that lead away.
+    /// Returns the message for input that is ignored in read-only mode.
     pub fn read_only_message(&self) -> String {
         let keys = crate::status::keys_to(self, Operation::Detach).unwrap_or_default();
         format!("attached for reading only: {keys} leaves")
     }
 
-    /// Why no snapshot can be taken from here, where none can.
+    /// Returns why no snapshot can be taken.
     pub(crate) fn no_snapshot_reason(&self) -> Option<&'static str> {
         match self.source {
             Source::Recording if self.runs => {
@@ -229,59 +230,59 @@ impl Viewer {
         }
     }
 
-    /// Something to be told, until the next key.
+    /// Returns the message to show until the next key.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref().or(self.front_pager().message.as_deref())
     }
 
-    /// A number that was typed before a key.
+    /// Returns the count typed before a key.
     pub fn number(&self) -> Option<u64> {
         self.front_pager().number
     }
 
-    /// What is looked for, in the tool that is shown if one is.
+    /// Returns the pattern highlighted in the focused window.
     pub fn pattern(&self) -> Option<&Pattern> {
         self.front_pager().pattern()
     }
 
-    /// Which lines alone are shown, as it was typed.
+    /// Returns the filter of the focused window, as typed.
     pub fn filter(&self) -> Option<&str> {
         self.front_pager().filter()
     }
 
-    /// The line of the match that was gone to.
+    /// Returns the line of the current match.
     pub fn found(&self) -> Option<u64> {
         self.front_pager().found()
     }
 
-    /// The place of the match among all, 1-based if it is known already, and how many there are if all are counted.
+    /// Returns the 1-based position of the current match, if known, and the number of matches, if counted.
     pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
         self.front_pager().matches()
     }
 
-    /// The task entry; where it is in the window, its rows in [`Viewer::viewport`] say.
+    /// Returns the task entry if it is open. The viewport knows its rows.
     pub fn entry(&self) -> Option<&TaskEntry> {
         self.entry.target.is_some().then_some(&self.entry)
     }
 
-    /// The tools, as they are listed.
+    /// Returns the tools in list order.
     pub fn tools(&self) -> Listed<'_> {
         self.tools.listed()
     }
 
-    /// The tools' modal.
+    /// Returns the tools modal if it is open.
     pub fn modal(&self) -> Option<&Modal> {
         self.modal.as_ref()
     }
 
-    /// The id of the tool that is shown.
+    /// Returns the id of the shown tool.
     pub fn shown_tool(&self) -> Option<&str> {
         Some(self.modal.as_ref()?.shown.as_ref()?.id.as_str())
     }
 
-    // ---- What keys mean ----
+    // ---- Key context ----
 
-    /// Where a key is pressed.
+    /// Returns the context that keys are looked up in.
     pub(crate) fn context(&self) -> Context {
         match &self.modal {
             Some(Modal { shown: Some(shown), .. }) => {
@@ -295,7 +296,7 @@ impl Viewer {
         }
     }
 
-    /// The window that keys go through: a tool's, if one is shown.
+    /// Returns the focused window: the shown tool's, otherwise the main one.
     pub(crate) fn front_pager_mut(&mut self) -> &mut Pager {
         match &mut self.modal {
             Some(Modal { shown: Some(shown), .. }) => &mut shown.pager,

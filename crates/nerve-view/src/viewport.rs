@@ -1,8 +1,8 @@
-//! The rows of a document that a window shows, and where it goes when somebody scrolls, something is written, or the task entry moves (seed
-//! agent-record §6).
+//! The rows of a document that are visible in a window, and how they move when the user scrolls, output arrives, or
+//! the task entry moves.
 //!
-//! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines; *visual* rows count both: a line
-//! below the entry stands as many rows further down as the entry is high.
+//! Lines have absolute numbers, as in the terminal. The task entry is a block of rows between two lines. *Visual*
+//! rows count both: a line below the entry has a visual row that is larger by the entry's height.
 
 mod filtered;
 mod inline_panel;
@@ -15,35 +15,36 @@ use self::inline_panel::InlinePanel;
 /// A row of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row {
-    /// A line of the document. `dimmed`: it stands below the task entry, so a branch from there does not have it.
+    /// A line of the document.
     Line {
-        /// Its absolute number.
+        /// Absolute line number.
         number: u64,
-        /// Not part of what is branched from.
+        /// The line is below the task entry and not part of the branch.
         dimmed: bool,
     },
     /// A row of the task entry, 0-based.
     Entry(u16),
-    /// Below the end of a document that is shorter than the window.
+    /// A row after the document's end.
     Blank,
 }
 
-/// What a window shows of a document. The window is at least one row high.
+/// The visible part of a document. A viewport is at least one row high.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewport {
     lines: Range<u64>,
     rows: u16,
-    /// The visual row at the window's top.
+    /// Visual row at the top.
     top: u64,
     follows: bool,
-    /// The screen's first line, and the line of it that stays in a window that follows.
+    /// The screen's first line, and the line that must stay visible while following.
     pinned: Option<(u64, u64)>,
     entry: Option<InlinePanel>,
-    /// The lines that there are to be gone through, where those are not all. There is no task entry then, and visual rows are positions in these.
+    /// The lines that the filter selects. While set there is no task entry, and visual rows are positions in this
+    /// list.
     filtered: Option<FilteredLines>,
 }
 
-/// Where a window stands.
+/// A scroll position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScrollPosition {
     line: u64,
@@ -51,14 +52,14 @@ pub(crate) struct ScrollPosition {
 }
 
 impl ScrollPosition {
-    /// Lines have other numbers.
+    /// Shifts the line number.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.line = self.line.saturating_add_signed(by);
     }
 }
 
 impl Viewport {
-    /// A window of so many rows on nothing yet, which follows what is written.
+    /// Creates an empty viewport that follows new output.
     pub fn new(rows: u16) -> Viewport {
         Viewport {
             lines: 0..0,
@@ -71,8 +72,8 @@ impl Viewport {
         }
     }
 
-    /// The document has these lines now: `first kept..end`. A window that follows shows its end; any other stays where it is, as far as
-    /// those lines are kept.
+    /// Sets the document's lines. A following viewport moves to the end; any other keeps its position as far as its
+    /// lines exist.
     pub fn set_lines(&mut self, lines: Range<u64>) {
         self.lines = lines.start..lines.end.max(lines.start);
         if let Some(filtered) = &mut self.filtered {
@@ -82,7 +83,7 @@ impl Viewport {
         self.relayout();
     }
 
-    /// Lines have other numbers from now on: larger by so many. Called before [`Viewport::set_lines`]; what is in the window stays.
+    /// Shifts all line numbers before the next [`Viewport::set_lines`]. The visible lines keep their place.
     pub fn renumber(&mut self, by: i64) {
         let number = |line: u64| line.saturating_add_signed(by);
         self.lines = number(self.lines.start)..number(self.lines.end);
@@ -98,42 +99,42 @@ impl Viewport {
         }
     }
 
-    /// Of a screen higher than the window, a window that follows shows the top, and what is further down as far as it must to show a line:
-    /// the one with the cursor. Given are the screen's first line and that one.
+    /// Sets the screen's first line and the cursor's line. If the screen is higher than the window, a following
+    /// viewport shows the screen's top, scrolled down only as far as the cursor requires.
     pub fn pin(&mut self, lines: Option<(u64, u64)>) {
         self.pinned = lines;
         self.relayout();
     }
 
-    /// The window has another height.
+    /// Sets the height.
     pub fn set_rows(&mut self, rows: u16) {
         self.rows = rows.max(1);
         self.relayout();
     }
 
-    /// Its height in rows.
+    /// Returns the height in rows.
     pub fn height(&self) -> u16 {
         self.rows
     }
 
-    /// The document's lines.
+    /// Returns the document's lines.
     pub fn lines(&self) -> Range<u64> {
         self.lines.clone()
     }
 
-    /// The window shows what is written as it comes. Never while the task entry is shown.
+    /// Returns true if the viewport follows new output. It never does while the task entry is open.
     pub fn follows(&self) -> bool {
         self.follows && self.entry.is_none()
     }
 
-    /// What is in the window, top to bottom: as many rows as it is high, without gaps; blank ones only below the document's end.
+    /// Returns the visible rows from top to bottom. Blank rows occur only after the document's end.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         let end = self.end();
         (self.top..self.top + u64::from(self.rows))
             .map(move |row| if row < end { self.row(row) } else { Row::Blank })
     }
 
-    /// The row of the window in which a line stands.
+    /// Returns the window row of a line.
     pub fn row_of(&self, line: u64) -> Option<u16> {
         let is_there = self.filtered.as_ref().is_none_or(|filtered| filtered.has(line));
         let is_there = is_there && self.lines.contains(&line);
@@ -141,7 +142,7 @@ impl Viewport {
         u16::try_from(row).ok().filter(|row| *row < self.rows)
     }
 
-    /// The line in a row of the window.
+    /// Returns the line in a window row.
     pub fn line_at(&self, row: u16) -> Option<u64> {
         match self.rows().nth(row.into())? {
             Row::Line { number, .. } => Some(number),
@@ -149,7 +150,7 @@ impl Viewport {
         }
     }
 
-    /// The line at the window's top, or the first one below it.
+    /// Returns the line at the top, or the first one below it.
     pub fn top_line(&self) -> u64 {
         let top = match self.panel() {
             Some(entry) if self.top >= entry.before => {
@@ -160,39 +161,39 @@ impl Viewport {
         top.min(self.lines.end)
     }
 
-    /// Nothing is below the window.
+    /// Returns true if nothing is below the window.
     pub fn is_at_end(&self) -> bool {
         self.top >= self.max_top()
     }
 
     // ---- Scrolling ----
 
-    /// Moves the window down by so many rows (up, if negative), task entry and all, as far as there is something. At the end it follows again.
+    /// Scrolls down by this many rows, up if negative. At the end it follows again.
     pub fn scroll(&mut self, rows: i64) {
         self.top = self.top.saturating_add_signed(rows);
         self.clamp();
         self.follows = self.is_at_end();
     }
 
-    /// To the first line that is kept.
+    /// Scrolls to the first kept line.
     pub fn go_to_start(&mut self) {
         self.scroll(i64::MIN);
     }
 
-    /// To the end; it follows from now on.
+    /// Scrolls to the end and follows.
     pub fn go_to_end(&mut self) {
         self.scroll(i64::MAX);
         self.relayout();
     }
 
-    /// Puts a line at the window's top, as far as what follows fills it.
+    /// Puts a line at the top, as far as the end permits.
     pub fn go_to_line(&mut self, line: u64) {
         self.top = self.visual_row(line);
         self.clamp();
         self.follows = self.is_at_end();
     }
 
-    /// Makes sure that a line is in the window: stays if it is, else puts it into the middle.
+    /// Makes a line visible. If it is not, it is centred.
     pub fn show(&mut self, line: u64) {
         if self.row_of(line).is_none() {
             self.top = self.visual_row(line).saturating_sub(u64::from(self.rows / 2));
@@ -201,24 +202,24 @@ impl Viewport {
         }
     }
 
-    /// Puts a line at the window's bottom, as far as what is above it fills it.
+    /// Puts a line at the bottom, as far as the start permits.
     pub(crate) fn go_to_bottom(&mut self, line: u64) {
         self.top = (self.visual_row(line) + 1).saturating_sub(self.rows.into());
         self.clamp();
         self.follows = self.is_at_end();
     }
 
-    /// Does not go along with what is written, until somebody scrolls.
+    /// Stops following until the next scroll.
     pub(crate) fn stop_following(&mut self) {
         self.follows = false;
     }
 
-    /// Where it stands.
+    /// Returns the scroll position.
     pub(crate) fn scroll_position(&self) -> ScrollPosition {
         ScrollPosition { line: self.top_line(), follows: self.follows }
     }
 
-    /// Stands again where it stood once, as far as those lines are there.
+    /// Restores a scroll position, as far as its lines exist.
     pub(crate) fn restore_position(&mut self, to: ScrollPosition) {
         (self.top, self.follows) = (self.visual_row(to.line), to.follows);
         self.relayout();
@@ -226,12 +227,12 @@ impl Viewport {
 
     // ---- Visual rows ----
 
-    /// The visual rows without the task entry.
+    /// Returns the visual rows without the task entry.
     fn positions(&self) -> Range<u64> {
         self.filtered.as_ref().map_or(self.lines.clone(), FilteredLines::positions)
     }
 
-    /// The line in a visual row, where there is no task entry above it.
+    /// Returns the line in a visual row above the task entry.
     fn line_at_position(&self, row: u64) -> Option<u64> {
         match &self.filtered {
             Some(filtered) => filtered.line(row),
@@ -239,7 +240,7 @@ impl Viewport {
         }
     }
 
-    /// The visual row of a line, or of the first one below it.
+    /// Returns the visual row of a line, or of the first one below it.
     fn visual_row(&self, line: u64) -> u64 {
         if let Some(filtered) = &self.filtered {
             return filtered.position(line);
@@ -265,12 +266,12 @@ impl Viewport {
         }
     }
 
-    /// One past the last visual row.
+    /// Returns the end of the visual rows.
     fn end(&self) -> u64 {
         self.positions().end + self.entry.map_or(0, |entry| entry.height.into())
     }
 
-    /// The top of a window on the document's end.
+    /// Returns the top row of a window at the end.
     fn max_top(&self) -> u64 {
         self.end().saturating_sub(self.rows.into()).max(self.positions().start)
     }
@@ -279,7 +280,7 @@ impl Viewport {
         self.top = self.top.clamp(self.positions().start, self.max_top());
     }
 
-    /// After the document or the window has changed.
+    /// Adjusts the position after the document or the window has changed.
     fn relayout(&mut self) {
         if let Some(entry) = &mut self.entry {
             entry.height = entry.height.min(self.rows);

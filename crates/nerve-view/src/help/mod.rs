@@ -1,4 +1,4 @@
-//! The help sheet in the window: its rows, in columns side by side.
+//! Draws the help sheet in columns.
 
 mod content;
 
@@ -13,16 +13,16 @@ use crate::status::truncate::cut;
 use crate::status_info::Capabilities;
 use crate::viewer::Source;
 
-/// Columns of the sheet side by side, at most.
+/// Maximum number of columns.
 const COLUMNS: u16 = 3;
-/// Between two columns.
+/// Blanks between columns.
 const GAP: u16 = 3;
-/// A column is not wider than its rows need, and not narrower than this if there are others.
+/// Minimum width of a column if there are several.
 const COLUMN: u16 = 58;
-/// Of a column, for the keys.
+/// Width of the keys within a column.
 const KEYS: u16 = 24;
 
-/// The sheet in an area: its rows, wrapped, and the columns, their width and height, that they make.
+/// The wrapped rows of the sheet and their arrangement in columns.
 struct Grid {
     lines: Vec<Line>,
     columns: u16,
@@ -40,12 +40,12 @@ fn grid(bindings: &Bindings, source: Source, capabilities: Capabilities, area: R
     Grid { lines, columns, width, rows }
 }
 
-/// Of a column so wide, what is for the keys.
+/// Returns the width of the keys in a column of this width.
 fn keys_width(width: u16) -> u16 {
     KEYS.min(width / 2)
 }
 
-/// A row whose words need more room than there is as several.
+/// Wraps a row's text.
 fn wrapped(line: Line, room: usize) -> Vec<Line> {
     let Line::Keys { keys, arrive, help } = line else { return vec![line] };
     let mut texts = vec![String::new()];
@@ -63,12 +63,12 @@ fn wrapped(line: Line, room: usize) -> Vec<Line> {
     texts.into_iter().zip(keys).map(|(help, keys)| Line::Keys { keys, arrive, help }).collect()
 }
 
-/// The furthest row that the sheet can begin at.
+/// Returns the last row that can be at the top.
 pub(crate) fn max_row(bindings: &Bindings, source: Source, capabilities: Capabilities, area: Rect) -> u16 {
     grid(bindings, source, capabilities, area).rows.saturating_sub(area.height)
 }
 
-/// Draws as many rows as there is room for, from this one on; the last ones if it is beyond them.
+/// Draws the sheet from this row on; the last rows if `from` is too large.
 pub(crate) fn draw(
     bindings: &Bindings,
     source: Source,
@@ -108,7 +108,7 @@ fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
         Line::Keys { keys, arrive, help } => {
             let style = if *arrive { bold } else { Style::new().add_modifier(Modifier::DIM) };
             let wide = keys_width(area.width);
-            // The first ones are the short ones; all of an operation's keys need not be read.
+            // Keys are sorted by length; the longer ones may be omitted.
             buffer.set_stringn(area.x, area.y, fit_keys(keys, wide.into()), wide.into(), style);
             let x = area.x + (wide + 2).min(area.width);
             let room = usize::from(area.right().saturating_sub(x));
@@ -117,7 +117,7 @@ fn draw_line(line: &Line, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// As many names of keys as there is room for, or the first one cut.
+/// Returns as many key names as fit, or the first one truncated.
 fn fit_keys(keys: &str, room: usize) -> String {
     let mut text = String::new();
     for key in keys.split("  ") {

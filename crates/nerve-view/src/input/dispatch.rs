@@ -1,4 +1,4 @@
-//! What keys and pastes do, by where they are pressed.
+//! Dispatches keys and pastes by context.
 
 use crate::document::Document;
 use crate::keys::{Code, Context, Input, Key, Operation};
@@ -40,7 +40,7 @@ impl Viewer {
         }
         let context = self.context();
         let operation = self.bindings.operation(context, key);
-        // Esc and then a key is that key with Alt, as in less, where that means something.
+        // As in `less`, Esc followed by a key is that key with Alt, if it is bound.
         let with_alt = Key { alt: true, ..key };
         let with_esc = (escaped && context == Context::Scroll && !key.alt)
             .then(|| self.bindings.operation(context, with_alt));
@@ -60,14 +60,14 @@ impl Viewer {
         None
     }
 
-    /// What was told is read, and nothing is armed any more; says whether Esc once more leaves, and whether it gives the next key Alt.
+    /// Clears messages and armed keys. Returns whether a second Esc leaves, and whether Esc gives the next key Alt.
     pub(crate) fn clear_transient_state(&mut self) -> (bool, bool) {
         self.message = None;
         self.front_pager_mut().message = None;
         (std::mem::take(&mut self.is_leaving), std::mem::take(&mut self.is_escaped))
     }
 
-    /// Takes a paste.
+    /// Handles a paste.
     pub(crate) fn handle_paste(&mut self, text: String, frame: &FrameContext<'_>) -> Option<Effect> {
         self.clear_transient_state();
         self.pending = PendingKey::None;
@@ -94,7 +94,7 @@ impl Viewer {
         None
     }
 
-    /// Asks for a snapshot, where one can be taken.
+    /// Requests a snapshot if one can be taken.
     pub(crate) fn snapshot(&mut self) -> Option<Effect> {
         match self.no_snapshot_reason() {
             Some(why) => self.show_message(why),
@@ -103,7 +103,7 @@ impl Viewer {
         None
     }
 
-    // ---- Keys of a program, and of a tool ----
+    // ---- Keys of the program or a tool ----
 
     fn handle_live_key(
         &mut self,
@@ -144,7 +144,7 @@ impl Viewer {
         None
     }
 
-    // ---- Text to look for, and help ----
+    // ---- Search prompt and help ----
 
     fn handle_prompt_key(&mut self, key: Key, frame: &FrameContext<'_>) {
         match self.front_document(frame) {
@@ -154,7 +154,7 @@ impl Viewer {
         }
     }
 
-    /// What the window that keys go through is on; `None` for a tool of which nothing is known yet.
+    /// Returns the document of the focused window; `None` while a tool's terminal is unknown.
     pub(crate) fn front_document<'a>(&self, frame: &FrameContext<'a>) -> Option<&'a Document<'a>> {
         if self.shown_tool().is_some() { frame.tool } else { Some(frame.document) }
     }

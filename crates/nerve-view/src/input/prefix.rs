@@ -1,4 +1,4 @@
-//! What keys do after the prefix.
+//! Handles the key after the prefix.
 
 use crate::keys::{Code, Context, Input, Key, Operation};
 use crate::regions::FrameContext;
@@ -8,7 +8,7 @@ impl Viewer {
     pub(crate) fn handle_prefix_key(&mut self, key: Key, frame: &FrameContext<'_>) -> Option<Effect> {
         let context = self.context();
         if self.bindings.operation(context, key) == Some(Operation::Prefix) {
-            // Twice is the key itself.
+            // The prefix typed twice is sent as a key.
             return match context {
                 Context::Live => Some(Effect::Input(Input::Key(key))),
                 Context::Modal => Some(Effect::ToolInput(Input::Key(key))),
@@ -55,7 +55,7 @@ impl Viewer {
         None
     }
 
-    /// Asks whether the program is to be ended, where that can be done.
+    /// Asks for confirmation before ending the program.
     pub(crate) fn confirm_end(&mut self) {
         match self.read_only {
             true => self.show_message(&self.read_only_message()),

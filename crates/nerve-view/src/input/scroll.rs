@@ -1,4 +1,4 @@
-//! What keys do while one looks through lines.
+//! Handles keys in scroll mode.
 
 use crate::keys::{Key, Operation};
 use crate::regions::FrameContext;
@@ -28,7 +28,7 @@ impl Viewer {
             Operation::Leave => return self.leave(leaving),
             Operation::Quit if key == Key::ctrl('c') && self.front_pager_mut().stop_following() => {}
             Operation::Quit => return self.quit(),
-            // Not of a tool: its window has no snapshots and no time.
+            // A tool's window has no snapshots and no timeline.
             _ if self.modal.is_some() => {
                 if let Some(document) = self.front_document(frame) {
                     self.front_pager_mut().run(operation, document);
@@ -69,12 +69,12 @@ impl Viewer {
             _ => Effect::TogglePlay,
         };
         self.forget_snapshot();
-        // Who goes through time wants to see what was written then: the end.
+        // Time travel shows the output at that moment: the end.
         self.pager.viewport.go_to_end();
         Some(asked)
     }
 
-    /// Esc: twice leaves a recording; where a program runs, and from a tool, once leads back.
+    /// Handles Esc: pressed twice it leaves a recording; in front of a program, and in a tool, once is enough.
     fn leave(&mut self, leaving: bool) -> Option<Effect> {
         if leaving || self.modal.is_some() || self.source == Source::Live {
             return self.quit();
@@ -87,7 +87,7 @@ impl Viewer {
         None
     }
 
-    /// Esc was pressed once.
+    /// Records that Esc was pressed once.
     pub(crate) fn arm_leave(&mut self) {
         self.is_leaving = true;
         self.show_message(match self.source {
@@ -108,7 +108,7 @@ impl Viewer {
         None
     }
 
-    /// Back to the program that runs, and to its screen.
+    /// Returns the keys to the program and shows its screen.
     pub(crate) fn go_live(&mut self) {
         self.is_live = true;
         self.pager.search = None;

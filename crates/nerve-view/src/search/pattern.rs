@@ -1,23 +1,23 @@
-//! What is looked for in lines.
+//! Search patterns.
 
 use std::ops::Range;
 
 use nerve_term::terminal::line::clusters;
 use regex::{Regex, RegexBuilder};
 
-/// The largest program of a pattern, in bytes: what somebody types must not take the memory.
+/// Size limit of a compiled pattern in bytes, which bounds the memory that typed input can take.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// How a pattern is to be understood.
+/// How to interpret a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PatternOptions {
-    /// As it stands, not as a regular expression.
+    /// Matches the text literally instead of as a regular expression.
     pub literal: bool,
-    /// The lines without it are meant.
+    /// Selects the lines that do not match.
     pub inverse: bool,
 }
 
-/// What is looked for.
+/// A compiled search pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -44,7 +44,7 @@ impl Pattern {
         Pattern::with(text, PatternOptions::default())
     }
 
-    /// The same, to be understood so.
+    /// Compiles a pattern with options. Returns `None` for an empty text.
     pub fn with(text: &str, options: PatternOptions) -> Option<Pattern> {
         if text.is_empty() {
             return None;
@@ -61,33 +61,34 @@ impl Pattern {
         Some(Pattern { text: text.to_string(), regex, inverse: options.inverse, fault })
     }
 
-    /// As it was typed.
+    /// Returns the text as typed.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Why it is no regular expression, and is looked for as it stands.
+    /// Returns why the text is not a valid regular expression and is matched literally.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Whether the line is one of those that are meant.
+    /// Returns true if the pattern selects the line.
     pub fn is_in(&self, line: &str) -> bool {
         self.matches(line).next().is_some() != self.inverse
     }
 
-    /// How often it is in the line; an empty match counts for nothing. A line without it counts once, where those are meant.
+    /// Counts the non-empty matches in a line. With an inverse pattern a selected line counts once.
     pub fn count(&self, line: &str) -> u64 {
         if self.inverse { self.is_in(line).into() } else { self.matches(line).count() as u64 }
     }
 
-    /// The columns of the line where it is found, 0-based; a wide character takes two. None where the lines without it are meant.
+    /// Returns the columns of the matches, 0-based; wide characters take two. Inverse patterns have none.
     pub fn columns(&self, line: &str) -> Vec<Range<u16>> {
         if self.inverse {
             return Vec::new();
         }
         let (mut cells, mut at, mut col) = (clusters(line).peekable(), 0, 0_u16);
-        // Matches ascend: the line is measured once. The column at a byte, and the one behind the cell the byte is in.
+        // Matches are ascending, so the line is measured once. Returns the column at a byte, and the one after its
+        // cell.
         let mut columns = |byte: usize| {
             while let Some((text, width)) = cells.next_if(|(text, _)| at + text.len() <= byte) {
                 at += text.len();
@@ -104,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// Of an expression what follows a backslash (`\S`, `\W`) is no letter that is looked for.
+/// A letter after a backslash (`\S`, `\W`) does not count as a capital.
 fn has_capital(text: &str, literal: bool) -> bool {
     let mut is_escaped = false;
     text.chars().any(|char| {
@@ -114,7 +115,7 @@ fn has_capital(text: &str, literal: bool) -> bool {
     })
 }
 
-/// What is wrong, in a few words: the last line of what the parser says.
+/// Shortens a regex error to the last line of the parser's message.
 fn fault(bad: &regex::Error) -> String {
     match bad {
         regex::Error::CompiledTooBig(_) => "too large".to_string(),

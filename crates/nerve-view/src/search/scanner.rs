@@ -1,20 +1,20 @@
-//! Looking for text in the lines of a document, a bounded number of lines at a time: a million lines must not hold up a key.
+//! Incremental search: scans a bounded number of lines per step, so that large documents do not block input.
 
 use std::ops::Range;
 
 use super::pattern::Pattern;
 
-/// Which way.
+/// Search direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// To later lines.
+    /// Towards later lines.
     Down,
-    /// To earlier lines.
+    /// Towards earlier lines.
     Up,
 }
 
 impl Direction {
-    /// The other one.
+    /// Returns the opposite direction.
     #[must_use]
     pub fn reversed(self) -> Direction {
         match self {
@@ -24,34 +24,34 @@ impl Direction {
     }
 }
 
-/// The way to the next line with a match: from one line on, around the end of the document, back to that line.
+/// Scans for the next matching line, wrapping around the document's end once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scanner {
     direction: Direction,
     next: u64,
-    /// Lines still to look at.
+    /// Lines left to scan.
     left: u64,
     wrapped: bool,
 }
 
-/// How far a hunt has come.
+/// Result of a scan step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanStep {
-    /// In this line. `wrapped`: it went around the end.
+    /// The line matches.
     Found {
-        /// Its number.
+        /// Line number.
         line: u64,
-        /// Behind the end of the document, or before its start.
+        /// The scan has wrapped around.
         wrapped: bool,
     },
-    /// In none.
+    /// No line matches.
     NotFound,
-    /// Not through yet.
+    /// The budget is used up; lines are left.
     Pending,
 }
 
 impl Scanner {
-    /// Begins at line `from`, or at the end it is beyond of. `lines` of the document are looked at.
+    /// Starts at line `from`, clamped to `lines`.
     pub fn new(direction: Direction, from: u64, lines: &Range<u64>) -> Scanner {
         let last = lines.end.saturating_sub(1).max(lines.start);
         Scanner {
@@ -62,7 +62,7 @@ impl Scanner {
         }
     }
 
-    /// Looks at `budget` lines at most. `text` gives a line's text, `None` where it is not there any more.
+    /// Scans at most `budget` lines. `text` returns a line's text, or `None` if the line was dropped.
     pub fn step(
         &mut self,
         pattern: &Pattern,
@@ -102,50 +102,50 @@ impl Scanner {
     }
 }
 
-/// The matches in all lines, counted a few lines at a time.
+/// Counts the matches in all lines, a few lines per step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MatchCounter {
     start: u64,
-    /// Lines counted so far end here.
+    /// End of the lines counted so far.
     next: u64,
     total: u64,
-    /// The line whose place is wanted.
+    /// The match whose position is tracked.
     of: Option<MatchPosition>,
 }
 
-/// A line's place among the matches.
+/// A line's position among the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MatchPosition {
     line: u64,
-    /// Matches in lines before it.
+    /// Matches in earlier lines.
     before: u64,
-    /// It has one itself: it may have become another line, or be hidden now.
+    /// The line itself has a match. It may have been rewritten or hidden since.
     has_one: bool,
 }
 
 impl MatchCounter {
-    /// Begins anew; `line` is the one whose place among the matches is wanted.
+    /// Starts to count; `line` is the match whose position is tracked.
     pub fn new(lines: &Range<u64>, line: Option<u64>) -> MatchCounter {
         let of = line.map(|line| MatchPosition { line, before: 0, has_one: false });
         MatchCounter { start: lines.start, next: lines.start, total: 0, of }
     }
 
-    /// Nothing was found in the lines from `start` to `next`.
+    /// Creates a completed count of 0 for the lines from `start` to `next`.
     pub fn none(start: u64, next: u64) -> MatchCounter {
         MatchCounter { start, next: next.max(start), total: 0, of: None }
     }
 
-    /// The first line that is counted in.
+    /// Returns the first counted line.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The first line that is not counted yet.
+    /// Returns the end of the counted lines.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Counts in `budget` lines at most; true when there are lines left.
+    /// Counts at most `budget` lines. Returns true if lines are left.
     pub fn step(
         &mut self,
         pattern: &Pattern,
@@ -168,12 +168,13 @@ impl MatchCounter {
         self.next < lines.end
     }
 
-    /// All matches in the lines counted so far.
+    /// Returns the matches counted so far.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Which of them is the first one in the line that was asked for, 1-based; `None` before that line was reached, and if none is in it.
+    /// Returns the 1-based position of the tracked line's first match; `None` until it is reached, or if it has
+    /// none.
     pub fn position(&self) -> Option<u64> {
         self.of.filter(|of| of.has_one).map(|of| of.before + 1)
     }

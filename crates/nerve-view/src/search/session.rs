@@ -1,4 +1,4 @@
-//! Looking for text in a window: what was found, which match of how many.
+//! The search of a window: current match, match count and highlighting.
 
 use std::ops::Range;
 
@@ -7,64 +7,65 @@ use crate::filter::LineFilter;
 use crate::pager::Pager;
 use crate::search::{Direction, MatchCounter, Pattern, ScanStep, Scanner};
 
-/// Lines that are looked through between two keys.
+/// Lines scanned per step.
 pub const LINES_PER_STEP: u64 = 20_000;
-/// How many matches further one key goes.
+/// Largest count for repeating a search.
 pub(crate) const MAX_REPEAT: i64 = 1000;
 
-/// A look for text that is under way, or what came of it.
+/// A search in progress, or its result.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchSession {
     pub(crate) pattern: Pattern,
-    /// Its matches are lit.
+    /// Matches are highlighted.
     is_highlighted: bool,
     direction: Direction,
     scanner: Option<Scanner>,
-    /// Matches still to go on, and which way.
+    /// Matches left to skip, and the direction.
     remaining: (i64, Direction),
-    /// The line of the match that was gone to.
+    /// Line of the current match.
     pub(crate) found: Option<u64>,
-    /// The matches in lines that nothing can change any more, and with those that can.
+    /// Matches in lines that can no longer change, and in all lines.
     settled: Option<MatchCounter>,
     count: Option<MatchCounter>,
     counted: bool,
 }
 
 impl SearchSession {
-    /// Lines have other numbers. What is under way is given up: there are others to look through.
+    /// Shifts the line numbers and restarts the scan.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.found = self.found.map(|line| line.saturating_add_signed(by));
         self.recount();
     }
 
-    /// Other lines are to be looked through.
+    /// Restarts the count, because the lines to search have changed.
     pub(crate) fn recount(&mut self) {
         (self.scanner, self.settled, self.count, self.counted) = (None, None, None, false);
     }
 
-    /// The same for what was looked for before, this way.
+    /// Continues the search in another direction.
     pub(crate) fn with_direction(self, direction: Direction) -> SearchSession {
         SearchSession { direction, ..self }
     }
 
-    /// That line has it, and is gone to.
+    /// Makes a line the current match.
     pub(crate) fn go_to(&mut self, line: u64) {
         (self.is_highlighted, self.found) = (true, Some(line));
         self.recount();
     }
 
-    /// It was looked for everywhere, and is not there.
+    /// Returns true if the whole document was searched without a match.
     pub(crate) fn is_not_found(&self) -> bool {
         self.scanner.is_none() && self.counted && self.count.as_ref().is_none_or(|count| count.total() == 0)
     }
 
-    /// Counts from here on.
+    /// Starts a count.
     fn start_count(&mut self, count: MatchCounter) {
         (self.settled, self.count, self.counted) = (Some(count.clone()), Some(count), false);
     }
 
-    /// Counts in as many lines as there is time for; true while there are lines left. Where the first lines were forgotten it begins anew, and
-    /// lines that can still change are counted each time. At an earlier moment of a recording, where fewer lines cannot, it begins anew too.
+    /// Counts matches within the step's budget; returns true if lines are left. Lines that can still change are
+    /// counted on each call. The count restarts if the first lines were dropped, or at an earlier moment of a
+    /// recording.
     fn count_step(&mut self, document: &Document<'_>, filter: Option<&LineFilter>) -> bool {
         let (lines, text) = (document.lines(), |line| text(document, filter, line));
         let changeless = lines.start..document.settled_end().clamp(lines.start, lines.end);
@@ -85,29 +86,29 @@ impl SearchSession {
 }
 
 impl Pager {
-    /// What is looked for, to be lit.
+    /// Returns the highlighted pattern.
     pub fn pattern(&self) -> Option<&Pattern> {
         self.highlighted().map(|search| &search.pattern)
     }
 
-    /// What is looked for, unless its matches are not to be seen.
+    /// Returns the search if its matches are highlighted.
     fn highlighted(&self) -> Option<&SearchSession> {
         self.search.as_ref().filter(|search| search.is_highlighted)
     }
 
-    /// The line of the match that was gone to.
+    /// Returns the line of the current match.
     pub fn found(&self) -> Option<u64> {
         self.highlighted()?.found
     }
 
-    /// The place of the match among all, 1-based if it is known already, and how many there are if all are counted.
+    /// Returns the 1-based position of the current match, if known, and the number of matches, if counted.
     pub fn matches(&self) -> Option<(Option<u64>, Option<u64>)> {
         let search = self.highlighted()?;
         let count = search.count.as_ref()?;
         Some((count.position(), search.counted.then(|| count.total())))
     }
 
-    /// Matches are not lit any more; they are when they are gone to again, or with `turns` now if they are not.
+    /// Turns highlighting off; with `toggles`, on again if it was off.
     pub(crate) fn toggle_highlight(&mut self, toggles: bool) {
         if let Some(search) = &mut self.search {
             search.is_highlighted = toggles && !search.is_highlighted;
@@ -115,7 +116,7 @@ impl Pager {
         }
     }
 
-    /// Other lines are shown, of another moment: none of them was gone to, and their matches are to be counted.
+    /// Clears the current match and restarts the count, because another moment is shown.
     pub(crate) fn clear_found(&mut self) {
         if let Some(search) = &mut self.search {
             search.found = None;
@@ -130,7 +131,7 @@ impl Pager {
             return;
         };
         let lines = document.lines();
-        // From where one is: what is in the window is seen whichever way it is looked through.
+        // Starts at the window, so that visible matches are found in both directions.
         let from = match (direction, prompt.from_end) {
             (Direction::Down, true) => lines.start,
             (Direction::Up, true) => lines.end,
@@ -157,7 +158,7 @@ impl Pager {
         self.advance_search(document);
     }
 
-    /// The next match, or with `other_way` the one before; `times` of them.
+    /// Goes to the next match, or with `other_way` to the previous one, `times` times.
     pub(crate) fn repeat_search(&mut self, other_way: bool, times: i64, document: &Document<'_>) {
         self.remember_position();
         let from = self.anchor_line();
@@ -172,7 +173,7 @@ impl Pager {
         self.advance_search(document);
     }
 
-    /// Goes on with what takes long, a bounded piece of it; true while there is more to do.
+    /// Advances the filter and the search by one step. Returns true if work is left.
     pub(crate) fn advance_search(&mut self, document: &Document<'_>) -> bool {
         if self.update_filter(document) {
             return true;
@@ -195,7 +196,8 @@ impl Pager {
                 } else {
                     search.start_count(MatchCounter::new(&lines, Some(line)));
                     self.viewport.show(line);
-                    // What is written meanwhile must not take it away. Who gives up what he types goes back to where he was, and along again.
+                    // New output must not scroll the match away. Cancelling the prompt restores the position and
+                    // following.
                     self.viewport.stop_following();
                     self.scroll_to_match(line, document);
                 }
@@ -216,7 +218,7 @@ impl Pager {
         true
     }
 
-    /// Moves the window sideways if a line's first match is not in it.
+    /// Scrolls horizontally if the line's first match is not visible.
     fn scroll_to_match(&mut self, line: u64, document: &Document<'_>) {
         let Some(pattern) = self.pattern() else { return };
         let Some(text) = document.text(line) else { return };
@@ -228,7 +230,7 @@ impl Pager {
 }
 
 impl SearchSession {
-    /// Hunts on from a line: behind it, if it is the one that was found last.
+    /// Starts a scan at a line, or after it if it is the current match.
     fn scan_from(&mut self, from: u64, direction: Direction, lines: &Range<u64>) {
         let next = match (self.found, direction) {
             (None, _) => from,
@@ -241,7 +243,7 @@ impl SearchSession {
     }
 }
 
-/// The text of a line that is to be seen.
+/// Returns the text of a line that the filter does not hide.
 fn text(document: &Document<'_>, filter: Option<&LineFilter>, line: u64) -> Option<String> {
     document.text(line).filter(|text| filter.is_none_or(|filter| filter.matches(text)))
 }

@@ -1,24 +1,25 @@
-//! The lines that a filter lets through, as positions one after the other.
+//! The lines that a filter selects.
 
 use std::collections::VecDeque;
 
 use super::Viewport;
 
-/// Lines of a document, ascending. Each has a position, one more than the line before it, which it keeps when earlier lines are forgotten.
+/// Selected lines in ascending order. Each has a consecutive position, which it keeps when earlier lines are
+/// dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FilteredLines {
-    /// The position of the first one.
+    /// Position of the first line.
     first: u64,
     lines: VecDeque<u64>,
 }
 
 impl FilteredLines {
-    /// Adds a line below all others.
+    /// Appends a line.
     pub(crate) fn push(&mut self, line: u64) {
         self.lines.push_back(line);
     }
 
-    /// Forgets lines before this one.
+    /// Drops the lines before this one.
     pub(crate) fn drop_before(&mut self, line: u64) {
         while self.lines.front().is_some_and(|first| *first < line) {
             self.lines.pop_front();
@@ -26,7 +27,7 @@ impl FilteredLines {
         }
     }
 
-    /// Forgets this line and those that follow it.
+    /// Drops this line and all that follow.
     pub(crate) fn drop_from(&mut self, line: u64) {
         self.lines.truncate(self.index(line));
     }
@@ -39,22 +40,22 @@ impl FilteredLines {
         self.lines.is_empty()
     }
 
-    /// Lines have other numbers.
+    /// Shifts all line numbers.
     pub(super) fn renumber(&mut self, by: i64) {
         self.lines.iter_mut().for_each(|line| *line = line.saturating_add_signed(by));
     }
 
-    /// The positions there are.
+    /// Returns the range of positions.
     pub(super) fn positions(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.lines.len() as u64
     }
 
-    /// The position of a line, or of the first one below it.
+    /// Returns the position of a line, or of the first one below it.
     pub(super) fn position(&self, line: u64) -> u64 {
         self.first + self.index(line) as u64
     }
 
-    /// The line at a position.
+    /// Returns the line at a position.
     pub(super) fn line(&self, position: u64) -> Option<u64> {
         let index = usize::try_from(position.checked_sub(self.first)?).ok()?;
         self.lines.get(index).copied()
@@ -70,7 +71,7 @@ impl FilteredLines {
 }
 
 impl Viewport {
-    /// All lines, or some of them. What is at the window's top stays there, or what follows it.
+    /// Sets or removes the selection. The top line stays, or the one after it.
     pub(crate) fn set_filter(&mut self, filtered: Option<FilteredLines>) {
         if self.filtered.is_none() && filtered.is_none() {
             return;
@@ -80,7 +81,7 @@ impl Viewport {
         self.restore_position(position);
     }
 
-    /// Changes which lines are picked.
+    /// Changes the selection in place, keeping the top line.
     pub(crate) fn update_filtered<T>(&mut self, change: impl FnOnce(&mut FilteredLines) -> T) -> Option<T> {
         let position = self.scroll_position();
         let done = change(self.filtered.as_mut()?);
@@ -88,12 +89,12 @@ impl Viewport {
         Some(done)
     }
 
-    /// Not all lines are to be gone through.
+    /// Returns true if a filter hides lines.
     pub fn is_filtered(&self) -> bool {
         self.filtered.is_some()
     }
 
-    /// The lines that there are to be gone through, from top to bottom.
+    /// Returns the line numbers that can be scrolled to, from top to bottom.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.positions().filter_map(|position| self.line_at_position(position))
     }

@@ -1,37 +1,37 @@
-//! The task entry's place between the lines of a window (seed agent-record §6).
+//! The task entry's rows between the lines of a viewport.
 
 use super::Viewport;
 
-/// The task entry's place.
+/// Position and height of the task entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InlinePanel {
-    /// It stands above this line; the one before is the snapshot's. A document that is shorter for a while has it at its end.
+    /// First line below the entry. In a shorter document the entry is at the end.
     pub(super) before: u64,
-    /// Rows, at least 1.
+    /// Height in rows, at least 1.
     pub(super) height: u16,
 }
 
 impl Viewport {
-    /// The row of the window at which the task entry begins, which may be above it or below, and its height; `None` if it is not shown.
+    /// Returns the entry's first window row, which may be outside the window, and its height; `None` while it is
+    /// closed.
     pub fn entry(&self) -> Option<(i64, u16)> {
         let panel = self.panel()?;
         let row = i128::from(panel.before) - i128::from(self.top);
         Some((i64::try_from(row).unwrap_or(i64::MAX), panel.height))
     }
 
-    /// The line above the task entry; `None` if it is not shown or nothing is above it.
+    /// Returns the line above the entry; `None` while it is closed or at the top.
     pub fn entry_line(&self) -> Option<u64> {
         self.panel()?.before.checked_sub(1).filter(|line| *line >= self.lines.start)
     }
 
-    /// Puts the task entry, `height` rows high, below a snapshot's line. If that line is in the window and there is room for all of the
-    /// entry below it, nothing scrolls: the line stays in its row. Else the window is centred: as many rows above the entry as below it, or one
-    /// less.
+    /// Puts the entry below a line. If the line is visible and there is room below it, nothing scrolls; otherwise
+    /// the entry is centred.
     pub fn place_entry(&mut self, line: u64, height: u16) {
         self.put(line, line.saturating_add(1), height);
     }
 
-    /// The snapshot's line has another number: the entry stands below that one now, and in the row of the window in which it stood.
+    /// Moves the entry to another line number of its snapshot, keeping its window row.
     pub(crate) fn move_entry(&mut self, line: u64) {
         let Some(entry) = &mut self.entry else { return };
         let before = line.saturating_add(1);
@@ -39,13 +39,13 @@ impl Viewport {
         entry.before = before;
     }
 
-    /// Puts the task entry below all lines, wherever the document ends.
+    /// Puts the entry below all lines.
     pub fn place_entry_at_end(&mut self, height: u16) {
         self.put(self.lines.end.saturating_sub(1), u64::MAX, height);
     }
 
     fn put(&mut self, line: u64, before: u64, height: u16) {
-        // Never higher than the window: its end is where one types.
+        // The entry is never higher than the window: its end has the cursor.
         let height = height.clamp(1, self.rows);
         let row = self.row_of(line);
         self.entry = Some(InlinePanel { before, height });
@@ -59,7 +59,7 @@ impl Viewport {
         self.clamp();
     }
 
-    /// The task entry is that high now. It stays where it begins if there is room for it, else it moves up.
+    /// Sets the entry's height. It moves up if there is no room below.
     pub fn set_entry_height(&mut self, height: u16) {
         let Some(entry) = &mut self.entry else { return };
         entry.height = height.clamp(1, self.rows);
@@ -69,7 +69,7 @@ impl Viewport {
         self.clamp();
     }
 
-    /// Takes the task entry away. What is in the window stays, as far as it can.
+    /// Removes the entry. The visible lines stay as far as possible.
     pub fn close_entry(&mut self) {
         let top = self.top_line();
         if self.entry.take().is_some() {
@@ -79,7 +79,7 @@ impl Viewport {
         }
     }
 
-    /// The task entry's place as the document is now.
+    /// Returns the entry's position, clamped to the document.
     pub(super) fn panel(&self) -> Option<InlinePanel> {
         let InlinePanel { before, height } = self.entry?;
         Some(InlinePanel { before: before.clamp(self.lines.start, self.lines.end), height })
