@@ -7,13 +7,14 @@ use serde_json::json;
 use super::connected;
 
 #[tokio::test]
-async fn older_names_do_what_those_of_today_do() {
+async fn deprecated_names_send_current_commands() {
     let (client, mut peer) = connected().await;
     let info = json!({"id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let turn = json!({"response": {"text": "hello"}, "node_id": "a", "turn": 1});
     let server = async {
-        // The commands are those of today: nobody is to be warned of a name that he did not write.
+        // The commands are the current ones: the server must not warn about a name that the user did not
+        // write.
         for (command, data) in [
             ("CREATE_NODE", json!({"node_id": "a"})),
             ("GET_NODE", data.clone()),

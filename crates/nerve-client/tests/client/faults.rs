@@ -9,9 +9,9 @@ use tokio::net::UnixListener;
 use super::{connected, socket, until};
 
 #[tokio::test]
-async fn nobody_there_is_told_with_path_and_hint() {
+async fn missing_server_is_reported_with_path_and_hint() {
     let (_folder, path) = socket();
-    // No socket at all, then one that a server left behind.
+    // First without a socket, then with one that a server has left behind.
     for _ in 0..2 {
         let error = NerveClient::connect(&path).await.unwrap_err();
         assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
@@ -27,14 +27,14 @@ async fn nobody_there_is_told_with_path_and_hint() {
 }
 
 #[tokio::test]
-async fn a_path_no_socket_can_have_is_an_error_of_its_own() {
+async fn invalid_socket_path_is_an_io_error() {
     let (folder, _) = socket();
     let error = NerveClient::connect(&folder.path().join("x".repeat(200))).await.unwrap_err();
     assert!(matches!(error, ClientError::Io { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_goes_leaves_nobody_waiting() {
+async fn lost_server_fails_all_pending_requests() {
     let (client, mut peer) = connected().await;
     let server = async {
         for _ in 0..3 {
@@ -49,14 +49,14 @@ async fn a_server_that_goes_leaves_nobody_waiting() {
         assert!(matches!(error, ClientError::Closed(_)), "{error}");
     }
     assert_eq!(client.in_flight(), 0);
-    // And nobody after.
+    // Later requests fail too.
     let error = client.ping().await.unwrap_err();
     assert!(matches!(error, ClientError::Closed(_)), "{error}");
     assert!(client.events().next().await.is_none());
 }
 
 #[tokio::test]
-async fn garbage_ends_the_connection_with_the_reason() {
+async fn invalid_data_ends_the_connection() {
     for garbage in [
         &b"HTTP/1.1 400 Bad Request\n"[..],
         b"[1]\n",
@@ -76,7 +76,7 @@ async fn garbage_ends_the_connection_with_the_reason() {
 }
 
 #[tokio::test]
-async fn messages_and_answers_nobody_knows_are_passed_over() {
+async fn unknown_messages_and_answers_are_ignored() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -93,7 +93,7 @@ async fn messages_and_answers_nobody_knows_are_passed_over() {
 }
 
 #[tokio::test]
-async fn an_error_that_names_no_request_fails_all_but_not_the_connection() {
+async fn error_without_request_id_fails_all_pending_requests() {
     let (client, mut peer) = connected().await;
     let server = async {
         peer.request().await;
@@ -113,7 +113,7 @@ async fn an_error_that_names_no_request_fails_all_but_not_the_connection() {
 }
 
 #[tokio::test]
-async fn a_request_that_no_line_holds_is_not_sent() {
+async fn oversized_request_is_not_sent() {
     let (client, mut peer) = connected().await;
     let huge = json!({"text": "x".repeat(MAX_LINE_BYTES)});
     let error = client.request(CommandType::ExecuteInput, huge).await.unwrap_err();
@@ -129,7 +129,7 @@ async fn a_request_that_no_line_holds_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_dropped_request_leaves_nothing_behind() {
+async fn dropped_request_leaves_no_state() {
     let (client, mut peer) = connected().await;
     let given_up = tokio::time::timeout(Duration::from_millis(10), client.ping()).await;
     assert!(given_up.is_err());
@@ -142,14 +142,14 @@ async fn a_dropped_request_leaves_nothing_behind() {
     };
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
-    // It came late; it did not come out of nowhere.
+    // The answer was late, but not unexpected.
     assert_eq!(client.unmatched_answers(), 0);
 }
 
 #[tokio::test]
-async fn requests_dropped_while_the_server_does_not_read_tear_no_line() {
+async fn requests_dropped_while_server_stalls_tear_no_line() {
     let (client, mut peer) = connected().await;
-    // More than socket and queue hold, given up in the middle.
+    // More than socket and queue hold, dropped halfway.
     let text = "x".repeat(100_000);
     let many = async {
         for number in 0..200 {
@@ -163,7 +163,7 @@ async fn requests_dropped_while_the_server_does_not_read_tear_no_line() {
     assert_eq!(client.in_flight(), 0);
     let server = async {
         loop {
-            // Each line is a whole request, or parsing it fails here.
+            // Parsing fails unless each line is a complete request.
             let request = peer.request().await;
             if request["command_type"] == "LIST_SESSIONS" {
                 peer.answer(&request, json!({"sessions": []})).await;
@@ -177,7 +177,7 @@ async fn requests_dropped_while_the_server_does_not_read_tear_no_line() {
 }
 
 #[tokio::test]
-async fn a_dropped_client_closes_its_connection() {
+async fn dropped_client_closes_its_connection() {
     let (client, mut peer) = connected().await;
     let copy = client.clone();
     let node = client.node("a", None);
@@ -193,7 +193,7 @@ async fn a_dropped_client_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_reading_holds_up_only_who_asks() {
+async fn stalled_server_blocks_only_the_caller() {
     let (client, mut peer) = connected().await;
     let asking = {
         let client = client.clone();

@@ -9,7 +9,7 @@ fn definition() -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn every_helper_for_graphs_asks_for_what_it_says() {
+async fn graph_helpers_send_expected_commands() {
     let (client, mut peer) = connected().await;
     let ended =
         json!({"graph_id": "g", "run_id": "r", "status": "completed", "results": {"a": {"text": "done"}}});
@@ -105,7 +105,7 @@ async fn every_helper_for_graphs_asks_for_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_comes_with_the_results_it_has() {
+async fn failed_run_carries_partial_results() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -128,7 +128,7 @@ async fn a_run_that_failed_comes_with_the_results_it_has() {
         let run = server.run.as_ref().unwrap();
         assert_eq!((run.run_id.as_str(), run.status.as_str(), run.tokens_used), ("r", "failed", 12));
         assert_eq!(run.results["a"]["text"], "done");
-        // It never was a run.
+        // The run never started.
         let error = client.run_graph("h", &RunOptions::default()).await.unwrap_err();
         assert_eq!(error.server().unwrap().run, None);
     };
@@ -136,7 +136,7 @@ async fn a_run_that_failed_comes_with_the_results_it_has() {
 }
 
 #[tokio::test]
-async fn any_stream_will_do_and_is_closed_with_the_client() {
+async fn custom_stream_is_closed_with_the_client() {
     let (ours, theirs) = tokio::io::duplex(64);
     let client = NerveClient::over(ours);
     let (input, output) = tokio::io::split(theirs);

@@ -1,4 +1,4 @@
-//! Over HTTP: what answers there may be a nerve server, one that refuses, or anything else.
+//! The client over HTTP, against a nerve server, a server that refuses, and anything else.
 
 use futures_util::{SinkExt, StreamExt};
 use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
@@ -20,7 +20,7 @@ async fn listening() -> (TcpListener, String) {
     (listener, url)
 }
 
-/// The server's end of a WebSocket.
+/// Accepts a WebSocket as the server.
 async fn accepted(listener: &TcpListener) -> Socket {
     let (stream, _) = listener.accept().await.unwrap();
     #[expect(clippy::result_large_err, reason = "the callback is the library's")]
@@ -47,7 +47,7 @@ fn answer(request: &Value, data: Value) -> Message {
     Message::text(answer.to_string())
 }
 
-/// What a client makes of these bytes instead of a WebSocket.
+/// Returns the client's error for this response to the upgrade.
 async fn told(answer: &str) -> ClientError {
     let (listener, url) = listening().await;
     let server = async {
@@ -64,7 +64,7 @@ async fn told(answer: &str) -> ClientError {
 }
 
 #[tokio::test]
-async fn requests_answers_and_events_go_over_one_websocket() {
+async fn one_websocket_carries_requests_answers_and_events() {
     let (listener, url) = listening().await;
     let url = format!("{url}/");
     let (client, mut socket) =
@@ -82,7 +82,7 @@ async fn requests_answers_and_events_go_over_one_websocket() {
         socket.send(Message::text(event.to_string())).await.unwrap();
         socket.send(answer(&second, json!({"pong": true}))).await.unwrap();
         socket.send(answer(&first, json!("done"))).await.unwrap();
-        // It is answered, though the client asks for nothing.
+        // The client answers pings even when idle.
         assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong(b"there?".as_slice().into()));
         socket
     };
@@ -98,7 +98,7 @@ async fn requests_answers_and_events_go_over_one_websocket() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_longest_line_is_taken_and_a_longer_one_ends_it() {
+async fn longest_answer_is_accepted_and_longer_one_ends_connection() {
     let (listener, url) = listening().await;
     let (client, mut socket) =
         tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
@@ -118,14 +118,14 @@ async fn an_answer_of_the_longest_line_is_taken_and_a_longer_one_ends_it() {
         assert!(ask().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
         let error = ask().await.unwrap_err();
         assert!(matches!(&error, ClientError::Protocol(what) if what.contains("over 16777216")), "{error}");
-        // What sends that is no nerve server: it is not asked again.
+        // The peer is no nerve server: the client does not reconnect.
         assert!(matches!(ask().await.unwrap_err(), ClientError::Protocol(_)));
     };
     tokio::join!(server, asking);
 }
 
 #[tokio::test]
-async fn who_refuses_is_told_by_kind_with_its_own_words() {
+async fn refusal_is_reported_by_kind_and_message() {
     let problem = |status: &str, detail: &str| {
         let body = json!({"title": "No", "detail": detail, "hint": "do this"}).to_string();
         format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
@@ -146,7 +146,7 @@ async fn who_refuses_is_told_by_kind_with_its_own_words() {
 }
 
 #[tokio::test]
-async fn what_is_no_nerve_server_is_told() {
+async fn other_servers_are_reported() {
     for (answer, reason) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP 200"),
         ("HTTP/1.1 301 Moved\r\nLocation: http://elsewhere\r\n\r\n", "HTTP 301"),
@@ -163,7 +163,7 @@ async fn what_is_no_nerve_server_is_told() {
             "{answer:?}: {error}"
         );
     }
-    // One that ends in the middle may have been a server that went down.
+    // A response that ends early may come from a server that is shutting down.
     for answer in ["", "HTTP/1.1 101 Switching"] {
         let error = told(answer).await;
         assert!(matches!(error, ClientError::Io { .. }), "{answer:?}: {error}");
@@ -171,7 +171,7 @@ async fn what_is_no_nerve_server_is_told() {
 }
 
 #[tokio::test]
-async fn nobody_there_and_no_url_are_told() {
+async fn missing_server_and_invalid_url_are_reported() {
     let (listener, url) = listening().await;
     drop(listener);
     let error = NerveClient::connect_http(&url, TOKEN, &Tls::Off).await.unwrap_err();
@@ -193,7 +193,7 @@ async fn nobody_there_and_no_url_are_told() {
 }
 
 #[tokio::test]
-async fn a_websocket_that_ends_is_made_again_and_the_token_shown_again() {
+async fn client_reconnects_and_authenticates_again() {
     let (listener, url) = listening().await;
     let (client, mut socket) =
         tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
@@ -201,7 +201,7 @@ async fn a_websocket_that_ends_is_made_again_and_the_token_shown_again() {
     let server = async {
         let asked = request(&mut socket).await;
         socket.send(answer(&asked, json!({"pong": true}))).await.unwrap();
-        // A server that goes down says so; one that is killed does not.
+        // A server that shuts down sends a close frame; one that is killed does not.
         socket.close(None).await.unwrap();
         drop(socket);
         let mut socket = accepted(&listener).await;

@@ -1,4 +1,4 @@
-//! The client against a server that is made to behave well, badly or not at all.
+//! The client against fake servers that behave well, badly or not at all.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
 mod deprecated;
@@ -20,14 +20,14 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-/// The server's end of one connection.
+/// The server's end of a connection.
 struct Peer<R = OwnedReadHalf, W = OwnedWriteHalf> {
     lines: LineReader<R>,
     output: W,
     _folder: Option<TempDir>,
 }
 
-/// A client and the other end of its only connection.
+/// Creates a client and the other end of its only connection.
 async fn connected() -> (NerveClient, Peer) {
     let (folder, path) = socket();
     let listener = UnixListener::bind(&path).unwrap();
@@ -44,7 +44,7 @@ fn socket() -> (TempDir, PathBuf) {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
-    /// The next request.
+    /// Reads the next request.
     async fn request(&mut self) -> Value {
         match self.lines.next().await.unwrap() {
             Frame::Line(line) => serde_json::from_slice(&line).unwrap(),
@@ -74,7 +74,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
         self.answer(&request, data).await;
     }
 
-    /// Nothing more comes.
+    /// Checks that the client closes the connection.
     async fn left(&mut self) {
         match self.lines.next().await {
             Ok(Frame::Eof { .. }) | Err(_) => {}
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
     }
 }
 
-/// Waits for a condition; a minute is a failure.
+/// Waits for a condition, at most a minute.
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {

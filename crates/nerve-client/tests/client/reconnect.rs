@@ -1,4 +1,4 @@
-//! Connections that end and are made again: what is asked once more, what is not, and what streams of events give meanwhile.
+//! Reconnecting: which requests are resent, and what event streams deliver.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::{Peer, socket};
 
-/// Nothing here takes that long, unless it hangs.
+/// Longer than anything takes unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A server that can go and come again.
+/// A server that can stop and start.
 struct Server {
     _folder: TempDir,
     path: PathBuf,
@@ -48,8 +48,7 @@ impl Server {
         Peer { lines: LineReader::new(input), output, _folder: None }
     }
 
-    /// Nobody has come since the last connection: those that come are taken in their order. Each round is time enough for a client that
-    /// connects unasked.
+    /// Checks that the client does not connect. Each round leaves time for an unwanted attempt.
     async fn nobody_comes(&mut self) {
         for _ in 0..5 {
             let mut own = UnixStream::connect(&self.path).await.unwrap();
@@ -60,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Nobody listens any more; the socket is left behind as by one that was killed.
+    /// Stops listening but leaves the socket, as a killed server does.
     fn die(&mut self) {
         self.listener = None;
     }
@@ -87,7 +86,7 @@ const READY: Option<EventType> = Some(EventType::NodeReady);
 const DROPPED: Option<EventType> = Some(EventType::EventsDropped);
 
 #[tokio::test]
-async fn what_only_looks_is_asked_once_more_and_not_twice_more() {
+async fn read_only_request_is_resent_once() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let serving = async {
@@ -102,7 +101,7 @@ async fn what_only_looks_is_asked_once_more_and_not_twice_more() {
         let mut peer = server.accept().await;
         peer.request().await;
         drop(peer);
-        // What comes now is the next request.
+        // The next request on the new connection.
         let mut peer = server.accept().await;
         peer.expect("PING", json!({}), json!({"pong": true})).await;
         peer
@@ -119,7 +118,7 @@ async fn what_only_looks_is_asked_once_more_and_not_twice_more() {
 }
 
 #[tokio::test]
-async fn what_changes_something_is_never_sent_twice() {
+async fn changing_request_is_never_resent() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let serving = async {
@@ -154,11 +153,11 @@ async fn what_changes_something_is_never_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_stream_whose_prompt_did_not_go_out_sends_it_over_the_next_connection() {
+async fn unsent_prompt_of_stream_is_sent_over_next_connection() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let node = client.node("a", None);
-    // More than a socket holds: what is asked behind it waits.
+    // More than a socket holds, so that later requests wait.
     let writing = tokio::spawn({
         let node = node.clone();
         async move { node.write(&"x".repeat(4 << 20)).await }
@@ -179,7 +178,7 @@ async fn a_stream_whose_prompt_did_not_go_out_sends_it_over_the_next_connection(
         peer
     };
     let asking = async {
-        // Given up again and again: nothing is lost, and nothing sent twice.
+        // Dropped repeatedly: no request is lost or sent twice.
         let first = loop {
             if let Ok(item) = tokio::time::timeout(Duration::ZERO, stream.next()).await {
                 break item;
@@ -197,13 +196,13 @@ async fn a_stream_whose_prompt_did_not_go_out_sends_it_over_the_next_connection(
 }
 
 #[tokio::test]
-async fn what_is_asked_while_only_the_servers_last_words_are_read_waits_for_the_next_connection() {
+async fn request_waits_while_last_output_is_drained() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let node = client.node("a", None);
     let writing = tokio::spawn(async move { node.write("x").await });
     let write = peer.request().await;
-    // Nothing can be written to it any more.
+    // Writing fails from now on.
     rustix::net::shutdown(peer.output.as_ref(), Shutdown::Read).unwrap();
     let ask = || {
         let client = client.clone();
@@ -211,7 +210,7 @@ async fn what_is_asked_while_only_the_servers_last_words_are_read_waits_for_the_
     };
     let first = ask();
     super::until("the first is under way", || client.in_flight() == 2).await;
-    // The task that finds out runs before the second one asks.
+    // The connection's task notices before the second request.
     tokio::task::yield_now().await;
     let second = ask();
     tokio::task::yield_now().await;
@@ -226,7 +225,7 @@ async fn what_is_asked_while_only_the_servers_last_words_are_read_waits_for_the_
 }
 
 #[tokio::test]
-async fn a_client_that_asks_nothing_connects_when_it_does() {
+async fn idle_client_reconnects_on_next_request() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let node = client.node("a", None);
@@ -234,7 +233,7 @@ async fn a_client_that_asks_nothing_connects_when_it_does() {
         peer.request().await;
         drop(peer);
     });
-    // It knows that the connection has ended.
+    // The client knows that the connection has ended.
     assert!(unanswered(error.unwrap_err()).sent);
     server.nobody_comes().await;
     let (written, _peer) = tokio::join!(node.write("x"), async {
@@ -247,7 +246,7 @@ async fn a_client_that_asks_nothing_connects_when_it_does() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_waited_for_and_given_up_in_time() {
+async fn missing_server_is_given_up_in_time() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let client = client.reconnect(Reconnect::Within(Duration::from_millis(400)));
@@ -261,11 +260,11 @@ async fn a_server_that_is_away_is_waited_for_and_given_up_in_time() {
     for error in [one.unwrap_err(), two.unwrap_err(), three.unwrap_err()] {
         assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
     }
-    // All at once, and not one after the other.
+    // Concurrently, not one after the other.
     assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&took), "{took:?}");
     let end = tokio::time::timeout(DEADLINE, events.next()).await.expect("no end");
     assert_eq!(end, None);
-    // Given up is not for ever.
+    // Later requests try again.
     server.rise();
     let (mut later, serving) = (client.events(), async {
         let mut peer = server.accept().await;
@@ -281,7 +280,7 @@ async fn a_server_that_is_away_is_waited_for_and_given_up_in_time() {
 }
 
 #[tokio::test]
-async fn events_go_on_after_the_last_one_that_came() {
+async fn events_resume_after_last_one_received() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let filter = SubscribeParams { node_id: Some("a".into()), ..SubscribeParams::default() };
@@ -298,9 +297,9 @@ async fn events_go_on_after_the_last_one_that_came() {
     let mut events = events.unwrap();
     peer.event("NODE_READY", 5).await;
     drop(peer);
-    // Nobody asks for anything: the stream alone is reason enough.
+    // The stream alone triggers the reconnect.
     let mut peer = server.accept().await;
-    // Events of all nodes, before the server knows what is wanted: they will come again.
+    // Events before the subscription is restored: they will be sent again.
     peer.event("NODE_READY", 7).await;
     peer.event("NODE_BUSY", 8).await;
     peer.expect("SUBSCRIBE", asked(Some(5)), told(8, "x")).await;
@@ -310,7 +309,7 @@ async fn events_go_on_after_the_last_one_that_came() {
         assert_eq!(next(&mut events).await, (READY, seq));
     }
     drop(peer);
-    // Another server, whose events have come as far already: nothing of it was seen.
+    // A different server with similar numbers: none of its events were seen.
     let mut peer = server.accept().await;
     peer.expect("SUBSCRIBE", asked(Some(8)), told(20, "y")).await;
     peer.event("NODE_READY", 20).await;
@@ -320,7 +319,7 @@ async fn events_go_on_after_the_last_one_that_came() {
     assert_eq!((missing.kind(), missing.data), (DROPPED, json!({"dropped": null})));
     assert_eq!(next(&mut events).await, (READY, 1));
     drop(peer);
-    // The same one: what it does not have any more it counts itself.
+    // The same server reports by itself what it no longer has.
     let mut peer = server.accept().await;
     peer.expect("SUBSCRIBE", asked(Some(1)), told(9000, "y")).await;
     peer.send(
@@ -336,7 +335,7 @@ async fn events_go_on_after_the_last_one_that_came() {
 }
 
 #[tokio::test]
-async fn a_listener_that_closes_at_once_is_not_asked_without_pause() {
+async fn server_that_closes_at_once_is_retried_with_pauses() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let mut events = client.events();
@@ -345,7 +344,7 @@ async fn a_listener_that_closes_at_once_is_not_asked_without_pause() {
     for _ in 0..5 {
         drop(server.accept().await);
     }
-    // Pauses of 25, 50, 100, 200 ms at least.
+    // Pauses of at least 25, 50, 100 and 200 ms.
     assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
     let mut peer = server.accept().await;
     peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 3})).await;
@@ -355,7 +354,7 @@ async fn a_listener_that_closes_at_once_is_not_asked_without_pause() {
 }
 
 #[tokio::test]
-async fn the_end_is_at_once_if_so_wished() {
+async fn never_reconnect_ends_at_once() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let client = client.reconnect(Reconnect::Never);
@@ -375,7 +374,7 @@ async fn the_end_is_at_once_if_so_wished() {
 }
 
 #[tokio::test]
-async fn a_closed_client_ends_all_that_waits_also_for_a_connection() {
+async fn closed_client_ends_pending_connects() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let copy = client.clone();
@@ -389,7 +388,7 @@ async fn a_closed_client_ends_all_that_waits_also_for_a_connection() {
     let (client, peer) = server.client().await;
     server.die();
     drop(peer);
-    // It finds out, and gives up for now.
+    // The client notices, and gives up for now.
     let client = client.reconnect(Reconnect::Within(Duration::from_millis(1)));
     assert!(client.ping().await.is_err());
     let client = client.reconnect(Reconnect::Within(DEADLINE));
@@ -406,7 +405,7 @@ async fn a_closed_client_ends_all_that_waits_also_for_a_connection() {
 }
 
 #[tokio::test]
-async fn the_last_one_who_goes_ends_the_search_for_a_server() {
+async fn last_drop_stops_reconnecting() {
     let mut server = Server::start();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -414,7 +413,7 @@ async fn the_last_one_who_goes_ends_the_search_for_a_server() {
     let events = client.events();
     server.die();
     drop((client, peer));
-    // The stream keeps the client alive, and looks for a server.
+    // The stream keeps the client alive and reconnects.
     tokio::task::yield_now().await;
     assert!(tasks() > before);
     drop(events);
@@ -427,7 +426,7 @@ async fn the_last_one_who_goes_ends_the_search_for_a_server() {
 }
 
 #[tokio::test]
-async fn over_tcp_the_token_is_shown_again_and_one_that_counts_no_more_ends_the_search() {
+async fn tcp_reconnect_authenticates_and_stops_on_invalid_token() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let accept = async || {
@@ -454,7 +453,7 @@ async fn over_tcp_the_token_is_shown_again_and_one_that_counts_no_more_ends_the_
         assert!(client.ping().await.unwrap().pong);
         assert!(!format!("{client:?}").contains("secret"));
         let mut events = client.events();
-        // The stream tries once and is told.
+        // The stream tries once and ends.
         assert_eq!(tokio::time::timeout(DEADLINE, events.next()).await.expect("no end"), None);
     };
     tokio::join!(serving, asking);
@@ -463,7 +462,7 @@ async fn over_tcp_the_token_is_shown_again_and_one_that_counts_no_more_ends_the_
 /// Requests given up at any moment, while connections come and go: each reaches the server once at most, and those that are left are
 /// answered.
 #[tokio::test]
-async fn requests_given_up_at_any_moment_leave_nothing_behind() {
+async fn requests_dropped_at_any_moment_leave_no_state() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let client = client.reconnect(Reconnect::Within(DEADLINE));
@@ -517,7 +516,7 @@ async fn requests_given_up_at_any_moment_leave_nothing_behind() {
                 Ok(Ok(_)) => done += 1,
                 Ok(Err(error)) => match error {
                     ClientError::Closed(unanswered) => not += u32::from(unanswered.sent),
-                    // The fake's answer to an execute is none.
+                    // The fake's answer to an execute is not valid.
                     ClientError::Protocol(_) => {}
                     error => panic!("{error}"),
                 },
@@ -527,7 +526,7 @@ async fn requests_given_up_at_any_moment_leave_nothing_behind() {
     }
     assert_eq!(client.in_flight(), 0);
     let stopped = loop {
-        // The connection may end under it; then it says so.
+        // The connection may end first; the error says so.
         match client.shutdown(false).await {
             Ok(()) => break serving.await.unwrap(),
             Err(error) => assert!(matches!(error, ClientError::Closed(_)), "{error}"),

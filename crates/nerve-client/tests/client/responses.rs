@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::connected;
 
 #[tokio::test]
-async fn answers_may_come_in_any_order_and_in_pieces() {
+async fn answers_arrive_in_any_order_and_in_pieces() {
     let (client, mut peer) = connected().await;
     let server = async {
         let mut requests = Vec::new();
@@ -43,7 +43,7 @@ async fn answers_may_come_in_any_order_and_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_failure_comes_with_all_that_the_server_says() {
+async fn failure_carries_all_details() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -76,7 +76,7 @@ async fn a_failure_comes_with_all_that_the_server_says() {
 }
 
 #[tokio::test]
-async fn every_helper_asks_for_what_it_says() {
+async fn helpers_send_expected_commands() {
     let (client, mut peer) = connected().await;
     let at = |more: Value| {
         let mut params = json!({"node_id": "a", "session_id": "work"});
@@ -189,7 +189,7 @@ async fn every_helper_asks_for_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_there_is_not_given() {
+async fn missing_node_is_an_error() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -201,7 +201,7 @@ async fn a_node_that_is_not_there_is_not_given() {
 }
 
 #[tokio::test]
-async fn warnings_are_collected_once_each() {
+async fn each_warning_is_collected_once() {
     let (client, mut peer) = connected().await;
     let server = async {
         for _ in 0..3 {
@@ -222,7 +222,7 @@ async fn warnings_are_collected_once_each() {
 }
 
 #[tokio::test]
-async fn a_result_of_another_type_and_params_that_are_none_are_told() {
+async fn unexpected_result_type_and_invalid_params_are_errors() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::connected;
 
-/// Chunks joined by `|`, then the response's text.
+/// Returns the chunks joined by `|`, and the response's text.
 async fn all(mut stream: ExecuteStream) -> (String, String) {
     let mut chunks = Vec::new();
     loop {
@@ -21,7 +21,7 @@ async fn all(mut stream: ExecuteStream) -> (String, String) {
 }
 
 #[tokio::test]
-async fn chunks_come_before_the_response() {
+async fn chunks_precede_the_response() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -31,7 +31,7 @@ async fn chunks_come_before_the_response() {
         }
         peer.answer(&request, json!({"response": {"text": "one two three"}, "node_id": "a", "turn": 4}))
             .await;
-        // Of the next turn, in the same breath.
+        // Of the next turn, in the same write.
         peer.chunk("a", json!({"turn": 5, "chunk": "later"})).await;
     };
     let asking = async {
@@ -44,7 +44,7 @@ async fn chunks_come_before_the_response() {
 }
 
 #[tokio::test]
-async fn chunks_of_others_are_not_mixed_in() {
+async fn chunks_of_other_turns_are_excluded() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -66,7 +66,7 @@ async fn chunks_of_others_are_not_mixed_in() {
 }
 
 #[tokio::test]
-async fn a_stream_outlives_client_and_node() {
+async fn stream_outlives_client_and_node() {
     let (client, mut peer) = connected().await;
     let stream = client.node("a", None).execute_stream("x", &ExecuteOptions::default()).await.unwrap();
     drop(client);
@@ -80,7 +80,7 @@ async fn a_stream_outlives_client_and_node() {
 }
 
 #[tokio::test]
-async fn a_stream_read_too_late_misses_chunks_and_says_so() {
+async fn late_reader_misses_chunks_and_is_notified() {
     let (client, mut peer) = connected().await;
     let node = client.node("a", None);
     let stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_stream_read_too_late_misses_chunks_and_says_so() {
 }
 
 #[tokio::test]
-async fn chunks_lost_in_the_middle_are_told_in_the_middle() {
+async fn lost_chunks_are_reported_where_they_were() {
     let (client, mut peer) = connected().await;
     let node = client.node("a", None);
     let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
@@ -143,7 +143,7 @@ async fn errors_end_a_stream() {
 }
 
 #[tokio::test]
-async fn a_subscription_misses_nothing_that_comes_before_its_answer() {
+async fn subscription_misses_no_event_before_its_answer() {
     let (client, mut peer) = connected().await;
     let server = async {
         let request = peer.request().await;
@@ -173,7 +173,7 @@ async fn a_subscription_misses_nothing_that_comes_before_its_answer() {
 }
 
 #[tokio::test]
-async fn slow_readers_of_events_are_told_how_many_they_lost() {
+async fn slow_event_reader_is_told_the_number_of_lost_events() {
     let (client, mut peer) = connected().await;
     let mut events = client.events();
     for seq in 0..2_000 {

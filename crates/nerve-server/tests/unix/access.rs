@@ -1,4 +1,4 @@
-//! Who is let in over TCP, and what others can do: nothing, and nothing to those who are.
+//! Authentication over TCP, and what unauthenticated clients can do to others.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Client, DEADLINE, TcpServer};
 
-/// Sends one line as the first; gives back what comes until the connection is closed.
+/// Sends a first line and returns everything until the connection is closed.
 async fn first_line(address: SocketAddr, line: &[u8]) -> Vec<Value> {
     let mut client = Client::tcp(address).await;
     client.send_raw(line).await;
@@ -28,7 +28,7 @@ fn hello(token: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_wrong_a_missing_and_a_truncated_token_get_one_error_and_the_end() {
+async fn invalid_token_gets_one_error_and_is_disconnected() {
     let server = TcpServer::start();
     let token = server.token();
     let longer = format!("{token}0");
@@ -51,7 +51,7 @@ async fn a_wrong_a_missing_and_a_truncated_token_get_one_error_and_the_end() {
 }
 
 #[tokio::test]
-async fn before_the_token_nothing_is_answered_done_or_told() {
+async fn nothing_is_answered_before_authentication() {
     let server = TcpServer::start();
     let mut inside = server.client().await;
     let command = json!({ "type": "command", "command_type": "CREATE_NODE", "request_id": "c",
@@ -67,11 +67,11 @@ async fn before_the_token_nothing_is_answered_done_or_told() {
         assert_eq!(lines.len(), 1, "{}: {lines:?}", String::from_utf8_lossy(line));
         assert!(lines[0]["error"].is_string(), "{lines:?}");
     }
-    // A wrong token, and a command behind it.
+    // A wrong token followed by a command.
     let both = [hello(&json!("wrong")), b"\n".to_vec(), command.to_string().into_bytes()].concat();
     assert_eq!(first_line(server.tcp(), &both).await.len(), 1);
     assert_eq!(inside.done("LIST_NODES", json!({})).await["nodes"], json!([]));
-    // And no event comes to one who has not shown it.
+    // Unauthenticated clients receive no events.
     let mut outside = Client::tcp(server.tcp()).await;
     inside.done("CREATE_NODE", json!({ "node_id": "y", "backend": "bash" })).await;
     outside.send_raw(hello(&json!(server.token()))).await;
@@ -80,11 +80,11 @@ async fn before_the_token_nothing_is_answered_done_or_told() {
 }
 
 #[tokio::test]
-async fn a_first_line_that_is_too_long_is_not_read_to_its_end() {
+async fn oversized_first_line_is_not_read_completely() {
     let server = TcpServer::start();
     for size in [4097, 17 * 1024 * 1024] {
         let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
-        // The server may close before it has all of it.
+        // The server may close before all of it is sent.
         let _ = stream.write_all(&vec![b'x'; size]).await;
         let mut said = Vec::new();
         let read =
@@ -99,7 +99,7 @@ async fn a_first_line_that_is_too_long_is_not_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn half_a_line_and_silence_is_ended_after_ten_seconds_and_holds_nobody_up() {
+async fn incomplete_first_line_times_out_after_ten_seconds() {
     let server = TcpServer::start();
     let mut half = TcpStream::connect(server.tcp()).await.unwrap();
     half.write_all(b"{\"command_type\":\"AUTH").await.unwrap();
@@ -116,7 +116,7 @@ async fn half_a_line_and_silence_is_ended_after_ten_seconds_and_holds_nobody_up(
 }
 
 #[tokio::test]
-async fn a_first_line_that_lacks_its_end_is_answered_when_nothing_more_comes() {
+async fn first_line_may_lack_its_newline() {
     let server = TcpServer::start();
     let right = json!({ "command_type": "AUTHENTICATE", "params": { "token": server.token() } });
     let wrong = json!({ "command_type": "AUTHENTICATE", "params": { "token": "wrong" } });
@@ -130,7 +130,7 @@ async fn a_first_line_that_lacks_its_end_is_answered_when_nothing_more_comes() {
         tokio::time::timeout(DEADLINE, stream.read_to_string(&mut said)).await.expect("no end").unwrap();
         assert!(said.contains(word) && said.lines().count() == 1, "{said:?}");
     }
-    // Who says nothing is told nothing.
+    // A client that sends nothing gets no answer.
     let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
     stream.write_all(b"\r\n").await.unwrap();
     stream.shutdown().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_first_line_that_lacks_its_end_is_answered_when_nothing_more_comes() {
 }
 
 #[tokio::test]
-async fn a_new_token_counts_at_once_and_who_came_in_with_the_old_one_is_sent_away() {
+async fn token_change_disconnects_old_clients() {
     let server = TcpServer::start();
     let mut inside = server.client().await;
     let old = server.token();
@@ -154,14 +154,14 @@ async fn a_new_token_counts_at_once_and_who_came_in_with_the_old_one_is_sent_awa
     let told = inside.reply().await;
     assert!(told["error"].as_str().unwrap().contains("token was changed"), "{told}");
     assert_eq!(inside.line().await, None);
-    // The Unix socket needs none.
+    // The Unix socket needs no token.
     Client::connect(&server.socket).await.done("PING", json!({})).await;
     client.done("PING", json!({})).await;
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_new_token_is_noticed_when_nobody_comes_in_with_it() {
+async fn token_change_is_noticed_without_a_new_client() {
     let server = TcpServer::start();
     let mut inside = server.client().await;
     inside.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
@@ -182,12 +182,12 @@ async fn a_new_token_is_noticed_when_nobody_comes_in_with_it() {
 }
 
 #[tokio::test]
-async fn who_only_listens_is_sent_away_with_the_old_token_as_well() {
+async fn token_change_disconnects_pure_listeners() {
     let server = TcpServer::start();
     let mut listener = server.client().await;
     listener.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
     listener.half_close();
-    // It sends no more, and events still reach it.
+    // It has finished sending and still receives events.
     let mut other = Client::connect(&server.socket).await;
     other.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
     assert_eq!(listener.event("NODE_CREATED").await["node_id"], "b");
@@ -199,11 +199,11 @@ async fn who_only_listens_is_sent_away_with_the_old_token_as_well() {
 }
 
 #[tokio::test]
-async fn who_still_sends_gets_to_see_why_it_was_refused() {
+async fn client_that_keeps_sending_sees_why_it_was_refused() {
     let server = TcpServer::start();
     for _ in 0..5 {
         let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
-        // Twelve megabytes, of which the first four kilobytes are too many.
+        // Twelve megabytes, more than the limit of four kilobytes.
         stream.write_all(&vec![b'x'; 12 << 20]).await.unwrap();
         let mut said = String::new();
         let read = tokio::time::timeout(DEADLINE, stream.read_to_string(&mut said)).await;
@@ -214,14 +214,14 @@ async fn who_still_sends_gets_to_see_why_it_was_refused() {
 }
 
 #[tokio::test]
-async fn many_wrong_tokens_do_not_delay_the_right_one() {
+async fn wrong_tokens_do_not_delay_the_right_one() {
     let server = TcpServer::start();
     let mut guesses = tokio::task::JoinSet::new();
     for _ in 0..200 {
         guesses
             .spawn(first_line_or_reset(server.tcp(), hello(&json!("a wrong one, and as long as it likes"))));
     }
-    // Some of them are held off, up to five seconds; the others are closed at once.
+    // Some answers are delayed by up to five seconds; the other connections are closed at once.
     let mut closed = 0;
     while closed < 100 {
         closed += usize::from(guesses.join_next().await.unwrap().unwrap().is_empty());
@@ -242,7 +242,7 @@ async fn first_line_or_reset(address: SocketAddr, line: Vec<u8>) -> String {
 }
 
 #[tokio::test]
-async fn ten_thousand_connections_without_a_token_keep_nobody_out() {
+async fn ten_thousand_unauthenticated_connections_block_nobody() {
     let many = room_for(10_000);
     eprintln!("{many} connections");
     let server = TcpServer::start_with(|config| config.max_connections = 8);
@@ -259,7 +259,7 @@ async fn ten_thousand_connections_without_a_token_keep_nobody_out() {
     let mut late = server.client().await;
     late.done("PING", json!({})).await;
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    // The first of them was closed for the others.
+    // The first one was evicted.
     let mut byte = [0];
     let first = tokio::time::timeout(DEADLINE, opened[0].read(&mut byte)).await.expect("it was kept");
     assert!(matches!(first, Ok(0) | Err(_)));
@@ -268,11 +268,12 @@ async fn ten_thousand_connections_without_a_token_keep_nobody_out() {
     server.stop().await;
 }
 
-/// As many connections as this process may open, at most `wanted`. The server's ends of them are in this process too, and few at a time.
+/// Returns the number of connections that this process may open, at most `wanted`. A few descriptors are
+/// needed for the server's ends.
 fn room_for(wanted: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where that is not allowed, it is as it was.
+    // Where raising the limit is not allowed, it stays.
     let _ = setrlimit(Resource::Nofile, limit);
     let room = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let many = usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(700).min(wanted);
@@ -281,7 +282,7 @@ fn room_for(wanted: usize) -> usize {
 }
 
 #[tokio::test]
-async fn one_client_too_many_is_told_so_whichever_way_it_comes() {
+async fn client_limit_covers_all_transports() {
     let server = TcpServer::start_with(|config| config.max_connections = 2);
     let mut first = server.client().await;
     let mut second = Client::connect(&server.socket).await;

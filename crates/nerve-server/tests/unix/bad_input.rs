@@ -1,10 +1,10 @@
-//! Bad input: each gets an error that says what and where, none ends the connection.
+//! Invalid input: each line gets an error that says what and where, and the connection stays open.
 
 use serde_json::{Value, json};
 
 use super::harness::{Client, TestServer};
 
-/// Sends a line, expects an error with these words, and that the connection goes on.
+/// Sends a line and expects an error with these words on an open connection.
 async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
     client.send_raw(line).await;
     let reply = client.reply().await;
@@ -18,7 +18,7 @@ async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_no_request_gets_an_error_and_the_connection_goes_on() {
+async fn invalid_request_gets_error_and_connection_stays() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     refused(client, b"hello", &["json"]).await;
@@ -33,7 +33,7 @@ async fn what_is_no_request_gets_an_error_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_name_of_megabytes_is_not_repeated_whole() {
+async fn long_name_is_not_echoed() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let name = "é".repeat(2 << 20);
@@ -45,7 +45,7 @@ async fn a_name_of_megabytes_is_not_repeated_whole() {
 }
 
 #[tokio::test]
-async fn an_unknown_command_is_told_the_nearest_one() {
+async fn unknown_command_suggests_the_nearest() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let line = br#"{"type":"command","command_type":"CREAT_NODE","params":{},"request_id":"r7"}"#;
@@ -55,7 +55,7 @@ async fn an_unknown_command_is_told_the_nearest_one() {
 }
 
 #[tokio::test]
-async fn a_missing_or_wrong_field_is_named() {
+async fn missing_or_wrong_field_is_named() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let missing = client.fails("EXECUTE_INPUT", json!({ "text": "hello" })).await;
@@ -70,7 +70,7 @@ async fn a_missing_or_wrong_field_is_named() {
 }
 
 #[tokio::test]
-async fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
+async fn oversized_line_is_rejected_and_next_is_read() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut line = br#"{"type":"command","command_type":"PING","params":{"x":""#.to_vec();
@@ -81,7 +81,7 @@ async fn a_line_over_the_limit_is_refused_and_the_next_one_is_read() {
 }
 
 #[tokio::test]
-async fn empty_lines_and_crlf_do_no_harm() {
+async fn empty_lines_and_crlf_are_accepted() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     client.send_raw(b"\r").await;
@@ -98,7 +98,7 @@ async fn empty_lines_and_crlf_do_no_harm() {
 }
 
 #[tokio::test]
-async fn an_older_name_works_and_warns() {
+async fn deprecated_name_works_with_warning() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let reply = client.ask("LIST_CHANNELS", json!({})).await;
@@ -111,7 +111,7 @@ async fn an_older_name_works_and_warns() {
 }
 
 #[tokio::test]
-async fn names_that_would_leave_their_folder_are_refused() {
+async fn path_traversal_in_names_is_rejected() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     for name in ["../../etc/passwd", "a/b", "A", "", &"a".repeat(33)] {
@@ -124,7 +124,7 @@ async fn names_that_would_leave_their_folder_are_refused() {
 }
 
 #[tokio::test]
-async fn one_clients_bad_line_reaches_no_other_client() {
+async fn invalid_line_does_not_affect_other_clients() {
     let server = TestServer::start();
     let mut good = server.client().await;
     let mut bad = server.client().await;

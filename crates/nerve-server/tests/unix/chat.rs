@@ -1,4 +1,4 @@
-//! Chat nodes over the wire, against the scripted model API.
+//! Chat nodes over the protocol, with the scripted model API.
 
 use nerve_testkit::mock_model::{Answer, MockModel, Script, ToolCall, serve};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn execute(client: &mut Client, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_chat_node_is_made_asked_read_forked_and_stopped() {
+async fn chat_node_life_cycle() {
     for provider in ["anthropic", "openai"] {
         let server = TestServer::start();
         let mut client = server.client().await;
@@ -73,7 +73,7 @@ async fn a_chat_node_is_made_asked_read_forked_and_stopped() {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_comes_in_chunks() {
+async fn streamed_answer_arrives_in_chunks() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let pieces = ["one ", "two"].map(String::from).to_vec();
@@ -89,7 +89,7 @@ async fn a_streamed_answer_comes_in_chunks() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_with_its_field() {
+async fn errors_name_their_field() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let model = model(Script::default().first([Answer::error(400, "its own words")])).await;
@@ -124,11 +124,11 @@ async fn what_is_wrong_is_said_with_its_field() {
 }
 
 #[tokio::test]
-async fn the_definition_outlives_the_server_and_the_key_does_not() {
+async fn definition_survives_restart_but_key_does_not() {
     let server = TestServer::start();
     let model = model(Script::default()).await;
     let mut client = server.client().await;
-    // No key: it could not be started again where none is set.
+    // Without a key, so that it can be started again anywhere.
     let chat = json!({ "api_key_env": "", "system": "Be brief." });
     client.done("CREATE_NODE", params("openai", &model, chat)).await;
     execute(&mut client, "remember").await;

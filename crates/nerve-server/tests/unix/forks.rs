@@ -1,4 +1,4 @@
-//! FORK_NODE and the ids of agents' conversations, on the wire.
+//! FORK_NODE and agents' conversation ids over the protocol.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::harness::{Client, TestServer};
 
 const ID: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
-/// A program that looks as if it had had a turn in the conversation it is given, with a composer at its end.
+/// Returns a fake agent that has already had a turn in its conversation and shows a composer.
 fn agent(server: &TestServer) -> Value {
     let claude = server.home.path().join("claude");
     let rule = "─".repeat(40);
@@ -32,7 +32,7 @@ async fn create(client: &mut Client, server: &TestServer, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_is_forked_and_both_are_told() {
+async fn fork_of_agent_is_reported_on_both_nodes() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     assert_eq!(create(client, &server, ID).await["success"], true);
@@ -55,7 +55,7 @@ async fn an_agent_is_forked_and_both_are_told() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_fork_is_said() {
+async fn fork_errors_are_reported() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let reply = create(client, &server, "custom").await;

@@ -1,4 +1,4 @@
-//! Graphs and their runs over the wire, on a real engine.
+//! Graphs and runs over the protocol, with a real engine.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, TestServer};
 
-/// A graph of steps on a one-shot shell of its own. Each step: id, command, what it waits for.
+/// Returns a graph of steps on its own one-shot shell. Each step: id, command, dependencies.
 fn graph(id: &str, steps: &[(&str, &str, &[&str])]) -> Value {
     let steps: Vec<Value> = steps
         .iter()
@@ -21,7 +21,7 @@ fn with(mut params: Value, more: Value) -> Value {
     params
 }
 
-/// A command that ends when the file is there, and not before.
+/// Returns a command that ends when the file exists.
 fn until(marker: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.01; done; echo went on", marker.display())
 }
@@ -30,14 +30,14 @@ fn text(result: &Value) -> &str {
     result["text"].as_str().unwrap_or_else(|| panic!("{result}")).trim()
 }
 
-/// The failed result of a command.
+/// Runs a command and returns its failed result.
 async fn failure(client: &mut Client, command: &str, params: Value) -> Value {
     let reply = client.ask(command, params).await;
     assert_eq!(reply["success"], false, "{reply}");
     reply
 }
 
-/// Waits until a run is in this state.
+/// Waits until a run has this status.
 async fn run_is(client: &mut Client, run: &str, status: &str) -> Value {
     loop {
         let data = client.done("GET_RUN", json!({ "run_id": run })).await;
@@ -50,7 +50,7 @@ async fn run_is(client: &mut Client, run: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_graph_runs_and_is_watched_and_looked_up() {
+async fn graph_runs_with_events_and_lookup() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut watcher = server.client().await;
@@ -108,7 +108,7 @@ async fn a_graph_runs_and_is_watched_and_looked_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_events_of_a_run_come_before_its_answer() {
+async fn events_of_run_precede_its_answer() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let nodes = json!({ "t": { "type": "template", "template": "x" } });
@@ -130,7 +130,7 @@ async fn the_events_of_a_run_come_before_its_answer() {
 }
 
 #[tokio::test]
-async fn a_graph_of_the_first_nerve_runs_with_warnings() {
+async fn deprecated_graph_format_runs_with_warnings() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     client.done("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
@@ -153,7 +153,7 @@ async fn a_graph_of_the_first_nerve_runs_with_warnings() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_answers_with_what_it_has() {
+async fn failed_run_returns_partial_results() {
     let server = TestServer::start();
     let steps: [(&str, &str, &[&str]); 3] =
         [("a", "echo one", &[]), ("b", "exit 3", &["a"]), ("c", "echo never", &["b"])];
@@ -171,7 +171,7 @@ async fn a_run_that_fails_answers_with_what_it_has() {
     assert_eq!(data["results"].get("c"), None, "{data}");
     assert_eq!(data["trace"]["status"], "failed", "{data}");
 
-    // The same with types.
+    // The same with the SDK's types.
     let client = NerveClient::connect(&server.socket).await.unwrap();
     let definition = params.as_object().unwrap().clone();
     let error = client.execute_graph(definition, &RunOptions::default()).await.unwrap_err();
@@ -181,7 +181,7 @@ async fn a_run_that_fails_answers_with_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_used_up_is_told() {
+async fn exceeded_budget_is_reported() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", "echo two", &["a"])];
@@ -198,7 +198,7 @@ async fn a_budget_that_is_used_up_is_told() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_by_its_id_or_its_graphs() {
+async fn run_is_cancelled_by_run_or_graph_id() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut other = server.client().await;
@@ -225,7 +225,7 @@ async fn a_run_is_cancelled_by_its_id_or_its_graphs() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_without_the_client_that_began_it() {
+async fn run_continues_without_its_client() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
     let mut client = server.client().await;
@@ -236,7 +236,7 @@ async fn a_run_goes_on_without_the_client_that_began_it() {
     leaver.send("EXECUTE_GRAPH", with(graph("g", &steps), json!({ "run_id": "r1" }))).await;
     client.event("STEP_STARTED").await;
     drop(leaver);
-    // One that does not wait for its run.
+    // A client that does not wait for its run.
     let detached = client
         .done("EXECUTE_GRAPH", with(graph("h", &steps), json!({ "run_id": "r2", "detach": true })))
         .await;
@@ -252,7 +252,7 @@ async fn a_run_goes_on_without_the_client_that_began_it() {
 }
 
 #[tokio::test]
-async fn a_gate_asks_and_is_answered() {
+async fn gate_is_answered() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut watcher = server.client().await;
@@ -284,7 +284,7 @@ async fn a_gate_asks_and_is_answered() {
 }
 
 #[tokio::test]
-async fn the_answer_a_gate_has_ready_is_told_too() {
+async fn gate_default_answer_is_reported() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     client.done("SUBSCRIBE", json!({ "types": ["GATE_ANSWERED"] })).await;
@@ -298,7 +298,7 @@ async fn the_answer_a_gate_has_ready_is_told_too() {
 }
 
 #[tokio::test]
-async fn a_run_whose_server_went_is_gone_on_with_by_the_next_one() {
+async fn next_server_resumes_interrupted_run() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let marker = server.home.path().join("go");
@@ -316,7 +316,7 @@ async fn a_run_whose_server_went_is_gone_on_with_by_the_next_one() {
     std::fs::write(&marker, "").unwrap();
     let data = client.done("RESUME_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!((text(&data["results"]["a"]), text(&data["results"]["b"])), ("one", "went on"));
-    // Nothing is done twice, and nothing is left to do.
+    // No step runs twice, and none is left.
     let run = client.done("GET_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!(
         (&run["steps"][0]["step_id"], &run["steps"][0]["state"]),
@@ -329,7 +329,7 @@ async fn a_run_whose_server_went_is_gone_on_with_by_the_next_one() {
 }
 
 #[tokio::test]
-async fn graphs_are_registered_run_and_forgotten() {
+async fn graphs_are_registered_run_and_removed() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let steps: [(&str, &str, &[&str]); 1] = [("a", "echo {{ input.name }}", &[])];
@@ -338,7 +338,7 @@ async fn graphs_are_registered_run_and_forgotten() {
     assert_eq!((&made["graph_id"], &made["steps"]), (&json!("greet"), &json!(["a"])));
     let again = failure(client, "CREATE_GRAPH", definition.clone()).await;
     assert_eq!(again["data"]["error_type"], "already_exists_error", "{again}");
-    // Nodes and graphs of a session share their names.
+    // Nodes and graphs of a session share a namespace.
     let node = failure(client, "CREATE_NODE", json!({ "node_id": "greet", "backend": "bash" })).await;
     assert_eq!(node["data"]["error_type"], "already_exists_error", "{node}");
 
@@ -364,7 +364,7 @@ async fn graphs_are_registered_run_and_forgotten() {
 }
 
 #[tokio::test]
-async fn ten_thousand_steps_come_in_one_request() {
+async fn ten_thousand_steps_fit_one_request() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let steps: Vec<Value> =
@@ -383,7 +383,7 @@ async fn ten_thousand_steps_come_in_one_request() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_graph_or_a_run_is_told_and_nothing_runs() {
+async fn invalid_graph_runs_nothing() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let nodes = json!({ "sh": { "type": "bash" } });
@@ -428,7 +428,7 @@ async fn what_is_wrong_with_a_graph_or_a_run_is_told_and_nothing_runs() {
     client.send_raw(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}],"request_id":1}"#).await;
     assert_eq!(client.reply().await["error"], "params: expected an object, got a list");
     assert_eq!(client.done("LIST_RUNS", json!({})).await["runs"], json!([]));
-    // Nodes of the session are looked for when their step's turn has come.
+    // A session's nodes are looked up when their step starts.
     let late =
         failure(client, "EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "run_id": "late" })).await;
     assert!(late["error"].as_str().unwrap().contains("no node 'sh'"), "{late}");
@@ -438,7 +438,7 @@ async fn what_is_wrong_with_a_graph_or_a_run_is_told_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn the_nodes_of_a_session_are_stopped_and_started_again() {
+async fn session_nodes_are_stopped_and_restarted() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     client.done("CREATE_SESSION", json!({ "name": "work" })).await;

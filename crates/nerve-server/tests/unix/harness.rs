@@ -1,4 +1,4 @@
-//! A server in a directory of its own, and clients that speak raw lines.
+//! A server in its own directory, and clients that send raw lines.
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes that long, unless it hangs.
+/// Longer than anything takes unless it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Directories under a NERVE_HOME of their own.
+/// Returns the directories below a separate NERVE_HOME.
 pub(crate) fn places(home: &Path) -> Places {
     Places::under(home)
 }
 
-/// An engine whose nodes run in this process.
+/// Creates an engine whose nodes run in this process.
 pub(crate) fn engine(places: &Places) -> Engine {
     Engine::new(EngineConfig {
         nodes: FactoryConfig {
@@ -46,11 +46,11 @@ pub(crate) fn engine(places: &Places) -> Engine {
     })
 }
 
-/// What the clients of a test come over: the same tests run over each.
+/// A transport for the clients of a test: the same tests run over each.
 pub(crate) trait Transport: Sized {
-    /// The server is to listen there.
+    /// Configures the server's listener.
     fn listen(_config: &mut ServerConfig) {}
-    /// A client that is let in.
+    /// Connects and authenticates a client.
     async fn connect(server: &Served<Self>) -> Client;
 }
 
@@ -63,7 +63,7 @@ impl Transport for Unix {
     }
 }
 
-/// TCP on loopback, in the clear.
+/// Plain TCP on loopback.
 pub(crate) struct Tcp;
 
 impl Transport for Tcp {
@@ -79,12 +79,12 @@ impl Transport for Tcp {
     }
 }
 
-/// A running server whose clients come over its Unix socket.
+/// A running server with clients over its Unix socket.
 pub(crate) type TestServer = Served<Unix>;
-/// A running server whose clients come over TCP.
+/// A running server with clients over TCP.
 pub(crate) type TcpServer = Served<Tcp>;
 
-/// A running server. It stops when dropped; [`Served::stop`] waits for that.
+/// A running server. Dropping it stops it; [`Served::stop`] waits for that.
 pub(crate) struct Served<T> {
     pub(crate) home: TempDir,
     pub(crate) socket: PathBuf,
@@ -123,17 +123,17 @@ impl<T: Transport> Served<T> {
         T::connect(self).await
     }
 
-    /// Where it listens for lines over TCP.
+    /// Returns the TCP address.
     pub(crate) fn tcp(&self) -> SocketAddr {
         self.tcp.unwrap()
     }
 
-    /// What clients over TCP must know now.
+    /// Returns the current token.
     pub(crate) fn token(&self) -> String {
         self.token.read().unwrap().reveal().to_string()
     }
 
-    /// A new token in place of that.
+    /// Replaces the token and returns the new one.
     pub(crate) fn rotate_token(&self) -> String {
         self.token.rotate().unwrap().reveal().to_string()
     }
@@ -148,7 +148,7 @@ impl<T: Transport> Served<T> {
         ended(self.task).await;
     }
 
-    /// Stops it and starts another one in its place.
+    /// Stops the server and starts another one in the same directory.
     pub(crate) async fn restart(self) -> Served<T> {
         self.stop.cancel();
         ended(self.task).await;
@@ -160,7 +160,7 @@ async fn ended(task: JoinHandle<Result<(), ServerError>>) {
     tokio::time::timeout(DEADLINE, task).await.expect("the server did not end").unwrap().unwrap();
 }
 
-/// One connection.
+/// A client connection.
 pub(crate) struct Client {
     read: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     write: Option<Box<dyn AsyncWrite + Send + Unpin>>,
@@ -173,7 +173,7 @@ impl Client {
         Client::over(read, write)
     }
 
-    /// One that has not shown the token yet.
+    /// Connects without authenticating.
     pub(crate) async fn tcp(address: SocketAddr) -> Client {
         let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
         Client::over(read, write)
@@ -186,14 +186,14 @@ impl Client {
         Client { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next_id: 0 }
     }
 
-    /// Sends bytes as they are, a line end after them.
+    /// Sends raw bytes and a newline.
     pub(crate) async fn send_raw(&mut self, line: impl AsRef<[u8]>) {
         let write = self.write.as_mut().unwrap();
         let line = [line.as_ref(), b"\n"].concat();
         tokio::time::timeout(DEADLINE, write.write_all(&line)).await.expect("nobody reads").unwrap();
     }
 
-    /// Sends a command and gives back its request id.
+    /// Sends a command and returns its request id.
     pub(crate) async fn send(&mut self, command: &str, params: Value) -> String {
         self.next_id += 1;
         let id = format!("{command}-{}", self.next_id);
@@ -203,16 +203,16 @@ impl Client {
         id
     }
 
-    /// The next line, whatever it is; `None` at the end.
+    /// Reads the next line; `None` at the end.
     pub(crate) async fn line(&mut self) -> Option<Value> {
         let mut line = String::new();
         let read = self.read.read_line(&mut line);
-        // A connection that is closed with something unread in it is reset: that is an end too.
+        // Closing a connection with unread data resets it, which counts as an end too.
         let bytes = tokio::time::timeout(DEADLINE, read).await.expect("no line came").unwrap_or(0);
         (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// The next line that is no event.
+    /// Reads the next line that is no event.
     pub(crate) async fn reply(&mut self) -> Value {
         loop {
             let line = self.line().await.expect("the connection was closed");
@@ -222,7 +222,7 @@ impl Client {
         }
     }
 
-    /// The next event of this type.
+    /// Reads the next event of this type.
     pub(crate) async fn event(&mut self, kind: &str) -> Value {
         loop {
             let line = self.line().await.expect("the connection was closed");
@@ -232,7 +232,7 @@ impl Client {
         }
     }
 
-    /// Sends a command and waits for its reply; there must be no other one under way.
+    /// Sends a command and returns its reply; no other request may be pending.
     pub(crate) async fn ask(&mut self, command: &str, params: Value) -> Value {
         let id = self.send(command, params).await;
         let reply = self.reply().await;
@@ -240,14 +240,14 @@ impl Client {
         reply
     }
 
-    /// The same; the command must succeed.
+    /// Like [`Client::ask`] for a command that must succeed; returns its data.
     pub(crate) async fn done(&mut self, command: &str, params: Value) -> Value {
         let mut reply = self.ask(command, params).await;
         assert_eq!(reply["success"], true, "{reply}");
         reply["data"].take()
     }
 
-    /// The same; the command must fail. Gives back the error.
+    /// Like [`Client::ask`] for a command that must fail; returns the error.
     pub(crate) async fn fails(&mut self, command: &str, params: Value) -> String {
         let reply = self.ask(command, params).await;
         assert_eq!(reply["success"], false, "{reply}");
@@ -260,7 +260,7 @@ impl Client {
         let _ = self.write.as_mut().unwrap().write_all(line.as_bytes()).await;
     }
 
-    /// Sends no more; still reads.
+    /// Finishes sending; the client can still read.
     pub(crate) fn half_close(&mut self) {
         self.write = None;
     }

@@ -1,4 +1,4 @@
-//! An engine served to a client of the same process: the same wire, no socket's path.
+//! A server for a client in the same process.
 
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_proto::EventType;
@@ -23,7 +23,7 @@ async fn ended(server: InProcess) {
 }
 
 #[tokio::test]
-async fn a_client_in_the_same_process_has_nodes_answers_and_events() {
+async fn client_gets_nodes_answers_and_events() {
     let (client, server, home) = served();
     let mut events = client.events();
     let node = client.create_node(&one_shot("a")).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_client_in_the_same_process_has_nodes_answers_and_events() {
 }
 
 #[tokio::test]
-async fn it_ends_with_a_shutdown_and_its_client_is_told() {
+async fn shutdown_ends_server_and_notifies_client() {
     let (client, server, _home) = served();
     let mut events = client.events();
     client.create_node(&one_shot("a")).await.unwrap();
@@ -53,7 +53,7 @@ async fn it_ends_with_a_shutdown_and_its_client_is_told() {
 }
 
 #[tokio::test]
-async fn it_can_be_stopped_from_outside() {
+async fn stop_ends_server() {
     let (client, server, _home) = served();
     assert!(client.ping().await.unwrap().pong);
     tokio::time::timeout(DEADLINE, server.stop(false)).await.expect("the server did not end");

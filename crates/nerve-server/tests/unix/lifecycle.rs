@@ -1,4 +1,4 @@
-//! Servers come, refuse each other, and go.
+//! Start and shutdown of servers.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::harness::{Client, TestServer, places};
 
 #[tokio::test]
-async fn the_socket_is_for_this_user_alone() {
+async fn socket_is_private() {
     let server = TestServer::start();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().mode() & 0o777;
     assert_eq!(mode(&server.socket), 0o600);
@@ -22,7 +22,7 @@ async fn the_socket_is_for_this_user_alone() {
 }
 
 #[tokio::test]
-async fn a_second_server_of_a_name_is_refused_and_the_first_goes_on() {
+async fn second_server_of_a_name_is_rejected() {
     let server = TestServer::start();
     let config = ServerConfig::new("test", places(server.home.path()));
     let error = Server::bind(&config).unwrap_err();
@@ -35,7 +35,7 @@ async fn a_second_server_of_a_name_is_refused_and_the_first_goes_on() {
 }
 
 #[tokio::test]
-async fn a_stale_socket_is_replaced() {
+async fn stale_socket_is_replaced() {
     let home = tempfile::tempdir().unwrap();
     let places = places(home.path());
     private_directory(&places.runtime).unwrap();
@@ -45,7 +45,7 @@ async fn a_stale_socket_is_replaced() {
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_left_alone() {
+async fn other_file_in_sockets_place_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
     let places = places(home.path());
     private_directory(&places.runtime).unwrap();
@@ -57,7 +57,7 @@ async fn what_is_no_socket_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_path_the_kernel_would_not_take_is_refused_with_its_length() {
+async fn too_long_socket_path_is_rejected() {
     let home = tempfile::tempdir().unwrap();
     let deep = home.path().join("d".repeat(90));
     let error = Server::bind(&ServerConfig::new("test", places(&deep))).unwrap_err();
@@ -68,7 +68,7 @@ async fn a_path_the_kernel_would_not_take_is_refused_with_its_length() {
 }
 
 #[tokio::test]
-async fn shutdown_is_answered_then_told_to_all_and_the_name_is_free() {
+async fn shutdown_notifies_clients_and_frees_name() {
     let server = TestServer::start();
     let places = places(server.home.path());
     let mut watcher = server.client().await;
@@ -84,10 +84,10 @@ async fn shutdown_is_answered_then_told_to_all_and_the_name_is_free() {
 }
 
 #[tokio::test]
-async fn shutdown_does_not_wait_for_a_client_that_reads_nothing() {
+async fn shutdown_does_not_wait_for_stalled_client() {
     let server = TestServer::start();
     let mut deaf = server.client().await;
-    // Megabytes of answers that nobody takes.
+    // Megabytes of unread answers.
     for _ in 0..200 {
         deaf.send_raw(format!("{{\"type\":\"command\",\"command_type\":\"{}\"}}", "X".repeat(50_000))).await;
     }
@@ -96,7 +96,7 @@ async fn shutdown_does_not_wait_for_a_client_that_reads_nothing() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so() {
+async fn excess_connection_gets_an_error() {
     let server = TestServer::start_with(|config| config.max_connections = 2);
     let mut first = server.client().await;
     let mut second = server.client().await;

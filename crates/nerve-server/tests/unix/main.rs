@@ -1,4 +1,4 @@
-//! The server over its real Unix socket and over TCP, spoken to in raw lines.
+//! The server over its Unix socket and over TCP, driven with raw lines.
 #![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
 #![expect(clippy::duplicate_mod, reason = "the same tests run over the Unix socket and over TCP")]
 

@@ -1,4 +1,4 @@
-//! Rows of server and SDK in the regression matrix of seed node-refactoring §8.3, each by its name, on shells on real terminals.
+//! Compatibility of server and SDK with the deprecated commands and events, on shells in real terminals.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, DEADLINE, TestServer};
 
-/// A shell on a terminal as a node of a graph.
+/// Returns a shell in a terminal as a node of a graph.
 fn shell() -> Value {
     json!({ "type": "pty", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" } })
 }
 
-/// A graph of two steps on one shell.
+/// Returns a graph of two steps on one shell.
 fn graph(id: &str, first: &str, second: &str) -> Value {
     json!({
         "graph": id,
@@ -30,7 +30,7 @@ fn with(mut params: Value, more: Value) -> Value {
     params
 }
 
-/// Row: EXECUTE_DAG command → test_execute_graph.
+/// EXECUTE_DAG and its replacement.
 #[tokio::test]
 async fn test_execute_graph() {
     let server = TestServer::start();
@@ -39,10 +39,10 @@ async fn test_execute_graph() {
         let params = with(graph("g", "x={{ input }}", "echo x is $x"), json!({ "input": input }));
         let data = client.done("EXECUTE_GRAPH", params).await;
         assert_eq!((&data["status"], &data["graph_id"]), (&json!("completed"), &json!("g")));
-        // The second step is on the terminal of the first one.
+        // The second step runs in the terminal of the first.
         assert_eq!(data["results"]["b"]["text"], format!("x is {input}"), "{data:#}");
     }
-    // The command and the words of the first nerve.
+    // The deprecated command and field names.
     let node = with(json!({ "node_id": "old" }), shell());
     client.done("CREATE_NODE", node).await;
     let tasks = json!([
@@ -55,7 +55,7 @@ async fn test_execute_graph() {
     server.stop().await;
 }
 
-/// Runs a graph whose second step does not end, cancels it with `command`, gives the failed result.
+/// Runs a graph whose second step does not end, cancels it with `command` and returns the failed result.
 async fn cancelled(server: &TestServer, command: &str, what: Value) -> Value {
     let (mut client, mut other): (Client, Client) = (server.client().await, server.client().await);
     other.done("SUBSCRIBE", json!({ "types": ["STEP_STARTED", "NODE_STOPPED"] })).await;
@@ -66,7 +66,7 @@ async fn cancelled(server: &TestServer, command: &str, what: Value) -> Value {
     client.reply().await
 }
 
-/// Row: CANCEL_DAG command → test_cancel_graph.
+/// CANCEL_DAG and its replacement.
 #[tokio::test]
 async fn test_cancel_graph() {
     for (command, what) in [
@@ -87,7 +87,7 @@ async fn test_cancel_graph() {
     }
 }
 
-/// Row: DAG events → test_graph_events.
+/// The DAG_* events and their replacements.
 #[tokio::test]
 async fn test_graph_events() {
     let server = TestServer::start();
@@ -137,7 +137,7 @@ async fn remote_shell(server: &TestServer) -> RemoteNode {
     client.create_node(&params).await.unwrap()
 }
 
-/// Row: RemoteChannel.send() → test_remote_node_execute.
+/// `RemoteChannel.send()` and its replacement.
 #[tokio::test]
 async fn test_remote_node_execute() {
     let server = TestServer::start();
@@ -154,7 +154,7 @@ async fn test_remote_node_execute() {
     server.stop().await;
 }
 
-/// Row: RemoteChannel.send_stream() → test_remote_node_execute_stream.
+/// `RemoteChannel.send_stream()` and its replacement.
 #[tokio::test]
 async fn test_remote_node_execute_stream() {
     let server = TestServer::start();
@@ -163,7 +163,7 @@ async fn test_remote_node_execute_stream() {
     let command =
         format!("echo one; printf 'and '; until [ -e {} ]; do sleep 0.01; done; echo two", go.display());
     let mut stream = node.execute_stream(&command, &ExecuteOptions::default()).await.unwrap();
-    // It comes while the command still runs: nothing else lets it end.
+    // It arrives while the command is still running: only the test can end it.
     let first = tokio::time::timeout(DEADLINE, stream.next()).await.unwrap().unwrap().unwrap();
     assert_eq!(first, StreamItem::Chunk("one".to_string()));
     std::fs::write(go, "").unwrap();

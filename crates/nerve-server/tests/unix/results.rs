@@ -1,4 +1,4 @@
-//! Conversations and executions that nobody waits for, on the wire.
+//! Conversations and asynchronous executions over the protocol.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn execute(node: &str, text: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_execution_is_accepted_ends_and_is_told() {
+async fn async_execution_is_accepted_and_its_end_reported() {
     let server = TestServer::start();
     let (client, listener) = (&mut server.client().await, &mut server.client().await);
     listener.done("SUBSCRIBE", json!({ "types": ["RESULT_READY"], "node_id": "b" })).await;
@@ -35,7 +35,7 @@ async fn an_execution_is_accepted_ends_and_is_told() {
     assert!(all["results"][0].get("response").is_none(), "{all:#}");
     assert_eq!(client.done("LIST_RESULTS", json!({ "node_id": "other" })).await["results"], json!([]));
     assert_eq!(client.done("LIST_RESULTS", json!({ "last": 0 })).await["results"], json!([]));
-    // The first nerve's readers, and those who did not wait, find it later.
+    // Results are available after a restart too.
     let server = server.restart().await;
     let client = &mut server.client().await;
     let again = client.done("GET_RESULT", json!({ "result_id": id })).await;
@@ -44,7 +44,7 @@ async fn an_execution_is_accepted_ends_and_is_told() {
 }
 
 #[tokio::test]
-async fn one_that_its_server_does_not_end_is_lost() {
+async fn execution_is_lost_with_its_server() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     with_bash(client, "b").await;
@@ -64,7 +64,7 @@ async fn one_that_its_server_does_not_end_is_lost() {
 }
 
 #[tokio::test]
-async fn one_is_cancelled() {
+async fn execution_is_cancelled() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     with_bash(client, "b").await;
@@ -81,7 +81,7 @@ async fn one_is_cancelled() {
 }
 
 #[tokio::test]
-async fn bad_parameters_are_named() {
+async fn invalid_parameters_are_named() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     with_bash(client, "b").await;
@@ -133,7 +133,7 @@ async fn bad_parameters_are_named() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_kept_across_servers_and_what_is_wrong_with_it_is_a_warning() {
+async fn conversation_survives_restart_and_its_errors_are_warnings() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let talk = json!({ "workspace": "my site", "chat": "c" });
@@ -141,7 +141,7 @@ async fn a_conversation_is_kept_across_servers_and_what_is_wrong_with_it_is_a_wa
     client.done("EXECUTE_INPUT", execute("b", "echo one", json!({}))).await;
     let server = server.restart().await;
     let client = &mut server.client().await;
-    // Its conversation is in its definition.
+    // The conversation is part of the definition.
     client.done("START_NODE", json!({ "node_id": "b" })).await;
     client.done("EXECUTE_INPUT", execute("b", "echo two", json!({}))).await;
     let base = server.home.path().join("conversations");

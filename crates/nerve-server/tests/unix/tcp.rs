@@ -1,6 +1,6 @@
-//! The same over TCP, with a token.
+//! The tests of the Unix socket over TCP, with a token.
 
-/// The tests below take their server from here.
+/// The tests below use this harness.
 mod harness {
     pub(crate) use crate::harness::{Client, TcpServer as TestServer};
 }
@@ -28,7 +28,7 @@ fn one_shot(node: &str) -> CreateNodeParams {
 }
 
 #[tokio::test]
-async fn a_client_over_tcp_has_nodes_answers_and_events() {
+async fn client_gets_nodes_answers_and_events() {
     let server = TcpServer::start();
     let address = server.tcp().to_string();
     let client = NerveClient::connect_tcp(&address, &server.token(), &Tls::Off).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_client_over_tcp_has_nodes_answers_and_events() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_wrong_token_or_nobody_to_talk_to_is_told_so() {
+async fn wrong_token_and_missing_server_are_reported() {
     let server = TcpServer::start();
     let address = server.tcp().to_string();
     let error = NerveClient::connect_tcp(&address, "wrong", &Tls::Off).await.unwrap_err();
@@ -58,7 +58,7 @@ async fn a_client_with_a_wrong_token_or_nobody_to_talk_to_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_is_sent_right_behind_the_token_is_answered() {
+async fn request_may_follow_token_at_once() {
     let server = TcpServer::start();
     let mut client = Client::tcp(server.tcp()).await;
     let hello =
@@ -83,7 +83,7 @@ async fn what_is_sent_right_behind_the_token_is_answered() {
 }
 
 #[tokio::test]
-async fn where_it_listens_can_be_asked_for_and_is_free_afterwards() {
+async fn addresses_are_published_and_freed() {
     let server = TcpServer::start();
     let (address, places) = (server.tcp(), places(server.home.path()));
     let listens = daemon::addresses(&places, "test").unwrap();
@@ -100,7 +100,7 @@ async fn where_it_listens_can_be_asked_for_and_is_free_afterwards() {
 }
 
 #[tokio::test]
-async fn an_address_that_others_can_reach_needs_tls_or_the_wish_to_do_without() {
+async fn public_address_needs_tls_or_insecure() {
     let home = tempfile::tempdir().unwrap();
     let mut config = ServerConfig::new("test", places(home.path()));
     config.tcp = Some(([0, 0, 0, 0], 0).into());
@@ -114,7 +114,7 @@ async fn an_address_that_others_can_reach_needs_tls_or_the_wish_to_do_without() 
 }
 
 #[tokio::test]
-async fn a_shutdown_does_not_wait_for_those_who_have_shown_no_token_or_a_wrong_one() {
+async fn shutdown_does_not_wait_for_unauthenticated_clients() {
     let server = TcpServer::start();
     let mut silent = Client::tcp(server.tcp()).await;
     let mut wrong = Client::tcp(server.tcp()).await;
@@ -129,14 +129,14 @@ async fn a_shutdown_does_not_wait_for_those_who_have_shown_no_token_or_a_wrong_o
 }
 
 #[tokio::test]
-async fn a_client_whose_machine_is_switched_off_is_noticed() {
+async fn keepalive_detects_vanished_client() {
     let server = TcpServer::start();
     let stream = TcpStream::connect(server.tcp()).await.unwrap();
     let (near, far) = (stream.local_addr().unwrap().port(), server.tcp().port());
     let (read, write) = stream.into_split();
     let mut client = Client::over(read, write);
     client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
-    // The kernel's table (proc_pid_net(5)): the server's end has a timer, and it is that of the probes (2).
+    // In the kernel's table (proc_pid_net(5)), the server's end has a keepalive timer (2).
     let probed = || {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
         let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

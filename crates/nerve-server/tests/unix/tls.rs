@@ -1,4 +1,4 @@
-//! TLS over TCP, with an authority made for the test.
+//! TLS over TCP, with a certificate authority made for the test.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::harness::{Client, DEADLINE, TcpServer, places};
 
-/// An authority's certificate, and in a folder a server's with its key.
+/// A CA certificate, and a directory with the server's certificate and key.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     pub(crate) files: TlsFiles,
@@ -36,7 +36,7 @@ pub(crate) fn authority() -> Authority {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // Else both certificates have one name, and OpenSSL takes the server's for one that signed itself.
+    // With equal names, OpenSSL would take the server's certificate for a self-signed one.
     ca.distinguished_name.push(DnType::CommonName, "an authority of a test");
     let ca = ca.self_signed(&ca_key).unwrap();
     let key = KeyPair::generate().unwrap();
@@ -63,7 +63,7 @@ async fn client(server: &TcpServer, authority: &Authority) -> NerveClient {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_the_authority_is_served_by_name_and_by_address() {
+async fn trusting_client_is_served_by_name_and_address() {
     let authority = authority();
     let server = server(&authority);
     let tls = Tls::Authorities(authority.pem.clone().into());
@@ -76,7 +76,7 @@ async fn a_client_that_knows_the_authority_is_served_by_name_and_by_address() {
 }
 
 #[tokio::test]
-async fn a_client_without_the_authority_sends_no_token() {
+async fn client_without_ca_sends_no_token() {
     let known = authority();
     let server = server(&known);
     let (address, token) = (server.tcp().to_string(), server.token());
@@ -88,7 +88,7 @@ async fn a_client_without_the_authority_sends_no_token() {
 }
 
 #[tokio::test]
-async fn plain_text_at_a_tls_port_gets_no_answer_and_harms_nobody() {
+async fn plain_text_on_tls_port_is_ignored() {
     let authority = authority();
     let server = server(&authority);
     let mut plain = TcpStream::connect(server.tcp()).await.unwrap();
@@ -106,7 +106,7 @@ async fn plain_text_at_a_tls_port_gets_no_answer_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn handshakes_that_do_not_go_on_hold_nobody_up_and_are_ended() {
+async fn stalled_handshakes_are_ended() {
     let authority = authority();
     let server = server(&authority);
     let mut stuck = Vec::new();
@@ -126,10 +126,10 @@ async fn handshakes_that_do_not_go_on_hold_nobody_up_and_are_ended() {
 }
 
 #[tokio::test]
-async fn large_answers_come_whole_to_a_slow_reader() {
+async fn slow_reader_gets_large_answers_completely() {
     let authority = authority();
     let server = server(&authority);
-    // Little room on the way: what the server has to say fills it.
+    // Small buffers, which the answers exceed.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(32 * 1024).unwrap();
     let stream = socket.connect(server.tcp()).await.unwrap();
@@ -146,7 +146,7 @@ async fn large_answers_come_whole_to_a_slow_reader() {
     for _ in 0..ANSWERS {
         client.send("GET_HISTORY", history.clone()).await;
     }
-    // When as many have been answered to another, those are ready too, and nobody has read them.
+    // When another client has got as many answers, these are ready too, and still unread.
     let mut other = Client::connect(&server.socket).await;
     for _ in 0..ANSWERS {
         other.done("GET_HISTORY", history.clone()).await;
@@ -159,7 +159,7 @@ async fn large_answers_come_whole_to_a_slow_reader() {
     server.stop().await;
 }
 
-/// As many large answers as one client may have under way.
+/// The maximum number of concurrent large answers per client.
 const ANSWERS: usize = 8;
 
 async fn tls_over(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStream> {
@@ -173,7 +173,7 @@ async fn tls_over(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStre
 }
 
 #[tokio::test]
-async fn files_that_are_no_certificate_and_key_are_refused_with_their_name() {
+async fn invalid_certificate_files_are_named() {
     let (one, other) = (authority(), authority());
     let home = tempfile::tempdir().unwrap();
     let refused = |cert: &Path, key: &Path, name: &Path| {

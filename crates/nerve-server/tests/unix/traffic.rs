@@ -1,4 +1,4 @@
-//! Many requests, slow readers, clients that leave: nobody holds up anybody else.
+//! Many requests, slow readers, clients that leave: none affects the others.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::harness::{Client, TestServer};
 use crate::harness::DEADLINE;
 
-/// A node over the mock-free shell that is on every machine.
+/// Creates a node with the shell that every machine has.
 async fn shell(client: &mut Client, node: &str) {
     let params = json!({
         "node_id": node, "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" },
@@ -25,13 +25,13 @@ async fn state(client: &mut Client, node: &str) -> Value {
 }
 
 #[tokio::test]
-async fn many_requests_on_one_connection_are_each_answered() {
+async fn every_one_of_many_requests_is_answered() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut waiting = std::collections::BTreeSet::new();
     for sent in 0..3000 {
         waiting.insert(client.send("PING", json!({})).await);
-        // Who sends without ever reading is held up in the end, and rightly so.
+        // A client that never reads is blocked eventually.
         while waiting.len() > 300 || (sent == 2999 && !waiting.is_empty()) {
             let reply = client.reply().await;
             let id = reply["request_id"].as_str().unwrap();
@@ -42,7 +42,7 @@ async fn many_requests_on_one_connection_are_each_answered() {
 }
 
 #[tokio::test]
-async fn a_quick_request_overtakes_a_slow_one() {
+async fn quick_request_overtakes_slow_one() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     one_shot(client, "slow").await;
@@ -59,7 +59,7 @@ async fn a_quick_request_overtakes_a_slow_one() {
 }
 
 #[tokio::test]
-async fn a_client_that_half_closes_gets_its_answers() {
+async fn half_closed_client_gets_its_answers() {
     let server = TestServer::start();
     let mut client = server.client().await;
     one_shot(&mut client, "a").await;
@@ -81,7 +81,7 @@ async fn a_client_that_half_closes_gets_its_answers() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_its_turn_to_end_and_the_node_usable() {
+async fn turn_ends_normally_after_its_client_left() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
     one_shot(&mut leaver, "a").await;
@@ -101,7 +101,7 @@ async fn a_client_that_leaves_leaves_its_turn_to_end_and_the_node_usable() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_during_a_turn_in_a_terminal_does_not_leave_it_busy() {
+async fn terminal_node_is_ready_again_after_client_left() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
     shell(&mut leaver, "sh").await;
@@ -119,7 +119,7 @@ async fn a_client_that_leaves_during_a_turn_in_a_terminal_does_not_leave_it_busy
 }
 
 #[tokio::test]
-async fn a_listener_that_sends_no_more_still_gets_its_events() {
+async fn half_closed_listener_still_gets_events() {
     let server = TestServer::start();
     let mut listener = server.client().await;
     listener.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "SERVER_SHUTDOWN"] })).await;
@@ -133,7 +133,7 @@ async fn a_listener_that_sends_no_more_still_gets_its_events() {
 }
 
 #[tokio::test]
-async fn events_are_numbered_filtered_and_can_be_asked_for_again() {
+async fn events_are_numbered_filtered_and_replayed() {
     let server = TestServer::start();
     let mut client = server.client().await;
     one_shot(&mut client, "a").await;
@@ -155,7 +155,7 @@ async fn events_are_numbered_filtered_and_can_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn the_chunks_of_an_answer_come_before_the_answer() {
+async fn chunks_precede_the_answer() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     shell(client, "sh").await;
@@ -177,7 +177,7 @@ async fn the_chunks_of_an_answer_come_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_started_fails_for_its_caller_alone() {
+async fn failed_start_affects_only_its_caller() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     shell(client, "sh").await;
@@ -194,7 +194,7 @@ async fn a_command_that_cannot_be_started_fails_for_its_caller_alone() {
 }
 
 #[tokio::test]
-async fn two_turns_at_once_on_one_node_get_two_unmixed_answers() {
+async fn concurrent_turns_get_separate_answers() {
     let server = TestServer::start();
     let mut first = server.client().await;
     let mut second = server.client().await;
@@ -211,7 +211,7 @@ async fn two_turns_at_once_on_one_node_get_two_unmixed_answers() {
 }
 
 #[tokio::test]
-async fn much_output_does_not_break_the_turns_after_it() {
+async fn turns_work_after_large_output() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     shell(client, "sh").await;
@@ -239,7 +239,7 @@ async fn twenty_nodes_stop_within_two_seconds() {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_million_lines_fits_on_the_wire() {
+async fn answer_of_a_million_lines_is_sent() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     shell(client, "sh").await;
@@ -247,14 +247,14 @@ async fn an_answer_of_a_million_lines_fits_on_the_wire() {
     let response = &data["response"];
     assert!(response["text"].as_str().unwrap().ends_with("\n999999\n1000000"));
     assert!(response["attributes"]["truncated"].is_string(), "{}", response["attributes"]);
-    // Every byte escaped.
+    // Every byte needs escaping.
     let text = "head -c 3000000 /dev/zero | tr '\\0' '\"' | fold -w 70";
     let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
     assert!(data["response"]["text"].as_str().unwrap().ends_with('"'));
     server.stop().await;
 }
 
-/// The chunks of a turn as a client sees them: each with the id of the request that it names.
+/// Collects the chunks that a client sees until its request is answered, each with its request id.
 async fn chunks_until(client: &mut Client, request: &str) -> Vec<(Value, String)> {
     let mut chunks = Vec::new();
     loop {
@@ -271,7 +271,7 @@ async fn chunks_until(client: &mut Client, request: &str) -> Vec<(Value, String)
 }
 
 #[tokio::test]
-async fn a_chunk_names_the_request_to_who_asked_and_to_nobody_else() {
+async fn chunks_name_request_only_for_its_sender() {
     let server = TestServer::start();
     let (mut first, mut second) = (server.client().await, server.client().await);
     let mut watcher = server.client().await;
@@ -279,7 +279,7 @@ async fn a_chunk_names_the_request_to_who_asked_and_to_nobody_else() {
     one_shot(&mut first, "b").await;
     shell(&mut first, "sh").await;
     for node in ["b", "sh"] {
-        // Both call it the same, and wait for the same node.
+        // Both use the same request id and wait for the same node.
         for (client, word) in [(&mut first, "left"), (&mut second, "right")] {
             let params = json!({ "node_id": node, "text": format!("echo {word}; sleep 0.2; echo {word}"), "stream": true });
             let request = json!({ "command_type": "EXECUTE_INPUT", "params": params, "request_id": "1" });
@@ -306,7 +306,7 @@ async fn a_chunk_names_the_request_to_who_asked_and_to_nobody_else() {
 }
 
 #[tokio::test]
-async fn two_streams_of_one_client_on_one_node_do_not_mix() {
+async fn two_streams_on_one_node_do_not_mix() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     one_shot(client, "b").await;
@@ -345,7 +345,7 @@ async fn two_streams_of_one_client_on_one_node_do_not_mix() {
 }
 
 #[tokio::test]
-async fn requests_are_taken_while_nobody_reads_their_answers() {
+async fn requests_are_accepted_while_answers_are_unread() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     one_shot(client, "b").await;
@@ -357,7 +357,7 @@ async fn requests_are_taken_while_nobody_reads_their_answers() {
     for _ in 0..500 {
         waiting.insert(client.send("PING", json!({})).await);
     }
-    // The answers are more than a socket holds. What comes behind them is done all the same.
+    // The answers exceed the socket's buffer. Later requests are executed anyway.
     client.send("CREATE_NODE", json!({ "node_id": "last", "backend": "bash" })).await;
     let mut other = server.client().await;
     let made = async {
@@ -378,7 +378,7 @@ async fn requests_are_taken_while_nobody_reads_their_answers() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_node_arrives_in_the_order_it_was_sent() {
+async fn writes_to_a_node_keep_their_order() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let params = json!({ "node_id": "cat", "command": ["cat"], "parser": "none" });

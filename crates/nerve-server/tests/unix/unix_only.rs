@@ -1,4 +1,5 @@
-//! What the kernel tells of a Unix socket and not of TCP: that the other side is gone for good; and buffers so small that a test can fill them.
+//! What works only over a Unix socket: the kernel reports a closed peer, and buffers are small enough for a
+//! test to fill.
 
 use std::time::Instant;
 
@@ -7,7 +8,7 @@ use serde_json::json;
 use crate::harness::{DEADLINE, TestServer};
 
 #[tokio::test]
-async fn a_connection_that_waits_for_an_answer_ends_when_its_client_leaves() {
+async fn connection_ends_when_client_leaves_during_request() {
     let server = TestServer::start_with(|config| config.max_connections = 1);
     let mut leaver = server.client().await;
     let sh = json!({ "node_id": "sh", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ " } });
@@ -17,7 +18,7 @@ async fn a_connection_that_waits_for_an_answer_ends_when_its_client_leaves() {
     leaver.send("PING", json!({})).await;
     assert_eq!(leaver.line().await.unwrap()["data"]["pong"], true);
     drop(leaver);
-    // There is room for one: the next is served as soon as the first is gone.
+    // One slot: the next client is served as soon as the first is gone.
     let served = async {
         loop {
             let mut next = server.client().await;
@@ -32,13 +33,13 @@ async fn a_connection_that_waits_for_an_answer_ends_when_its_client_leaves() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_loses_events_is_told_how_many_and_holds_nobody_up() {
+async fn slow_reader_loses_events_and_is_notified() {
     let server = TestServer::start();
     let mut slow = server.client().await;
     slow.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
     let mut busy = server.client().await;
     busy.done("SUBSCRIBE", json!({ "types": [] })).await;
-    // Node names and so events are small: enough of them to fill socket buffers and queue.
+    // Events are small: enough of them to fill the socket's buffers and the queue.
     let started = Instant::now();
     for round in 0..3000 {
         let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });

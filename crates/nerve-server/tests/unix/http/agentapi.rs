@@ -1,4 +1,4 @@
-//! A node as agentapi shows an agent: the words its clients know.
+//! The compatibility layer for clients of agentapi.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::client::{HttpServer, read_head};
 use crate::harness::{DEADLINE, places};
 
 #[tokio::test]
-async fn a_client_of_agentapi_talks_to_a_node() {
+async fn agentapi_client_talks_to_a_node() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let at = |path: &str| format!("/compat/agentapi/sh/{path}");
@@ -22,7 +22,7 @@ async fn a_client_of_agentapi_talks_to_a_node() {
 
     let said = json!({ "content": "sleep 0.5; echo hello", "type": "user" });
     assert_eq!(server.done("POST", &at("message"), said.clone()).await, json!({ "ok": true }));
-    // It has begun when that is answered: who asks now is not told that it waits.
+    // When this is answered, the agent has started: its status is not stable.
     assert_eq!(server.done("GET", &at("status"), Value::Null).await["status"], "running");
     server.ask("POST", &at("message"), said).await.problem(409, "busy");
     let deadline = Instant::now() + DEADLINE;
@@ -35,7 +35,7 @@ async fn a_client_of_agentapi_talks_to_a_node() {
     assert_eq!(said, [(&json!("user"), &json!("sleep 0.5; echo hello")), (&json!("agent"), &json!("hello"))]);
     assert!(messages["messages"][0]["time"].as_str().unwrap().ends_with('Z'), "{messages}");
 
-    // The reader of events was told all of it, in this order.
+    // The event stream contained all of it, in this order.
     let wanted = ["\"stable\"", "\"running\"", "sleep 0.5", "\"hello\"", "\"stable\""];
     let mut left = wanted.iter();
     let mut next = left.next();
@@ -52,7 +52,7 @@ async fn a_client_of_agentapi_talks_to_a_node() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_as_everywhere() {
+async fn errors_are_problem_documents() {
     let server = HttpServer::start();
     server.bash("sh").await;
     for path in ["status", "messages", "events"] {
@@ -61,13 +61,13 @@ async fn what_is_wrong_is_told_as_everywhere() {
     for bad in [json!({}), json!({ "content": "x" }), json!({ "content": "x", "type": "shout" }), json!([])] {
         server.ask("POST", "/compat/agentapi/sh/message", bad).await.problem(400, "invalid_request_error");
     }
-    // A bash node has no terminal to write into.
+    // A bash node has no terminal to write to.
     let raw = json!({ "content": "x", "type": "raw" });
     server.ask("POST", "/compat/agentapi/sh/message", raw).await.problem(400, "invalid_request_error");
     server.stop().await;
 }
 
-/// Reads lines of a stream of events until one has this in it; its data, or nothing if the stream ends first.
+/// Reads an event stream up to the line with this word and returns its data; `None` if the stream ends first.
 async fn line_with(stream: &mut (impl AsyncBufRead + Unpin), word: &str) -> Option<String> {
     let found = async {
         loop {
@@ -85,7 +85,7 @@ async fn line_with(stream: &mut (impl AsyncBufRead + Unpin), word: &str) -> Opti
 }
 
 #[tokio::test]
-async fn the_history_is_not_read_for_every_event() {
+async fn history_is_not_read_for_every_event() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let mut events = server.connect().await;
@@ -93,20 +93,20 @@ async fn the_history_is_not_read_for_every_event() {
     events.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     assert_eq!(read_head(&mut events).await.0, 200);
     assert!(line_with(&mut events, "\"stable\"").await.is_some());
-    // Whoever reads it now fails, and with it the stream.
+    // Reading it now fails, and ends the stream.
     let history = places(server.home.path()).history.join("test/sh.jsonl");
     let _ = std::fs::remove_file(&history);
     std::fs::create_dir_all(&history).unwrap();
     server.done("POST", "/nodes/sh/execute", json!({ "text": "sleep 600", "async": true })).await;
     assert!(line_with(&mut events, "\"running\"").await.is_some(), "the stream ended");
     server.done("POST", "/nodes/sh/interrupt", Value::Null).await;
-    // Then the turn has ended, and it is read.
+    // When the turn has ended, the history is read.
     assert_eq!(line_with(&mut events, "nothing has this").await, None);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn what_was_said_while_nobody_looked_is_told_once_and_in_order() {
+async fn missed_messages_are_sent_once_in_order() {
     let server = HttpServer::start();
     server.bash("sh").await;
     for turn in 0..20 {
@@ -116,7 +116,7 @@ async fn what_was_said_while_nobody_looked_is_told_once_and_in_order() {
     let head = server.head("GET", "/compat/agentapi/sh/events");
     events.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
     assert_eq!(read_head(&mut events).await.0, 200);
-    // All that there is first, then what comes.
+    // First all existing messages, then new ones.
     let mut last = 0;
     for turn in 0..40 {
         if turn >= 20 {

@@ -1,4 +1,4 @@
-//! Who may come in over HTTP, and who may not.
+//! Authentication and checks of Host and Origin over HTTP.
 
 use super::client::HttpServer;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn request(path: &str, headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn without_the_whole_token_nothing_is_told() {
+async fn nothing_is_answered_without_the_right_token() {
     let server = HttpServer::start();
     let host = server.address.to_string();
     let token = server.token.as_str();
@@ -23,7 +23,7 @@ async fn without_the_whole_token_nothing_is_told() {
     for path in ["/nodes", "/api/command", "/api/events", "/events", "/nowhere"] {
         tries.push(request(path, &[("Host", &host)]));
     }
-    // Side by side: each is answered later than the one before.
+    // Concurrently, since each answer is delayed more than the one before.
     for answer in futures_util::future::join_all(tries.iter().map(|bytes| server.raw(bytes))).await {
         let told = answer.problem(401, "authentication_error");
         assert!(told.contains("nerve token show"), "{told}");
@@ -37,7 +37,7 @@ async fn without_the_whole_token_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn a_new_token_counts_at_once() {
+async fn new_token_is_valid_at_once() {
     let server = HttpServer::start();
     assert_eq!(server.get("/nodes").await.status, 200);
     let file =
@@ -48,7 +48,7 @@ async fn a_new_token_counts_at_once() {
 }
 
 #[tokio::test]
-async fn a_foreign_host_or_origin_is_refused_even_with_the_token() {
+async fn foreign_host_or_origin_is_rejected_despite_token() {
     let server = HttpServer::start_with(|config| config.http_names = vec!["nerve.example".to_string()]);
     let host = server.address.to_string();
     let port = server.address.port();
@@ -81,12 +81,12 @@ async fn a_foreign_host_or_origin_is_refused_even_with_the_token() {
     assert_eq!(two.status, 400);
     let none = server.raw(request("/nodes", &[token])).await;
     assert_eq!(none.status, 400);
-    // The first line counts more than Host.
+    // The request line takes precedence over Host.
     let line = format!(
         "GET http://evil.example/nodes HTTP/1.1\r\nHost: {host}\r\nAuthorization: {bearer}\r\nConnection: close\r\n\r\n"
     );
     assert_eq!(server.raw(line).await.status, 400);
-    // What a browser asks before it sends a request of another page's: there is no yes.
+    // A CORS preflight of another site is not allowed.
     let asked = format!(
         "OPTIONS /nodes HTTP/1.1\r\nHost: {localhost}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
     );
@@ -95,7 +95,7 @@ async fn a_foreign_host_or_origin_is_refused_even_with_the_token() {
 }
 
 #[tokio::test]
-async fn health_and_the_descriptions_are_there_for_anybody_and_say_nothing_else() {
+async fn health_and_docs_need_no_token_and_reveal_nothing() {
     let server = HttpServer::start();
     server.bash("secret-node").await;
     let host = server.address.to_string();
@@ -124,7 +124,7 @@ async fn health_and_the_descriptions_are_there_for_anybody_and_say_nothing_else(
 }
 
 #[tokio::test]
-async fn a_request_is_called_what_its_client_calls_it() {
+async fn request_keeps_the_clients_id() {
     let server = HttpServer::start();
     let head = server.head("GET", "/nodes/nobody");
     let answer = server.raw(format!("{head}X-Request-Id: build-7\r\nConnection: close\r\n\r\n")).await;

@@ -1,4 +1,4 @@
-//! A server that listens for HTTP, and the smallest client that shows what it answers.
+//! A server that listens for HTTP, and a minimal client.
 
 use std::net::SocketAddr;
 
@@ -58,7 +58,7 @@ impl HttpServer {
         BufReader::new(TcpStream::connect(self.address).await.unwrap())
     }
 
-    /// The head of a request of a client that may come in, without the blank line.
+    /// Returns the head of an authenticated request, without the blank line.
     pub(super) fn head(&self, method: &str, path: &str) -> String {
         format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n",
@@ -66,10 +66,10 @@ impl HttpServer {
         )
     }
 
-    /// Sends bytes on a connection of their own and reads the answer.
+    /// Sends bytes over a new connection and reads the response.
     pub(super) async fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
         let mut stream = self.connect().await;
-        // A server that refuses closes while the rest is still being sent.
+        // A server that rejects the request closes while the rest is being sent.
         let _ = stream.write_all(bytes.as_ref()).await;
         Answer::read(&mut stream).await
     }
@@ -84,20 +84,20 @@ impl HttpServer {
         self.ask("GET", path, Value::Null).await
     }
 
-    /// The same; it must succeed.
+    /// Like [`HttpServer::ask`] for a request that must succeed; returns its body.
     pub(super) async fn done(&self, method: &str, path: &str, body: Value) -> Value {
         let answer = self.ask(method, path, body).await;
         assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
         answer.json()
     }
 
-    /// A shell that runs each prompt.
+    /// Creates a shell node that runs each prompt.
     pub(super) async fn bash(&self, id: &str) {
         self.done("POST", "/nodes", json!({ "node_id": id, "backend": "bash" })).await;
     }
 }
 
-/// An answer with everything that is in it.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -106,7 +106,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer with a length.
+    /// Reads a response with a Content-Length.
     pub(super) async fn read(stream: &mut BufReader<TcpStream>) -> Answer {
         let (status, head) = read_head(stream).await;
         let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
@@ -123,7 +123,7 @@ impl Answer {
         header(&self.head, name)
     }
 
-    /// Checks that it is an error, whole and of this kind, and gives back what it says.
+    /// Checks that the response is a problem of this kind and returns its detail.
     pub(super) fn problem(&self, status: u16, error_type: &str) -> String {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
@@ -138,7 +138,7 @@ impl Answer {
     }
 }
 
-/// Reads the head of an answer; status 0 if the connection ended before it.
+/// Reads the head of a response; status 0 if the connection ended first.
 pub(super) async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, String) {
     let mut head = String::new();
     loop {

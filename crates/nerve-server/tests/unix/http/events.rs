@@ -1,4 +1,4 @@
-//! Events over HTTP: SSE.
+//! Server-sent events.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::client::{HttpServer, read_head};
 use crate::harness::{DEADLINE, places};
 
-/// A stream of events, read line by line.
+/// An event stream, read line by line.
 struct Events {
     stream: BufReader<TcpStream>,
 }
@@ -26,7 +26,7 @@ impl Events {
         Events { stream }
     }
 
-    /// The next line of the stream itself, whatever its chunks are; `None` at the end.
+    /// Reads the next line of the stream across chunks; `None` at the end.
     async fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -35,7 +35,7 @@ impl Events {
                 return None;
             }
             let text = line.trim_end();
-            // Sizes of chunks are hexadecimal numbers alone on a line; the last is 0.
+            // Chunk sizes are hexadecimal numbers on lines of their own; the last is 0.
             if text == "0" {
                 return None;
             }
@@ -46,7 +46,7 @@ impl Events {
         }
     }
 
-    /// The next event with its id; `None` at the end.
+    /// Reads the next event with its id; `None` at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         let deadline = Instant::now() + DEADLINE;
         let mut id = String::new();
@@ -68,7 +68,7 @@ fn kind(event: &Option<(String, Value)>) -> &str {
 }
 
 #[tokio::test]
-async fn events_come_as_they_happen_with_their_number_and_filtered() {
+async fn events_arrive_filtered_with_their_ids() {
     let server = HttpServer::start();
     let mut all = Events::open(&server, "/events", "").await;
     let mut some =
@@ -93,7 +93,7 @@ async fn events_come_as_they_happen_with_their_number_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_again_goes_on_where_it_was() {
+async fn reconnected_reader_resumes() {
     let server = HttpServer::start();
     for id in ["a", "b", "c"] {
         server.bash(id).await;
@@ -105,7 +105,7 @@ async fn a_reader_that_comes_again_goes_on_where_it_was() {
         assert_eq!(event["node_id"], id);
         ids.push(seq);
     }
-    // A browser asks for the same URL again; its header counts more.
+    // A browser requests the same URL again; its header takes precedence.
     let header = format!("Last-Event-ID: {}\r\n", ids[1]);
     let mut again = Events::open(&server, "/events?since=0&types=NODE_CREATED", &header).await;
     assert_eq!(again.next().await.unwrap().0, ids[2]);
@@ -116,13 +116,13 @@ async fn a_reader_that_comes_again_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_reader_from_the_future_gets_what_this_server_has() {
+async fn reader_ahead_of_server_starts_over() {
     let server = HttpServer::start();
     server.bash("a").await;
     let mut events = Events::open(&server, "/events?types=NODE_CREATED", "Last-Event-ID: 99999\r\n").await;
     assert!(events.line().await.unwrap().starts_with("retry"));
     assert!(events.line().await.unwrap().contains("started anew"));
-    // A reader that leaves before the first event does not ask for the future again.
+    // A reader that leaves before the first event can resume correctly.
     let id = events.line().await.unwrap();
     assert!(id.starts_with("id: ") && id.ends_with("-0"), "{id}");
     assert_eq!(events.next().await.unwrap().1["node_id"], "a");
@@ -135,14 +135,14 @@ async fn a_reader_from_the_future_gets_what_this_server_has() {
 }
 
 #[tokio::test]
-async fn a_reader_of_another_server_skips_nothing_of_this_one() {
+async fn reader_of_another_server_misses_nothing() {
     let server = HttpServer::start();
     for id in ["a", "b"] {
         server.bash(id).await;
     }
     let mut events = Events::open(&server, "/events?since=0&types=NODE_CREATED", "").await;
     let own = events.next().await.unwrap().0;
-    // The number is one of this server's too; only the name tells them apart.
+    // The number exists on this server too; only the server's id differs.
     let number = own.rsplit_once('-').unwrap().1;
     let path = "/events?types=NODE_CREATED";
     let mut own_again = Events::open(&server, path, &format!("Last-Event-ID: {own}\r\n")).await;
@@ -157,18 +157,18 @@ async fn a_reader_of_another_server_skips_nothing_of_this_one() {
             assert_eq!(foreign.next().await.unwrap().1["node_id"], id);
         }
     }
-    // A number alone is taken for one of this server.
+    // A number without a server is taken for this server's.
     let mut plain = Events::open(&server, path, &format!("Last-Event-ID: {number}\r\n")).await;
     assert_eq!(plain.next().await.unwrap().1["node_id"], "b");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_loses_events_is_told_and_holds_nobody_up() {
+async fn stalled_reader_loses_events_and_is_notified() {
     let server = HttpServer::start();
     let mut slow = Events::open(&server, "/events?types=GATE_ASKED,GATE_ANSWERED", "").await;
     let mut quick = Events::open(&server, "/events?types=GATE_ANSWERED", "").await;
-    // Events with a long question in them: more than the buffers of both sides and the queue hold together.
+    // Events with long questions, which exceed the buffers of both sides and the queue.
     let gate = json!({ "id": "g", "gate": { "question": "x".repeat(500_000), "choices": ["yes"] } });
     let graph = json!({ "definition": { "graph": "ask", "steps": [gate] }, "detach": true });
     for _ in 0..40 {
@@ -197,7 +197,7 @@ async fn a_reader_that_does_not_read_loses_events_is_told_and_holds_nobody_up() 
 }
 
 #[tokio::test]
-async fn a_server_that_goes_down_says_so_and_ends_all_streams() {
+async fn shutdown_is_announced_and_ends_streams() {
     let server = HttpServer::start();
     let mut one = Events::open(&server, "/events?types=SERVER_SHUTDOWN", "").await;
     let mut two = Events::open(&server, "/events?types=", "").await;
@@ -210,7 +210,7 @@ async fn a_server_that_goes_down_says_so_and_ends_all_streams() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_the_token_that_it_was_asked_for_with() {
+async fn token_change_ends_stream() {
     let server = HttpServer::start();
     let mut events = Events::open(&server, "/events", "").await;
     TokenFile::new(places(server.home.path()).token()).rotate().unwrap();

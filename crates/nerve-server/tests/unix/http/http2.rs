@@ -1,4 +1,4 @@
-//! HTTP/2: in the clear, by prior knowledge. Over TLS: `tls.rs`.
+//! HTTP/2 in plain text with prior knowledge. Over TLS: `tls.rs`.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use super::client::HttpServer;
 use crate::harness::DEADLINE;
 
-/// One connection of a client that may come in.
+/// The connection of an authenticated client.
 pub(super) struct Http2 {
     pub(super) send: SendRequest<Full<Bytes>>,
     pub(super) ended: JoinHandle<hyper::Result<()>>,
@@ -60,7 +60,7 @@ impl Http2 {
         whole(self.sent(self.request(method, path).body(body.into()).unwrap()).await).await
     }
 
-    /// Whether the server has ended it, or does within the time.
+    /// Returns true if the server ends the connection in time.
     async fn ends(self) -> bool {
         drop(self.send);
         tokio::time::timeout(DEADLINE, self.ended).await.is_ok()
@@ -75,7 +75,7 @@ async fn whole(answer: Response<Incoming>) -> (StatusCode, Value) {
     (status, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {body:?}")))
 }
 
-/// Reads a stream of events until this is in it.
+/// Reads an event stream until it contains this word.
 async fn told(events: &mut Incoming, word: &str) {
     let mut seen = String::new();
     while !seen.contains(word) {
@@ -87,7 +87,7 @@ async fn told(events: &mut Incoming, word: &str) {
 }
 
 #[tokio::test]
-async fn one_connection_carries_many_requests_and_events_at_a_time() {
+async fn one_connection_carries_concurrent_requests_and_events() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
     let events = client.sent(client.request("GET", "/events").body(Full::default()).unwrap()).await;
@@ -97,14 +97,14 @@ async fn one_connection_carries_many_requests_and_events_at_a_time() {
     let (status, made) = client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
     assert_eq!((status, &made["node_id"]), (StatusCode::CREATED, &json!("sh")));
     told(&mut events, "NODE_CREATED").await;
-    // More than the server takes at a time: the rest waits, and none is lost.
+    // More than the server runs concurrently: the rest waits, and none is lost.
     let asked = (0..300).map(|n| {
         let line = json!({ "command_type": "PING", "request_id": n });
         let client = &client;
         async move { client.ask("POST", "/api/command", line).await.1["request_id"].as_u64().unwrap() }
     });
     assert_eq!(join_all(asked).await, (0..300).collect::<Vec<u64>>());
-    // A turn that takes its time holds up nobody.
+    // A long turn blocks no other request.
     let marker = server.home.path().join("go");
     let text = format!("until [ -e {} ]; do sleep 0.05; done; echo late", marker.display());
     let slow = client.ask("POST", "/nodes/sh/execute", json!({ "text": text }));
@@ -117,13 +117,13 @@ async fn one_connection_carries_many_requests_and_events_at_a_time() {
     assert!(status == StatusCode::OK && late.to_string().contains("late"), "{late}");
     assert_eq!(client.ask("DELETE", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
     told(&mut events, "NODE_STOPPED").await;
-    // HTTP/1.1 is spoken at the same port.
+    // HTTP/1.1 works on the same port.
     assert_eq!(server.get("/nodes").await.status, 200);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn curl_speaks_both_versions_at_one_port() {
+async fn curl_speaks_both_versions_on_one_port() {
     let version = Command::new("curl").arg("--version").output();
     if !version.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
         return skip("curl_speaks_both_versions_at_one_port", "no curl with HTTP/2");
@@ -150,7 +150,7 @@ async fn curl_speaks_both_versions_at_one_port() {
 }
 
 #[tokio::test]
-async fn who_may_not_come_in_is_told_so_and_makes_no_second_try_over_the_connection() {
+async fn failed_authentication_closes_the_connection() {
     let server = HttpServer::start();
     let host = server.address.to_string();
     let try_one = async |uri: String, headers: &[(&str, &str)]| {
@@ -175,7 +175,7 @@ async fn who_may_not_come_in_is_told_so_and_makes_no_second_try_over_the_connect
     let evil = "http://evil.example/nodes".to_string();
     assert_eq!(try_one(evil, &[token]).await.0, 403);
     assert_eq!(try_one(nodes.clone(), &[token, ("origin", "http://evil.example")]).await.0, 403);
-    // What is named in two ways is named the same.
+    // `:authority` and Host must match.
     assert_eq!(try_one(nodes.clone(), &[token, ("host", "evil.example")]).await.0, 400);
     assert_eq!(try_one(nodes.clone(), &[token, ("host", &host)]).await.0, 200);
     let (status, problem, _) = try_one(format!("http://{host}/api/events"), &[token]).await;
@@ -186,7 +186,7 @@ async fn who_may_not_come_in_is_told_so_and_makes_no_second_try_over_the_connect
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_and_the_connection_goes_on() {
+async fn excessive_request_is_rejected_and_connection_stays() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
     let status = async |request: http::request::Builder, body: Vec<u8>| {
@@ -210,7 +210,7 @@ async fn what_is_too_much_is_refused_and_the_connection_goes_on() {
     server.stop().await;
 }
 
-/// Bytes on a connection of their own, and how long the server keeps it.
+/// Sends bytes over a new connection and returns how long the server keeps it.
 async fn kept(server: &HttpServer, bytes: &[u8]) -> Duration {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -222,7 +222,7 @@ async fn kept(server: &HttpServer, bytes: &[u8]) -> Duration {
 }
 
 #[tokio::test]
-async fn connections_that_begin_and_do_not_go_on_or_go_on_with_anything_are_ended() {
+async fn stalled_and_invalid_connections_are_ended() {
     let server = HttpServer::start();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -243,7 +243,7 @@ async fn connections_that_begin_and_do_not_go_on_or_go_on_with_anything_are_ende
         [&preface[..], &[0xff; 64]].concat(),
         // Data for no request.
         [&preface[..], &settings, &[0, 0, 1, 0, 0, 0, 0, 0, 1, 0]].concat(),
-        // A head that goes on for ever.
+        // An endless head.
         [&preface[..], &settings, &headers, &[0, 0, 0, 9, 0, 0, 0, 0, 1].repeat(10_000)].concat(),
     ];
     for bytes in &wrong {
@@ -255,10 +255,10 @@ async fn connections_that_begin_and_do_not_go_on_or_go_on_with_anything_are_ende
 }
 
 #[tokio::test]
-async fn a_stranger_that_does_not_take_its_answers_is_not_kept() {
+async fn unauthenticated_client_must_read_its_responses() {
     let server = HttpServer::start();
     let stream = TcpStream::connect(server.address).await.unwrap();
-    // It takes nothing of a body.
+    // It reads no body.
     let (send, connection) =
         h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();
     let connection = tokio::spawn(connection);
@@ -273,18 +273,18 @@ async fn a_stranger_that_does_not_take_its_answers_is_not_kept() {
     server.stop().await;
 }
 
-/// A frame (RFC 9113 §4.1).
+/// Encodes a frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 #[tokio::test]
-async fn requests_that_are_taken_back_at_once_end_their_connection_only() {
+async fn rapid_resets_end_only_their_connection() {
     let server = HttpServer::start();
     let other = Http2::connect(&server).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    // GET http://localhost/ as HPACK has it, and nothing after it.
+    // GET http://localhost/ in HPACK, and nothing after it.
     let head = [&[0x82, 0x86, 0x84, 0x41, 9][..], b"localhost"].concat();
     let requests = (0..10_000).flat_map(|n| {
         let stream = 2 * n + 1;
@@ -293,7 +293,7 @@ async fn requests_that_are_taken_back_at_once_end_their_connection_only() {
     let bytes: Vec<u8> = requests.flatten().collect();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
-    // It may be closed before all is sent.
+    // The connection may be closed before all is sent.
     let _ = stream.write_all(&bytes).await;
     let mut told = Vec::new();
     let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut told)).await;
@@ -312,7 +312,7 @@ async fn requests_that_are_taken_back_at_once_end_their_connection_only() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_down_answers_what_is_under_way_and_ends_streams() {
+async fn shutdown_completes_requests_and_ends_streams() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
     client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;

@@ -1,4 +1,4 @@
-//! Requests that are too much, too deep, too slow or half.
+//! Requests that are too large, too deep, too slow or incomplete.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use super::client::{Answer, HttpServer};
 use crate::harness::DEADLINE;
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_before_it_is_read() {
+async fn oversized_body_is_rejected_before_it_is_read() {
     let server = HttpServer::start();
     let head = server.head("POST", "/api/command");
     let started = Instant::now();
-    // It says so and sends nothing: the answer comes at once.
+    // Announced but not sent: the response comes at once.
     let answer = server.raw(format!("{head}Content-Length: 17000000000\r\n\r\n")).await;
     answer.problem(413, "too_large");
     assert!(started.elapsed() < Duration::from_secs(5));
-    // It does not say so.
+    // Not announced.
     let mut stream = server.connect().await;
     stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).await.unwrap();
     let chunk = [&b"100000\r\n"[..], &vec![b' '; 1 << 20], b"\r\n"].concat();
@@ -27,14 +27,14 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
             break;
         }
     }
-    // The rest of the body is still on its way, and the answer comes all the same.
+    // The response arrives while the rest of the body is still being sent.
     let answer = tokio::time::timeout(DEADLINE, Answer::read(&mut stream)).await.unwrap();
     answer.problem(413, "too_large");
-    // It says so, sends all of it, and only then looks.
+    // Announced and sent completely before the response is read.
     let long =
         [format!("{head}Content-Length: {}\r\n\r\n", 17 << 20).as_bytes(), &vec![b' '; 17 << 20]].concat();
     server.raw(long).await.problem(413, "too_large");
-    // Who has no token is not read at all.
+    // Without a token, the body is not read at all.
     let host = server.address;
     let answer = server
         .raw(format!("POST /api/command HTTP/1.1\r\nHost: {host}\r\nContent-Length: 16000000\r\n\r\n"))
@@ -44,7 +44,7 @@ async fn a_body_over_the_limit_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn deep_and_broken_json_is_an_error_that_says_so() {
+async fn deep_and_broken_json_is_reported() {
     let server = HttpServer::start();
     let deep = format!("{{\"node_id\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     for (path, body, word) in [
@@ -70,7 +70,7 @@ async fn deep_and_broken_json_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn heads_that_are_no_heads_end_their_connection_only() {
+async fn invalid_heads_end_only_their_connection() {
     let server = HttpServer::start();
     let long = format!("{}X: {}\r\n\r\n", server.head("GET", "/nodes"), "x".repeat(100_000));
     let many = format!("{}{}\r\n", server.head("GET", "/nodes"), "X: y\r\n".repeat(200));
@@ -83,7 +83,7 @@ async fn heads_that_are_no_heads_end_their_connection_only() {
     for (bytes, statuses) in [
         (long.as_bytes(), &[431][..]),
         (path.as_bytes(), &[431, 414]),
-        // It is still being sent when the answer comes, which may be lost with it.
+        // Still being sent when the response comes, which may be lost with it.
         (endless.as_bytes(), &[431, 0]),
         (many.as_bytes(), &[431, 400]),
         (smuggled.as_bytes(), &[400]),
@@ -101,7 +101,7 @@ async fn heads_that_are_no_heads_end_their_connection_only() {
 }
 
 #[tokio::test]
-async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
+async fn incomplete_request_times_out() {
     let server = HttpServer::start();
     let mut half = Vec::new();
     for bytes in ["", "GET /nodes HT", "GET /nodes HTTP/1.1\r\nHost: local"] {
@@ -109,14 +109,14 @@ async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
         stream.write_all(bytes.as_bytes()).await.unwrap();
         half.push(stream);
     }
-    // One that was served once without a token and then says nothing more.
+    // A connection that was served once without a token and is idle now.
     let mut idle = server.connect().await;
     idle.write_all(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes())
         .await
         .unwrap();
     assert_eq!(Answer::read(&mut idle).await.status, 200);
     half.push(idle);
-    // One with a token may come again later.
+    // An authenticated connection may idle longer.
     let mut kept = server.connect().await;
     let request = format!("{}\r\n", server.head("GET", "/nodes"));
     kept.write_all(request.as_bytes()).await.unwrap();
@@ -134,7 +134,7 @@ async fn who_sends_half_a_request_and_waits_is_closed_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn who_sends_no_more_gets_its_answer_however_long_it_takes() {
+async fn half_closed_client_gets_its_response() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let go = server.home.path().join("go");
@@ -148,7 +148,7 @@ async fn who_sends_no_more_gets_its_answer_however_long_it_takes() {
     let answer = Answer::read(&mut stream).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.json().to_string().contains("hello"), "{answer:?}");
-    // Two requests at once, and then no more.
+    // Two pipelined requests, then the end of input.
     let mut stream = server.connect().await;
     let twice = format!("{}\r\n", server.head("GET", "/nodes")).repeat(2);
     stream.write_all(twice.as_bytes()).await.unwrap();
@@ -163,7 +163,7 @@ async fn who_sends_no_more_gets_its_answer_however_long_it_takes() {
 }
 
 #[tokio::test]
-async fn what_was_begun_goes_on_when_its_client_leaves() {
+async fn started_command_continues_when_client_leaves() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let mark = server.home.path().join("mark");
@@ -186,7 +186,7 @@ async fn what_was_begun_goes_on_when_its_client_leaves() {
 }
 
 #[tokio::test]
-async fn a_request_under_way_is_answered_when_the_server_goes_down() {
+async fn running_request_is_answered_at_shutdown() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let body = json!({ "text": "sleep 600" }).to_string();
@@ -205,7 +205,7 @@ async fn a_request_under_way_is_answered_when_the_server_goes_down() {
 }
 
 #[tokio::test]
-async fn one_more_client_than_allowed_is_told_so() {
+async fn excess_client_gets_an_error() {
     let server = HttpServer::start_with(|config| config.max_connections = 2);
     let mut held = Vec::new();
     for _ in 0..2 {
@@ -216,7 +216,7 @@ async fn one_more_client_than_allowed_is_told_so() {
     }
     let told = server.get("/nodes").await.problem(503, "busy");
     assert!(told.contains("too many connections"), "{told}");
-    // They are gone for good, and not only silent: their places are free long before the next heartbeat would tell.
+    // Closed clients free their slots long before the next heartbeat.
     for stream in held {
         set_socket_linger(stream.get_ref(), Some(Duration::ZERO)).unwrap();
     }

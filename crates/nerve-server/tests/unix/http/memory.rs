@@ -1,4 +1,4 @@
-//! The memory that bodies take.
+//! Limits of the memory for bodies.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::client::{Answer, HttpServer};
 use crate::harness::DEADLINE;
 
-/// What this process has in memory, the server in it, in MiB.
+/// Returns the resident memory of this process, which includes the server, in MiB.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -18,13 +18,13 @@ fn resident() -> u64 {
 }
 
 #[tokio::test]
-async fn bodies_take_no_more_memory_together_than_there_is_for_them() {
+async fn request_bodies_share_a_memory_limit() {
     const LENGTH: usize = 15 << 20;
     let server = HttpServer::start();
     let before = resident();
     let head = server.head("POST", "/api/command");
     let head = format!("{head}Content-Length: {LENGTH}\r\n\r\n");
-    // Nothing of a body is sent twice, and none is sent whole: all of them are there at the same time.
+    // All bodies are incomplete at the same time: none is sent twice or completely.
     let body = vec![b' '; LENGTH - 1];
     let sending = (0..40).map(|_| async {
         let mut stream = server.connect().await;
@@ -32,19 +32,19 @@ async fn bodies_take_no_more_memory_together_than_there_is_for_them() {
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&body).await
         };
-        // Those for which there is no memory are not read any further.
+        // Bodies without reserved memory are not read further.
         let _ = tokio::time::timeout(Duration::from_secs(2), sent).await;
         stream
     });
     let mut streams = futures_util::future::join_all(sending).await;
     let taken = resident().saturating_sub(before);
     assert!(taken < 120, "{taken} MiB are taken");
-    // Small requests do not wait for that.
+    // Small requests do not wait.
     let started = Instant::now();
     let ping = server.done("POST", "/api/command", json!({ "command_type": "PING" })).await;
     assert_eq!(ping["data"]["pong"], true);
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    // Four have it. The others are told so.
+    // Four have memory. The others get an error.
     let looking = streams.drain(..).map(|stream| async {
         let mut byte = [0; 1];
         let answered = tokio::time::timeout(Duration::from_secs(8), stream.get_ref().peek(&mut byte)).await;
@@ -68,14 +68,14 @@ async fn bodies_take_no_more_memory_together_than_there_is_for_them() {
         let answer = Answer::read(&mut stream).await;
         assert_eq!(answer.status, 400, "{answer:?}");
     }
-    // And then there is some again.
+    // Afterwards memory is available again.
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(LENGTH) } });
     assert_eq!(server.done("POST", "/api/command", line).await["data"]["pong"], true);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_say_how_long_it_is_is_taken_all_the_same() {
+async fn chunked_body_is_accepted() {
     let server = HttpServer::start();
     let head = server.head("POST", "/api/command");
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(1 << 20) } }).to_string();
@@ -94,8 +94,8 @@ async fn a_body_that_does_not_say_how_long_it_is_is_taken_all_the_same() {
 }
 
 #[tokio::test]
-async fn large_answers_to_clients_that_do_not_take_them_are_few_and_hold_up_no_small_ones() {
-    /// Half a MiB of each is kept.
+async fn unread_large_responses_are_limited() {
+    /// Half a MiB is kept of each turn.
     const TURNS: usize = 16;
     let server = HttpServer::start();
     server.bash("sh").await;
@@ -104,17 +104,17 @@ async fn large_answers_to_clients_that_do_not_take_them_are_few_and_hold_up_no_s
         server.done("POST", "/nodes/sh/execute", json!({ "text": text })).await;
     }
     let before = resident();
-    // About twice as long as what the system buffers of one connection, and read by nobody.
+    // About twice as long as the system's buffers of a connection, and never read.
     let request = format!("{}\r\n", server.head("GET", "/nodes/sh/history"));
     let mut readers = Vec::new();
     for _ in 0..40 {
         let mut stream = server.connect().await;
-        // Otherwise the system may let it grow until a whole answer fits.
+        // Otherwise the system may grow the buffer until a whole response fits.
         set_socket_recv_buffer_size(stream.get_ref(), 64 << 10).unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         readers.push(stream);
     }
-    // The first have it, and take it when they like.
+    // The first ones have memory, and are read later.
     let mut begun = Vec::new();
     for mut stream in readers {
         let mut byte = [0; 1];

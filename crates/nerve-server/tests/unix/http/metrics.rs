@@ -1,4 +1,4 @@
-//! Numbers for Prometheus.
+//! Metrics for Prometheus.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::client::{HttpServer, read_head};
 
-/// Samples by name and labels, as they stand there; what is no line of the format fails.
+/// Parses the samples by name and labels; panics on lines that are not in the text format.
 fn samples(page: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let mut family = (String::new(), String::new());
@@ -45,7 +45,7 @@ async fn page(server: &HttpServer) -> String {
 }
 
 #[tokio::test]
-async fn the_numbers_are_those_of_what_has_happened() {
+async fn metrics_count_what_happened() {
     let server = HttpServer::start();
     let host = server.address;
     let refused =
@@ -105,12 +105,12 @@ async fn the_numbers_are_those_of_what_has_happened() {
 }
 
 #[tokio::test]
-async fn prometheus_own_parser_reads_the_page() {
+async fn official_parser_accepts_the_page() {
     let folder = match std::env::var_os("NERVE_TEST_PYPI") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pypi"),
     };
-    // Not resolved: by its place it knows its packages.
+    // Not resolved: the interpreter finds its packages by its location.
     let python = std::path::absolute(folder.join("bin/python")).unwrap();
     if !python.exists() {
         return skip("prometheus_own_parser_reads_the_page", "no packages of PyPI: cargo xtask setup");

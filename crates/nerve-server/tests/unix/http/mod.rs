@@ -1,4 +1,4 @@
-//! The server over HTTP, spoken to in raw bytes where it matters what they are.
+//! The server over HTTP, driven with raw bytes where they matter.
 
 mod agentapi;
 mod auth;

@@ -1,10 +1,10 @@
-//! Commands of the wire as resources.
+//! Commands as HTTP resources.
 
 use super::client::HttpServer;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_node_from_start_to_end() {
+async fn node_life_cycle() {
     let server = HttpServer::start();
     let made = server.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
     assert_eq!((made.status, made.header("location")), (201, Some("/nodes/sh")), "{made:?}");
@@ -22,7 +22,7 @@ async fn a_node_from_start_to_end() {
 }
 
 #[tokio::test]
-async fn a_terminal_is_typed_into_sized_and_read() {
+async fn terminal_is_written_resized_and_read() {
     let server = HttpServer::start();
     server
         .done("POST", "/nodes", json!({ "node_id": "cat", "command": ["cat"], "profile": "generic" }))
@@ -53,10 +53,10 @@ async fn a_terminal_is_typed_into_sized_and_read() {
 }
 
 #[tokio::test]
-async fn a_channels_history_is_empty_with_a_note_where_none_was_kept() {
+async fn missing_history_is_empty_with_a_note() {
     let server = HttpServer::start();
     server.done("POST", "/nodes", json!({ "node_id": "quiet", "backend": "bash", "history": false })).await;
-    // As seed channel-history 8.3 has it.
+    // The format of the deprecated channel history.
     let wanted = json!({ "channel_id": "quiet", "server_name": "test", "entries": [], "total": 0, "note": "History was disabled for this channel" });
     let history = server.done("GET", "/channels/quiet/history", Value::Null).await;
     for (field, value) in wanted.as_object().unwrap() {
@@ -68,7 +68,7 @@ async fn a_channels_history_is_empty_with_a_note_where_none_was_kept() {
 }
 
 #[tokio::test]
-async fn sessions_hold_nodes_and_lists_come_in_pages() {
+async fn sessions_hold_nodes_and_lists_are_paged() {
     let server = HttpServer::start();
     server.done("POST", "/sessions", json!({ "name": "work", "tags": ["x"] })).await;
     assert_eq!(server.done("GET", "/sessions/work", Value::Null).await["tags"], json!(["x"]));
@@ -79,7 +79,7 @@ async fn sessions_hold_nodes_and_lists_come_in_pages() {
     let first = server.done("GET", "/nodes?session=work&limit=2", Value::Null).await;
     assert_eq!(first["nodes"], json!(["a", "b"]));
     let next = first["next"].as_str().unwrap();
-    // The one the page ended with is gone: the next begins after its place all the same.
+    // The last item of the page is gone: the next page begins after its position anyway.
     server.done("DELETE", "/nodes/b?session=work", Value::Null).await;
     let second = server.done("GET", &format!("/nodes?session=work&limit=2&cursor={next}"), Value::Null).await;
     assert_eq!((&second["nodes"], &second["next"]), (&json!(["c"]), &Value::Null));
@@ -97,7 +97,7 @@ async fn sessions_hold_nodes_and_lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn graphs_run_and_runs_are_found_again() {
+async fn graphs_run_and_runs_are_listed() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let graph = json!({ "graph_id": "hello", "steps": [{ "id": "a", "node_id": "sh", "text": "echo {{ input | sh }}" }] });
@@ -133,7 +133,7 @@ async fn graphs_run_and_runs_are_found_again() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_a_result_later() {
+async fn async_execution_becomes_a_result() {
     let server = HttpServer::start();
     server.bash("sh").await;
     let accepted =
@@ -152,7 +152,7 @@ async fn what_nobody_waits_for_is_a_result_later() {
 }
 
 #[tokio::test]
-async fn a_line_of_the_wire_is_answered_with_a_line() {
+async fn raw_command_is_answered_with_a_result() {
     let server = HttpServer::start();
     let line =
         json!({ "type": "command", "command_type": "LIST_CHANNELS", "params": {}, "request_id": "r7" });
@@ -162,7 +162,7 @@ async fn a_line_of_the_wire_is_answered_with_a_line() {
         (&json!("result"), &json!(true), &json!("r7"))
     );
     assert!(reply["warnings"][0].as_str().unwrap().contains("LIST_NODES"), "{reply}");
-    // A command that failed was answered all the same.
+    // A failed command is a valid response.
     let failed = server
         .done("POST", "/api/command", json!({ "command_type": "GET_NODE", "params": { "node_id": "x" } }))
         .await;
@@ -180,7 +180,7 @@ async fn a_line_of_the_wire_is_answered_with_a_line() {
 }
 
 #[tokio::test]
-async fn names_that_would_leave_their_folder_are_refused() {
+async fn path_traversal_in_names_is_rejected() {
     let server = HttpServer::start();
     for name in ["..%2f..%2fetc%2fpasswd", "%2e%2e", "a%2fb", "A", "a%00b", &"a".repeat(33), "%ff"] {
         for (method, path) in [
@@ -201,7 +201,7 @@ async fn names_that_would_leave_their_folder_are_refused() {
 }
 
 #[tokio::test]
-async fn every_operation_of_the_description_answers_and_nothing_else_does() {
+async fn exactly_the_documented_operations_exist() {
     let server = HttpServer::start();
     let document: Value = server.done("GET", "/openapi.json", Value::Null).await;
     let mut seen = 0;
@@ -234,7 +234,7 @@ async fn every_operation_of_the_description_answers_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_no_text_is_told_of_as_everything_that_is_wrong() {
+async fn path_that_is_not_utf8_is_reported() {
     let server = HttpServer::start();
     for path in ["/nodes/%ff", "/nodes/%C3%28/history", "/runs/%80", "/compat/agentapi/%ff/status"] {
         let told = server.get(path).await.problem(400, "invalid_request_error");
@@ -248,7 +248,7 @@ async fn a_path_that_is_no_text_is_told_of_as_everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_request_says_in_a_header_what_it_is_part_of() {
+async fn traceparent_header_is_used() {
     const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let server = HttpServer::start();
     server.bash("sh").await;
@@ -259,7 +259,7 @@ async fn a_request_says_in_a_header_what_it_is_part_of() {
     };
     let done = execute(CALLER, "printenv TRACEPARENT").await;
     assert_eq!(done["response"]["text"], CALLER, "{done}");
-    // A bad one fails nothing.
+    // An invalid one is ignored.
     let bad = execute("00-zz", "echo done").await;
     assert_eq!(bad["response"]["text"], "done", "{bad}");
     assert!(bad["warnings"].to_string().contains("traceparent"), "{bad}");

@@ -50,22 +50,22 @@ async fn reply(socket: &mut Socket) -> Value {
 
 async fn send(socket: &mut Socket, command: &str, params: Value) {
     let line = json!({ "type": "command", "command_type": command, "params": params, "request_id": command });
-    // On many lines: it is one message all the same.
+    // Pretty-printed JSON is one message too.
     socket.send(Message::text(serde_json::to_string_pretty(&line).unwrap())).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_websocket_is_a_connection_of_the_wire() {
+async fn websocket_speaks_the_line_protocol() {
     let server = HttpServer::start();
     let mut socket = with_token(&server).await;
     send(&mut socket, "CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
-    // Events that led to an answer come before it.
+    // Events that led to an answer precede it.
     let first = next(&mut socket).await;
     assert_eq!((&first["type"], &first["event_type"]), (&json!("event"), &json!("NODE_CREATED")), "{first}");
     assert_eq!(reply(&mut socket).await["request_id"], "CREATE_NODE");
     send(&mut socket, "SUBSCRIBE", json!({ "types": ["NODE_STOPPED"], "since": 0 })).await;
     assert_eq!(reply(&mut socket).await["data"]["subscribed"], true);
-    // All at once, answered side by side.
+    // All at once, answered concurrently.
     for n in 0..500 {
         let line = json!({ "command_type": "PING", "request_id": n }).to_string();
         socket.send(Message::text(line)).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_websocket_is_a_connection_of_the_wire() {
 }
 
 #[tokio::test]
-async fn a_page_shows_the_token_as_a_protocol_and_nobody_comes_in_without() {
+async fn token_may_be_sent_as_a_subprotocol() {
     let server = HttpServer::start();
     let protocols = format!("nerve, nerve.token.{}", server.token);
     let mut socket = open(&server, &[("sec-websocket-protocol", &protocols)]).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_page_shows_the_token_as_a_protocol_and_nobody_comes_in_without() {
 }
 
 #[tokio::test]
-async fn the_token_is_not_sent_back_and_counts_as_a_protocol_for_a_websocket_alone() {
+async fn token_subprotocol_is_not_echoed_or_used_elsewhere() {
     let server = HttpServer::start();
     let ask = async |path: &str, upgrade: &str, protocols: &str| {
         server
@@ -133,16 +133,16 @@ async fn the_token_is_not_sent_back_and_counts_as_a_protocol_for_a_websocket_alo
 }
 
 #[tokio::test]
-async fn sockets_that_break_while_they_are_sent_something_leave_their_places() {
+async fn broken_websockets_free_their_slots() {
     const PLACES: usize = 10;
     let server = HttpServer::start_with(|config| config.max_connections = PLACES);
     let mut sockets = Vec::new();
     for _ in 0..PLACES {
         let mut socket = with_token(&server).await;
-        // It stays when it says nothing more, and no event tries whether it is there.
+        // It stays open while silent, and without events nothing is sent to it.
         send(&mut socket, "SUBSCRIBE", json!({ "types": [] })).await;
         assert_eq!(reply(&mut socket).await["data"]["subscribed"], true);
-        // More than the buffers of both sides hold, for one that reads nothing.
+        // More than the buffers of both sides hold, for a client that reads nothing.
         let line = json!({ "command_type": "PING", "request_id": "x".repeat(4 << 20) }).to_string();
         socket.send(Message::text(line)).await.unwrap();
         sockets.push(socket);
@@ -167,7 +167,7 @@ async fn sockets_that_break_while_they_are_sent_something_leave_their_places() {
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_ends_its_socket_and_no_other() {
+async fn oversized_message_ends_only_its_websocket() {
     let server = HttpServer::start();
     let mut good = with_token(&server).await;
     let mut bad = with_token(&server).await;
@@ -180,11 +180,11 @@ async fn a_message_over_the_limit_ends_its_socket_and_no_other() {
             Some(Err(_)) | None => break None,
         }
     };
-    // It is read to its end, so that this is not lost.
+    // The server reads to the end, so that the close frame is not lost.
     assert_eq!(end, Some(CloseCode::Size));
     send(&mut good, "PING", json!({})).await;
     assert_eq!(reply(&mut good).await["data"]["pong"], true);
-    // What fits is taken.
+    // A message within the limit is accepted.
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(15 << 20) } }).to_string();
     good.send(Message::text(line)).await.unwrap();
     assert_eq!(reply(&mut good).await["data"]["pong"], true);
@@ -192,7 +192,7 @@ async fn a_message_over_the_limit_ends_its_socket_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_down_closes_its_sockets_after_the_last_answer() {
+async fn shutdown_closes_websockets_after_last_answer() {
     let server = HttpServer::start();
     let mut socket = with_token(&server).await;
     let mut other = with_token(&server).await;
@@ -217,7 +217,7 @@ async fn a_server_that_goes_down_closes_its_sockets_after_the_last_answer() {
 }
 
 #[tokio::test]
-async fn who_came_in_with_an_old_token_is_told_so_and_sent_away() {
+async fn token_change_closes_websocket_with_error() {
     let server = HttpServer::start();
     let mut socket = with_token(&server).await;
     send(&mut socket, "PING", json!({})).await;

@@ -26,7 +26,7 @@ fn server(authority: &Authority) -> HttpServer {
     HttpServer::start_with(|config| config.tls = Some(authority.files.clone()))
 }
 
-/// A connection of a client that trusts this authority and speaks these protocols.
+/// Connects a client that trusts this CA and offers these protocols.
 async fn connect(
     server: &HttpServer,
     authority: &Authority,
@@ -43,7 +43,7 @@ async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// What comes until the server has closed.
+/// Reads until the server closes.
 async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut all = Vec::new();
     let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut all)).await;
@@ -84,7 +84,7 @@ async fn requests_and_events_over_tls() {
 }
 
 #[tokio::test]
-async fn http2_is_agreed_on_in_the_handshake() {
+async fn http2_is_negotiated_by_alpn() {
     let authority = authority();
     let server = server(&authority);
     let stream = connect(&server, &authority, &[b"h2", b"http/1.1"]).await.unwrap();
@@ -94,13 +94,13 @@ async fn http2_is_agreed_on_in_the_handshake() {
     let (status, pong) = client.ask("POST", "/api/command", json!({ "command_type": "PING" })).await;
     assert_eq!((status, &pong["data"]["pong"]), (StatusCode::OK, &json!(true)));
     assert_eq!(client.ask("GET", "/nodes/nobody", Value::Null).await.0, StatusCode::NOT_FOUND);
-    // What nobody here speaks.
+    // A protocol that the server does not speak.
     assert!(connect(&server, &authority, &[b"spdy/3"]).await.is_err());
     server.stop().await;
 }
 
 #[tokio::test]
-async fn curl_agrees_on_http2_and_refuses_who_it_does_not_know() {
+async fn curl_negotiates_http2_and_rejects_unknown_ca() {
     let version = Command::new("curl").arg("--version").output();
     if !version.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
         return skip("curl_agrees_on_http2_and_refuses_who_it_does_not_know", "no curl with HTTP/2");
@@ -133,7 +133,7 @@ async fn curl_agrees_on_http2_and_refuses_who_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_websocket_over_tls() {
+async fn websocket_over_tls() {
     let authority = authority();
     let server = server(&authority);
     let stream = connect(&server, &authority, &[b"http/1.1"]).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_websocket_over_tls() {
 }
 
 #[tokio::test]
-async fn a_client_without_the_authority_sends_no_request() {
+async fn client_without_ca_sends_no_request() {
     let (known, other) = (authority(), authority());
     let server = server(&known);
     let error = connect(&server, &other, &[b"h2"]).await.unwrap_err();
@@ -159,7 +159,7 @@ async fn a_client_without_the_authority_sends_no_request() {
 }
 
 #[tokio::test]
-async fn a_request_in_the_clear_at_a_port_with_tls_is_told_so() {
+async fn plain_http_on_tls_port_gets_an_error() {
     let authority = authority();
     let server = server(&authority);
     let body = "x".repeat(30_000);
@@ -175,7 +175,7 @@ async fn a_request_in_the_clear_at_a_port_with_tls_is_told_so() {
         assert!(problem["detail"].as_str().unwrap().contains("TLS"), "{problem}");
         assert!(problem["hint"].as_str().unwrap().contains("https"), "{problem}");
     }
-    // Who sends neither gets what TLS says, and nobody else is held up.
+    // Anything else gets a TLS alert, and other clients are not affected.
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"\x00\x01 neither\r\n\r\n").await.unwrap();
     assert!(!rest(&mut stream).await.contains("HTTP"));

@@ -87,7 +87,7 @@ fn calls_at_a_time_are_bounded() {
             (0..60).map(|_| mcp.send("tools/call", json!({"name": "nerve_execute", "arguments": arguments}))),
         );
     }
-    let refused = |message: &Value| message.to_string().contains("128 calls are at work");
+    let refused = |message: &Value| message.to_string().contains("128 calls are already running");
     let answers: Vec<Value> = (0..sent.len() - 128).map(|_| mcp.next(refused)).collect();
     assert!(answers.iter().all(|answer| answer["result"]["isError"] == true), "{answers:?}");
     // One that is cancelled makes room, and the others are still at work.

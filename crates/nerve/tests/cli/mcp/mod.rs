@@ -174,7 +174,7 @@ fn an_answer_that_is_too_long_keeps_its_ends_and_says_so() {
         .call("nerve_execute", json!({"node_id": "sh", "text": "for i in {1..30000}; do echo row-$i; done"}));
     let said = text(&result);
     assert!(said.starts_with("row-1\n") && said.contains("row-30000\n"), "{} bytes", said.len());
-    assert!(said.len() < 70_000 && said.contains("bytes are left out here"), "{} bytes", said.len());
+    assert!(said.len() < 70_000 && said.contains("bytes omitted"), "{} bytes", said.len());
     assert!(result["structuredContent"]["truncated"].is_string());
     let graph = json!({"graph": "long", "nodes": {"sh": {"type": "bash"}}, "steps": [
         {"id": "a", "node": "sh", "input": "for i in {1..30000}; do echo row-$i; done"},
