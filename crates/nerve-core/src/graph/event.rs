@@ -110,9 +110,9 @@ impl StepEvents {
         run: impl Future<Output = super::GraphRun> + Send + 'static,
     ) -> StepEvents {
         let over = CancellationToken::new();
-        let told = StopOnDrop(over.clone());
+        let guard = StopOnDrop(over.clone());
         let run = tokio::spawn(async move {
-            let _told = told;
+            let _guard = guard;
             run.await
         });
         StepEvents { events, run, over, _stop: StopOnDrop(stop) }

@@ -60,8 +60,8 @@ pub(super) async fn run_step(
         true => run.telemetry.begin_step(graph.trace_context(), &step.id, context.step.as_ref(), &step.node),
         false => ActiveSpan::default(),
     };
-    if let Some(inside) = span.context() {
-        context.span = Some(Arc::clone(inside));
+    if let Some(span_context) = span.context() {
+        context.span = Some(Arc::clone(span_context));
     }
     let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
     let outcome = match (&step.sub_budget, &step.flow) {
@@ -90,7 +90,7 @@ pub(super) struct StepRun<'a> {
     /// Context of the step, without its input.
     pub(super) context: ExecutionContext,
     pub(super) started_at: Option<TsNs>,
-    /// Whether start and end is_timed are needed.
+    /// Whether start and end times are needed.
     pub(super) is_timed: bool,
     /// End time of the last execution in nanoseconds; 0 if not measured.
     pub(super) ended_at: AtomicU64,
@@ -283,7 +283,6 @@ impl StepRun<'_> {
 
     /// Runs the fallback node of a failed step. It has its own journal entry because it may keep state where the step's node keeps
     /// none.
-    /// node keeps none.
     async fn run_fallback(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
         let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
         let node = self.resolve(target)?;
@@ -422,7 +421,7 @@ impl StepRun<'_> {
             let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
             match &done {
                 Ok((value, How::Skipped)) => {
-                    let reason = "it failed, and its policy says to go on";
+                    let reason = "it failed, and its error policy is skip";
                     journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
                 }
                 Ok((value, _)) => {

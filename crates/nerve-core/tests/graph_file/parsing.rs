@@ -229,7 +229,7 @@ fn unknown_field_has_suggestion() {
     );
     check(
         "graph: a\nsteps:\n  - id: x\n    node: n\n    error_policy:\n      retries: 3\n",
-        "g.yaml:6:7: an error policy has no field \"retries\" (it has on_error, retry_count, retry_delay_ms, retry_backoff, \
+        "g.yaml:6:7: an error policy has no field \"retries\" (known fields: on_error, retry_count, retry_delay_ms, retry_backoff, \
          timeout_ms, fallback_value, fallback_node)",
     );
 }
@@ -313,9 +313,9 @@ fn panes_have_their_fields() {
     // Fields of other backends.
     check(
         "graph: a\nnodes:\n  a: {type: pty, pane: '%3'}\n  b: {type: wezterm, tmux_session: x}\nsteps: []\n",
-        "g.yaml:3:18: a node has no field \"pane\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+        "g.yaml:3:18: a node has no field \"pane\" (known fields: type, command, cwd, env, profile, parser, cols, rows, history, record, \
          ready_timeout, response_timeout, keep, proxy)\n\
-         g.yaml:4:22: a node has no field \"tmux_session\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+         g.yaml:4:22: a node has no field \"tmux_session\" (known fields: type, command, cwd, env, profile, parser, cols, rows, history, record, \
          ready_timeout, response_timeout, keep, proxy, pane, socket)",
     );
 }
@@ -333,7 +333,7 @@ fn proxy_is_kind_or_settings() {
         "graph: a\nnodes:\n  a: {type: claude, proxy: gemini}\n  b: {type: claude, proxy: {kind: openai, base: x}}\n  \
          e: {type: bash, proxy: openai}\nsteps: []\n",
         "g.yaml:3:28: expected anthropic or openai, found the text \"gemini\"\n\
-         g.yaml:4:43: a proxy has no field \"base\" (it has kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
+         g.yaml:4:43: a proxy has no field \"base\" (known fields: kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
          reasoning, log, log_bodies)\n\
          g.yaml:5:19: a node has no field \"proxy\" (known fields: type, cwd, env, timeout)",
     );
