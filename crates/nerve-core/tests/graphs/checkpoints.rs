@@ -103,7 +103,9 @@ impl Points {
         );
         graph.add_step(self.node("u"), until).unwrap();
         let policy = ErrorPolicy { retry_count: 2, ..ErrorPolicy::default() };
-        graph.add_step(self.fails_twice(), Step::new("shaky").depends_on(["inner"]).error_policy(policy)).unwrap();
+        graph
+            .add_step(self.fails_twice(), Step::new("shaky").depends_on(["inner"]).error_policy(policy))
+            .unwrap();
         let gate = GateNode::new("gate", "Go on?").default_choice("yes").timeout(Duration::from_secs(60));
         graph.add_step(Arc::new(gate), Step::new("gate").depends_on(["each", "shaky"])).unwrap();
         graph.add_step(self.node("z"), Step::new("last").depends_on(["gate", "until"]).input("end")).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::graph::event::{How, StepEventKind};
+use nerve_core::graph::event::{Completion, StepEventKind};
 use nerve_core::graph::step::{Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
 use nerve_core::node::NodeHandle;
@@ -161,7 +161,7 @@ async fn skipped_step_has_one_event() {
     graph.add_step(echo("e"), Step::new("s").when(|_| Ok(false)).foreach(numbers(3), 2)).unwrap();
     let mut events = graph.execute_stream(context());
     let event = events.next().await.unwrap();
-    assert_eq!(event.kind, StepEventKind::Complete { how: How::Skipped, ms: 0, tokens: 0 });
+    assert_eq!(event.kind, StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 });
     assert_eq!((&*event.step, event.data), ("s", json!(null)));
     assert!(events.next().await.is_none());
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nerve_core::graph::event::{How, StepEventKind};
+use nerve_core::graph::event::{Completion, StepEventKind};
 use nerve_core::graph::journal::{Header, Journal, journal_path};
 use nerve_core::graph::step::{OnResume, Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
@@ -106,24 +106,24 @@ fn letters(node: &NodeHandle) -> Graph {
 
 #[tokio::test]
 async fn finished_steps_do_not_run_again() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let graph = letters(&hangs_at(3, &notes, &at));
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all(), ["\"a\"", "\"b\""]);
-    let run = desktop.run(&graph, &Gates::new()).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(json!(run.results), json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all(), ["\"a\"", "\"b\"", "\"c\"", "\"d\""]);
     // Resumed again: nothing is left to do.
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.results, run.results);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.results, run.results);
     assert_eq!(notes.all().len(), 4);
 }
 
 #[tokio::test]
 async fn events_mark_reused_results() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let graph = letters(&hangs_at(3, &notes, &at));
-    desktop.run_until(&graph, &at).await;
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    journal_dir.run_until(&graph, &at).await;
+    let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
     let mut events = graph.execute_stream(context().with_journal(journal, Some(past)));
     let mut how = Vec::new();
     while let Some(event) = events.next().await {
@@ -134,13 +134,18 @@ async fn events_mark_reused_results() {
     let of = |step: &str, done| (step.to_string(), done);
     assert_eq!(
         how,
-        [of("a", How::Reused), of("b", How::Reused), of("c", How::Completed), of("d", How::Completed)]
+        [
+            of("a", Completion::Reused),
+            of("b", Completion::Reused),
+            of("c", Completion::Completed),
+            of("d", Completion::Completed)
+        ]
     );
 }
 
 #[tokio::test]
 async fn changed_steps_and_their_dependants_run_again() {
-    let (desktop, notes) = (JournalDir::new(), Notes::default());
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
     let node = notes.node("n");
     let graph = |first: &str, definition| {
         let mut graph = Graph::new("g");
@@ -152,36 +157,36 @@ async fn changed_steps_and_their_dependants_run_again() {
         graph
     };
     let gates = Gates::new();
-    desktop.run(&graph("one", 1), &gates).await;
+    journal_dir.run(&graph("one", 1), &gates).await;
     assert_eq!(notes.all().len(), 3);
-    assert_eq!(desktop.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
+    assert_eq!(journal_dir.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
     assert_eq!(notes.all().len(), 5, "a and b");
-    desktop.run(&graph("two", 2), &gates).await;
+    journal_dir.run(&graph("two", 2), &gates).await;
     assert_eq!(notes.all().len(), 6, "c");
-    desktop.run(&graph("one", 1), &gates).await;
+    journal_dir.run(&graph("one", 1), &gates).await;
     assert_eq!(notes.all().len(), 6, "all of it was done once");
 }
 
 #[tokio::test]
 async fn failed_steps_run_again() {
-    let desktop = JournalDir::new();
+    let journal_dir = JournalDir::new();
     let graph = crate::harness::chain("g", [("a", crate::harness::failing_first("f", 1))]);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.results["a"], json!(2));
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.results["a"], json!(2));
 }
 
 #[tokio::test]
 async fn items_and_rounds_resume_individually() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let items = |_: &Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
     let input =
         |scope: &Scope<'_>| Ok(json!([scope.item, scope.round, scope.result.map(|result| &result[1])]));
     let mut graph = Graph::new("g");
     let step = Step::new("s").foreach(items, 1).until(|scope| Ok(scope.round == 2), 3).input_from(input);
     graph.add_step(hangs_at(6, &notes, &at), step).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = desktop.run(&graph, &Gates::new()).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["s"], json!([[0, 2, 1], [1, 2, 1], [2, 2, 1], [3, 2, 1], [4, 2, 1]]));
     let mut all = notes.all();
     assert_eq!(all.len(), 10, "each round once");
@@ -191,12 +196,12 @@ async fn items_and_rounds_resume_individually() {
 
 #[tokio::test]
 async fn nested_steps_resume_individually() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let inner: NodeHandle = Arc::new(letters(&hangs_at(6, &notes, &at)));
     let outer = crate::harness::chain("outer", [("one", inner.clone()), ("two", inner)]);
-    desktop.run_until(&outer, &at).await;
+    journal_dir.run_until(&outer, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = desktop.run(&outer, &Gates::new()).await;
+    let run = journal_dir.run(&outer, &Gates::new()).await;
     assert_eq!(run.results["two"], json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all().len(), 8);
 }
@@ -204,7 +209,7 @@ async fn nested_steps_resume_individually() {
 #[tokio::test]
 async fn skipped_condition_is_reevaluated_ignored_failure_is_not() {
     use nerve_core::policy::{ErrorPolicy, OnError};
-    let (desktop, notes) = (JournalDir::new(), Notes::default());
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let bad = Arc::new(FunctionNode::new("bad", move |_| {
@@ -220,8 +225,11 @@ async fn skipped_condition_is_reevaluated_ignored_failure_is_not() {
         graph
     };
     let gates = Gates::new();
-    assert_eq!(json!(desktop.run(&graph(false), &gates).await.results), json!({"when": null, "bad": "none"}));
-    assert_eq!(json!(desktop.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
+    assert_eq!(
+        json!(journal_dir.run(&graph(false), &gates).await.results),
+        json!({"when": null, "bad": "none"})
+    );
+    assert_eq!(json!(journal_dir.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
@@ -262,12 +270,12 @@ impl nerve_core::node::Node for Stuck {
 
 /// Interrupts a run during a step on a stateful node, then resumes it and answers its question.
 async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (GraphRun, Vec<String>) {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(stuck), Step::new("s").input("in").on_resume(on_resume)).unwrap();
     graph.add_step(notes.node("after"), Step::new("after").depends_on(["s"])).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();
     let asked = async {
@@ -281,7 +289,7 @@ async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (Gra
         assert_eq!(waiting[0].choices, ["rerun", "skip", "fail"]);
         gates.answer(None, answer).unwrap();
     };
-    let (run, ()) = tokio::join!(desktop.run(&graph, &gates), asked);
+    let (run, ()) = tokio::join!(journal_dir.run(&graph, &gates), asked);
     (run, notes.all())
 }
 
@@ -310,26 +318,26 @@ async fn on_resume_rerun_does_not_ask() {
 
 #[tokio::test]
 async fn answer_is_not_requested_twice() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(GateNode::new("gate", "Ship it?")), Step::new("ship")).unwrap();
     let goes_on =
         Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
     graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
-    desktop.run_answered_until(&graph, "yes", &at).await;
-    let run = desktop.run(&graph, &Gates::new()).await;
+    journal_dir.run_answered_until(&graph, "yes", &at).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["go"], json!({"choice": "yes", "by": "person"}));
 }
 
 #[tokio::test]
 async fn open_question_keeps_its_deadline() {
-    let (desktop, gates) = (JournalDir::new(), Gates::new());
+    let (journal_dir, gates) = (JournalDir::new(), Gates::new());
     let mut graph = Graph::new("g");
     let gate = GateNode::new("gate", "Ship it?").timeout(crate::harness::HOUR);
     graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
     let mut deadlines = Vec::new();
     for _ in 0..2 {
-        let (journal, past) = Journal::resume(&desktop.path).unwrap();
+        let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         let mut changes = gates.changes();
         tokio::select! {
@@ -340,43 +348,43 @@ async fn open_question_keeps_its_deadline() {
         assert!(gates.waiting().is_empty());
         let (journal, past) = {
             drop(context);
-            Journal::resume(&desktop.path).unwrap()
+            Journal::resume(&journal_dir.path).unwrap()
         };
         drop(journal);
         let key = nerve_core::graph::journal::key(0, None, &Value::Null);
-        deadlines.push(past.asked("ship", key).unwrap().unwrap());
+        deadlines.push(past.question_deadline("ship", key).unwrap().unwrap());
     }
     assert_eq!(deadlines[0], deadlines[1]);
 }
 
 #[tokio::test]
 async fn earlier_usage_counts_and_is_not_repeated() {
-    let desktop = JournalDir::new();
+    let journal_dir = JournalDir::new();
     let graph = crate::harness::chain("g", [("a", crate::harness::constant("n", json!({"tokens": 5})))]);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
 }
 
 #[tokio::test]
 async fn rerun_decision_is_not_requested_twice() {
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(stuck), Step::new("s").input("in")).unwrap();
     graph.add_step(hangs_at(1, &notes, &at), Step::new("after").depends_on(["s"])).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     // Resumed, answered, and interrupted again.
-    desktop.run_answered_until(&graph, "skip", &at).await;
-    let run = desktop.run(&graph, &Gates::new()).await;
+    journal_dir.run_answered_until(&graph, "skip", &at).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(json!(run.results), json!({"s": null, "after": null}));
-    let summary = nerve_core::graph::journal::Summary::read(&desktop.path).unwrap();
+    let summary = nerve_core::graph::journal::Summary::read(&journal_dir.path).unwrap();
     assert_eq!((summary.steps.skipped, summary.steps.running), (1, 0));
 }
 
 #[tokio::test]
 async fn sealed_journal_prevents_start_on_stateful_node() {
-    let (desktop, notes) = (JournalDir::new(), Notes::default());
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
+    let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
     let sealing = journal.clone();
     let first = FunctionNode::new("first", move |_| {
         // The server shuts down, and leaves its nodes running.
@@ -395,7 +403,7 @@ async fn sealed_journal_prevents_start_on_stateful_node() {
 async fn interrupted_stateful_fallback_asks() {
     use nerve_core::graph::step::Target;
     use nerve_core::policy::{ErrorPolicy, OnError};
-    let (desktop, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
@@ -404,7 +412,7 @@ async fn interrupted_stateful_fallback_asks() {
     };
     let mut graph = Graph::new("g");
     graph.add_step(crate::harness::failing("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();
     let answered = async {
@@ -412,7 +420,7 @@ async fn interrupted_stateful_fallback_asks() {
         gates.answer(None, "skip").unwrap();
     };
     let run = tokio::select! {
-        (run, ()) = async { tokio::join!(desktop.run(&graph, &gates), answered) } => run,
+        (run, ()) = async { tokio::join!(journal_dir.run(&graph, &gates), answered) } => run,
         () = tokio::time::sleep(LIMIT) => panic!("nobody was asked"),
     };
     assert_eq!((json!(run.results), notes.all()), (json!({"s": null}), Vec::new()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::graph::event::{How, StepEvent, StepEventKind, StepEvents};
+use nerve_core::graph::event::{Completion, StepEvent, StepEventKind, StepEventStream};
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::trace::{TraceStatus, Tracer};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::harness::{LIMIT, chain, constant, context, delayed_echo, error, failing};
 
-async fn collect(events: &mut StepEvents) -> Vec<StepEvent> {
+async fn collect(events: &mut StepEventStream) -> Vec<StepEvent> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         seen.push(event);
@@ -51,7 +51,7 @@ async fn steps_have_start_and_end_events() {
         ]
     );
     assert_eq!(seen[0].kind, StepEventKind::Start { queued: false });
-    assert_eq!(seen[1].kind, StepEventKind::Complete { how: How::Completed, ms: 0, tokens: 5 });
+    assert_eq!(seen[1].kind, StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens: 5 });
     assert_eq!(seen[1].data, json!({"v": 1, "tokens": 5}));
     assert!(matches!(seen[4].kind, StepEventKind::Complete { ms: 3000..3010, .. }), "{:?}", seen[4].kind);
     assert_eq!(
@@ -67,7 +67,7 @@ async fn steps_have_start_and_end_events() {
 #[tokio::test]
 async fn chunks_name_their_step() {
     let node = Arc::new(FunctionNode::new("talk", |context| {
-        let chunks = context.chunks().expect("somebody listens");
+        let chunks = context.chunks().expect("a chunk receiver");
         ["one ", "two"].into_iter().for_each(|chunk| chunks(chunk));
         Ok(json!("one two"))
     }));
@@ -149,11 +149,11 @@ async fn end_can_be_awaited_without_reading_events() {
 
 #[tokio::test]
 async fn observer_of_the_context_gets_events_too() {
-    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&told);
+    let received = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&received);
     let context = context().with_observer(Arc::new(move |event| seen.lock().unwrap().push(event)));
     let mut graph = Graph::new("g");
     graph.add_step(constant("n", json!(1)), Step::new("a")).unwrap();
     let streamed = collect(&mut graph.execute_stream(context)).await;
-    assert_eq!(*told.lock().unwrap(), streamed);
+    assert_eq!(*received.lock().unwrap(), streamed);
 }
