@@ -123,7 +123,7 @@ impl StepRun<'_> {
     fn attribute_error(&self, mut error: EngineError) -> EngineError {
         if error.kind != ErrorKind::Budget {
             let step = self.context.step.as_ref().unwrap_or(&self.step.id);
-            error.of_run.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
+            error.details.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
         }
         error
     }
