@@ -22,12 +22,12 @@ pub struct EngineError {
     /// Delivery state of the prompt: `typed`, `submitted`, `started` or `unknown`.
     pub delivery: Option<&'static str>,
     /// Details of a failed run.
-    pub of_run: Option<Box<OfRun>>,
+    pub details: Option<Box<RunDetails>>,
 }
 
 /// Details of a failed run.
 #[derive(Debug, Clone, Default)]
-pub struct OfRun {
+pub struct RunDetails {
     /// Path of the failed step.
     pub step: Option<String>,
     /// The budget that was exceeded.
@@ -150,36 +150,36 @@ impl EngineError {
             screen: None,
             choices: Box::default(),
             delivery: None,
-            of_run: None,
+            details: None,
         }
     }
 
     /// Returns the budget that was exceeded.
     pub fn exceeded(&self) -> Option<&Exceeded> {
-        self.of_run.as_ref()?.exceeded.as_ref()
+        self.details.as_ref()?.exceeded.as_ref()
     }
 
     /// Returns the path of the failed step.
     pub fn step(&self) -> Option<&str> {
-        self.of_run.as_ref()?.step.as_deref()
+        self.details.as_ref()?.step.as_deref()
     }
 
     /// Returns the results of the steps completed before the run failed.
     pub fn partial(&self) -> Option<&Map<String, Value>> {
-        self.of_run.as_ref().map(|run| &run.partial)
+        self.details.as_ref().map(|run| &run.partial)
     }
 
     /// Sets the budget that was exceeded.
     #[must_use]
     pub fn with_exceeded(mut self, exceeded: Exceeded) -> EngineError {
-        self.of_run.get_or_insert_default().exceeded = Some(exceeded);
+        self.details.get_or_insert_default().exceeded = Some(exceeded);
         self
     }
 
     /// Sets the results of the completed steps.
     #[must_use]
     pub fn with_partial(mut self, partial: Map<String, Value>) -> EngineError {
-        self.of_run.get_or_insert_default().partial = partial;
+        self.details.get_or_insert_default().partial = partial;
         self
     }
 

@@ -179,7 +179,7 @@ impl Tracer {
     }
 
     /// Reserves memory for further steps.
-    pub(crate) fn expect(&self, steps: usize) {
+    pub(crate) fn reserve(&self, steps: usize) {
         self.lock().steps.reserve(steps);
     }
 

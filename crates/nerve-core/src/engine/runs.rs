@@ -15,7 +15,7 @@ use crate::command::{
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::graph::event::{How, StepEvent, StepEventKind};
+use crate::graph::event::{Completion, StepEvent, StepEventKind};
 use crate::graph::journal::{self, Journal, Question, Summary, journal_path, journals};
 use crate::node::gate::Gates;
 use crate::session::DEFAULT;
@@ -413,7 +413,7 @@ impl State {
                 // Items and rounds of a step are not steps of the graph.
                 if !step.step.contains(['/', '[', '#']) {
                     info.done += 1;
-                    info.tokens += if how == How::Reused { 0 } else { tokens };
+                    info.tokens += if how == Completion::Reused { 0 } else { tokens };
                 }
             }
             StepEventKind::Error { error_type } => {
@@ -523,7 +523,7 @@ mod tests {
     use super::{Run, Runs, STEPS};
     use crate::clock::Clock;
     use crate::events::Publisher;
-    use crate::graph::event::{How, StepEvent, StepEventKind};
+    use crate::graph::event::{Completion, StepEvent, StepEventKind};
     use nerve_term::event::TsNs;
     use serde_json::Value;
 
@@ -560,7 +560,7 @@ mod tests {
     #[test]
     fn tokens_of_items_rounds_and_inner_steps_count_once() {
         let run = begun(2);
-        let used = |tokens| StepEventKind::Complete { how: How::Completed, ms: 0, tokens };
+        let used = |tokens| StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens };
         for (step, tokens) in
             [("each[0]", 5), ("each[1]", 7), ("each", 12), ("in/a#1", 1), ("in/a", 1), ("in", 1)]
         {

@@ -32,7 +32,7 @@ pub enum StepEventKind {
     /// A chunk of the answer arrived.
     Chunk,
     /// The step is done.
-    Complete { how: How, ms: u64, tokens: u64 },
+    Complete { how: Completion, ms: u64, tokens: u64 },
     /// The step failed; no attempt is left.
     Error { error_type: &'static str },
     /// A gate asks its question.
@@ -45,7 +45,7 @@ pub enum StepEventKind {
 
 /// How a step was completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum Completion {
     /// The step ran.
     Completed,
     /// Its condition was false, or it failed and its error policy is `skip`.
@@ -69,13 +69,13 @@ impl StepEventKind {
     }
 }
 
-impl How {
+impl Completion {
     /// Returns `completed`, `skipped` or `reused`.
     pub fn as_str(self) -> &'static str {
         match self {
-            How::Completed => "completed",
-            How::Skipped => "skipped",
-            How::Reused => "reused",
+            Completion::Completed => "completed",
+            Completion::Skipped => "skipped",
+            Completion::Reused => "reused",
         }
     }
 }
@@ -85,7 +85,7 @@ pub type Observer = Arc<dyn Fn(StepEvent) + Send + Sync>;
 
 /// The events of a run, followed by its result.
 #[derive(Debug)]
-pub struct StepEvents {
+pub struct StepEventStream {
     events: mpsc::UnboundedReceiver<StepEvent>,
     run: JoinHandle<super::GraphRun>,
     /// Cancelled when the run is over, to wake up a pending [`StepEventStream::next`].
@@ -103,19 +103,19 @@ impl Drop for StopOnDrop {
     }
 }
 
-impl StepEvents {
+impl StepEventStream {
     pub(super) fn new(
         events: mpsc::UnboundedReceiver<StepEvent>,
         stop: CancellationToken,
         run: impl Future<Output = super::GraphRun> + Send + 'static,
-    ) -> StepEvents {
+    ) -> StepEventStream {
         let over = CancellationToken::new();
-        let told = StopOnDrop(over.clone());
+        let guard = StopOnDrop(over.clone());
         let run = tokio::spawn(async move {
-            let _told = told;
+            let _guard = guard;
             run.await
         });
-        StepEvents { events, run, over, _stop: StopOnDrop(stop) }
+        StepEventStream { events, run, over, _stop: StopOnDrop(stop) }
     }
 
     /// Returns the next event, or `None` when the run has ended. Dropping the stream cancels the run and interrupts its terminals.

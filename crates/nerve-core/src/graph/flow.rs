@@ -4,7 +4,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 
-use super::event::{How, StepEventKind};
+use super::event::{Completion, StepEventKind};
 use super::step::{Flow, ForEach, Scope, Until};
 use super::step_run::{StepRun, metadata_entry};
 use crate::cancellation::cancelled;
@@ -59,7 +59,7 @@ impl StepRun<'_> {
             let path = self.context.step.clone();
             self.notify(
                 path.as_ref(),
-                StepEventKind::Complete { how: How::Skipped, ms: 0, tokens: 0 },
+                StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 },
                 Value::Null,
             );
             self.trace_unexecuted(&self.context, None, metadata_entry("skipped", Value::Bool(true)));
@@ -80,7 +80,7 @@ impl StepRun<'_> {
         let ms = self.graph.run().clock.now().0.saturating_sub(started_at.0) / 1_000_000;
         let tokens = self.context.pool().usage().tokens_used();
         let (kind, data) = match &outcome {
-            Ok(value) => (StepEventKind::Complete { how: How::Completed, ms, tokens }, value.clone()),
+            Ok(value) => (StepEventKind::Complete { how: Completion::Completed, ms, tokens }, value.clone()),
             Err(error) => {
                 (StepEventKind::Error { error_type: error.kind.as_str() }, Value::from(error.to_string()))
             }

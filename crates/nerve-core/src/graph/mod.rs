@@ -24,7 +24,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use self::event::StepEvents;
+use self::event::StepEventStream;
 use self::step::{Step, Target};
 use self::upstream::StepIndex;
 use crate::budget::{Budget, ResourceUsage};
@@ -295,7 +295,7 @@ impl Graph {
     /// Runs the graph in its own task and streams the events of its steps.
     ///
     /// Must be called from within a Tokio runtime.
-    pub fn execute_stream(&self, context: ExecutionContext) -> StepEvents {
+    pub fn execute_stream(&self, context: ExecutionContext) -> StepEventStream {
         let (sender, events) = mpsc::unbounded_channel();
         let before = context.run().observer.clone();
         let mut context = context.with_observer(Arc::new(move |event| {
@@ -308,7 +308,7 @@ impl Graph {
         context.run_mut().observes_chunks = true;
         let stop = context.cancellation().child();
         let (graph, context) = (self.clone(), context.with_cancellation(stop.clone()));
-        StepEvents::new(events, stop, async move { graph.run(&context).await })
+        StepEventStream::new(events, stop, async move { graph.run(&context).await })
     }
 
     /// Interrupts the stateful nodes of the graph.

@@ -85,7 +85,7 @@ async fn run_inline(graph: &Graph, mut context: ExecutionContext) -> GraphRun {
         usage: usage.clone(),
     };
     if let Some(tracer) = context.trace() {
-        tracer.expect(graph.len());
+        tracer.reserve(graph.len());
     }
     let completed = match &graph.input {
         Some(input) => input.complete(std::mem::take(&mut context.input)),

@@ -8,7 +8,7 @@ use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
 
 use super::attempt::{attempt, panic_message, reported_tokens};
-use super::event::{How, StepEvent, StepEventKind};
+use super::event::{Completion, StepEvent, StepEventKind};
 use super::journal::{self, Journal, JournalRecord, ReplayState};
 use super::step::{OnResume, Scope, Step, Target};
 use super::upstream::Upstream;
@@ -60,8 +60,8 @@ pub(super) async fn run_step(
         true => run.telemetry.begin_step(graph.trace_context(), &step.id, context.step.as_ref(), &step.node),
         false => ActiveSpan::default(),
     };
-    if let Some(inside) = span.context() {
-        context.span = Some(Arc::clone(inside));
+    if let Some(span_context) = span.context() {
+        context.span = Some(Arc::clone(span_context));
     }
     let execution = StepRun { step, graph, context, started_at, is_timed, ended_at: AtomicU64::new(0) };
     let outcome = match (&step.sub_budget, &step.flow) {
@@ -90,7 +90,7 @@ pub(super) struct StepRun<'a> {
     /// Context of the step, without its input.
     pub(super) context: ExecutionContext,
     pub(super) started_at: Option<TsNs>,
-    /// Whether start and end is_timed are needed.
+    /// Whether start and end times are needed.
     pub(super) is_timed: bool,
     /// End time of the last execution in nanoseconds; 0 if not measured.
     pub(super) ended_at: AtomicU64,
@@ -123,7 +123,7 @@ impl StepRun<'_> {
     fn attribute_error(&self, mut error: EngineError) -> EngineError {
         if error.kind != ErrorKind::Budget {
             let step = self.context.step.as_ref().unwrap_or(&self.step.id);
-            error.of_run.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
+            error.details.get_or_insert_default().step.get_or_insert_with(|| step.to_string());
         }
         error
     }
@@ -175,11 +175,11 @@ impl StepRun<'_> {
                 }
                 self.notify(
                     context.step.as_ref(),
-                    StepEventKind::Complete { how: How::Reused, ms: 0, tokens: 0 },
+                    StepEventKind::Complete { how: Completion::Reused, ms: 0, tokens: 0 },
                     value.clone(),
                 );
-                self.trace(&node, &context, self.started_at, Ok((&value, How::Reused)), 0);
-                span.describe(|span| span.attributes.set("nerve.step.how", How::Reused.as_str()));
+                self.trace(&node, &context, self.started_at, Ok((&value, Completion::Reused)), 0);
+                span.describe(|span| span.attributes.set("nerve.step.how", Completion::Reused.as_str()));
                 return Ok(value);
             }
             Preparation::Started(started_at) => started_at,
@@ -283,7 +283,6 @@ impl StepRun<'_> {
 
     /// Runs the fallback node of a failed step. It has its own journal entry because it may keep state where the step's node keeps
     /// none.
-    /// node keeps none.
     async fn run_fallback(&self, target: &Target, context: &ExecutionContext) -> Result<Value, EngineError> {
         let limit = self.step.error_policy.as_ref().and_then(|policy| policy.timeout);
         let node = self.resolve(target)?;
@@ -350,13 +349,13 @@ impl StepRun<'_> {
         context: &ExecutionContext,
         attempts: &mut u32,
         span: &mut ActiveSpan,
-    ) -> Result<(Value, How), EngineError> {
+    ) -> Result<(Value, Completion), EngineError> {
         let none = ErrorPolicy::default();
         let policy = self.step.error_policy.as_deref().unwrap_or(&none);
         let error = loop {
             *attempts += 1;
             let error = match attempt(node, context, policy.timeout).await {
-                Ok(value) => return Ok((value, How::Completed)),
+                Ok(value) => return Ok((value, Completion::Completed)),
                 Err(error) => error,
             };
             let ends =
@@ -390,9 +389,9 @@ impl StepRun<'_> {
             return Err(cancelled());
         }
         match (policy.on_error, &policy.fallback_node) {
-            (OnError::Skip, _) => Ok((policy.fallback_value.clone(), How::Skipped)),
+            (OnError::Skip, _) => Ok((policy.fallback_value.clone(), Completion::Skipped)),
             (OnError::Fallback, Some(fallback)) => {
-                Ok((self.run_fallback(fallback, context).await?, How::Completed))
+                Ok((self.run_fallback(fallback, context).await?, Completion::Completed))
             }
             _ => Err(error),
         }
@@ -411,7 +410,7 @@ impl StepRun<'_> {
         context: &ExecutionContext,
         started_at: Option<TsNs>,
         attempts: u32,
-        done: Result<(Value, How), EngineError>,
+        done: Result<(Value, Completion), EngineError>,
     ) -> Result<Value, EngineError> {
         let run = self.graph.run();
         let tokens = if context.step.is_some() { context.pool().usage().tokens_used() } else { 0 };
@@ -421,8 +420,8 @@ impl StepRun<'_> {
         if let Some((journal, _)) = run.journal.as_ref().filter(|_| node.as_graph().is_none()) {
             let (step, key) = (context.step.as_deref().unwrap_or(&self.step.id), context.key);
             match &done {
-                Ok((value, How::Skipped)) => {
-                    let reason = "it failed, and its policy says to go on";
+                Ok((value, Completion::Skipped)) => {
+                    let reason = "it failed, and its error policy is skip";
                     journal.record(&JournalRecord::Skipped { at, step, key, value: Some(value), reason });
                 }
                 Ok((value, _)) => {
@@ -518,7 +517,7 @@ impl StepRun<'_> {
         node: &NodeHandle,
         context: &ExecutionContext,
         started_at: Option<TsNs>,
-        outcome: Result<(&Value, How), String>,
+        outcome: Result<(&Value, Completion), String>,
         attempts: u32,
     ) {
         if self.graph.trace().is_some() {
@@ -532,13 +531,13 @@ impl StepRun<'_> {
         context: &ExecutionContext,
         started_at: Option<TsNs>,
         at: TsNs,
-        outcome: Result<(&Value, How), String>,
+        outcome: Result<(&Value, Completion), String>,
         attempts: u32,
     ) {
         let Some(tracer) = self.graph.trace() else { return };
         let mut metadata = match &outcome {
-            Ok((_, How::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
-            Ok((_, How::Reused)) => metadata_entry("reused", Value::Bool(true)),
+            Ok((_, Completion::Skipped)) => metadata_entry("skipped", Value::Bool(true)),
+            Ok((_, Completion::Reused)) => metadata_entry("reused", Value::Bool(true)),
             _ => Map::new(),
         };
         if attempts > 1 {

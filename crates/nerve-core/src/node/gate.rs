@@ -103,7 +103,7 @@ impl Node for GateNode {
                 let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
                 return Ok(json!({ "choice": choice, "by": by }));
             }
-            let asked = past.and_then(|past| past.asked(&step, key));
+            let asked = past.and_then(|past| past.question_deadline(&step, key));
             let deadline = asked.unwrap_or_else(|| self.timeout.map(|timeout| clock.now() + timeout));
             let info = GateInfo {
                 step,

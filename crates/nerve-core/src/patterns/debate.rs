@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::text::fill;
 use super::turns::Turns;
-use super::{LoopError, Spoken, invalid};
+use super::{LoopError, LoopTurn, invalid};
 use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::node::NodeHandle;
@@ -253,7 +253,7 @@ impl fmt::Debug for DebateConfig {
     }
 }
 
-impl Spoken for DebateTurn {
+impl LoopTurn for DebateTurn {
     fn to_dict(&self) -> Value {
         let DebateTurn { round, position, agent, message } = self;
         json!({"round": round, "position": position, "agent": agent, "message": message})
@@ -265,7 +265,7 @@ impl DebateResult {
     pub fn to_dict(&self) -> Value {
         json!({
             "topic": self.topic, "rounds": self.rounds, "final_a": self.final_a, "final_b": self.final_b,
-            "turns": self.turns.iter().map(Spoken::to_dict).collect::<Vec<_>>(),
+            "turns": self.turns.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
         })
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::text::{contains_phrase, fill, phrase_problem};
 use super::turns::Turns;
-use super::{LoopError, Spoken, invalid};
+use super::{LoopError, LoopTurn, invalid};
 use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::node::NodeHandle;
@@ -327,7 +327,7 @@ impl Role {
     }
 }
 
-impl Spoken for DevCoachTurn {
+impl LoopTurn for DevCoachTurn {
     fn to_dict(&self) -> Value {
         json!({"round": self.round, "role": self.role.as_str(), "message": self.message})
     }
@@ -339,7 +339,7 @@ impl DevCoachResult {
         json!({
             "completed": self.completed, "rounds": self.rounds,
             "final_dev_message": self.final_dev_message, "final_coach_message": self.final_coach_message,
-            "history": self.history.iter().map(Spoken::to_dict).collect::<Vec<_>>(),
+            "history": self.history.iter().map(LoopTurn::to_dict).collect::<Vec<_>>(),
         })
     }
 }

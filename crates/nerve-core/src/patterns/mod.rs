@@ -22,17 +22,17 @@ pub struct LoopError<T> {
     pub history: Vec<T>,
 }
 
-impl<T: Spoken> From<LoopError<T>> for EngineError {
+impl<T: LoopTurn> From<LoopError<T>> for EngineError {
     /// Converts the turns into the partial result of the error.
     fn from(ended: LoopError<T>) -> EngineError {
         let LoopError { error, history } = ended;
-        let history = history.iter().map(Spoken::to_dict).collect();
+        let history = history.iter().map(LoopTurn::to_dict).collect();
         error.with_partial(Map::from_iter([("history".to_string(), Value::Array(history))]))
     }
 }
 
 /// A turn of a conversation.
-pub trait Spoken {
+pub trait LoopTurn {
     /// Returns the turn as a JSON object.
     fn to_dict(&self) -> Value;
 }

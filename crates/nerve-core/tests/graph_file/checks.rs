@@ -1,11 +1,11 @@
-//! Files of the right shape that say something wrong.
+//! Semantic checks of well-formed files.
 
 use nerve_core::graph::file::GraphFile;
 
 use crate::check;
 
 #[test]
-fn the_messages_of_the_first_nerve() {
+fn messages_are_compatible_with_the_first_version() {
     check("graph: a\nsteps:\n  - id: ''\n    node: n\n", "g.yaml:3:9: Empty step_id not allowed");
     check(
         "graph: a\nsteps:\n  - id: x\n    node: n\n    depends_on: [x]\n",
@@ -22,7 +22,7 @@ fn the_messages_of_the_first_nerve() {
 }
 
 #[test]
-fn a_cycle_is_named_step_by_step() {
+fn cycle_error_names_its_steps() {
     let yaml = "
 graph: a
 steps:
@@ -36,7 +36,7 @@ steps:
 }
 
 #[test]
-fn all_problems_are_said_at_once_in_the_order_of_the_file() {
+fn all_problems_are_reported_in_file_order() {
     let yaml = "
 graph: Bad Name
 max_parallel: 0
@@ -89,7 +89,7 @@ steps:
 }
 
 #[test]
-fn ids_are_free_but_for_what_paths_are_made_of() {
+fn ids_exclude_path_separators() {
     check("graph: a\nsteps: [{id: 'Ein Schritt: ä!', node: n}]", "fine");
     for id in ["a/b", "a[1]", "a#2", "a\\tb"] {
         let expected = format!("g.yaml:1:25: Step \"{id}\": an id cannot have / [ ] # or control characters");
@@ -103,7 +103,7 @@ fn ids_are_free_but_for_what_paths_are_made_of() {
 }
 
 #[test]
-fn gates() {
+fn invalid_gates_are_reported() {
     let gate = |gate: &str| format!("graph: a\nsteps:\n  - id: x\n    gate: {gate}\n");
     check(&gate("{question: ok?}"), "fine");
     check(&gate("{question: ok?, choices: [yes, no], default: no, timeout_seconds: 1}"), "fine");
@@ -124,7 +124,7 @@ fn gates() {
 }
 
 #[test]
-fn steps_that_could_use_one_terminal_at_once() {
+fn concurrent_use_of_a_terminal_is_reported() {
     let file = |steps: &str| {
         format!(
             "graph: a\nmax_parallel: 2\nnodes:\n  c: {{type: claude}}\n  sh: {{type: bash}}\nsteps:\n{steps}"
@@ -136,14 +136,14 @@ fn steps_that_could_use_one_terminal_at_once() {
         ),
         "g.yaml:9:5: Steps 'one' and 'three' could run at the same time on node 'c' (add depends_on: [one] to step 'three')",
     );
-    // A way between them, however long.
+    // An indirect dependency orders them, too.
     check(
         &file(
             "  - {id: one, node: c}\n  - {id: two, node: sh, depends_on: [one]}\n  - {id: three, node: c, depends_on: [two]}\n",
         ),
         "fine",
     );
-    // Nodes that are made anew for each execution, and those that only the session knows.
+    // Stateless nodes, and nodes known only to the session.
     check(
         &file(
             "  - {id: one, node: sh}\n  - {id: two, node: sh}\n  - {id: x, node: other}\n  - {id: y, node: other}\n",
@@ -162,7 +162,7 @@ fn steps_that_could_use_one_terminal_at_once() {
 }
 
 #[test]
-fn terminals_of_graphs_in_a_graph_are_terminals_too() {
+fn terminals_of_nested_graphs_count() {
     let yaml = "
 graph: a
 max_parallel: 2
@@ -189,7 +189,7 @@ steps:
 }
 
 #[test]
-fn graphs_in_a_graph_are_checked_where_they_are() {
+fn problems_of_nested_graphs_have_their_position() {
     let yaml = "
 graph: a
 nodes:
@@ -223,7 +223,7 @@ steps:
 }
 
 #[test]
-fn a_graph_made_by_hand_is_checked_without_lines() {
+fn programmatic_graph_is_checked_without_lines() {
     let mut file = GraphFile::new("");
     file.max_parallel = 0;
     assert_eq!(
@@ -235,7 +235,7 @@ fn a_graph_made_by_hand_is_checked_without_lines() {
 }
 
 #[test]
-fn of_very_many_problems_only_the_number_is_said() {
+fn excess_problems_are_counted() {
     let steps: String =
         (0..1000).map(|step| format!("  - {{id: s{step}, node: n, depends_on: [none]}}\n")).collect();
     let error = GraphFile::from_yaml(&format!("graph: a\nsteps:\n{steps}"), "g.yaml").unwrap_err();
@@ -245,7 +245,7 @@ fn of_very_many_problems_only_the_number_is_said() {
 }
 
 #[test]
-fn what_is_for_a_new_pane_does_not_go_with_one_that_is_there() {
+fn new_pane_settings_conflict_with_existing_pane() {
     let yaml = "
 graph: g
 nodes:
@@ -270,7 +270,7 @@ steps: []
 }
 
 #[test]
-fn a_models_tools_are_nodes_of_its_graph() {
+fn tools_must_be_nodes_of_the_graph() {
     let yaml = "
 graph: g
 nodes:
@@ -296,11 +296,11 @@ steps: []
 }
 
 #[test]
-fn what_a_chat_cannot_be_is_said_where_it_stands() {
+fn invalid_chat_settings_are_located() {
     let chat = |fields: &str| {
         format!("graph: g\nnodes:\n  sh: {{type: bash}}\n  c: {{type: chat, {fields}}}\nsteps: []\n")
     };
-    for (fields, said) in [
+    for (fields, message) in [
         ("model: ' '", "g.yaml:4:26: a chat node needs a model"),
         ("model: m, max_tokens: 0", "g.yaml:4:41: max_tokens must be at least 1"),
         ("model: m, temperature: 3", "g.yaml:4:42: temperature must be from 0 to 2"),
@@ -315,7 +315,7 @@ fn what_a_chat_cannot_be_is_said_where_it_stands() {
         ("model: m, provider: acme", "g.yaml:4:39: "),
     ] {
         let error = GraphFile::from_yaml(&chat(fields), "g.yaml").unwrap_err().to_string();
-        assert!(error.starts_with(said), "{fields}: {error}");
+        assert!(error.starts_with(message), "{fields}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }

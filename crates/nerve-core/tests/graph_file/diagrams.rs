@@ -1,4 +1,4 @@
-//! Graphs for the eye.
+//! Graphs as text, Mermaid and DOT.
 
 use nerve_core::graph::diagram;
 use nerve_core::graph::file::GraphFile;
@@ -24,7 +24,7 @@ steps:
 ";
 
 #[test]
-fn text_has_the_steps_in_order() {
+fn text_lists_steps_in_order() {
     let file = GraphFile::from_yaml(REVIEW, "g").unwrap();
     let expected = "\
 graph review
@@ -59,7 +59,7 @@ steps
 }
 
 #[test]
-fn mermaid_and_dot() {
+fn mermaid_and_dot_render_steps_and_edges() {
     let file = GraphFile::from_yaml(REVIEW, "g").unwrap();
     let mermaid = diagram::mermaid(&file);
     assert_eq!(
@@ -97,7 +97,7 @@ digraph \"review\" {
 }
 
 #[test]
-fn odd_ids_break_nothing() {
+fn special_characters_are_escaped() {
     let odd = [
         "end",
         "a\"b",
@@ -122,7 +122,7 @@ fn odd_ids_break_nothing() {
     let file = GraphFile::from_value(
         serde_json::json!({"graph": "odd", "description": "a\nb\u{7}", "steps": steps}),
     );
-    // Some of the questions are templates that name nothing: fine here.
+    // Some of the questions are invalid templates, which does not matter here.
     let file = match file {
         Ok(file) => file,
         Err(error) => panic!("{error}"),
@@ -139,14 +139,14 @@ fn odd_ids_break_nothing() {
         assert_eq!(line.matches('<').count(), line.matches("<br/>").count(), "{line}");
     }
     for line in diagram::dot(&file).lines().filter(|line| line.starts_with("    s")) {
-        // Quotes that are not escaped: those around the label.
+        // The unescaped quotes are those around the label.
         let bare = line.replace("\\\\", "").replace("\\\"", "");
         assert_eq!(bare.matches('"').count(), 2, "{line}");
     }
 }
 
 #[test]
-fn a_graph_that_is_wrong_can_be_looked_at() {
+fn invalid_graph_can_be_rendered() {
     let mut file =
         GraphFile::from_yaml("graph: g\nsteps:\n  - {id: a, node: n}\n  - {id: b, node: n}\n", "g").unwrap();
     file.steps[0].depends_on = vec!["b".into(), "none".into()];

@@ -1,4 +1,4 @@
-//! Files that run: their templates, conditions, lists, loops, gates and graphs in graphs.
+//! Execution of files: templates, conditions, lists, loops, gates and nested graphs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
 use serde_json::{Value, json};
 
-/// Runs a file over nodes that give back what they were given (`echo`), a response (`agent`), and an error (`bad`).
+/// Runs a file with nodes that return their input (`echo`), a response (`agent`), or an error (`bad`).
 async fn run(yaml: &str, input: Value) -> GraphRun {
     let file = GraphFile::from_yaml(yaml, "g.yaml").unwrap();
     let input = file.input(input).unwrap();
@@ -36,7 +36,7 @@ async fn error(yaml: &str, input: Value) -> String {
 }
 
 #[tokio::test]
-async fn texts_anywhere_in_an_input_are_rendered() {
+async fn texts_in_inputs_are_rendered() {
     let yaml = "
 graph: g
 inputs: {task: {}, words: {default: [a b, c]}}
@@ -67,7 +67,7 @@ steps:
 }
 
 #[tokio::test]
-async fn conditions_lists_and_loops() {
+async fn conditions_lists_and_loops_work() {
     let yaml = "
 graph: g
 steps:
@@ -93,7 +93,7 @@ steps:
 }
 
 #[tokio::test]
-async fn what_has_no_value_is_said() {
+async fn undefined_values_are_reported() {
     let step = |fields: &str| {
         format!(
             "graph: g\nsteps:\n  - {{id: a, node: echo}}\n  - {{id: x, node: echo, depends_on: a, {fields}}}\n"
@@ -109,19 +109,19 @@ async fn what_has_no_value_is_said() {
             "foreach: expected a list, found the text \"hi\" (these filters turn a text into a list: lines, split, fromjson)",
         ),
         ("foreach: input", "foreach: expected a list, found a mapping"),
-        ("input: '{{ input.text | fromjson }}'", "this is not JSON"),
+        ("input: '{{ input.text | fromjson }}'", "invalid JSON"),
         (
             "input: '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}'",
             "the template takes too long",
         ),
     ] {
-        let said = error(&step(fields), json!({"text": "hi"})).await;
-        assert!(said.contains(expected), "{fields}: {said}");
+        let message = error(&step(fields), json!({"text": "hi"})).await;
+        assert!(message.contains(expected), "{fields}: {message}");
     }
 }
 
 #[tokio::test]
-async fn a_graph_in_a_graph_gets_its_defaults() {
+async fn nested_graph_gets_its_defaults() {
     let yaml = "
 graph: outer
 nodes:
@@ -141,7 +141,7 @@ steps:
 }
 
 #[test]
-fn nodes_of_graphs_in_a_graph_have_names_of_their_own() {
+fn nested_nodes_get_unique_names() {
     let yaml = "
 graph: outer
 nodes:
@@ -158,7 +158,7 @@ steps:
 }
 
 #[test]
-fn a_missing_or_unknown_input_is_refused() {
+fn missing_or_unknown_input_is_rejected() {
     let file = GraphFile::from_yaml(
         "graph: g\ninputs: {task: {description: what to do}, more: {default: null}}\nsteps: []\n",
         "g",

@@ -1,4 +1,4 @@
-//! Files on disk: graphs in files of their own, and folders.
+//! Files on disk: nested graphs in their own files, and relative paths.
 
 use std::fs;
 use std::path::Path;
@@ -15,8 +15,8 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// What is said of a file, with `DIR` for its folder.
-fn said(folder: &Path, name: &str) -> String {
+/// Returns the error of a file, with `DIR` in place of its directory.
+fn load_error(folder: &Path, name: &str) -> String {
     match GraphFile::load(&folder.join(name)) {
         Ok(_) => "fine".to_string(),
         Err(error) => error.to_string().replace(&folder.display().to_string(), "DIR"),
@@ -24,7 +24,7 @@ fn said(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn graphs_in_other_files_become_part_of_it() {
+fn nested_files_are_inlined() {
     let folder = folder(&[
         (
             "main.yaml",
@@ -53,13 +53,13 @@ fn graphs_in_other_files_become_part_of_it() {
         fs::canonicalize(Path::new(cwd).parent().unwrap()).unwrap(),
         fs::canonicalize(folder.path()).unwrap()
     );
-    // What is written of it needs no other file.
+    // The serialized graph needs no other file.
     let again = GraphFile::from_value(serde_json::to_value(&file).unwrap()).unwrap();
     assert_eq!(again, file);
 }
 
 #[test]
-fn folders_are_relative_to_the_file() {
+fn working_directories_are_relative_to_the_file() {
     let text = "graph: a\nnodes:\n  a: {type: pty, cwd: .}\n  b: {type: bash, cwd: sub/x}\n  c: {type: claude, cwd: /abs}\n  d: {type: pty}\nsteps: []\n";
     let folder = folder(&[("g.yaml", text)]);
     let loaded = GraphFile::load(&folder.path().join("g.yaml")).unwrap();
@@ -73,7 +73,7 @@ fn folders_are_relative_to_the_file() {
 }
 
 #[test]
-fn a_file_that_contains_itself_is_named_with_its_chain() {
+fn circular_inclusion_names_the_chain() {
     let node = |file: &str| format!("graph: g\nnodes:\n  n: {{type: graph, file: {file}}}\nsteps: []\n");
     let folder = folder(&[
         ("a.yaml", &node("b.yaml")),
@@ -81,18 +81,18 @@ fn a_file_that_contains_itself_is_named_with_its_chain() {
         ("c/c.yaml", &node("../b.yaml")),
     ]);
     assert_eq!(
-        said(folder.path(), "a.yaml"),
+        load_error(folder.path(), "a.yaml"),
         "DIR/c/c.yaml:3:26: circular inclusion: DIR/b.yaml → DIR/c/c.yaml → DIR/c/../b.yaml"
     );
     fs::write(folder.path().join("self.yaml"), node("self.yaml")).unwrap();
     assert_eq!(
-        said(folder.path(), "self.yaml"),
+        load_error(folder.path(), "self.yaml"),
         "DIR/self.yaml:3:26: circular inclusion: DIR/self.yaml → DIR/self.yaml"
     );
 }
 
 #[test]
-fn files_that_multiply_are_stopped() {
+fn exponential_inclusion_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     for level in 0..14 {
         let next = level + 1;
@@ -102,12 +102,15 @@ fn files_that_multiply_are_stopped() {
         fs::write(folder.path().join(format!("{level}.yaml")), text).unwrap();
     }
     fs::write(folder.path().join("14.yaml"), "graph: g\nsteps: []\n").unwrap();
-    let said = said(folder.path(), "0.yaml");
-    assert!(said.contains("too many files: at most 16 levels and 500 files are supported"), "{said}");
+    let load_error = load_error(folder.path(), "0.yaml");
+    assert!(
+        load_error.contains("too many files: at most 16 levels and 500 files are supported"),
+        "{load_error}"
+    );
 }
 
 #[test]
-fn what_cannot_be_read_is_said_where_it_is_wanted() {
+fn unreadable_file_is_reported_where_it_is_used() {
     let folder = folder(&[
         (
             "main.yaml",
@@ -116,16 +119,19 @@ fn what_cannot_be_read_is_said_where_it_is_wanted() {
         ("bad.yaml", "graph: bad\nsteps:\n  - {id: x, node: n, nope: 1}\n"),
     ]);
     assert_eq!(
-        said(folder.path(), "main.yaml"),
+        load_error(folder.path(), "main.yaml"),
         "DIR/bad.yaml:3:22: a step has no field \"nope\" (did you mean `node`?)\n\
          DIR/main.yaml:3:26: \"DIR/none.yaml\": cannot be read: No such file or directory (os error 2)"
     );
     assert_eq!(
-        said(folder.path(), "other.yaml"),
+        load_error(folder.path(), "other.yaml"),
         "DIR/other.yaml: cannot be read: No such file or directory (os error 2)"
     );
     fs::write(folder.path().join("latin.yaml"), b"graph: \xe9\n").unwrap();
-    assert_eq!(said(folder.path(), "latin.yaml"), "DIR/latin.yaml: not a text file: byte 7 is not UTF-8");
+    assert_eq!(
+        load_error(folder.path(), "latin.yaml"),
+        "DIR/latin.yaml: not a text file: byte 7 is not UTF-8"
+    );
     fs::write(folder.path().join("g.json"), "graph: a\nsteps: []\n").unwrap();
-    assert_eq!(said(folder.path(), "g.json"), "DIR/g.json:1:1: invalid JSON: expected value");
+    assert_eq!(load_error(folder.path(), "g.json"), "DIR/g.json:1:1: invalid JSON: expected value");
 }

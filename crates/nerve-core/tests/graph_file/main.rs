@@ -1,4 +1,4 @@
-//! Graph files: what they say, and what is said of those that are wrong.
+//! Tests of graph files: parsing, checks, messages, execution.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod checks;
@@ -12,16 +12,16 @@ mod templates;
 
 use nerve_core::graph::file::GraphFile;
 
-/// What is said of a YAML file, line by line.
-fn said(yaml: &str) -> String {
+/// Returns the problems of a YAML file, one per line.
+fn problems(yaml: &str) -> String {
     match GraphFile::from_yaml(yaml, "g.yaml") {
         Ok(_) => "fine".to_string(),
         Err(error) => error.to_string(),
     }
 }
 
-/// Says of each file what is expected of it.
+/// Checks the problems of a YAML file.
 #[track_caller]
 fn check(yaml: &str, expected: &str) {
-    assert_eq!(said(yaml), expected, "of\n{yaml}");
+    assert_eq!(problems(yaml), expected, "of\n{yaml}");
 }

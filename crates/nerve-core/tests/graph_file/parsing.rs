@@ -1,4 +1,4 @@
-//! Shapes: fields, their types and their two spellings.
+//! Parsing: fields, types, aliases and syntax errors.
 
 use nerve_core::graph::file::{
     BashDefinition, BudgetDefinition, ChatDefinition, CommandDefinition, GateDefinition, GraphFile,
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::check;
 
-/// Every field of every type, none at its default: a field that is added without being read does not come back.
-fn full() -> GraphFile {
+/// Sets every field of every type to a non-default value: a field that the decoder omits would not round-trip.
+fn full_graph() -> GraphFile {
     let terminal = TerminalDefinition {
         command: Some(CommandDefinition::Words(vec!["claude".into(), "--model".into(), "x".into()])),
         cwd: Some("/tmp".into()),
@@ -162,8 +162,8 @@ fn full() -> GraphFile {
 }
 
 #[test]
-fn every_field_comes_back_from_json() {
-    let file = full();
+fn all_fields_round_trip_through_json() {
+    let file = full_graph();
     let value = serde_json::to_value(&file).unwrap();
     assert_eq!(GraphFile::from_value(value.clone()).unwrap(), file);
     assert_eq!(serde_json::from_value::<GraphFile>(value.clone()).unwrap(), file);
@@ -173,7 +173,7 @@ fn every_field_comes_back_from_json() {
 }
 
 #[test]
-fn defaults_are_not_written() {
+fn defaults_are_omitted() {
     let file = GraphFile::from_yaml("graph: a\nsteps:\n  - {id: x, node: n}\n", "g.yaml").unwrap();
     assert_eq!(
         serde_json::to_value(&file).unwrap(),
@@ -182,7 +182,7 @@ fn defaults_are_not_written() {
 }
 
 #[test]
-fn the_wires_spellings_are_read() {
+fn aliases_are_accepted() {
     let long = "graph_id: a\nsteps:\n  - step_id: x\n    node_id: n\n    text: hi\n";
     let short = "graph: a\nsteps:\n  - id: x\n    node: n\n    input: hi\n";
     assert_eq!(GraphFile::from_yaml(long, "g").unwrap(), GraphFile::from_yaml(short, "g").unwrap());
@@ -193,7 +193,7 @@ fn the_wires_spellings_are_read() {
 }
 
 #[test]
-fn words_and_numbers_are_texts_where_only_texts_make_sense() {
+fn scalars_are_accepted_as_texts() {
     let yaml = "
 graph: a
 nodes:
@@ -217,7 +217,7 @@ steps:
 }
 
 #[test]
-fn unknown_fields_are_errors_with_a_suggestion() {
+fn unknown_field_has_suggestion() {
     check(
         "graph: a\nmax_paralel: 2\nsteps:\n  - id: x\n    node: n\n    depend_on: [y]\n",
         "g.yaml:2:1: a graph has no field \"max_paralel\" (did you mean `max_parallel`?)\n\
@@ -229,13 +229,13 @@ fn unknown_fields_are_errors_with_a_suggestion() {
     );
     check(
         "graph: a\nsteps:\n  - id: x\n    node: n\n    error_policy:\n      retries: 3\n",
-        "g.yaml:6:7: an error policy has no field \"retries\" (it has on_error, retry_count, retry_delay_ms, retry_backoff, \
+        "g.yaml:6:7: an error policy has no field \"retries\" (known fields: on_error, retry_count, retry_delay_ms, retry_backoff, \
          timeout_ms, fallback_value, fallback_node)",
     );
 }
 
 #[test]
-fn wrong_types_are_said_in_words() {
+fn wrong_types_are_described() {
     for (step, expected) in [
         ("parallel: many", "g.yaml:5:15: expected a non-negative integer, found the text \"many\""),
         ("parallel: -1", "g.yaml:5:15: expected a non-negative integer, found the number -1"),
@@ -286,7 +286,7 @@ fn wrong_types_are_said_in_words() {
 const TYPES: &str = "claude, pty, claude-tmux, tmux, claude-wezterm, wezterm, bash, chat, template or graph";
 
 #[test]
-fn node_types_that_are_not_there() {
+fn unknown_node_types_are_reported() {
     check(
         "graph: a\nnodes:\n  a: {type: tmx}\n  b:\n    type: bsh\n  c: {cwd: .}\n  d: {type: x}\nsteps: []\n",
         &format!(
@@ -300,7 +300,7 @@ fn node_types_that_are_not_there() {
 }
 
 #[test]
-fn nodes_in_panes() {
+fn panes_have_their_fields() {
     let text = "graph: g\nnodes:\n  a: {type: tmux, command: bash, tmux_session: work, socket: mine}\n  b: {type: claude-tmux, pane: '%3'}\n  \
         c: {type: wezterm, pane: 7}\n  d: {type: claude-wezterm, socket: /tmp/w.sock}\nsteps: []\n";
     let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
@@ -310,18 +310,18 @@ fn nodes_in_panes() {
     assert_eq!(types, ["tmux", "claude-tmux", "wezterm", "claude-wezterm"]);
     assert!(file.nodes.values().all(NodeDefinition::persistent));
     assert_eq!(GraphFile::from_value(file.to_value()).unwrap(), file);
-    // Fields of the others.
+    // Fields of other backends.
     check(
         "graph: a\nnodes:\n  a: {type: pty, pane: '%3'}\n  b: {type: wezterm, tmux_session: x}\nsteps: []\n",
-        "g.yaml:3:18: a node has no field \"pane\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+        "g.yaml:3:18: a node has no field \"pane\" (known fields: type, command, cwd, env, profile, parser, cols, rows, history, record, \
          ready_timeout, response_timeout, keep, proxy)\n\
-         g.yaml:4:22: a node has no field \"tmux_session\" (it has type, command, cwd, env, profile, parser, cols, rows, history, record, \
+         g.yaml:4:22: a node has no field \"tmux_session\" (known fields: type, command, cwd, env, profile, parser, cols, rows, history, record, \
          ready_timeout, response_timeout, keep, proxy, pane, socket)",
     );
 }
 
 #[test]
-fn a_proxy_is_a_kind_or_settings() {
+fn proxy_is_kind_or_settings() {
     let text = "graph: g\nnodes:\n  a: {type: claude, proxy: openai}\n  b:\n    type: claude\n    proxy:\n      kind: anthropic\n      \
         base_url: http://127.0.0.1:1\n      prices: {input: 3, output: 15}\n      budget: {max_cost_usd: 2}\n      log: false\nsteps: []\n";
     let file = GraphFile::from_yaml(text, "g.yaml").unwrap();
@@ -333,19 +333,19 @@ fn a_proxy_is_a_kind_or_settings() {
         "graph: a\nnodes:\n  a: {type: claude, proxy: gemini}\n  b: {type: claude, proxy: {kind: openai, base: x}}\n  \
          e: {type: bash, proxy: openai}\nsteps: []\n",
         "g.yaml:3:28: expected anthropic or openai, found the text \"gemini\"\n\
-         g.yaml:4:43: a proxy has no field \"base\" (it has kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
+         g.yaml:4:43: a proxy has no field \"base\" (known fields: kind, base_url, upstream_ca, model, api_key_env, prices, budget, max_output, \
          reasoning, log, log_bodies)\n\
          g.yaml:5:19: a node has no field \"proxy\" (known fields: type, cwd, env, timeout)",
     );
     let text = "graph: a\nnodes:\n  c: {type: claude, proxy: {kind: anthropic, base_url: 'http://far.example'}}\n  \
                 d: {type: tmux, pane: '%1', proxy: openai}\nsteps: []\n";
-    let said = GraphFile::from_yaml(text, "g.yaml").unwrap_err().to_string();
-    assert!(said.contains("g.yaml:3:") && said.contains("in the clear"), "{said}");
-    assert!(said.contains("g.yaml:4:") && said.contains("`proxy` is for a new pane"), "{said}");
+    let message = GraphFile::from_yaml(text, "g.yaml").unwrap_err().to_string();
+    assert!(message.contains("g.yaml:3:") && message.contains("in the clear"), "{message}");
+    assert!(message.contains("g.yaml:4:") && message.contains("`proxy` applies to new panes"), "{message}");
 }
 
 #[test]
-fn what_is_no_yaml_is_said_with_its_place() {
+fn yaml_syntax_errors_have_positions() {
     check("graph: a\nsteps: [1, 2\nx: 3", "g.yaml:3:2: invalid YAML: illegal placement of ':' indicator");
     check("graph: a\ngraph: b\n", "g.yaml:2:1: duplicate key \"graph\" in this mapping: keep one");
     check("graph: a\n---\ngraph: b\n", "g.yaml:3:1: a second document begins here: a file holds one graph");
@@ -359,36 +359,36 @@ fn what_is_no_yaml_is_said_with_its_place() {
 }
 
 #[test]
-fn json_is_read_as_json() {
-    let said = |text: &str| GraphFile::from_json(text, "g.json").map_err(|error| error.to_string());
+fn json_files_are_parsed() {
+    let parse = |text: &str| GraphFile::from_json(text, "g.json").map_err(|error| error.to_string());
     assert_eq!(
-        said("{\"graph\": \"a\",\n \"steps\": [}").unwrap_err(),
+        parse("{\"graph\": \"a\",\n \"steps\": [}").unwrap_err(),
         "g.json:2:12: invalid JSON: expected value"
     );
     assert_eq!(
-        said("{\"graph\": \"a\",").unwrap_err(),
+        parse("{\"graph\": \"a\",").unwrap_err(),
         "g.json:1:14: invalid JSON: EOF while parsing an object"
     );
-    assert_eq!(said("graph: a\nsteps: []").unwrap_err(), "g.json:1:1: invalid JSON: expected value");
+    assert_eq!(parse("graph: a\nsteps: []").unwrap_err(), "g.json:1:1: invalid JSON: expected value");
     assert_eq!(
-        said("{\"graph\": \"a\",\n \"steps\": [{\"id\": \"x\", \"nod\": 1}]}").unwrap_err(),
+        parse("{\"graph\": \"a\",\n \"steps\": [{\"id\": \"x\", \"nod\": 1}]}").unwrap_err(),
         "g.json:2:24: a step has no field \"nod\" (did you mean `node`?)"
     );
     assert_eq!(
-        said("{\"graph\": \"a\", \"graph\": \"b\", \"steps\": []}").unwrap_err(),
+        parse("{\"graph\": \"a\", \"graph\": \"b\", \"steps\": []}").unwrap_err(),
         "g.json:1:16: duplicate key \"graph\" in this mapping: keep one"
     );
-    // Escapes, tabs, and a key that no YAML key can be as long as.
+    // Escapes, tabs, and a key that is too long for YAML.
     let long = "k".repeat(5000);
     let text = format!(
         "{{\"graph\": \"a\",\n\t\"steps\": [\n\t\t{{\"id\": \"\\u0078\\/\\ud83d\\ude00\",\n\t\t\"node\": \"n\", \"input\": {{\"{long}\": 1e5}}}}]}}"
     );
     assert_eq!(
-        said(&text).unwrap_err(),
+        parse(&text).unwrap_err(),
         "g.json: steps[0].id: Step \"x/😀\": an id cannot have / [ ] # or control characters"
     );
     assert_eq!(
-        said(&text.replace(&long, "k")).unwrap_err(),
+        parse(&text.replace(&long, "k")).unwrap_err(),
         "g.json:3:10: Step \"x/😀\": an id cannot have / [ ] # or control characters"
     );
 }
@@ -405,7 +405,7 @@ fn values_have_paths_instead_of_lines() {
 }
 
 #[test]
-fn anchors_and_merges_are_spelled_out() {
+fn anchors_and_merges_are_expanded() {
     let yaml = "
 graph: a
 nodes:

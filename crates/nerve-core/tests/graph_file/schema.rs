@@ -1,9 +1,9 @@
-//! The schema says of files what the reader says of their shape.
+//! The JSON Schema agrees with the decoder.
 
 use nerve_core::graph::file::{GraphFile, json_schema};
 use serde_json::{Value, json};
 
-/// The words of JSON Schema that the schema uses; another one is an error, so that nothing goes unchecked.
+/// Validates against the subset of JSON Schema that the schema uses; other keywords are errors, so that nothing stays unchecked.
 fn fits(schema: &Value, root: &Value, value: &Value) -> Result<(), String> {
     let Some(words) = schema.as_object() else { return Ok(()) };
     for (word, says) in words {
@@ -81,7 +81,7 @@ fn is(kind: &str, value: &Value) -> bool {
     }
 }
 
-/// Everything a file can say.
+/// A file with everything the documentation mentions.
 fn documented() -> Value {
     json!({
         "graph": "review",
@@ -133,17 +133,17 @@ fn documented() -> Value {
 }
 
 #[test]
-fn what_is_documented_fits_the_schema_and_is_read() {
+fn documented_file_fits_the_schema() {
     let schema = json_schema();
     let file = documented();
     fits(&schema, &schema, &file).unwrap();
     let read = GraphFile::from_value(file).unwrap();
-    // And what is written of it.
+    // The serialized form fits, too.
     fits(&schema, &schema, &serde_json::to_value(&read).unwrap()).unwrap();
 }
 
 #[test]
-fn what_is_wrong_does_not_fit() {
+fn invalid_files_do_not_fit() {
     let schema = json_schema();
     for (pointer, wrong) in [
         ("/steps/1/parser", json!("gpt")),
@@ -176,11 +176,14 @@ fn what_is_wrong_does_not_fit() {
 fn every_field_is_described() {
     fn look(schema: &Value, at: &str) {
         for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            let said = field
+            let description = field
                 .get("description")
                 .and_then(Value::as_str)
                 .or(field.get("const").and_then(Value::as_str));
-            assert!(said.is_some_and(|said| !said.contains('\n')), "{at}.{name}: {field}");
+            assert!(
+                description.is_some_and(|description| !description.contains('\n')),
+                "{at}.{name}: {field}"
+            );
         }
     }
     let schema = json_schema();

@@ -10,7 +10,7 @@ fn file(fields: &str) -> String {
 }
 
 #[test]
-fn names_that_there_are() {
+fn known_names_are_accepted() {
     for fields in [
         "    input: 'x {{ input.task }} {{ input }} {{ steps.a.text | trim }} {{ steps.z }} {{ upstream.a }}'",
         "    input: \"{{ steps['my-step'].text }} {% for s in upstream %}{{ s }}{{ loop.index }}{% endfor %}\"",
@@ -27,7 +27,7 @@ fn names_that_there_are() {
 }
 
 #[test]
-fn names_that_there_are_not() {
+fn unknown_names_are_reported() {
     for (fields, expected) in [
         (
             "    input: 'Hi {{ stesp.a }}'",
@@ -53,10 +53,7 @@ fn names_that_there_are_not() {
             "    input: '{{ upstream.z }}'",
             "g.yaml:11:16: step 'b' uses upstream.z but does not depend on it directly (add depends_on: [z])",
         ),
-        (
-            "    input: '{{ steps.my.text }}'",
-            "g.yaml:11:16: unknown step \"my\" (write steps['my-step'])",
-        ),
+        ("    input: '{{ steps.my.text }}'", "g.yaml:11:16: unknown step \"my\" (write steps['my-step'])"),
         (
             "    input: '{{ steps.b }}'",
             "g.yaml:11:16: step 'b' uses its own result (in a step with `until`, `result` is the result of the previous round)",
@@ -104,7 +101,7 @@ fn names_that_there_are_not() {
 }
 
 #[test]
-fn the_place_in_a_longer_text() {
+fn position_inside_a_long_text_is_reported() {
     check(
         &file(
             "    input: |\n      First line {{ input.task }}\n\n      then {{ nope }} and\n      {{ nope }}\n",
@@ -131,7 +128,7 @@ fn the_place_in_a_longer_text() {
 }
 
 #[test]
-fn a_gates_question_and_a_template_node() {
+fn gate_questions_and_template_nodes_are_checked() {
     check(
         "graph: g\nnodes:\n  t: {type: template, template: 'a {{ input.x }} {{ steps.a }}'}\nsteps:\n  - id: q\n    gate: {question: 'Ship {{ steps.x }}?'}\n",
         "g.yaml:3:53: a template node has only `input` (pass the value in the step's input)\n\

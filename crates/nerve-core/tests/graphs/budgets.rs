@@ -1,4 +1,4 @@
-//! What a run may use.
+//! Budgets of runs and steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use nerve_core::trace::TraceStatus;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::harness::{Notes, chain, context, endless, fails_first, gives, run, takes};
+use crate::harness::{Notes, chain, constant, context, delayed_echo, endless, failing_first, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A run of so many steps of `node` in a chain.
-async fn row(steps: usize, node: NodeHandle, budget: Budget) -> GraphRun {
+/// Runs a chain of `steps` steps on `node`.
+async fn run_chain(steps: usize, node: NodeHandle, budget: Budget) -> GraphRun {
     let mut graph = Graph::new("g");
     for step in 0..steps {
         let before = step.checked_sub(1).map(|before| format!("s{before}"));
@@ -46,13 +46,13 @@ fn time(seconds: f64) -> Budget {
     Budget { max_time_seconds: Some(seconds), ..Budget::default() }
 }
 
-/// Uses so many tokens, and says so in the reply as terminal nodes do.
-fn talks(used: u64) -> NodeHandle {
-    gives("talks", json!({"success": true, "tokens": {"input": used - 1, "output": 1}}))
+/// A node that uses tokens and reports them in its reply, as terminal nodes do.
+fn uses_tokens(used: u64) -> NodeHandle {
+    constant("talks", json!({"success": true, "tokens": {"input": used - 1, "output": 1}}))
 }
 
-/// Calls an API.
-fn calls(dollars: f64) -> NodeHandle {
+/// A node that calls a model API.
+fn calls_api(dollars: f64) -> NodeHandle {
     Arc::new(FunctionNode::new("calls", move |context| {
         context.add_api_call(dollars);
         Ok(json!(null))
@@ -60,21 +60,21 @@ fn calls(dollars: f64) -> NodeHandle {
 }
 
 #[tokio::test]
-async fn so_many_steps_run_and_not_one_more() {
-    let run = row(5, gives("n", json!(1)), steps(3)).await;
+async fn step_limit_is_exact() {
+    let run = run_chain(5, constant("n", json!(1)), steps(3)).await;
     assert_eq!(reason(&run), "Step limit exceeded: 3/3");
     assert_eq!(json!(run.results), json!({"s0": 1, "s1": 1, "s2": 1}));
     assert_eq!(run.usage.steps_executed(), 3);
-    let all = row(3, gives("n", json!(1)), steps(3)).await;
+    let all = run_chain(3, constant("n", json!(1)), steps(3)).await;
     assert_eq!(all.status, TraceStatus::Completed, "{:?}", all.error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn steps_that_may_run_may_end() {
+async fn running_steps_may_finish() {
     let mut graph = Graph::new("g");
     graph.set_max_parallel(2);
     for id in ["a", "b", "c"] {
-        graph.add_step(takes("t", SECOND), Step::new(id).input(id)).unwrap();
+        graph.add_step(delayed_echo("t", SECOND), Step::new(id).input(id)).unwrap();
     }
     let run = graph.run(&context().with_budget(steps(2))).await;
     assert_eq!(reason(&run), "Step limit exceeded: 2/2");
@@ -82,21 +82,30 @@ async fn steps_that_may_run_may_end() {
 }
 
 #[tokio::test]
-async fn tokens_of_replies_reach_the_budget() {
-    let run = row(5, talks(40), tokens(100)).await;
+async fn tokens_in_replies_count() {
+    let run = run_chain(5, uses_tokens(40), tokens(100)).await;
     assert_eq!(reason(&run), "Token limit exceeded: 120/100");
     assert_eq!(run.results.len(), 3);
     assert_eq!(run.usage.tokens_used(), 120);
     let whole = json!({"tokens": {"input": 1, "output": 1, "total": 50}});
-    assert_eq!(row(1, gives("n", whole), Budget::default()).await.usage.tokens_used(), 50);
-    assert_eq!(row(2, gives("n", json!({"tokens": 7})), Budget::default()).await.usage.tokens_used(), 14);
-    assert_eq!(row(1, gives("n", json!({"tokens": {}})), Budget::default()).await.usage.tokens_used(), 0);
-    assert_eq!(row(1, gives("n", json!({"tokens": null})), Budget::default()).await.usage.tokens_used(), 0);
+    assert_eq!(run_chain(1, constant("n", whole), Budget::default()).await.usage.tokens_used(), 50);
+    assert_eq!(
+        run_chain(2, constant("n", json!({"tokens": 7})), Budget::default()).await.usage.tokens_used(),
+        14
+    );
+    assert_eq!(
+        run_chain(1, constant("n", json!({"tokens": {}})), Budget::default()).await.usage.tokens_used(),
+        0
+    );
+    assert_eq!(
+        run_chain(1, constant("n", json!({"tokens": null})), Budget::default()).await.usage.tokens_used(),
+        0
+    );
 }
 
 #[tokio::test]
-async fn tokens_of_attempts_that_failed_count_too() {
-    let bad = gives("n", json!({"success": false, "tokens": 30}));
+async fn tokens_of_failed_attempts_count() {
+    let bad = constant("n", json!({"success": false, "tokens": 30}));
     let policy = ErrorPolicy {
         retry_count: 9,
         retry_delay: Duration::ZERO,
@@ -110,23 +119,23 @@ async fn tokens_of_attempts_that_failed_count_too() {
 }
 
 #[tokio::test]
-async fn calls_and_their_cost() {
+async fn api_calls_and_cost_count() {
     let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
-    let run = row(5, calls(0.5), budget).await;
+    let run = run_chain(5, calls_api(0.5), budget).await;
     assert_eq!(reason(&run), "API call limit exceeded: 2/2");
     let budget = Budget { max_cost_dollars: Some(1.25), ..Budget::default() };
-    let run = row(5, calls(0.5), budget).await;
+    let run = run_chain(5, calls_api(0.5), budget).await;
     assert_eq!(reason(&run), "Cost limit exceeded: $1.5/$1.25");
     assert_eq!((run.results.len(), run.usage.api_calls(), run.usage.cost_dollars()), (3, 3, 1.5));
-    // A cost that is no amount of money counts as none.
-    assert_eq!(row(1, calls(f64::NAN), Budget::default()).await.usage.cost_dollars(), 0.0);
-    assert_eq!(row(1, calls(-5.0), Budget::default()).await.usage.cost_dollars(), 0.0);
+    // An invalid cost counts as zero.
+    assert_eq!(run_chain(1, calls_api(f64::NAN), Budget::default()).await.usage.cost_dollars(), 0.0);
+    assert_eq!(run_chain(1, calls_api(-5.0), Budget::default()).await.usage.cost_dollars(), 0.0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_stops_a_step_in_the_middle() {
+async fn time_limit_stops_a_running_step() {
     let notes = Notes::default();
-    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e")), ("c", notes.node("c"))]);
+    let graph = chain("g", [("a", constant("n", json!(1))), ("b", endless("e")), ("c", notes.node("c"))]);
     let begun = Instant::now();
     let run = graph.run(&context().with_budget(time(1.5))).await;
     assert_eq!(begun.elapsed().as_millis() / 10, 150);
@@ -136,7 +145,7 @@ async fn time_stops_a_step_in_the_middle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_are_checked_in_their_order() {
+async fn limits_are_checked_in_order() {
     let all = Budget {
         max_tokens: Some(0),
         max_time_seconds: Some(0.0),
@@ -147,7 +156,7 @@ async fn limits_are_checked_in_their_order() {
     let mut said = Vec::new();
     let mut budget = all;
     for _ in 0..5 {
-        let run = row(1, gives("n", json!(1)), budget.clone()).await;
+        let run = run_chain(1, constant("n", json!(1)), budget.clone()).await;
         assert!(run.results.is_empty());
         said.push(reason(&run).to_string());
         match said.len() {
@@ -167,18 +176,18 @@ async fn limits_are_checked_in_their_order() {
             "Cost limit exceeded: $0/$0"
         ]
     );
-    assert_eq!(row(1, gives("n", json!(1)), budget).await.status, TraceStatus::Failed);
+    assert_eq!(run_chain(1, constant("n", json!(1)), budget).await.status, TraceStatus::Failed);
     assert_eq!(
-        row(0, gives("n", json!(1)), steps(0)).await.status,
+        run_chain(0, constant("n", json!(1)), steps(0)).await.status,
         TraceStatus::Completed,
         "nothing to limit"
     );
 }
 
 #[tokio::test]
-async fn the_error_says_what_was_used_of_what_and_has_the_results() {
+async fn error_has_usage_and_results() {
     use nerve_core::node::Node;
-    let mut graph = chain("g", [("a", talks(40)), ("b", talks(40))]);
+    let mut graph = chain("g", [("a", uses_tokens(40)), ("b", uses_tokens(40))]);
     graph.set_budget(tokens(10));
     let error = graph.execute(&context()).await.unwrap_err();
     let exceeded = error.exceeded().unwrap();
@@ -187,9 +196,9 @@ async fn the_error_says_what_was_used_of_what_and_has_the_results() {
 }
 
 #[tokio::test]
-async fn graphs_inside_use_the_same_pool() {
-    let inner: NodeHandle = Arc::new(chain("inner", [("x", talks(40)), ("y", talks(40))]));
-    let outer = chain("outer", [("one", inner.clone()), ("two", inner), ("three", talks(40))]);
+async fn nested_graphs_share_the_budget() {
+    let inner: NodeHandle = Arc::new(chain("inner", [("x", uses_tokens(40)), ("y", uses_tokens(40))]));
+    let outer = chain("outer", [("one", inner.clone()), ("two", inner), ("three", uses_tokens(40))]);
     let run = outer.run(&context().with_budget(tokens(100))).await;
     assert_eq!(reason(&run), "Token limit exceeded: 120/100");
     let done = |run: &nerve_core::graph::GraphRun| {
@@ -198,7 +207,7 @@ async fn graphs_inside_use_the_same_pool() {
         (steps("one"), steps("two"), run.results.contains_key("three"))
     };
     assert_eq!(done(&run), (Some(2), Some(1), false), "what the second one had done is there");
-    // The graphs inside are steps, and so are theirs.
+    // Nested graphs count as steps, as do their own steps.
     assert_eq!(outer.run(&context()).await.usage.steps_executed(), 7);
     let run = outer.run(&context().with_budget(steps(4))).await;
     assert_eq!(reason(&run), "Step limit exceeded: 4/4");
@@ -206,8 +215,8 @@ async fn graphs_inside_use_the_same_pool() {
 }
 
 #[tokio::test]
-async fn a_graphs_own_budget_counts_toward_the_one_around_it() {
-    let mut inner = chain("inner", [("x", talks(40)), ("y", talks(40))]);
+async fn nested_budget_counts_toward_outer_budget() {
+    let mut inner = chain("inner", [("x", uses_tokens(40)), ("y", uses_tokens(40))]);
     inner.set_budget(tokens(50));
     let outer = chain("outer", [("in", Arc::new(inner.clone()) as _)]);
     let run = outer.run(&context().with_budget(tokens(1000))).await;
@@ -218,28 +227,28 @@ async fn a_graphs_own_budget_counts_toward_the_one_around_it() {
     assert_eq!(reason(&outer.run(&context().with_budget(tokens(50))).await), "Token limit exceeded: 80/50");
 }
 
-/// A graph whose middle step has a budget of its own.
+/// A graph whose middle step has its own budget.
 fn with_sub(node: NodeHandle, sub: Budget) -> Graph {
     let mut graph = Graph::new("g");
-    graph.add_step(talks(40), Step::new("before")).unwrap();
+    graph.add_step(uses_tokens(40), Step::new("before")).unwrap();
     graph.add_step(node, Step::new("sub").sub_budget(sub)).unwrap();
-    graph.add_step(talks(40), Step::new("after")).unwrap();
+    graph.add_step(uses_tokens(40), Step::new("after")).unwrap();
     graph.chain(["before", "sub", "after"]).unwrap();
     graph
 }
 
 #[tokio::test]
-async fn a_steps_budget_counts_toward_both_and_either_stops_it() {
-    let stopped = run(&with_sub(talks(40), tokens(30))).await;
+async fn step_budget_counts_toward_both() {
+    let stopped = run(&with_sub(uses_tokens(40), tokens(30))).await;
     assert_eq!(reason(&stopped), "Token limit exceeded: 40/30");
     assert_eq!(stopped.usage.tokens_used(), 80, "what came before does not count toward the step's");
-    let both = with_sub(talks(40), tokens(50)).run(&context().with_budget(tokens(100))).await;
+    let both = with_sub(uses_tokens(40), tokens(50)).run(&context().with_budget(tokens(100))).await;
     assert_eq!(reason(&both), "Token limit exceeded: 120/100");
-    assert_eq!(run(&with_sub(talks(40), tokens(50))).await.status, TraceStatus::Completed);
+    assert_eq!(run(&with_sub(uses_tokens(40), tokens(50))).await.status, TraceStatus::Completed);
 }
 
 #[tokio::test]
-async fn a_steps_budget_of_steps_counts_its_runs() {
+async fn step_limit_of_a_step_counts_its_runs() {
     let notes = Notes::default();
     let none = run(&with_sub(notes.node("n"), steps(0))).await;
     assert_eq!(reason(&none), "Step limit exceeded: 0/0");
@@ -265,7 +274,7 @@ async fn a_steps_budget_of_steps_counts_its_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steps_budget_of_time_stops_it_in_the_middle() {
+async fn time_limit_of_a_step_stops_it() {
     let begun = Instant::now();
     let stopped = run(&with_sub(endless("e"), time(2.0))).await;
     assert_eq!(reason(&stopped), "Time limit exceeded: 2.0s/2s");
@@ -276,11 +285,11 @@ async fn a_steps_budget_of_time_stops_it_in_the_middle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_steps_budget_stops_the_step_and_finish_finishes_the_others() {
-    let mut graph = with_sub(talks(40), tokens(30));
+async fn step_budget_with_finish_runs_other_steps() {
+    let mut graph = with_sub(uses_tokens(40), tokens(30));
     graph.set_on_failure(OnFailure::Finish).set_max_parallel(2);
-    graph.add_step(takes("t", SECOND), Step::new("apart").input("done")).unwrap();
-    graph.add_step(gives("n", json!(1)), Step::new("after-apart").depends_on(["apart"])).unwrap();
+    graph.add_step(delayed_echo("t", SECOND), Step::new("apart").input("done")).unwrap();
+    graph.add_step(constant("n", json!(1)), Step::new("after-apart").depends_on(["apart"])).unwrap();
     let run = run(&graph).await;
     assert_eq!(reason(&run), "Token limit exceeded: 40/30");
     assert_eq!((&run.results["apart"], &run.results["after-apart"]), (&json!("done"), &json!(1)));
@@ -288,20 +297,20 @@ async fn a_steps_budget_stops_the_step_and_finish_finishes_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_is_no_further_step() {
+async fn retry_is_not_a_step() {
     let policy = ErrorPolicy { retry_count: 3, ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
-    graph.add_step(fails_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
+    graph.add_step(failing_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
     let run = graph.run(&context().with_budget(steps(1))).await;
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
     assert_eq!(run.usage.steps_executed(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_a_budget_does_not_allow_is_not_made() {
+async fn exhausted_budget_prevents_retry() {
     let policy = ErrorPolicy { retry_count: 3, retry_delay: 10 * SECOND, ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
-    graph.add_step(fails_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
+    graph.add_step(failing_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
     let begun = Instant::now();
     let run = graph.run(&context().with_budget(time(5.0))).await;
     assert_eq!(reason(&run), "Time limit exceeded: 5.0s/5s");
@@ -309,7 +318,7 @@ async fn a_retry_that_a_budget_does_not_allow_is_not_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_that_may_run_may_end_and_no_more_begin() {
+async fn running_items_may_finish_after_step_limit() {
     let notes = Notes::default();
     let items = |_: &nerve_core::graph::step::Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
     let mut graph = Graph::new("g");
@@ -321,13 +330,13 @@ async fn items_that_may_run_may_end_and_no_more_begin() {
 }
 
 #[tokio::test]
-async fn a_node_sees_the_same_budget_whether_or_not_it_is_watched() {
+async fn node_sees_same_budget_with_and_without_observer() {
     use nerve_core::trace::Tracer;
     let looks = || {
         let node = nerve_core::node::function::FunctionNode::new("looks", |context| {
             Ok(json!([context.budget().and_then(|budget| budget.max_tokens), context.usage().tokens_used()]))
         });
-        chain("g", [("spend", gives("n", json!({"tokens": 3}))), ("look", std::sync::Arc::new(node) as _)])
+        chain("g", [("spend", constant("n", json!({"tokens": 3}))), ("look", std::sync::Arc::new(node) as _)])
     };
     for context in [context(), context().with_trace(Tracer::new("g"))] {
         let mut graph = looks();

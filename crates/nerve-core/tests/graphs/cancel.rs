@@ -1,4 +1,4 @@
-//! Stopping a run from outside.
+//! Cancellation of runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use nerve_core::trace::TraceStatus;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::harness::{Desk, HOUR, Notes, chain, context, endless, error, fails, gives};
+use crate::harness::{HOUR, Notes, StatefulNode, chain, constant, context, endless, error, failing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Cancels after a second.
-fn in_a_second() -> CancellationToken {
+/// Returns a token that is cancelled after a second.
+fn cancel_after_a_second() -> CancellationToken {
     let token = CancellationToken::new();
     let later = token.clone();
     tokio::spawn(async move {
@@ -29,7 +29,7 @@ fn in_a_second() -> CancellationToken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_cancelled_before_it_began_runs_nothing() {
+async fn cancelled_run_does_not_start() {
     let notes = Notes::default();
     let token = CancellationToken::new();
     token.cancel();
@@ -39,10 +39,10 @@ async fn what_was_cancelled_before_it_began_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_step_is_cancelled_like_any_other() {
+async fn last_step_is_cancelled() {
     let begun = Instant::now();
-    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e"))]);
-    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    let graph = chain("g", [("a", constant("n", json!(1))), ("b", endless("e"))]);
+    let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!(run.status, TraceStatus::Cancelled);
     assert_eq!(json!(run.results), json!({"a": 1}));
     assert_eq!(run.error.unwrap().message, "graph 'g' was cancelled");
@@ -50,20 +50,20 @@ async fn the_last_step_is_cancelled_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finish_does_not_mean_that_a_cancelled_run_is_finished() {
+async fn on_failure_finish_does_not_complete_a_cancelled_run() {
     let notes = Notes::default();
     let mut graph = Graph::new("g");
     graph.set_on_failure(OnFailure::Finish).set_max_parallel(2);
     graph.add_step(endless("e"), Step::new("a")).unwrap();
     graph.add_step(endless("e"), Step::new("b")).unwrap();
     graph.add_step(notes.node("c"), Step::new("c")).unwrap();
-    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!(run.status, TraceStatus::Cancelled);
     assert_eq!(notes.all(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_step_is_neither_retried_nor_skipped_nor_stood_in_for() {
+async fn cancelled_step_has_no_retry_skip_or_fallback() {
     for on_error in [OnError::Retry, OnError::Skip, OnError::Fallback] {
         let notes = Notes::default();
         let policy = ErrorPolicy {
@@ -74,23 +74,23 @@ async fn a_cancelled_step_is_neither_retried_nor_skipped_nor_stood_in_for() {
         };
         let mut graph = Graph::new("g");
         graph.add_step(endless("e"), Step::new("a").error_policy(policy)).unwrap();
-        let run = graph.run(&context().with_cancellation(in_a_second())).await;
+        let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
         assert_eq!((run.status, run.results.len()), (TraceStatus::Cancelled, 0), "{on_error:?}");
         assert_eq!(notes.all(), [""; 0]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_delay_ends_when_the_run_is_cancelled() {
+async fn cancellation_ends_retry_delay() {
     let policy = ErrorPolicy { retry_count: 3, retry_delay: HOUR, ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
-    graph.add_step(fails("f", "no"), Step::new("a").error_policy(policy)).unwrap();
+    graph.add_step(failing("f", "no"), Step::new("a").error_policy(policy)).unwrap();
     let begun = Instant::now();
-    let run = graph.run(&context().with_cancellation(in_a_second())).await;
+    let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 1));
 }
 
-/// Ends by itself when it is cancelled, in its own time and with its own words.
+/// A node that winds down after its cancellation and returns its own result.
 #[derive(Debug)]
 struct Slow {
     takes: Duration,
@@ -120,26 +120,30 @@ impl Node for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_node_says_to_its_interrupt_the_run_was_cancelled() {
+async fn reply_to_interrupt_does_not_matter() {
     let slow = Slow { takes: SECOND, patience: 3 * SECOND };
-    let run = chain("g", [("a", Arc::new(slow) as _)]).run(&context().with_cancellation(in_a_second())).await;
+    let run = chain("g", [("a", Arc::new(slow) as _)])
+        .run(&context().with_cancellation(cancel_after_a_second()))
+        .await;
     assert_eq!(run.status, TraceStatus::Cancelled, "{:?}", run.error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_does_not_mind_its_interrupt_is_left() {
+async fn node_that_ignores_interrupt_is_dropped() {
     let slow = Slow { takes: HOUR, patience: 3 * SECOND };
     let begun = Instant::now();
-    let run = chain("g", [("a", Arc::new(slow) as _)]).run(&context().with_cancellation(in_a_second())).await;
+    let run = chain("g", [("a", Arc::new(slow) as _)])
+        .run(&context().with_cancellation(cancel_after_a_second()))
+        .await;
     assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 4));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_inside_that_is_cancelled_alone_is_a_failure_outside() {
-    // A node may cancel what it runs itself; the run around it was not asked to stop.
+async fn inner_cancellation_is_a_failure_of_the_outer_run() {
+    // A node may cancel its own inner run; the outer run was not cancelled.
     let node = Arc::new(FunctionNode::asynchronous("own", |context| async move {
         let inner = chain("inner", [("x", endless("e"))]);
-        inner.execute(&context.with_cancellation(in_a_second())).await
+        inner.execute(&context.with_cancellation(cancel_after_a_second())).await
     }));
     let run = chain("g", [("a", node as _)]).run(&context()).await;
     assert_eq!(run.status, TraceStatus::Failed);
@@ -147,10 +151,10 @@ async fn a_run_inside_that_is_cancelled_alone_is_a_failure_outside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn interrupting_a_graph_interrupts_the_nodes_it_holds() {
+async fn interrupt_reaches_nodes_of_the_graph() {
     let notes = Notes::default();
-    let inner = chain("inner", [("x", Desk::new("inside", &notes) as _)]);
-    let desk = Desk::new("outside", &notes);
+    let inner = chain("inner", [("x", StatefulNode::new("inside", &notes) as _)]);
+    let desk = StatefulNode::new("outside", &notes);
     let graph = chain("g", [("in", Arc::new(inner) as _), ("a", desk.clone() as _), ("b", desk as _)]);
     graph.interrupt().await;
     let mut all = notes.all();
@@ -158,8 +162,8 @@ async fn interrupting_a_graph_interrupts_the_nodes_it_holds() {
     assert_eq!(all, ["inside is interrupted", "outside is interrupted"]);
 }
 
-/// Ends with an error of its own when it is cancelled.
-fn sulks() -> nerve_core::node::NodeHandle {
+/// A node that fails with its own error when it is cancelled.
+fn fails_on_cancel() -> nerve_core::node::NodeHandle {
     Arc::new(FunctionNode::asynchronous("sulks", |context| async move {
         context.cancellation().wait().await;
         Err(error("I was doing something"))
@@ -167,7 +171,7 @@ fn sulks() -> nerve_core::node::NodeHandle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_policy_makes_a_result_of_a_step_that_was_cancelled() {
+async fn error_policy_ignores_cancelled_step() {
     use nerve_core::graph::step::Target;
     for on_error in [OnError::Skip, OnError::Fallback] {
         let notes = Notes::default();
@@ -178,8 +182,8 @@ async fn no_policy_makes_a_result_of_a_step_that_was_cancelled() {
             ..ErrorPolicy::default()
         };
         let mut graph = Graph::new("g");
-        graph.add_step(sulks(), Step::new("s").error_policy(policy)).unwrap();
-        let run = graph.run(&context().with_cancellation(in_a_second())).await;
+        graph.add_step(fails_on_cancel(), Step::new("s").error_policy(policy)).unwrap();
+        let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
         assert_eq!((run.status, json!(run.results)), (TraceStatus::Cancelled, json!({})), "{on_error:?}");
         assert_eq!(notes.all(), [""; 0], "{on_error:?}");
     }

@@ -1,4 +1,4 @@
-//! A run is cancelled at every point at which it could be: each time it is polled, and inside each function it calls.
+//! Cancels a run at every possible point: at each poll and inside each function it calls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -24,7 +24,7 @@ struct Points {
     passed: Arc<AtomicUsize>,
     cancel_at: usize,
     token: CancellationToken,
-    /// Nodes that began.
+    /// Nodes that started.
     begun: Arc<AtomicUsize>,
 }
 
@@ -40,7 +40,7 @@ impl Points {
         }
     }
 
-    /// A node with a point at its begin, one where it waits and one at its end.
+    /// A node with a point at its start, one where it waits and one at its end.
     fn node(&self, id: &str) -> NodeHandle {
         let points = self.clone();
         Arc::new(FunctionNode::asynchronous(id, move |context| {
@@ -55,8 +55,8 @@ impl Points {
         }))
     }
 
-    /// Fails the first two times.
-    fn shaky(&self) -> NodeHandle {
+    /// A node that fails twice before it succeeds.
+    fn fails_twice(&self) -> NodeHandle {
         let (points, calls) = (self.clone(), AtomicUsize::new(0));
         Arc::new(FunctionNode::new("shaky", move |_| {
             points.begun.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Points {
         }))
     }
 
-    /// Of everything: one after the other, beside each other, in each other, items, rounds, attempts, a question.
+    /// A graph with all features: sequence, concurrency, nesting, items, rounds, retries and a gate.
     fn graph(&self) -> Graph {
         let at = || self.clone();
         let mut bottom = Graph::new("bottom");
@@ -103,7 +103,9 @@ impl Points {
         );
         graph.add_step(self.node("u"), until).unwrap();
         let policy = ErrorPolicy { retry_count: 2, ..ErrorPolicy::default() };
-        graph.add_step(self.shaky(), Step::new("shaky").depends_on(["inner"]).error_policy(policy)).unwrap();
+        graph
+            .add_step(self.fails_twice(), Step::new("shaky").depends_on(["inner"]).error_policy(policy))
+            .unwrap();
         let gate = GateNode::new("gate", "Go on?").default_choice("yes").timeout(Duration::from_secs(60));
         graph.add_step(Arc::new(gate), Step::new("gate").depends_on(["each", "shaky"])).unwrap();
         graph.add_step(self.node("z"), Step::new("last").depends_on(["gate", "until"]).input("end")).unwrap();
@@ -111,16 +113,16 @@ impl Points {
     }
 }
 
-/// What is left of a run that was cancelled at a point.
-struct Left {
+/// The state after a run was cancelled at a point.
+struct Aftermath {
     run: GraphRun,
     trace: ExecutionTrace,
     points: usize,
-    /// Between the cancellation and the end.
+    /// Time between the cancellation and the end.
     took: Duration,
 }
 
-async fn cancelled_at(point: usize) -> Left {
+async fn cancel_at(point: usize) -> Aftermath {
     let points = Points::new(point);
     let (gates, tracer) = (Gates::new(), Tracer::new("mixed"));
     let context = context()
@@ -152,12 +154,12 @@ async fn cancelled_at(point: usize) -> Left {
     );
     assert_eq!(points.begun.load(Ordering::Relaxed), nodes);
     assert!(gates.waiting().is_empty(), "cancelled at {point}: a question is left");
-    Left { run, trace: tracer.snapshot(), points: passed, took }
+    Aftermath { run, trace: tracer.snapshot(), points: passed, took }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_cancelled_at_any_point_is_cancelled_and_nothing_else() {
-    let whole = cancelled_at(usize::MAX).await;
+async fn cancellation_at_any_point_ends_as_cancelled() {
+    let whole = cancel_at(usize::MAX).await;
     assert_eq!(whole.run.status, TraceStatus::Completed, "{:?}", whole.run.error);
     assert_eq!(
         json!(whole.run.results),
@@ -169,10 +171,10 @@ async fn a_run_that_is_cancelled_at_any_point_is_cancelled_and_nothing_else() {
     assert!(whole.points > 40, "{} points", whole.points);
     let mut cancelled = 0;
     for point in 0..whole.points {
-        let Left { run, trace, took, .. } = cancelled_at(point).await;
+        let Aftermath { run, trace, took, .. } = cancel_at(point).await;
         assert_eq!(trace.status, run.status, "at {point}");
         for (step, value) in &run.results {
-            // Of a graph, what it had done.
+            // A nested graph has partial results.
             let expected = &whole.run.results[step];
             let part = |(id, inner): (&String, &Value)| {
                 &expected[id] == inner || inner.as_object().is_some_and(|inner| inner.len() < 2)
@@ -182,7 +184,7 @@ async fn a_run_that_is_cancelled_at_any_point_is_cancelled_and_nothing_else() {
         }
         check_trace(&trace, point);
         if run.status == TraceStatus::Completed {
-            // The last step was done already.
+            // The last step was already done.
             assert_eq!(run.results, whole.run.results, "at {point}");
             continue;
         }
@@ -194,7 +196,7 @@ async fn a_run_that_is_cancelled_at_any_point_is_cancelled_and_nothing_else() {
     assert!(cancelled >= whole.points - 2, "{cancelled} of {}", whole.points);
 }
 
-/// Steps that failed, failed because of the cancellation.
+/// Checks that steps only failed because of the cancellation.
 fn check_trace(trace: &ExecutionTrace, point: usize) {
     for step in &trace.steps {
         let reason = step.error.as_deref().unwrap_or("cancelled");

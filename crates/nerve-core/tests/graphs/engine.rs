@@ -1,4 +1,4 @@
-//! Graphs as a server runs them: runs by name, what is known of them meanwhile, and going on with them.
+//! Graphs in the engine: named runs, their status, and resuming them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::LIMIT;
 
-/// An engine with journals and histories in `folder`.
+/// Creates an engine with journals and histories in `folder`.
 fn engine(folder: &Path) -> Engine {
     Engine::new(EngineConfig {
         nodes: FactoryConfig {
@@ -26,11 +26,11 @@ fn engine(folder: &Path) -> Engine {
     })
 }
 
-async fn ask(engine: &Engine, command: Command) -> Outcome {
+async fn execute(engine: &Engine, command: Command) -> Outcome {
     tokio::time::timeout(LIMIT, engine.execute(command)).await.unwrap()
 }
 
-fn whole(graph: Value, run: &str, detach: bool) -> Command {
+fn run_graph(graph: Value, run: &str, detach: bool) -> Command {
     Command::RunGraph(Box::new(RunGraph {
         graph: GraphSource::Whole(graph),
         session: None,
@@ -43,23 +43,23 @@ fn whole(graph: Value, run: &str, detach: bool) -> Command {
     }))
 }
 
-async fn info(engine: &Engine, run: &str) -> RunInfo {
-    match ask(engine, Command::GetRun { run: run.into() }).await.unwrap() {
+async fn run_info(engine: &Engine, run: &str) -> RunInfo {
+    match execute(engine, Command::GetRun { run: run.into() }).await.unwrap() {
         Reply::Run(info) => *info,
         other => panic!("{other:?}"),
     }
 }
 
-/// What is known of a run once `is_so` holds of it.
-async fn once(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool) -> RunInfo {
+/// Waits until `is_so` holds for the run.
+async fn wait_until(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool) -> RunInfo {
     let mut events = engine.subscribe();
     let found = async {
         loop {
-            let info = info(engine, run).await;
+            let info = run_info(engine, run).await;
             if is_so(&info) {
                 return info;
             }
-            // Something happens to it, or happened between the look and the subscription.
+            // An event has arrived since the last check, or arrives now.
             let _ = tokio::time::timeout(Duration::from_millis(50), events.recv()).await;
         }
     };
@@ -67,7 +67,7 @@ async fn once(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool) -> R
 }
 
 #[tokio::test]
-async fn a_run_cannot_take_the_name_of_a_session() {
+async fn run_cannot_have_the_name_of_a_session() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     let session = |name: &str| Command::CreateSession {
@@ -75,22 +75,22 @@ async fn a_run_cannot_take_the_name_of_a_session() {
         description: String::new(),
         tags: Vec::new(),
     };
-    ask(&engine, session("work")).await.unwrap();
+    execute(&engine, session("work")).await.unwrap();
     let of_nodes = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "a", "node": "sh", "input": "true"}]});
     let of_none = json!({"graph": "g", "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
     for name in ["default", "work"] {
         for graph in [&of_nodes, &of_none] {
-            let error = ask(&engine, whole(graph.clone(), name, false)).await.unwrap_err();
+            let error = execute(&engine, run_graph(graph.clone(), name, false)).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
         }
     }
-    let Reply::Sessions(sessions) = ask(&engine, Command::ListSessions).await.unwrap() else { panic!() };
+    let Reply::Sessions(sessions) = execute(&engine, Command::ListSessions).await.unwrap() else { panic!() };
     assert_eq!(sessions.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["default", "work"]);
-    ask(&engine, whole(of_nodes, "r-1", false)).await.unwrap();
+    execute(&engine, run_graph(of_nodes, "r-1", false)).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_secret_that_is_not_kept_changes_no_step() {
+async fn secret_does_not_change_step_keys() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     let mark = folder.path().join("mark");
@@ -102,41 +102,41 @@ async fn a_secret_that_is_not_kept_changes_no_step() {
             {"id": "fails", "node": "sh", "input": "exit 3", "depends_on": ["once"]},
         ],
     });
-    let ended = ask(&engine, whole(graph, "r-1", false)).await.unwrap();
+    let ended = execute(&engine, run_graph(graph, "r-1", false)).await.unwrap();
     let Reply::RunEnded(ended) = ended else { panic!() };
     assert_eq!(ended.info.status, RunStatus::Failed);
     let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    ask(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
+    execute(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step was done again");
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     assert!(!journal.contains("s3cret"));
 }
 
 #[tokio::test]
-async fn a_run_waits_when_all_that_runs_is_a_question() {
+async fn run_status_is_waiting_at_a_gate() {
     let gate = json!({"id": "ask", "gate": {"question": "Go on?", "choices": ["yes", "no"]}});
     let inner = json!({"graph": "in", "steps": [gate]});
     let graph = json!({"graph": "g", "nodes": {"in": {"type": "graph", "graph": inner}}, "steps": [{"id": "outer", "node": "in"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    ask(&engine, whole(graph, "r-1", true)).await.unwrap();
-    let waits = once(&engine, "r-1", |info| !info.gates.is_empty()).await;
+    execute(&engine, run_graph(graph, "r-1", true)).await.unwrap();
+    let waits = wait_until(&engine, "r-1", |info| !info.gates.is_empty()).await;
     assert_eq!((waits.status, waits.gates[0].step.as_str()), (RunStatus::Waiting, "outer/ask"));
     let answer = Command::AnswerGate { run: "r-1".into(), step: None, choice: "yes".into() };
-    ask(&engine, answer).await.unwrap();
-    let ended = once(&engine, "r-1", |info| info.status.is_end()).await;
+    execute(&engine, answer).await.unwrap();
+    let ended = wait_until(&engine, "r-1", |info| info.status.is_end()).await;
     assert_eq!(ended.status, RunStatus::Completed);
 }
 
 #[tokio::test]
-async fn a_step_that_was_cancelled_has_not_failed() {
+async fn cancelled_step_is_not_failed() {
     let graph = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "long", "node": "sh", "input": "sleep 600"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    ask(&engine, whole(graph, "r-1", true)).await.unwrap();
-    once(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == "running")).await;
-    ask(&engine, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    let ended = once(&engine, "r-1", |info| info.status.is_end()).await;
+    execute(&engine, run_graph(graph, "r-1", true)).await.unwrap();
+    wait_until(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == "running")).await;
+    execute(&engine, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
+    let ended = wait_until(&engine, "r-1", |info| info.status.is_end()).await;
     assert_eq!(ended.status, RunStatus::Cancelled);
     assert_eq!(ended.steps.iter().map(|step| step.state).collect::<Vec<_>>(), ["cancelled"]);
     let path = journal_path(&folder.path().join("runs/test"), "r-1");
@@ -144,61 +144,63 @@ async fn a_step_that_was_cancelled_has_not_failed() {
 }
 
 #[tokio::test]
-async fn a_graph_does_not_take_the_name_of_a_node_that_is_only_defined() {
+async fn graph_cannot_have_the_name_of_a_defined_node() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     let name = "worker".to_string();
     let node = nerve_core::command::NodeSpec {
         backend: nerve_core::command::BackendKind::Bash,
-        ..crate::harness::Shop::new().spec(&name, nerve_core::command::BackendKind::Bash)
+        ..crate::harness::TestEnv::new().spec(&name, nerve_core::command::BackendKind::Bash)
     };
     let node = nerve_core::command::NodeSpec {
         node: nerve_core::command::NodeRef { session: None, node: name.clone() },
         cwd: None,
         ..node
     };
-    ask(&engine, Command::CreateNode(node)).await.unwrap();
-    ask(&engine, Command::StopSession { name: "default".into() }).await.unwrap();
+    execute(&engine, Command::CreateNode(node)).await.unwrap();
+    execute(&engine, Command::StopSession { name: "default".into() }).await.unwrap();
     let graph = json!({"graph": name, "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
-    let error = ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap_err();
+    let error = execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::AlreadyExists);
 }
 
 #[tokio::test]
-async fn a_registered_graph_is_a_step_with_nodes_of_its_own() {
+async fn registered_graph_is_a_step_with_its_own_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     let say = |id: &str, node: &str| json!({"id": id, "node": node, "input": "echo said"});
     let bottom = json!({"graph": "bottom", "nodes": {"sh": {"type": "bash"}}, "steps": [say("a", "sh")]});
     let middle = json!({"graph": "middle", "steps": [{"id": "m", "node": "bottom"}]});
     for graph in [bottom, middle] {
-        ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
     }
     let top = json!({"graph": "top", "nodes": {"sh": {"type": "bash"}}, "steps": [say("own", "sh"), {"id": "t", "node": "middle"}]});
-    let Reply::RunEnded(ended) = ask(&engine, whole(top, "r-1", false)).await.unwrap() else { panic!() };
+    let Reply::RunEnded(ended) = execute(&engine, run_graph(top, "r-1", false)).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(ended.error.map(|error| error.to_string()), None);
     assert_eq!(ended.results["t"]["m"]["a"]["text"], "said");
-    // The journal has it all.
+    // The journal has all steps.
     for id in ["middle", "bottom"] {
         let node = nerve_core::command::NodeRef { session: None, node: id.into() };
-        ask(&engine, Command::DeleteGraph(node)).await.unwrap();
+        execute(&engine, Command::DeleteGraph(node)).await.unwrap();
     }
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     let cut = journal.lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
     std::fs::write(journal_path(&folder.path().join("runs/test"), "r-1"), cut).unwrap();
     let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    let resumed = ask(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
+    let resumed = execute(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
     let Reply::RunEnded(resumed) = resumed else { panic!() };
     assert_eq!(resumed.results["t"]["m"]["a"]["text"], "said");
 }
 
 #[tokio::test]
-async fn registered_graphs_that_name_each_other_are_an_error() {
+async fn circular_registered_graphs_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
     for (id, next) in [("one", "two"), ("two", "one")] {
         let graph = json!({"graph": id, "steps": [{"id": "go", "node": next}]});
-        ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
     }
     let run = RunGraph {
         graph: GraphSource::Named("one".into()),
@@ -210,25 +212,25 @@ async fn registered_graphs_that_name_each_other_are_an_error() {
         keep_nodes: false,
         parent: None,
     };
-    let ended = ask(&engine, Command::RunGraph(Box::new(run))).await.unwrap();
+    let ended = execute(&engine, Command::RunGraph(Box::new(run))).await.unwrap();
     let Reply::RunEnded(ended) = ended else { panic!() };
-    assert!(ended.error.unwrap().to_string().contains("a graph runs in itself"));
+    assert!(ended.error.unwrap().to_string().contains("a graph runs inside itself"));
 }
 
 #[tokio::test]
-async fn a_run_that_its_server_left_behind_can_be_cancelled() {
+async fn orphaned_run_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let first = engine(folder.path());
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
-    ask(&first, whole(gate, "r-1", true)).await.unwrap();
-    once(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
-    ask(&first, Command::Shutdown { keep_nodes: false }).await.unwrap();
+    execute(&first, run_graph(gate, "r-1", true)).await.unwrap();
+    wait_until(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
+    execute(&first, Command::Shutdown { keep_nodes: false }).await.unwrap();
 
     let second = engine(folder.path());
-    assert_eq!(info(&second, "r-1").await.status, RunStatus::Interrupted);
-    let cancelled = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
+    assert_eq!(run_info(&second, "r-1").await.status, RunStatus::Interrupted);
+    let cancelled = execute(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
     assert!(matches!(cancelled, Reply::Cancelled { runs } if runs == ["r-1"]));
-    assert_eq!(info(&second, "r-1").await.status, RunStatus::Cancelled);
-    let again = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap_err();
+    assert_eq!(run_info(&second, "r-1").await.status, RunStatus::Cancelled);
+    let again = execute(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap_err();
     assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
 }

@@ -1,4 +1,4 @@
-//! What becomes of a run when a step fails.
+//! Failures of steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::{Notes, chain, context, endless, error, fails, gives, run, takes};
+use crate::harness::{Notes, chain, constant, context, delayed_echo, endless, error, failing, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,10 +22,10 @@ fn forest(notes: &Notes, on_failure: OnFailure) -> Graph {
     }));
     let mut graph = Graph::new("forest");
     graph.set_max_parallel(3).set_on_failure(on_failure);
-    graph.add_step(gives("n", json!("here")), Step::new("first")).unwrap();
+    graph.add_step(constant("n", json!("here")), Step::new("first")).unwrap();
     graph.add_step(bad, Step::new("bad").depends_on(["first"])).unwrap();
     graph
-        .add_step(takes("slow", 10 * SECOND), Step::new("slow").input("done").depends_on(["first"]))
+        .add_step(delayed_echo("slow", 10 * SECOND), Step::new("slow").input("done").depends_on(["first"]))
         .unwrap();
     graph.add_step(notes.node("child"), Step::new("child").depends_on(["bad"])).unwrap();
     graph.add_step(notes.node("grandchild"), Step::new("grandchild").depends_on(["child", "slow"])).unwrap();
@@ -34,7 +34,7 @@ fn forest(notes: &Notes, on_failure: OnFailure) -> Graph {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_cancels_what_runs_and_begins_nothing() {
+async fn stop_cancels_running_steps() {
     let notes = Notes::default();
     let tracer = Tracer::new("forest");
     let begun = Instant::now();
@@ -52,7 +52,7 @@ async fn stop_cancels_what_runs_and_begins_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finish_runs_all_that_does_not_depend_on_it() {
+async fn finish_runs_independent_steps() {
     let notes = Notes::default();
     let begun = Instant::now();
     let run = run(&forest(&notes, OnFailure::Finish)).await;
@@ -64,35 +64,35 @@ async fn finish_runs_all_that_does_not_depend_on_it() {
 }
 
 #[tokio::test]
-async fn the_first_failure_is_the_runs() {
+async fn first_failure_is_reported() {
     let mut graph = Graph::new("g");
     graph.set_on_failure(OnFailure::Finish);
-    graph.add_step(fails("one", "first"), Step::new("a")).unwrap();
-    graph.add_step(fails("two", "second"), Step::new("b")).unwrap();
+    graph.add_step(failing("one", "first"), Step::new("a")).unwrap();
+    graph.add_step(failing("two", "second"), Step::new("b")).unwrap();
     assert_eq!(run(&graph).await.error.unwrap().message, "first");
 }
 
 #[tokio::test]
-async fn a_reply_that_says_so_is_a_failure() {
+async fn reply_with_success_false_is_a_failure() {
     let reply = json!({
         "success": false, "error": "exit code 3", "error_type": "timeout", "attributes": {"stderr": "cannot\n"}
     });
-    let error = run(&chain("g", [("a", gives("n", reply))])).await.error.unwrap();
+    let error = run(&chain("g", [("a", constant("n", reply))])).await.error.unwrap();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "exit code 3"));
     assert_eq!(error.screen.as_deref(), Some("cannot\n"));
-    let bare = run(&chain("g", [("a", gives("n", json!({"success": false})))])).await.error.unwrap();
+    let bare = run(&chain("g", [("a", constant("n", json!({"success": false})))])).await.error.unwrap();
     assert_eq!((bare.kind, bare.message.as_str()), (ErrorKind::Process, "the node reported a failure"));
     for fine in
         [json!({"success": true}), json!({"success": "false"}), json!([{"success": false}]), json!(false)]
     {
-        assert_eq!(run(&chain("g", [("a", gives("n", fine))])).await.status, TraceStatus::Completed);
+        assert_eq!(run(&chain("g", [("a", constant("n", fine))])).await.status, TraceStatus::Completed);
     }
 }
 
-/// Runs `step` after a good one; the error of the run, which has its result and its trace.
-async fn breaks(step: Step, node: FunctionNode) -> EngineError {
+/// Runs `step` after a successful one; returns the error of the run, which has a partial result and a trace.
+async fn run_failing(step: Step, node: FunctionNode) -> EngineError {
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!("kept")), Step::new("good")).unwrap();
+    graph.add_step(constant("n", json!("kept")), Step::new("good")).unwrap();
     graph.add_step(Arc::new(node), step.depends_on(["good"])).unwrap();
     let tracer = Tracer::new("g");
     let run = graph.run(&context().with_trace(tracer.clone())).await;
@@ -104,47 +104,48 @@ async fn breaks(step: Step, node: FunctionNode) -> EngineError {
     error
 }
 
-fn fine() -> FunctionNode {
+fn succeeds() -> FunctionNode {
     FunctionNode::new("fine", |_| Ok(Value::Null))
 }
 
 #[tokio::test]
-async fn a_function_that_panics_is_a_step_that_failed() {
+async fn panicking_node_fails_its_step() {
     let sync = FunctionNode::new("sync", |_| panic!("at {}", 1));
-    assert_eq!(breaks(Step::new("a"), sync).await.message, "node 'sync' panicked: at 1");
+    assert_eq!(run_failing(Step::new("a"), sync).await.message, "node 'sync' panicked: at 1");
     let waiting = FunctionNode::asynchronous("async", |_| async {
         tokio::task::yield_now().await;
         panic!("while it waits")
     });
-    assert_eq!(breaks(Step::new("a"), waiting).await.message, "node 'async' panicked: while it waits");
+    assert_eq!(run_failing(Step::new("a"), waiting).await.message, "node 'async' panicked: while it waits");
     let early = FunctionNode::asynchronous("early", |context| {
         assert!(context.input.is_string(), "before its future is there");
         std::future::ready(Ok(Value::Null))
     });
     assert_eq!(
-        breaks(Step::new("a"), early).await.message,
+        run_failing(Step::new("a"), early).await.message,
         "node 'early' panicked: before its future is there"
     );
     let blocking = FunctionNode::blocking("blocking", |_| panic!("in its thread"));
-    let message = breaks(Step::new("a"), blocking).await.message;
+    let message = run_failing(Step::new("a"), blocking).await.message;
     assert!(message.starts_with("a function did not come to its end"), "{message}");
 }
 
 #[tokio::test]
-async fn a_steps_own_function_that_panics_is_a_step_that_failed_too() {
+async fn panicking_step_function_fails_its_step() {
     let input = Step::new("a").input_fn(|_| panic!("no such page"));
-    assert_eq!(breaks(input, fine()).await.message, "step 'a': input: panicked: no such page");
+    assert_eq!(run_failing(input, succeeds()).await.message, "step 'a': input: panicked: no such page");
     let when = Step::new("a").when(|_| panic!("neither"));
-    assert_eq!(breaks(when, fine()).await.message, "step 'a': when: panicked: neither");
+    assert_eq!(run_failing(when, succeeds()).await.message, "step 'a': when: panicked: neither");
     let each = Step::new("a").foreach(|_| panic!("no list"), 1);
-    assert_eq!(breaks(each, fine()).await.message, "step 'a': foreach: panicked: no list");
+    assert_eq!(run_failing(each, succeeds()).await.message, "step 'a': foreach: panicked: no list");
     let until = Step::new("a").until(|_| panic!("never"), 3);
-    assert_eq!(breaks(until, fine()).await.message, "step 'a': until: panicked: never");
+    assert_eq!(run_failing(until, succeeds()).await.message, "step 'a': until: panicked: never");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_graph_that_never_ends_is_ended_by_its_time_limit() {
-    let graph = chain("g", [("a", gives("n", json!(1))), ("b", endless("e")), ("c", gives("n", json!(1)))]);
+async fn time_limit_ends_endless_graph() {
+    let graph =
+        chain("g", [("a", constant("n", json!(1))), ("b", endless("e")), ("c", constant("n", json!(1)))]);
     let begun = Instant::now();
     let run = graph.run(&context().with_timeout(5 * SECOND)).await;
     assert_eq!(begun.elapsed().as_secs(), 5);
@@ -154,12 +155,12 @@ async fn a_graph_that_never_ends_is_ended_by_its_time_limit() {
 }
 
 #[tokio::test]
-async fn steps_that_never_wait_are_ended_by_a_time_limit_too() {
+async fn time_limit_ends_steps_that_never_wait() {
     let mut graph = Graph::new("g");
     let begun = std::time::Instant::now();
     let limit = Duration::from_millis(20);
     let busy = Arc::new(FunctionNode::new("busy", move |_| {
-        // Ends by itself, if nobody else ends it, after long enough to tell.
+        // A fallback end, in case the limit does not work.
         Ok(json!(begun.elapsed() < Duration::from_secs(20)))
     }));
     let again = Step::new("again").until(|scope| Ok(scope.result == Some(&json!(false))), u32::MAX);

@@ -1,9 +1,9 @@
-//! `when`, `foreach` and `until`.
+//! Control flow: `when`, `foreach` and `until`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::graph::event::{How, StepEventKind};
+use nerve_core::graph::event::{Completion, StepEventKind};
 use nerve_core::graph::step::{Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
 use nerve_core::node::NodeHandle;
@@ -12,9 +12,9 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::{Notes, context, echo, error, gives, run};
+use crate::harness::{Notes, constant, context, echo, error, run};
 
-async fn one(node: NodeHandle, step: Step) -> GraphRun {
+async fn run_step(node: NodeHandle, step: Step) -> GraphRun {
     let mut graph = Graph::new("g");
     graph.add_step(node, step).unwrap();
     run(&graph).await
@@ -29,10 +29,10 @@ fn item(scope: &Scope<'_>) -> Result<Value, nerve_core::error::EngineError> {
 }
 
 #[tokio::test]
-async fn a_step_whose_condition_does_not_hold_is_null_and_its_dependants_run() {
+async fn skipped_step_is_null_and_dependants_run() {
     let notes = Notes::default();
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!("rainy")), Step::new("weather")).unwrap();
+    graph.add_step(constant("n", json!("rainy")), Step::new("weather")).unwrap();
     let is =
         |word: &'static str| move |scope: &Scope<'_>| Ok(scope.upstream.get("weather") == Some(&json!(word)));
     graph
@@ -56,13 +56,13 @@ async fn a_step_whose_condition_does_not_hold_is_null_and_its_dependants_run() {
 }
 
 #[tokio::test]
-async fn a_condition_that_cannot_be_told_fails_its_step() {
-    let run = one(echo("e"), Step::new("a").when(|_| Err(error("no such name")))).await;
+async fn failing_condition_fails_its_step() {
+    let run = run_step(echo("e"), Step::new("a").when(|_| Err(error("no such name")))).await;
     assert_eq!(run.error.unwrap().message, "step 'a': when: no such name");
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_give_their_results_in_their_order_however_long_each_takes() {
+async fn item_results_keep_their_order() {
     let node = Arc::new(FunctionNode::asynchronous("n", |context| async move {
         let item = context.input[1].as_u64().unwrap();
         tokio::time::sleep(Duration::from_secs(10 - item)).await;
@@ -70,22 +70,23 @@ async fn items_give_their_results_in_their_order_however_long_each_takes() {
     }));
     for (parallel, seconds) in [(1, 10 + 9 + 8 + 7 + 6), (2, 10 + 7 + 6), (5, 10), (100, 10)] {
         let begun = Instant::now();
-        let run = one(node.clone(), Step::new("each").foreach(numbers(5), parallel).input_from(item)).await;
+        let run =
+            run_step(node.clone(), Step::new("each").foreach(numbers(5), parallel).input_from(item)).await;
         assert_eq!(run.results["each"], json!([0, 1, 4, 9, 16]));
         assert_eq!(begun.elapsed().as_secs(), seconds, "{parallel} at once");
     }
 }
 
 #[tokio::test]
-async fn no_items_no_runs() {
+async fn empty_list_runs_nothing() {
     let notes = Notes::default();
-    let run = one(notes.node("n"), Step::new("each").foreach(numbers(0), 4)).await;
+    let run = run_step(notes.node("n"), Step::new("each").foreach(numbers(0), 4)).await;
     assert_eq!((run.status, &run.results["each"]), (TraceStatus::Completed, &json!([])));
     assert_eq!(notes.all(), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_fails_takes_the_others_with_it() {
+async fn failed_item_cancels_the_others() {
     let notes = Notes::default();
     let seen = notes.clone();
     let node = Arc::new(FunctionNode::asynchronous("n", move |context| {
@@ -97,7 +98,7 @@ async fn an_item_that_fails_takes_the_others_with_it() {
             if item == 1 { Err(error("item 1 is bad")) } else { Ok(json!(item)) }
         }
     }));
-    let run = one(node, Step::new("each").foreach(numbers(9), 3).input_from(item)).await;
+    let run = run_step(node, Step::new("each").foreach(numbers(9), 3).input_from(item)).await;
     assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 0));
     assert_eq!(run.error.unwrap().message, "item 1 is bad");
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -105,7 +106,7 @@ async fn an_item_that_fails_takes_the_others_with_it() {
 }
 
 #[tokio::test]
-async fn an_error_policy_is_for_each_item() {
+async fn error_policy_applies_to_each_item() {
     use nerve_core::policy::{ErrorPolicy, OnError};
     let node = Arc::new(FunctionNode::new("n", |context| match context.input[1].as_i64() {
         Some(1) => Err(error("bad")),
@@ -113,29 +114,30 @@ async fn an_error_policy_is_for_each_item() {
     }));
     let policy =
         ErrorPolicy { on_error: OnError::Skip, fallback_value: json!("none"), ..ErrorPolicy::default() };
-    let run = one(node, Step::new("each").foreach(numbers(3), 1).input_from(item).error_policy(policy)).await;
+    let run =
+        run_step(node, Step::new("each").foreach(numbers(3), 1).input_from(item).error_policy(policy)).await;
     assert_eq!(run.results["each"], json!([0, "none", 2]));
 }
 
 #[tokio::test]
-async fn rounds_until_it_is_so() {
-    // Each round is given the result of the one before.
+async fn rounds_repeat_until_condition_holds() {
+    // Each round gets the result of the previous one.
     let more = |scope: &Scope<'_>| Ok(json!([scope.round, scope.result]));
     let grow = Arc::new(FunctionNode::new("grow", |context| {
         assert_eq!(context.input[0] == json!(1), context.input[1].is_null());
         Ok(json!(context.input[1].as_i64().unwrap_or(1) * 2))
     }));
     let big = |scope: &Scope<'_>| Ok(scope.result.and_then(Value::as_i64) >= Some(16));
-    let run = one(grow.clone(), Step::new("loop").input_from(more).until(big, 9)).await;
+    let run = run_step(grow.clone(), Step::new("loop").input_from(more).until(big, 9)).await;
     assert_eq!((&run.results["loop"], run.usage.steps_executed()), (&json!(16), 4));
-    let never = one(grow.clone(), Step::new("loop").input_from(more).until(big, 3)).await;
+    let never = run_step(grow.clone(), Step::new("loop").input_from(more).until(big, 3)).await;
     assert_eq!(never.error.unwrap().message, "step 'loop': condition still false after 3 rounds");
-    let none = one(grow, Step::new("loop").input_from(more).until(big, 0)).await;
+    let none = run_step(grow, Step::new("loop").input_from(more).until(big, 0)).await;
     assert_eq!(none.status, TraceStatus::Failed);
 }
 
 #[tokio::test]
-async fn each_item_has_its_own_rounds_and_paths_say_both() {
+async fn items_and_rounds_combine_in_paths() {
     let count = |scope: &Scope<'_>| Ok(json!(scope.round));
     let enough = |scope: &Scope<'_>| Ok(i64::from(scope.round) > scope.item.and_then(Value::as_i64).unwrap());
     let mut graph = Graph::new("g");
@@ -154,18 +156,18 @@ async fn each_item_has_its_own_rounds_and_paths_say_both() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_skipped_is_told_once() {
+async fn skipped_step_has_one_event() {
     let mut graph = Graph::new("g");
     graph.add_step(echo("e"), Step::new("s").when(|_| Ok(false)).foreach(numbers(3), 2)).unwrap();
     let mut events = graph.execute_stream(context());
     let event = events.next().await.unwrap();
-    assert_eq!(event.kind, StepEventKind::Complete { how: How::Skipped, ms: 0, tokens: 0 });
+    assert_eq!(event.kind, StepEventKind::Complete { how: Completion::Skipped, ms: 0, tokens: 0 });
     assert_eq!((&*event.step, event.data), ("s", json!(null)));
     assert!(events.next().await.is_none());
 }
 
 #[tokio::test]
-async fn a_graph_can_be_what_is_done_for_each_item() {
+async fn items_can_run_a_graph() {
     let mut inner = Graph::new("inner");
     inner
         .add_step(
@@ -174,13 +176,13 @@ async fn a_graph_can_be_what_is_done_for_each_item() {
         )
         .unwrap();
     let each = Step::new("each").foreach(numbers(3), 2).input_from(|scope| Ok(scope.item.cloned().unwrap()));
-    let run = one(Arc::new(inner), each).await;
+    let run = run_step(Arc::new(inner), each).await;
     assert_eq!(run.results["each"], json!([{"twice": 0}, {"twice": 2}, {"twice": 4}]));
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_items() {
-    let run = one(echo("e"), Step::new("each").foreach(numbers(100_000), 8).input_from(item)).await;
+async fn hundred_thousand_items_run() {
+    let run = run_step(echo("e"), Step::new("each").foreach(numbers(100_000), 8).input_from(item)).await;
     let results = run.results["each"].as_array().unwrap();
     assert_eq!((results.len(), &results[99_999]), (100_000, &json!([99_999, 99_999])));
 }

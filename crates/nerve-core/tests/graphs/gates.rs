@@ -1,4 +1,4 @@
-//! Steps that a person does.
+//! Gates: steps that a person answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::harness::{Notes, context};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Runs a graph of gates beside each other; returns when all of them ask.
-async fn ask(
+/// Runs a graph of independent gates; returns when all of them have asked.
+async fn run_gates(
     gates: &Gates,
     asking: impl IntoIterator<Item = (&'static str, GateNode)>,
 ) -> JoinHandle<GraphRun> {
@@ -40,9 +40,9 @@ fn gate() -> GateNode {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_waits_for_its_answer() {
+async fn gate_waits_for_its_answer() {
     let gates = Gates::new();
-    let run = ask(&gates, [("ship", gate())]).await;
+    let run = run_gates(&gates, [("ship", gate())]).await;
     let waiting = gates.waiting();
     assert_eq!((waiting[0].step.as_str(), waiting[0].question.as_str()), ("ship", "Ship it?"));
     assert_eq!((&waiting[0].choices, waiting[0].deadline), (&vec!["yes".to_string(), "no".into()], None));
@@ -52,9 +52,9 @@ async fn a_step_waits_for_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_none_of_the_choices_is_refused_and_the_gate_waits_on() {
+async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
     let gates = Gates::new();
-    let run = ask(&gates, [("ship", gate())]).await;
+    let run = run_gates(&gates, [("ship", gate())]).await;
     let error = gates.answer(None, "maybe").unwrap_err();
     assert_eq!(error.message, "'maybe' is none of the choices of step 'ship'");
     assert_eq!(
@@ -71,17 +71,17 @@ async fn an_answer_that_is_none_of_the_choices_is_refused_and_the_gate_waits_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_choices_any_text_is_an_answer() {
+async fn any_text_is_allowed_without_choices() {
     let gates = Gates::new();
-    let run = ask(&gates, [("name", GateNode::new("gate", "Which name?"))]).await;
+    let run = run_gates(&gates, [("name", GateNode::new("gate", "Which name?"))]).await;
     gates.answer(None, "Grace").unwrap();
     assert_eq!(run.await.unwrap().results["name"], json!({"choice": "Grace", "by": "person"}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_gates_one_must_be_named() {
+async fn answer_must_name_one_of_two_gates() {
     let gates = Gates::new();
-    let run = ask(&gates, [("one", gate()), ("two", gate())]).await;
+    let run = run_gates(&gates, [("one", gate()), ("two", gate())]).await;
     let error = gates.answer(None, "yes").unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::InvalidRequest, "2 gates wait: one, two"));
     let other = gates.answer(Some("three"), "yes").unwrap_err();
@@ -93,15 +93,15 @@ async fn of_two_gates_one_must_be_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_nobody_answers_in_time_the_default_is_the_answer_or_the_step_has_failed() {
+async fn timeout_uses_default_or_fails() {
     let gates = Gates::new();
     let begun = Instant::now();
-    let run = ask(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
+    let run = run_gates(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
     assert!(gates.waiting()[0].deadline.is_some());
     assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "no", "by": "default"}));
     assert_eq!(begun.elapsed().as_secs(), 60);
 
-    let run = ask(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
+    let run = run_gates(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
     let error = run.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
@@ -111,7 +111,7 @@ async fn when_nobody_answers_in_time_the_default_is_the_answer_or_the_step_has_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_goes_when_its_run_is_cancelled() {
+async fn cancelled_run_withdraws_its_question() {
     let (gates, token, notes) = (Gates::new(), CancellationToken::new(), Notes::default());
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(gate()), Step::new("ship")).unwrap();
@@ -128,7 +128,7 @@ async fn a_question_goes_when_its_run_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_can_answer_the_default_counts_at_once() {
+async fn default_applies_at_once_if_nobody_can_answer() {
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(gate().default_choice("yes")), Step::new("ship")).unwrap();
     assert_eq!(graph.run(&context()).await.results["ship"], json!({"choice": "yes", "by": "default"}));
@@ -142,7 +142,7 @@ async fn where_nobody_can_answer_the_default_counts_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_question_can_be_made_of_what_came_before_and_paths_name_gates_inside() {
+async fn question_uses_earlier_results_and_path_names_nested_gate() {
     let gates = Gates::new();
     let mut inner = Graph::new("inner");
     let asks =

@@ -1,4 +1,4 @@
-//! Nodes and short words for the tests of graphs.
+//! Nodes and helpers for graph tests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use nerve_core::session::Session;
 use nerve_term::event::Size;
 use serde_json::{Value, json};
 
-/// Longer than anything here takes.
+/// Longer than any test takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
@@ -25,18 +25,18 @@ pub(crate) fn context() -> ExecutionContext {
     ExecutionContext::new(&Session::new("test"))
 }
 
-/// What a run without anything special gives.
+/// Runs a graph in a plain context.
 pub(crate) async fn run(graph: &Graph) -> GraphRun {
     graph.run(&context()).await
 }
 
-/// Gives back what it is given.
+/// A node that returns its input.
 pub(crate) fn echo(id: &str) -> NodeHandle {
     Arc::new(FunctionNode::new(id, |context| Ok(context.input.clone())))
 }
 
-/// Gives this.
-pub(crate) fn gives(id: &str, value: Value) -> NodeHandle {
+/// A node that returns a constant.
+pub(crate) fn constant(id: &str, value: Value) -> NodeHandle {
     Arc::new(FunctionNode::new(id, move |_| Ok(value.clone())))
 }
 
@@ -44,13 +44,13 @@ pub(crate) fn error(message: &str) -> EngineError {
     EngineError::new(ErrorKind::Process, message)
 }
 
-/// Always fails.
-pub(crate) fn fails(id: &str, message: &'static str) -> NodeHandle {
+/// A node that always fails.
+pub(crate) fn failing(id: &str, message: &'static str) -> NodeHandle {
     Arc::new(FunctionNode::new(id, move |_| Err(error(message))))
 }
 
-/// Fails so many times, and then gives how often it was called.
-pub(crate) fn fails_first(id: &str, times: usize) -> NodeHandle {
+/// A node that fails `times` times, and then returns its number of calls.
+pub(crate) fn failing_first(id: &str, times: usize) -> NodeHandle {
     let calls = AtomicUsize::new(0);
     Arc::new(FunctionNode::new(id, move |_| {
         let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -58,20 +58,20 @@ pub(crate) fn fails_first(id: &str, times: usize) -> NodeHandle {
     }))
 }
 
-/// Gives back what it is given, after a time.
-pub(crate) fn takes(id: &str, time: Duration) -> NodeHandle {
+/// A node that returns its input after a delay.
+pub(crate) fn delayed_echo(id: &str, time: Duration) -> NodeHandle {
     Arc::new(FunctionNode::asynchronous(id, move |context| async move {
         tokio::time::sleep(time).await;
         Ok(context.input)
     }))
 }
 
-/// Never ends.
+/// A node that never ends.
 pub(crate) fn endless(id: &str) -> NodeHandle {
     Arc::new(FunctionNode::asynchronous(id, |_| std::future::pending()))
 }
 
-/// A graph of one step of each node, in a chain.
+/// A graph with a chain of steps, one for each node.
 pub(crate) fn chain(id: &str, steps: impl IntoIterator<Item = (&'static str, NodeHandle)>) -> Graph {
     let mut graph = Graph::new(id);
     for (step, node) in steps {
@@ -82,7 +82,7 @@ pub(crate) fn chain(id: &str, steps: impl IntoIterator<Item = (&'static str, Nod
     graph
 }
 
-/// What happened, in order.
+/// A log of events in order.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -95,7 +95,7 @@ impl Notes {
         self.0.lock().unwrap().clone()
     }
 
-    /// A node that notes its id and gives back what it is given.
+    /// A node that logs its id and returns its input.
     pub(crate) fn node(&self, id: &'static str) -> NodeHandle {
         let notes = self.clone();
         Arc::new(FunctionNode::new(id, move |context| {
@@ -104,7 +104,7 @@ impl Notes {
         }))
     }
 
-    /// A node that notes when it begins and, a second later, when it ends.
+    /// A node that logs its start and, a second later, its end.
     pub(crate) fn slow(&self, id: &'static str) -> NodeHandle {
         let notes = self.clone();
         Arc::new(FunctionNode::asynchronous(id, move |context| {
@@ -119,26 +119,26 @@ impl Notes {
     }
 }
 
-/// A node that keeps state: notes what is done to it.
+/// A stateful node that logs the calls it gets.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct StatefulNode {
     pub(crate) id: &'static str,
     pub(crate) notes: Notes,
 }
 
-impl Desk {
-    pub(crate) fn new(id: &'static str, notes: &Notes) -> Arc<Desk> {
-        Arc::new(Desk { id, notes: notes.clone() })
+impl StatefulNode {
+    pub(crate) fn new(id: &'static str, notes: &Notes) -> Arc<StatefulNode> {
+        Arc::new(StatefulNode { id, notes: notes.clone() })
     }
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for StatefulNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.id)
     }
 }
 
-impl Node for Desk {
+impl Node for StatefulNode {
     fn id(&self) -> &str {
         self.id
     }
@@ -181,21 +181,21 @@ impl Node for Desk {
     }
 }
 
-/// A place for real programs.
-pub(crate) struct Shop {
+/// A fixture for real programs.
+pub(crate) struct TestEnv {
     pub(crate) session: Session,
     pub(crate) factory: NodeFactory,
     folder: tempfile::TempDir,
 }
 
-impl Shop {
-    pub(crate) fn new() -> Shop {
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
         let folder = tempfile::tempdir().unwrap();
         let factory = NodeFactory::new(FactoryConfig {
             history_dir: Some(folder.path().join("history")),
             ..FactoryConfig::default()
         });
-        Shop { session: Session::new("shop"), factory, folder }
+        TestEnv { session: Session::new("shop"), factory, folder }
     }
 
     pub(crate) fn context(&self) -> ExecutionContext {
@@ -222,7 +222,7 @@ impl Shop {
         }
     }
 
-    /// A bash on a terminal, registered under its id.
+    /// Starts a bash in a terminal, registered under its id.
     pub(crate) async fn shell(&self, id: &str) -> TerminalNode {
         let node = self.factory.create_terminal(self.spec(id, BackendKind::Pty)).await.unwrap();
         self.session.register(Arc::new(node.clone()), None).unwrap();

@@ -1,4 +1,4 @@
-//! Graphs: what runs when, what becomes of failures, limits and cancellations, and what is known of it afterwards.
+//! Tests of graphs: order, failures, limits, cancellation, traces and journals.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod budgets;

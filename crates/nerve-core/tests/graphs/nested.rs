@@ -1,4 +1,4 @@
-//! Graphs in graphs.
+//! Nested graphs.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 
-use crate::harness::{chain, context, echo, fails, gives, run};
+use crate::harness::{chain, constant, context, echo, failing, run};
 
 #[tokio::test]
-async fn results_are_nested_as_the_graphs_are() {
-    let inner = chain("inner", [("a", gives("n", json!(1))), ("b", gives("n", json!(2)))]);
-    let middle = chain("middle", [("inner", Arc::new(inner) as _), ("c", gives("n", json!(3)))]);
-    let outer = chain("outer", [("first", gives("n", json!(0))), ("middle", Arc::new(middle) as _)]);
+async fn results_are_nested() {
+    let inner = chain("inner", [("a", constant("n", json!(1))), ("b", constant("n", json!(2)))]);
+    let middle = chain("middle", [("inner", Arc::new(inner) as _), ("c", constant("n", json!(3)))]);
+    let outer = chain("outer", [("first", constant("n", json!(0))), ("middle", Arc::new(middle) as _)]);
     let tracer = Tracer::new("outer");
     let run = outer.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(json!(run.results), json!({"first": 0, "middle": {"c": 3, "inner": {"a": 1, "b": 2}}}));
@@ -35,24 +35,24 @@ async fn results_are_nested_as_the_graphs_are() {
 }
 
 #[tokio::test]
-async fn a_graph_inside_is_given_its_steps_input_and_sees_its_own_results_only() {
+async fn inner_graph_sees_only_its_input_and_results() {
     let mut inner = Graph::new("inner");
     let looks = Step::new("looks").input_from(|scope| Ok(json!([scope.input, scope.upstream.to_value()])));
     inner.add_step(echo("e"), looks).unwrap();
     let mut outer = Graph::new("outer");
-    outer.add_step(gives("n", json!("before")), Step::new("before")).unwrap();
+    outer.add_step(constant("n", json!("before")), Step::new("before")).unwrap();
     outer.add_step(Arc::new(inner), Step::new("in").input("for you").depends_on(["before"])).unwrap();
     assert_eq!(run(&outer).await.results["in"], json!({"looks": ["for you", {}]}));
 }
 
 #[tokio::test]
-async fn steps_that_are_called_as_fields_of_a_reply_are_still_steps() {
+async fn step_ids_may_equal_reply_fields() {
     let inner = chain(
         "inner",
         [
-            ("success", gives("n", json!(false))),
-            ("error", gives("n", json!("no error"))),
-            ("tokens", gives("n", json!(1000))),
+            ("success", constant("n", json!(false))),
+            ("error", constant("n", json!("no error"))),
+            ("tokens", constant("n", json!(1000))),
         ],
     );
     let run = run(&chain("outer", [("in", Arc::new(inner) as _)])).await;
@@ -61,9 +61,9 @@ async fn steps_that_are_called_as_fields_of_a_reply_are_still_steps() {
 }
 
 #[tokio::test]
-async fn a_failure_inside_is_one_outside() {
-    let inner = chain("inner", [("a", gives("n", json!(1))), ("b", fails("f", "broken"))]);
-    let outer = chain("outer", [("first", gives("n", json!(0))), ("in", Arc::new(inner) as _)]);
+async fn inner_failure_fails_the_outer_step() {
+    let inner = chain("inner", [("a", constant("n", json!(1))), ("b", failing("f", "broken"))]);
+    let outer = chain("outer", [("first", constant("n", json!(0))), ("in", Arc::new(inner) as _)]);
     let tracer = Tracer::new("outer");
     let run = outer.run(&context().with_trace(tracer.clone())).await;
     assert_eq!(run.status, TraceStatus::Failed);
@@ -76,9 +76,9 @@ async fn a_failure_inside_is_one_outside() {
     assert_eq!(trace.steps.iter().find(|step| &*step.step_id == "in/a").unwrap().output, json!(1));
 }
 
-/// So many graphs in each other, one step at the bottom.
+/// Nests graphs `levels` deep, with one step at the bottom.
 fn deep(levels: usize) -> Graph {
-    (0..levels).fold(chain("bottom", [("s", gives("n", json!("found")))]), |inner, level| {
+    (0..levels).fold(chain("bottom", [("s", constant("n", json!("found")))]), |inner, level| {
         let mut graph = Graph::new(format!("level-{level}"));
         graph.add_step(Arc::new(inner), Step::new("s")).unwrap();
         graph
@@ -86,7 +86,7 @@ fn deep(levels: usize) -> Graph {
 }
 
 #[tokio::test]
-async fn two_hundred_graphs_in_each_other() {
+async fn two_hundred_levels_run() {
     let graph = deep(200);
     assert_eq!(graph.collect_persistent_nodes().len(), 0);
     let tracer = Tracer::new("deep");
@@ -104,7 +104,7 @@ async fn two_hundred_graphs_in_each_other() {
 }
 
 #[test]
-fn thousands_of_graphs_in_each_other_can_be_made_looked_at_and_dropped() {
+fn thousands_of_levels_are_built_validated_and_dropped() {
     let graph = deep(100_000);
     assert_eq!(graph.validate(), [""; 0]);
     assert_eq!(graph.collect_persistent_nodes().len(), 0);
@@ -112,7 +112,7 @@ fn thousands_of_graphs_in_each_other_can_be_made_looked_at_and_dropped() {
 }
 
 #[tokio::test]
-async fn a_graph_that_runs_in_itself_is_an_error_that_names_the_way() {
+async fn recursion_error_names_the_path() {
     let session = Session::new("s");
     for (id, next) in [("one", "two"), ("two", "three"), ("three", "one")] {
         let mut graph = Graph::new(id);
@@ -127,8 +127,8 @@ async fn a_graph_that_runs_in_itself_is_an_error_that_names_the_way() {
 }
 
 #[tokio::test]
-async fn two_graphs_of_one_name_are_two_graphs() {
-    let inner = chain("same", [("a", gives("n", json!(1)))]);
+async fn two_graphs_may_have_the_same_id() {
+    let inner = chain("same", [("a", constant("n", json!(1)))]);
     let outer = chain("same", [("in", Arc::new(inner) as _)]);
     assert_eq!(json!(run(&outer).await.results), json!({"in": {"a": 1}}));
 }
@@ -143,11 +143,11 @@ async fn one_graph_can_be_several_steps() {
     assert_eq!(json!(run(&outer).await.results), json!({"one": {"a": null}, "two": {"a": null}}));
 }
 
-/// Each level has the one below it twice: 2^40 ways down, 40 graphs.
+/// Each level uses the next one twice: 2^40 paths through 40 graphs.
 #[test]
-fn a_graph_that_is_many_steps_is_looked_at_once() {
+fn shared_graph_is_visited_once() {
     let notes = crate::harness::Notes::default();
-    let bottom = chain("bottom", [("s", crate::harness::Desk::new("desk", &notes) as _)]);
+    let bottom = chain("bottom", [("s", crate::harness::StatefulNode::new("desk", &notes) as _)]);
     let graph = (0..40).fold(bottom, |inner, level| {
         let inner: nerve_core::node::NodeHandle = Arc::new(inner);
         let mut graph = Graph::new(format!("level-{level}"));
@@ -160,7 +160,7 @@ fn a_graph_that_is_many_steps_is_looked_at_once() {
 }
 
 #[tokio::test]
-async fn a_function_that_completes_the_input_and_panics_fails_the_run_alone() {
+async fn panicking_input_function_fails_only_the_run() {
     let mut graph = chain("g", [("a", echo("e"))]);
     graph.set_input(|_| panic!("no such thing"));
     let error = run(&graph).await.error.unwrap();
@@ -169,7 +169,7 @@ async fn a_function_that_completes_the_input_and_panics_fails_the_run_alone() {
 }
 
 #[tokio::test]
-async fn a_thousand_graphs_in_each_other_run() {
+async fn thousand_levels_run() {
     let run = run(&deep(1_000)).await;
     assert_eq!(run.status, TraceStatus::Completed);
 }

@@ -1,4 +1,4 @@
-//! What runs when, and what it is given.
+//! Order and input of steps.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
 use serde_json::json;
 
-use crate::harness::{Notes, context, echo, gives, run};
+use crate::harness::{Notes, constant, context, echo, run};
 
 #[tokio::test]
-async fn steps_run_after_what_they_depend_on_and_else_as_they_were_added() {
+async fn steps_follow_dependencies_then_insertion_order() {
     let notes = Notes::default();
     let mut graph = Graph::new("g");
     for (id, deps) in
@@ -28,7 +28,7 @@ async fn steps_run_after_what_they_depend_on_and_else_as_they_were_added() {
 }
 
 #[tokio::test]
-async fn a_chain_adds_to_the_dependencies_that_are_there() {
+async fn chain_extends_existing_dependencies() {
     let notes = Notes::default();
     let mut graph = Graph::new("g");
     graph.add_step(notes.node("c"), Step::new("c")).unwrap();
@@ -46,16 +46,16 @@ async fn a_chain_adds_to_the_dependencies_that_are_there() {
 }
 
 #[tokio::test]
-async fn a_graph_without_steps_is_done_at_once() {
+async fn empty_graph_completes_at_once() {
     let run = run(&Graph::new("nothing")).await;
     assert_eq!((run.status, run.results.len()), (TraceStatus::Completed, 0));
     assert!(run.error.is_none());
 }
 
 #[tokio::test]
-async fn what_a_step_is_given_a_function_a_value_or_nothing() {
+async fn input_is_function_value_or_null() {
     let mut graph = Graph::new("g");
-    graph.add_step(gives("fetch", json!({"data": "page"})), Step::new("fetch")).unwrap();
+    graph.add_step(constant("fetch", json!({"data": "page"})), Step::new("fetch")).unwrap();
     let upper = Step::new("upper")
         .depends_on(["fetch"])
         .input_fn(|upstream| json!(upstream.get("fetch").unwrap()["data"].as_str().unwrap().to_uppercase()));
@@ -64,7 +64,7 @@ async fn what_a_step_is_given_a_function_a_value_or_nothing() {
     graph.add_step(echo("e"), Step::new("nothing")).unwrap();
     let own = Step::new("own").input_from(|scope| Ok(json!([scope.input, scope.upstream.get("nowhere")])));
     graph.add_step(echo("e"), own).unwrap();
-    // The graph's input is for those who ask for it; it is not handed down.
+    // The graph's input is not passed to steps automatically.
     let results = graph.run(&context().with_input("all of it")).await.results;
     assert_eq!(
         json!(results),
@@ -73,20 +73,20 @@ async fn what_a_step_is_given_a_function_a_value_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_step_sees_the_results_before_it_in_its_context_too() {
+async fn context_has_earlier_results() {
     let node = FunctionNode::new("sum", |context| {
         assert_eq!(context.upstream.to_value(), json!({"a": 1, "b": 2}));
         Ok(json!(context.upstream.iter().filter_map(|(_, value)| value.as_i64()).sum::<i64>()))
     });
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!(1)), Step::new("a")).unwrap();
-    graph.add_step(gives("n", json!(2)), Step::new("b")).unwrap();
+    graph.add_step(constant("n", json!(1)), Step::new("a")).unwrap();
+    graph.add_step(constant("n", json!(2)), Step::new("b")).unwrap();
     graph.add_step(Arc::new(node), Step::new("sum").depends_on(["a", "b"])).unwrap();
     assert_eq!(run(&graph).await.results["sum"], json!(3));
 }
 
 #[tokio::test]
-async fn an_input_that_cannot_be_made_fails_its_step_by_name() {
+async fn failing_input_function_names_its_step() {
     let mut graph = Graph::new("g");
     graph
         .add_step(echo("e"), Step::new("a").input_from(|_| Err(crate::harness::error("no such field"))))
@@ -101,14 +101,14 @@ async fn an_input_that_cannot_be_made_fails_its_step_by_name() {
 }
 
 #[tokio::test]
-async fn a_name_means_whoever_has_it_when_the_step_begins() {
+async fn name_is_resolved_when_the_step_starts() {
     let session = Session::new("s");
     let mut graph = Graph::new("g");
     let registers = {
         let session = session.clone();
         FunctionNode::new("registers", move |_| {
             session.unregister("worker");
-            session.register(gives("worker", json!("new")), None).map(|()| json!(null))
+            session.register(constant("worker", json!("new")), None).map(|()| json!(null))
         })
     };
     graph.add_step_ref("worker", Step::new("before")).unwrap();
@@ -122,13 +122,13 @@ async fn a_name_means_whoever_has_it_when_the_step_begins() {
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert_eq!(error.to_string(), "step 'before': no node 'worker' in session 's' (it has no nodes)");
 
-    session.register(gives("worker", json!("old")), None).unwrap();
+    session.register(constant("worker", json!("old")), None).unwrap();
     let results = graph.run(&context).await.results;
     assert_eq!((&results["before"], &results["after"]), (&json!("old"), &json!("new")));
 }
 
 #[tokio::test]
-async fn a_graph_is_a_value_a_copy_of_it_is_another() {
+async fn clone_of_a_graph_is_independent() {
     let mut graph = Graph::new("g");
     graph.add_step(echo("e"), Step::new("a")).unwrap();
     let copy = graph.clone();
@@ -139,12 +139,14 @@ async fn a_graph_is_a_value_a_copy_of_it_is_another() {
 }
 
 #[tokio::test]
-async fn executed_as_a_node_a_graph_gives_its_results_or_its_error_with_them() {
+async fn graph_node_returns_results_or_error_with_them() {
     use nerve_core::node::Node;
-    let good = crate::harness::chain("good", [("a", gives("n", json!(1)))]);
+    let good = crate::harness::chain("good", [("a", constant("n", json!(1)))]);
     assert_eq!(good.execute(&context()).await.unwrap(), json!({"a": 1}));
-    let bad =
-        crate::harness::chain("bad", [("a", gives("n", json!(1))), ("b", crate::harness::fails("f", "no"))]);
+    let bad = crate::harness::chain(
+        "bad",
+        [("a", constant("n", json!(1))), ("b", crate::harness::failing("f", "no"))],
+    );
     let error = bad.execute(&context()).await.unwrap_err();
     assert_eq!(json!(error.partial().unwrap()), json!({"a": 1}));
     assert_eq!(error.message, "no");

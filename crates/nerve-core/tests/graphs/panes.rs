@@ -1,5 +1,4 @@
-//! Graphs over panes of a real tmux, new ones and one that a person made; over those of a stand-in for WezTerm; and with a model that
-//! uses their nodes.
+//! Graphs with panes of a real tmux, new and existing ones; with panes of a fake WezTerm; and with a model that uses their nodes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
@@ -16,16 +15,16 @@ use tempfile::TempDir;
 
 use crate::harness::LIMIT;
 
-/// A tmux server of a test's own, and an engine.
-struct Stage {
+/// A private tmux server, and an engine.
+struct TmuxServer {
     folder: TempDir,
     engine: Engine,
     socket: String,
 }
 
-impl Stage {
-    /// `None`, and noted as a skip of `test`, where there is no tmux.
-    fn new(test: &str) -> Option<Stage> {
+impl TmuxServer {
+    /// Returns `None`, and records a skip of `test`, without tmux.
+    fn new(test: &str) -> Option<TmuxServer> {
         if Process::new("tmux").arg("-V").stdout(Stdio::null()).status().is_err() {
             skip(test, "tmux is not installed");
             return None;
@@ -33,21 +32,21 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
         let engine = engine(folder.path());
         let socket = folder.path().join("tmux.sock").to_str().unwrap().to_string();
-        Some(Stage { folder, engine, socket })
+        Some(TmuxServer { folder, engine, socket })
     }
 
     async fn run(&self, graph: Value) -> RunEnded {
         run(&self.engine, graph).await
     }
 
-    /// The panes there are; none where there is no server any more.
+    /// Lists the panes; empty if there is no server any more.
     async fn panes(&self) -> Vec<String> {
         let panes = Tmux::new(Some(&self.socket)).list().await.unwrap_or_default();
         panes.into_iter().map(|pane| pane.pane).collect()
     }
 }
 
-impl Drop for Stage {
+impl Drop for TmuxServer {
     fn drop(&mut self) {
         let _ = Process::new("tmux").args(["-S", &self.socket, "kill-server"]).stderr(Stdio::null()).status();
     }
@@ -94,12 +93,12 @@ fn texts(ended: &RunEnded) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn steps_in_a_pane_of_their_own_which_goes_with_the_run() {
-    let Some(stage) = Stage::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
-    let ended = stage
+async fn new_pane_is_closed_with_its_run() {
+    let Some(tmux) = TmuxServer::new("steps_in_a_pane_of_their_own_which_goes_with_the_run") else { return };
+    let ended = tmux
         .run(json!({
             "graph": "g",
-            "nodes": {"sh": {"type": "tmux", "command": "bash --norc", "tmux_session": "work", "socket": stage.socket}},
+            "nodes": {"sh": {"type": "tmux", "command": "bash --norc", "tmux_session": "work", "socket": tmux.socket}},
             "steps": [
                 {"id": "a", "node": "sh", "input": "word=pane"},
                 {"id": "b", "node": "sh", "input": "echo \"the $word\"", "depends_on": ["a"]},
@@ -108,46 +107,46 @@ async fn steps_in_a_pane_of_their_own_which_goes_with_the_run() {
         .await;
     assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
     assert_eq!(texts(&ended)[1], "the pane");
-    assert!(stage.panes().await.is_empty(), "{:?}", stage.panes().await);
+    assert!(tmux.panes().await.is_empty(), "{:?}", tmux.panes().await);
 }
 
 #[tokio::test]
-async fn a_pane_that_was_there_is_used_and_left() {
-    let Some(stage) = Stage::new("a_pane_that_was_there_is_used_and_left") else { return };
+async fn existing_pane_is_used_and_kept() {
+    let Some(tmux) = TmuxServer::new("a_pane_that_was_there_is_used_and_left") else { return };
     let new = NewPane {
         argv: ["bash", "--norc"].map(str::to_string).to_vec(),
-        cwd: Some(stage.folder.path().to_path_buf()),
+        cwd: Some(tmux.folder.path().to_path_buf()),
         ..NewPane::default()
     };
-    let pane = Tmux::new(Some(&stage.socket)).spawn(&new).await.unwrap();
+    let pane = Tmux::new(Some(&tmux.socket)).spawn(&new).await.unwrap();
     let graph = json!({
         "graph": "g",
-        "nodes": {"sh": {"type": "tmux", "pane": pane, "socket": stage.socket, "profile": "shell"}},
+        "nodes": {"sh": {"type": "tmux", "pane": pane, "socket": tmux.socket, "profile": "shell"}},
         "steps": [{"id": "a", "node": "sh", "input": "echo \"in $PWD\""}],
     });
-    let ended = stage.run(graph.clone()).await;
+    let ended = tmux.run(graph.clone()).await;
     assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
-    assert_eq!(texts(&ended), [format!("in {}", stage.folder.path().display())]);
-    assert_eq!(stage.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
-    // And again.
-    assert_eq!(stage.run(graph).await.info.status, RunStatus::Completed);
-    // One that is not there.
+    assert_eq!(texts(&ended), [format!("in {}", tmux.folder.path().display())]);
+    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
+    // A second run.
+    assert_eq!(tmux.run(graph).await.info.status, RunStatus::Completed);
+    // A pane that does not exist.
     let missing = json!({
         "graph": "g",
-        "nodes": {"sh": {"type": "tmux", "pane": "%99", "socket": stage.socket}},
+        "nodes": {"sh": {"type": "tmux", "pane": "%99", "socket": tmux.socket}},
         "steps": [{"id": "a", "node": "sh", "input": "true"}],
     });
-    let error = stage.run(missing).await.error.unwrap();
+    let error = tmux.run(missing).await.error.unwrap();
     assert!(error.message.contains("%99"), "{error}");
 }
 
-/// The stand-in for `wezterm`: the testkit's example, built beside this test.
+/// Path of the fake `wezterm`: the testkit's example, built next to this test.
 fn fake_wezterm() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
 }
 
-/// Its server, which ends with this.
+/// Its server, which is stopped on drop.
 struct Mux(Child);
 
 impl Drop for Mux {
@@ -158,7 +157,7 @@ impl Drop for Mux {
 }
 
 #[tokio::test]
-async fn a_step_in_a_pane_of_the_stand_in_for_wezterm() {
+async fn step_runs_in_fake_wezterm_pane() {
     let folder = tempfile::Builder::new().prefix("nv").tempdir_in("/tmp").unwrap();
     let socket = folder.path().join("sock");
     let mut server = Process::new(fake_wezterm());
@@ -180,7 +179,7 @@ async fn a_step_in_a_pane_of_the_stand_in_for_wezterm() {
 }
 
 #[tokio::test]
-async fn a_model_uses_a_node_of_its_graph() {
+async fn model_uses_node_of_its_graph() {
     let folder = tempfile::tempdir().unwrap();
     let call = ToolCall::Own { name: "sh_run".into(), input: json!({"command": "echo from the tool"}) };
     let script = Script::default().first([Answer::tool("I look.", call)]);

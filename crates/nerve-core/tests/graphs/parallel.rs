@@ -1,4 +1,4 @@
-//! Steps at the same time.
+//! Concurrent steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use serde_json::json;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-use crate::harness::{LIMIT, Notes, echo, run, takes};
+use crate::harness::{LIMIT, Notes, delayed_echo, echo, run};
 
 #[tokio::test]
-async fn so_many_steps_are_really_there_at_the_same_time() {
+async fn steps_run_concurrently() {
     let all = Arc::new(Barrier::new(5));
     let meet = Arc::new(FunctionNode::asynchronous("meet", move |_| {
         let all = Arc::clone(&all);
@@ -33,8 +33,8 @@ async fn so_many_steps_are_really_there_at_the_same_time() {
     assert_eq!(run.results.len(), 5);
 }
 
-/// Runs so many steps of a second each; how many there were at once, and the seconds it took.
-async fn crowd(steps: usize, max_parallel: usize) -> (usize, u64) {
+/// Runs steps of a second each; returns the maximum number at once, and the seconds it took.
+async fn run_concurrently(steps: usize, max_parallel: usize) -> (usize, u64) {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
     let node: NodeHandle = Arc::new(FunctionNode::asynchronous("count", move |_| {
@@ -57,19 +57,19 @@ async fn crowd(steps: usize, max_parallel: usize) -> (usize, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn never_more_than_max_parallel_and_never_less_while_there_is_work() {
-    assert_eq!(crowd(10, 1).await, (1, 10));
-    assert_eq!(crowd(10, 3).await, (3, 4));
-    assert_eq!(crowd(10, 100).await, (10, 1));
-    assert_eq!(crowd(2, 0).await, (1, 2), "at least one");
+async fn max_parallel_is_reached_and_not_exceeded() {
+    assert_eq!(run_concurrently(10, 1).await, (1, 10));
+    assert_eq!(run_concurrently(10, 3).await, (3, 4));
+    assert_eq!(run_concurrently(10, 100).await, (10, 1));
+    assert_eq!(run_concurrently(2, 0).await, (1, 2), "at least one");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_begins_when_its_own_dependencies_are_done_not_those_of_others() {
+async fn step_starts_when_its_own_dependencies_are_done() {
     let mut graph = Graph::new("g");
     graph.set_max_parallel(4);
-    graph.add_step(takes("long", Duration::from_secs(10)), Step::new("long")).unwrap();
-    graph.add_step(takes("short", Duration::from_secs(1)), Step::new("short")).unwrap();
+    graph.add_step(delayed_echo("long", Duration::from_secs(10)), Step::new("long")).unwrap();
+    graph.add_step(delayed_echo("short", Duration::from_secs(1)), Step::new("short")).unwrap();
     let begun = Instant::now();
     let when = Arc::new(FunctionNode::new("when", move |_| Ok(json!(begun.elapsed().as_secs()))));
     graph.add_step(when.clone(), Step::new("after-short").depends_on(["short"])).unwrap();
@@ -79,7 +79,7 @@ async fn a_step_begins_when_its_own_dependencies_are_done_not_those_of_others() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_limit_is_each_graphs_own() {
+async fn limit_applies_to_each_graph() {
     let notes = Notes::default();
     let inner = |name: &'static str, a, b| {
         let mut graph = Graph::new(name);
@@ -98,7 +98,7 @@ async fn the_limit_is_each_graphs_own() {
 }
 
 #[tokio::test]
-async fn a_thousand_wide_and_a_thousand_deep() {
+async fn thousand_wide_and_thousand_deep() {
     let mut wide = Graph::new("wide");
     wide.set_max_parallel(1000);
     wide.add_step(echo("e"), Step::new("start").input(1)).unwrap();
@@ -126,7 +126,7 @@ async fn a_thousand_wide_and_a_thousand_deep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_of_steps_that_never_wait_keeps_nobody_waiting() {
+async fn steps_that_never_wait_starve_nobody() {
     let mut graph = Graph::new("g");
     for step in 0..20_000 {
         graph.add_step(echo("e"), Step::new(format!("s{step}"))).unwrap();

@@ -1,4 +1,4 @@
-//! What an error policy makes of a failure. Time stands still in these tests and is only moved by waiting.
+//! Error policies. Time is paused in these tests and advances only by waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::harness::{Notes, context, echo, endless, error, fails, fails_first, gives, run};
+use crate::harness::{Notes, constant, context, echo, endless, error, failing, failing_first, run};
 
 const ALL: [OnError; 4] = [OnError::Fail, OnError::Retry, OnError::Skip, OnError::Fallback];
 
@@ -21,28 +21,28 @@ fn policy(on_error: OnError) -> ErrorPolicy {
     ErrorPolicy { on_error, ..ErrorPolicy::default() }
 }
 
-fn one(node: NodeHandle, policy: ErrorPolicy) -> Graph {
+fn one_step(node: NodeHandle, policy: ErrorPolicy) -> Graph {
     let mut graph = Graph::new("g");
     graph.add_step(node, Step::new("a").input("in").error_policy(policy)).unwrap();
     graph
 }
 
-async fn with(node: NodeHandle, policy: ErrorPolicy) -> GraphRun {
-    run(&one(node, policy)).await
+async fn run_with(node: NodeHandle, policy: ErrorPolicy) -> GraphRun {
+    run(&one_step(node, policy)).await
 }
 
-fn message(run: GraphRun) -> String {
+fn error_message(run: GraphRun) -> String {
     run.error.unwrap().message
 }
 
 #[tokio::test(start_paused = true)]
-async fn fail_fails() {
-    let run = with(fails("f", "no"), policy(OnError::Fail)).await;
-    assert_eq!((run.status, message(run).as_str()), (TraceStatus::Failed, "no"));
+async fn fail_fails_the_run() {
+    let run = run_with(failing("f", "no"), policy(OnError::Fail)).await;
+    assert_eq!((run.status, error_message(run).as_str()), (TraceStatus::Failed, "no"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_come_under_any_on_error_with_growing_delays() {
+async fn retries_apply_to_any_on_error_with_backoff() {
     for on_error in ALL {
         let times = Arc::new(std::sync::Mutex::new(Vec::new()));
         let (seen, begun) = (Arc::clone(&times), Instant::now());
@@ -57,46 +57,46 @@ async fn retries_come_under_any_on_error_with_growing_delays() {
             fallback_node: Some(Target::Node(echo("stand-in"))),
             ..policy(on_error)
         };
-        with(node, policy).await;
+        run_with(node, policy).await;
         // 100, 300, 900 and 2700 milliseconds between them.
         assert_eq!(*times.lock().unwrap(), [0, 100, 400, 1300, 4000], "{on_error:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_retry_can_succeed_and_then_nothing_else_happens() {
+async fn last_retry_can_succeed() {
     for on_error in ALL {
         let policy = ErrorPolicy {
             retry_count: 2,
-            fallback_node: Some(Target::Node(fails("stand-in", "not asked"))),
+            fallback_node: Some(Target::Node(failing("stand-in", "not asked"))),
             ..policy(on_error)
         };
-        assert_eq!(with(fails_first("f", 2), policy.clone()).await.results["a"], json!(3));
-        let too_many = with(fails_first("f", 3), policy).await;
+        assert_eq!(run_with(failing_first("f", 2), policy.clone()).await.results["a"], json!(3));
+        let too_many = run_with(failing_first("f", 3), policy).await;
         assert_eq!(too_many.results.get("a"), (on_error == OnError::Skip).then_some(&json!(null)));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_is_that_of_the_last_attempt() {
+async fn error_is_that_of_the_last_attempt() {
     let policy = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
-    assert_eq!(message(with(fails_first("f", 9), policy).await), "failure 3");
+    assert_eq!(error_message(run_with(failing_first("f", 9), policy).await), "failure 3");
 }
 
 #[tokio::test(start_paused = true)]
-async fn skip_gives_the_fallback_value_and_dependants_run() {
+async fn skip_uses_fallback_value() {
     let notes = Notes::default();
     let value = ErrorPolicy { fallback_value: json!({"text": "none"}), ..policy(OnError::Skip) };
-    let mut graph = one(fails("f", "no"), value);
+    let mut graph = one_step(failing("f", "no"), value);
     graph.add_step(notes.node("b"), Step::new("b").depends_on(["a"])).unwrap();
     let run = run(&graph).await;
     assert_eq!((run.status, &run.results["a"]), (TraceStatus::Completed, &json!({"text": "none"})));
     assert_eq!(notes.all(), ["b"]);
-    assert_eq!(with(fails("f", "no"), policy(OnError::Skip)).await.results["a"], json!(null));
+    assert_eq!(run_with(failing("f", "no"), policy(OnError::Skip)).await.results["a"], json!(null));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_stand_in_gets_the_same_context_and_its_failure_is_the_steps() {
+async fn fallback_gets_same_context_and_its_failure_counts() {
     let stand_in = FunctionNode::new("stand-in", |context| {
         Ok(
             json!({"input": context.input, "upstream": context.upstream.to_value(), "parser": context.parser.map(|p| p.to_string())}),
@@ -104,39 +104,42 @@ async fn the_stand_in_gets_the_same_context_and_its_failure_is_the_steps() {
     });
     let fallback = |node| ErrorPolicy { fallback_node: Some(node), ..policy(OnError::Fallback) };
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!(1)), Step::new("before")).unwrap();
+    graph.add_step(constant("n", json!(1)), Step::new("before")).unwrap();
     let step =
         Step::new("a").input("in").depends_on(["before"]).parser(nerve_term::parse::ParserKind::Claude);
-    graph.add_step(fails("f", "no"), step.error_policy(fallback(Target::Node(Arc::new(stand_in))))).unwrap();
+    graph
+        .add_step(failing("f", "no"), step.error_policy(fallback(Target::Node(Arc::new(stand_in)))))
+        .unwrap();
     let results = run(&graph).await.results;
     assert_eq!(results["a"], json!({"input": "in", "upstream": {"before": 1}, "parser": "claude"}));
 
-    let broken = with(fails("f", "no"), fallback(Target::Node(fails("g", "neither")))).await;
-    assert_eq!(message(broken), "neither");
-    let missing = with(fails("f", "no"), fallback(Target::Name("nobody".into()))).await;
-    assert_eq!(message(missing), "step 'a': no node 'nobody' in session 'test'");
-    let says_no = with(fails("f", "no"), fallback(Target::Node(gives("g", json!({"success": false}))))).await;
+    let broken = run_with(failing("f", "no"), fallback(Target::Node(failing("g", "neither")))).await;
+    assert_eq!(error_message(broken), "neither");
+    let missing = run_with(failing("f", "no"), fallback(Target::Name("nobody".into()))).await;
+    assert_eq!(error_message(missing), "step 'a': no node 'nobody' in session 'test'");
+    let says_no =
+        run_with(failing("f", "no"), fallback(Target::Node(constant("g", json!({"success": false}))))).await;
     assert_eq!(says_no.status, TraceStatus::Failed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_is_a_failure_fires_retry_skip_and_fallback() {
-    let no = || gives("n", json!({"success": false, "error": "exit code 1"}));
+async fn failed_reply_triggers_retry_skip_and_fallback() {
+    let no = || constant("n", json!({"success": false, "error": "exit code 1"}));
     let skip = ErrorPolicy { fallback_value: json!("skipped"), ..policy(OnError::Skip) };
-    assert_eq!(with(no(), skip).await.results["a"], json!("skipped"));
+    assert_eq!(run_with(no(), skip).await.results["a"], json!("skipped"));
     let fallback = ErrorPolicy { fallback_node: Some(Target::Node(echo("e"))), ..policy(OnError::Fallback) };
-    assert_eq!(with(no(), fallback).await.results["a"], json!("in"));
+    assert_eq!(run_with(no(), fallback).await.results["a"], json!("in"));
     let calls = std::sync::atomic::AtomicUsize::new(0);
     let twice = Arc::new(FunctionNode::new("twice", move |_| {
         let call = calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok(json!({"success": call > 0}))
     }));
     let retry = ErrorPolicy { retry_count: 1, ..policy(OnError::Retry) };
-    assert_eq!(with(twice, retry).await.results["a"], json!({"success": true}));
+    assert_eq!(run_with(twice, retry).await.results["a"], json!({"success": true}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timeout_is_of_each_attempt_and_an_error_like_another() {
+async fn timeout_applies_to_each_attempt() {
     let begun = Instant::now();
     let limited = |on_error| ErrorPolicy {
         retry_count: 2,
@@ -146,34 +149,34 @@ async fn the_timeout_is_of_each_attempt_and_an_error_like_another() {
         fallback_value: json!("late"),
         ..policy(on_error)
     };
-    let failed = with(endless("endless"), limited(OnError::Retry)).await;
+    let failed = run_with(endless("endless"), limited(OnError::Retry)).await;
     assert_eq!(begun.elapsed().as_secs(), 3 * 10 + 2);
     let error = failed.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
         (ErrorKind::Timeout, "node 'endless' did not end within 10s")
     );
-    assert_eq!(with(endless("endless"), limited(OnError::Skip)).await.results["a"], json!("late"));
+    assert_eq!(run_with(endless("endless"), limited(OnError::Skip)).await.results["a"], json!("late"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_graph_as_a_step_is_timed_out_and_retried_too() {
+async fn graph_step_is_timed_out_and_retried() {
     let inner: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", endless("e"))]));
     let limited =
         ErrorPolicy { retry_count: 1, timeout: Some(Duration::from_secs(10)), ..policy(OnError::Fail) };
     let begun = Instant::now();
-    let failed = with(inner, limited).await;
+    let failed = run_with(inner, limited).await;
     assert_eq!(begun.elapsed().as_secs(), 21);
-    assert_eq!(message(failed), "graph 'inner' did not end within 10s");
-    let fails_once: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", fails_first("f", 1))]));
+    assert_eq!(error_message(failed), "graph 'inner' did not end within 10s");
+    let fails_once: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", failing_first("f", 1))]));
     let again = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
-    assert_eq!(with(fails_once, again).await.results["a"], json!({"x": 2}));
+    assert_eq!(run_with(fails_once, again).await.results["a"], json!({"x": 2}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_are_told_and_traced() {
+async fn attempts_appear_in_events_and_trace() {
     let again = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
-    let graph = one(fails_first("f", 2), again);
+    let graph = one_step(failing_first("f", 2), again);
     let tracer = Tracer::new("g");
     let mut events = graph.execute_stream(context().with_trace(tracer.clone()));
     let mut retries = Vec::new();
@@ -191,7 +194,7 @@ async fn attempts_are_told_and_traced() {
 }
 
 #[test]
-fn delays_are_bounded_whatever_the_numbers() {
+fn delays_are_bounded() {
     let policy =
         ErrorPolicy { retry_delay: Duration::MAX, retry_backoff: f64::MAX, ..ErrorPolicy::default() };
     assert_eq!(policy.delay(0), Duration::from_secs(3600));

@@ -1,10 +1,10 @@
-//! Going on with a run whose server has ended.
+//! Resuming runs whose server has ended.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nerve_core::graph::event::{How, StepEventKind};
+use nerve_core::graph::event::{Completion, StepEventKind};
 use nerve_core::graph::journal::{Header, Journal, journal_path};
 use nerve_core::graph::step::{OnResume, Scope, Step};
 use nerve_core::graph::{Graph, GraphRun};
@@ -16,16 +16,16 @@ use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::harness::{Desk, LIMIT, Notes, context};
+use crate::harness::{LIMIT, Notes, StatefulNode, context};
 
-/// A place for one run's journal.
-struct Desktop {
+/// A directory for the journal of one run.
+struct JournalDir {
     path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-impl Desktop {
-    fn new() -> Desktop {
+impl JournalDir {
+    fn new() -> JournalDir {
         let folder = tempfile::tempdir().unwrap();
         let path = journal_path(folder.path(), "r-1");
         let head = Header {
@@ -38,17 +38,17 @@ impl Desktop {
             options: json!({}),
         };
         drop(Journal::create(&path, &head).unwrap());
-        Desktop { path, _folder: folder }
+        JournalDir { path, _folder: folder }
     }
 
-    /// Runs `graph` from what is known, until its end.
+    /// Runs `graph` to its end, resuming from the journal.
     async fn run(&self, graph: &Graph, gates: &Gates) -> GraphRun {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap()
     }
 
-    /// Runs `graph` from what is known, until a step waits at `at`; then its server is gone.
+    /// Runs `graph` until a step waits at `at`, then drops it as if the server had crashed.
     async fn run_until(&self, graph: &Graph, at: &Notify) {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let context = context().with_journal(journal, Some(past));
@@ -59,7 +59,7 @@ impl Desktop {
         }
     }
 
-    /// The same with a question on the way, that is answered with `choice`.
+    /// Like `run_until`, and answers a gate on the way with `choice`.
     async fn run_answered_until(&self, graph: &Graph, choice: &str, at: &Notify) {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let gates = Gates::new();
@@ -78,7 +78,7 @@ impl Desktop {
     }
 }
 
-/// Waits for ever at the call of this number, from 1; else notes its input and gives it back.
+/// A node that hangs at the given call (from 1); otherwise it logs and returns its input.
 fn hangs_at(call: usize, notes: &Notes, at: &Arc<Notify>) -> NodeHandle {
     let (calls, notes, at) = (AtomicUsize::new(0), notes.clone(), Arc::clone(at));
     Arc::new(FunctionNode::asynchronous("work", move |context| {
@@ -105,25 +105,25 @@ fn letters(node: &NodeHandle) -> Graph {
 }
 
 #[tokio::test]
-async fn what_is_done_is_not_done_again() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+async fn finished_steps_do_not_run_again() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let graph = letters(&hangs_at(3, &notes, &at));
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all(), ["\"a\"", "\"b\""]);
-    let run = desktop.run(&graph, &Gates::new()).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(json!(run.results), json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all(), ["\"a\"", "\"b\"", "\"c\"", "\"d\""]);
-    // And once more: nothing is left to do.
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.results, run.results);
+    // Resumed again: nothing is left to do.
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.results, run.results);
     assert_eq!(notes.all().len(), 4);
 }
 
 #[tokio::test]
-async fn it_is_told_which_results_are_from_before() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+async fn events_mark_reused_results() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let graph = letters(&hangs_at(3, &notes, &at));
-    desktop.run_until(&graph, &at).await;
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+    journal_dir.run_until(&graph, &at).await;
+    let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
     let mut events = graph.execute_stream(context().with_journal(journal, Some(past)));
     let mut how = Vec::new();
     while let Some(event) = events.next().await {
@@ -134,13 +134,18 @@ async fn it_is_told_which_results_are_from_before() {
     let of = |step: &str, done| (step.to_string(), done);
     assert_eq!(
         how,
-        [of("a", How::Reused), of("b", How::Reused), of("c", How::Completed), of("d", How::Completed)]
+        [
+            of("a", Completion::Reused),
+            of("b", Completion::Reused),
+            of("c", Completion::Completed),
+            of("d", Completion::Completed)
+        ]
     );
 }
 
 #[tokio::test]
-async fn what_has_changed_is_done_again_and_what_follows_from_it() {
-    let (desktop, notes) = (Desktop::new(), Notes::default());
+async fn changed_steps_and_their_dependants_run_again() {
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
     let node = notes.node("n");
     let graph = |first: &str, definition| {
         let mut graph = Graph::new("g");
@@ -152,36 +157,36 @@ async fn what_has_changed_is_done_again_and_what_follows_from_it() {
         graph
     };
     let gates = Gates::new();
-    desktop.run(&graph("one", 1), &gates).await;
+    journal_dir.run(&graph("one", 1), &gates).await;
     assert_eq!(notes.all().len(), 3);
-    assert_eq!(desktop.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
+    assert_eq!(journal_dir.run(&graph("two", 1), &gates).await.results["b"], json!("two"));
     assert_eq!(notes.all().len(), 5, "a and b");
-    desktop.run(&graph("two", 2), &gates).await;
+    journal_dir.run(&graph("two", 2), &gates).await;
     assert_eq!(notes.all().len(), 6, "c");
-    desktop.run(&graph("one", 1), &gates).await;
+    journal_dir.run(&graph("one", 1), &gates).await;
     assert_eq!(notes.all().len(), 6, "all of it was done once");
 }
 
 #[tokio::test]
-async fn failures_are_tried_again() {
-    let desktop = Desktop::new();
-    let graph = crate::harness::chain("g", [("a", crate::harness::fails_first("f", 1))]);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.results["a"], json!(2));
+async fn failed_steps_run_again() {
+    let journal_dir = JournalDir::new();
+    let graph = crate::harness::chain("g", [("a", crate::harness::failing_first("f", 1))]);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.status, TraceStatus::Failed);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.results["a"], json!(2));
 }
 
 #[tokio::test]
-async fn items_and_rounds_are_resumed_one_by_one() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+async fn items_and_rounds_resume_individually() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let items = |_: &Scope<'_>| Ok((0..5).map(|item| json!(item)).collect());
     let input =
         |scope: &Scope<'_>| Ok(json!([scope.item, scope.round, scope.result.map(|result| &result[1])]));
     let mut graph = Graph::new("g");
     let step = Step::new("s").foreach(items, 1).until(|scope| Ok(scope.round == 2), 3).input_from(input);
     graph.add_step(hangs_at(6, &notes, &at), step).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = desktop.run(&graph, &Gates::new()).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["s"], json!([[0, 2, 1], [1, 2, 1], [2, 2, 1], [3, 2, 1], [4, 2, 1]]));
     let mut all = notes.all();
     assert_eq!(all.len(), 10, "each round once");
@@ -190,21 +195,21 @@ async fn items_and_rounds_are_resumed_one_by_one() {
 }
 
 #[tokio::test]
-async fn steps_of_graphs_inside_are_resumed_one_by_one() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+async fn nested_steps_resume_individually() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let inner: NodeHandle = Arc::new(letters(&hangs_at(6, &notes, &at)));
     let outer = crate::harness::chain("outer", [("one", inner.clone()), ("two", inner)]);
-    desktop.run_until(&outer, &at).await;
+    journal_dir.run_until(&outer, &at).await;
     assert_eq!(notes.all().len(), 5);
-    let run = desktop.run(&outer, &Gates::new()).await;
+    let run = journal_dir.run(&outer, &Gates::new()).await;
     assert_eq!(run.results["two"], json!({"a": "a", "b": "b", "c": "c", "d": "d"}));
     assert_eq!(notes.all().len(), 8);
 }
 
 #[tokio::test]
-async fn a_step_that_was_skipped_is_looked_at_again_and_one_that_was_passed_over_is_not() {
+async fn skipped_condition_is_reevaluated_ignored_failure_is_not() {
     use nerve_core::policy::{ErrorPolicy, OnError};
-    let (desktop, notes) = (Desktop::new(), Notes::default());
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let bad = Arc::new(FunctionNode::new("bad", move |_| {
@@ -220,15 +225,18 @@ async fn a_step_that_was_skipped_is_looked_at_again_and_one_that_was_passed_over
         graph
     };
     let gates = Gates::new();
-    assert_eq!(json!(desktop.run(&graph(false), &gates).await.results), json!({"when": null, "bad": "none"}));
-    assert_eq!(json!(desktop.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
+    assert_eq!(
+        json!(journal_dir.run(&graph(false), &gates).await.results),
+        json!({"when": null, "bad": "none"})
+    );
+    assert_eq!(json!(journal_dir.run(&graph(true), &gates).await.results), json!({"when": 1, "bad": "none"}));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Keeps state, and never ends until it is let.
+/// A stateful node that does not end until it is released.
 #[derive(Debug)]
 struct Stuck {
-    desk: Arc<Desk>,
+    desk: Arc<StatefulNode>,
     at: Arc<Notify>,
     stuck: std::sync::atomic::AtomicBool,
 }
@@ -260,14 +268,14 @@ impl nerve_core::node::Node for Stuck {
     }
 }
 
-/// Interrupts a run while it is on a node that keeps state; then goes on, and answers what is asked.
-async fn interrupted(on_resume: OnResume, answer: Option<&str>) -> (GraphRun, Vec<String>) {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
-    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+/// Interrupts a run during a step on a stateful node, then resumes it and answers its question.
+async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (GraphRun, Vec<String>) {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(stuck), Step::new("s").input("in").on_resume(on_resume)).unwrap();
     graph.add_step(notes.node("after"), Step::new("after").depends_on(["s"])).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();
     let asked = async {
@@ -281,20 +289,20 @@ async fn interrupted(on_resume: OnResume, answer: Option<&str>) -> (GraphRun, Ve
         assert_eq!(waiting[0].choices, ["rerun", "skip", "fail"]);
         gates.answer(None, answer).unwrap();
     };
-    let (run, ()) = tokio::join!(desktop.run(&graph, &gates), asked);
+    let (run, ()) = tokio::join!(journal_dir.run(&graph, &gates), asked);
     (run, notes.all())
 }
 
 #[tokio::test]
-async fn a_step_that_ran_on_a_node_that_keeps_state_is_asked_about() {
-    let (run, notes) = interrupted(OnResume::Ask, Some("rerun")).await;
+async fn interrupted_step_on_stateful_node_asks() {
+    let (run, notes) = interrupt_and_resume(OnResume::Ask, Some("rerun")).await;
     assert_eq!(
         (json!(run.results), notes.join(", ")),
         (json!({"s": "in", "after": null}), "stuck works, after".into())
     );
-    let (run, notes) = interrupted(OnResume::Ask, Some("skip")).await;
+    let (run, notes) = interrupt_and_resume(OnResume::Ask, Some("skip")).await;
     assert_eq!((json!(run.results), notes.join(", ")), (json!({"s": null, "after": null}), "after".into()));
-    let (run, notes) = interrupted(OnResume::Ask, Some("fail")).await;
+    let (run, notes) = interrupt_and_resume(OnResume::Ask, Some("fail")).await;
     assert_eq!(
         run.error.unwrap().message,
         "step 's' was running when the run was interrupted, and is not run again"
@@ -303,33 +311,33 @@ async fn a_step_that_ran_on_a_node_that_keeps_state_is_asked_about() {
 }
 
 #[tokio::test]
-async fn one_that_may_be_run_again_is() {
-    let (run, notes) = interrupted(OnResume::Rerun, None).await;
+async fn on_resume_rerun_does_not_ask() {
+    let (run, notes) = interrupt_and_resume(OnResume::Rerun, None).await;
     assert_eq!((run.status, notes.join(", ")), (TraceStatus::Completed, "stuck works, after".into()));
 }
 
 #[tokio::test]
-async fn an_answer_is_asked_for_once() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
+async fn answer_is_not_requested_twice() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(GateNode::new("gate", "Ship it?")), Step::new("ship")).unwrap();
     let goes_on =
         Step::new("go").depends_on(["ship"]).input_fn(|upstream| upstream.get("ship").cloned().unwrap());
     graph.add_step(hangs_at(1, &notes, &at), goes_on).unwrap();
-    desktop.run_answered_until(&graph, "yes", &at).await;
-    let run = desktop.run(&graph, &Gates::new()).await;
+    journal_dir.run_answered_until(&graph, "yes", &at).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["go"], json!({"choice": "yes", "by": "person"}));
 }
 
 #[tokio::test]
-async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
-    let (desktop, gates) = (Desktop::new(), Gates::new());
+async fn open_question_keeps_its_deadline() {
+    let (journal_dir, gates) = (JournalDir::new(), Gates::new());
     let mut graph = Graph::new("g");
     let gate = GateNode::new("gate", "Ship it?").timeout(crate::harness::HOUR);
     graph.add_step(Arc::new(gate), Step::new("ship")).unwrap();
     let mut deadlines = Vec::new();
     for _ in 0..2 {
-        let (journal, past) = Journal::resume(&desktop.path).unwrap();
+        let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         let mut changes = gates.changes();
         tokio::select! {
@@ -340,71 +348,71 @@ async fn a_question_that_was_open_is_asked_again_with_its_old_deadline() {
         assert!(gates.waiting().is_empty());
         let (journal, past) = {
             drop(context);
-            Journal::resume(&desktop.path).unwrap()
+            Journal::resume(&journal_dir.path).unwrap()
         };
         drop(journal);
         let key = nerve_core::graph::journal::key(0, None, &Value::Null);
-        deadlines.push(past.asked("ship", key).unwrap().unwrap());
+        deadlines.push(past.question_deadline("ship", key).unwrap().unwrap());
     }
     assert_eq!(deadlines[0], deadlines[1]);
 }
 
 #[tokio::test]
-async fn what_was_used_before_counts_and_is_not_used_again() {
-    let desktop = Desktop::new();
-    let graph = crate::harness::chain("g", [("a", crate::harness::gives("n", json!({"tokens": 5})))]);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
-    assert_eq!(desktop.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+async fn earlier_usage_counts_and_is_not_repeated() {
+    let journal_dir = JournalDir::new();
+    let graph = crate::harness::chain("g", [("a", crate::harness::constant("n", json!({"tokens": 5})))]);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
+    assert_eq!(journal_dir.run(&graph, &Gates::new()).await.usage.tokens_used(), 5);
 }
 
 #[tokio::test]
-async fn what_a_person_says_of_a_step_is_asked_for_once() {
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
-    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+async fn rerun_decision_is_not_requested_twice() {
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(stuck), Step::new("s").input("in")).unwrap();
     graph.add_step(hangs_at(1, &notes, &at), Step::new("after").depends_on(["s"])).unwrap();
-    desktop.run_until(&graph, &at).await;
+    journal_dir.run_until(&graph, &at).await;
     // Resumed, answered, and interrupted again.
-    desktop.run_answered_until(&graph, "skip", &at).await;
-    let run = desktop.run(&graph, &Gates::new()).await;
+    journal_dir.run_answered_until(&graph, "skip", &at).await;
+    let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(json!(run.results), json!({"s": null, "after": null}));
-    let summary = nerve_core::graph::journal::Summary::read(&desktop.path).unwrap();
+    let summary = nerve_core::graph::journal::Summary::read(&journal_dir.path).unwrap();
     assert_eq!((summary.steps.skipped, summary.steps.running), (1, 0));
 }
 
 #[tokio::test]
-async fn nothing_begins_on_a_node_that_keeps_state_once_nothing_is_written_down() {
-    let (desktop, notes) = (Desktop::new(), Notes::default());
-    let (journal, past) = Journal::resume(&desktop.path).unwrap();
+async fn sealed_journal_prevents_start_on_stateful_node() {
+    let (journal_dir, notes) = (JournalDir::new(), Notes::default());
+    let (journal, past) = Journal::resume(&journal_dir.path).unwrap();
     let sealing = journal.clone();
     let first = FunctionNode::new("first", move |_| {
-        // The server goes down, and leaves its nodes.
+        // The server shuts down, and leaves its nodes running.
         sealing.seal();
         Ok(json!(1))
     });
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(first), Step::new("a")).unwrap();
-    graph.add_step(Desk::new("desk", &notes), Step::new("b").depends_on(["a"])).unwrap();
+    graph.add_step(StatefulNode::new("desk", &notes), Step::new("b").depends_on(["a"])).unwrap();
     let run = graph.run(&context().with_journal(journal, Some(past))).await;
     assert_eq!(notes.all(), [""; 0]);
     assert_ne!(run.status, TraceStatus::Completed);
 }
 
 #[tokio::test]
-async fn a_stand_in_that_keeps_state_is_asked_about_too() {
+async fn interrupted_stateful_fallback_asks() {
     use nerve_core::graph::step::Target;
     use nerve_core::policy::{ErrorPolicy, OnError};
-    let (desktop, notes, at) = (Desktop::new(), Notes::default(), Arc::new(Notify::new()));
-    let stuck = Stuck { desk: Desk::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
+    let (journal_dir, notes, at) = (JournalDir::new(), Notes::default(), Arc::new(Notify::new()));
+    let stuck = Stuck { desk: StatefulNode::new("stuck", &notes), at: Arc::clone(&at), stuck: true.into() };
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
         fallback_node: Some(Target::Node(Arc::new(stuck))),
         ..ErrorPolicy::default()
     };
     let mut graph = Graph::new("g");
-    graph.add_step(crate::harness::fails("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
-    desktop.run_until(&graph, &at).await;
+    graph.add_step(crate::harness::failing("bad", "no"), Step::new("s").error_policy(policy)).unwrap();
+    journal_dir.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();
     let answered = async {
@@ -412,7 +420,7 @@ async fn a_stand_in_that_keeps_state_is_asked_about_too() {
         gates.answer(None, "skip").unwrap();
     };
     let run = tokio::select! {
-        (run, ()) = async { tokio::join!(desktop.run(&graph, &gates), answered) } => run,
+        (run, ()) = async { tokio::join!(journal_dir.run(&graph, &gates), answered) } => run,
         () = tokio::time::sleep(LIMIT) => panic!("nobody was asked"),
     };
     assert_eq!((json!(run.results), notes.all()), (json!({"s": null}), Vec::new()));

@@ -1,4 +1,4 @@
-//! Sessions: nodes under names, and their lives.
+//! Sessions: registration and lifecycle of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use nerve_core::session::{DEFAULT, PATIENCE, Session};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::harness::{Desk, Notes, chain, echo, error, gives};
+use crate::harness::{Notes, StatefulNode, chain, constant, echo, error};
 
 #[test]
-fn nodes_are_found_by_the_name_they_are_registered_under() {
+fn nodes_are_found_by_name() {
     let session = Session::new("s");
     assert!(session.is_empty());
     let node = echo("upper");
@@ -35,7 +35,7 @@ fn nodes_are_found_by_the_name_they_are_registered_under() {
 }
 
 #[test]
-fn a_name_is_taken_once_by_nodes_and_graphs_alike() {
+fn names_are_unique_across_nodes_and_graphs() {
     let session = Session::new("s");
     session.register(Arc::new(Graph::new("work")), None).unwrap();
     let taken = session.register(echo("work"), None).unwrap_err();
@@ -53,9 +53,9 @@ fn a_name_is_taken_once_by_nodes_and_graphs_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_a_node_out_does_not_stop_it() {
+async fn removed_node_is_not_stopped() {
     let (session, notes) = (Session::new("s"), Notes::default());
-    session.register(Desk::new("desk", &notes), None).unwrap();
+    session.register(StatefulNode::new("desk", &notes), None).unwrap();
     assert_eq!(session.unregister("desk").unwrap().id(), "desk");
     assert!(session.unregister("desk").is_none());
     session.stop().await;
@@ -63,8 +63,8 @@ async fn taking_a_node_out_does_not_stop_it() {
 }
 
 #[tokio::test]
-async fn nodes_that_are_stopped_are_not_ready_and_give_their_names_up() {
-    let shop = crate::harness::Shop::new();
+async fn stopped_nodes_release_their_names() {
+    let shop = crate::harness::TestEnv::new();
     let bash = shop.factory.create_bash(shop.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
     shop.session.register(Arc::new(bash.clone()), None).unwrap();
     shop.session.register(echo("echo"), None).unwrap();
@@ -76,7 +76,7 @@ async fn nodes_that_are_stopped_are_not_ready_and_give_their_names_up() {
 }
 
 #[test]
-fn as_an_object() {
+fn session_as_json() {
     let session = Session::new("work");
     session.describe("of today".into(), vec!["a".into(), "b".into()]);
     session.register(echo("upper"), Some("loud")).unwrap();
@@ -94,14 +94,14 @@ fn as_an_object() {
     );
 }
 
-/// A session with desks in it, in a graph, in a graph in that and as a stand-in; `one` in several places.
-fn furnished(notes: &Notes) -> Session {
+/// Creates a session with stateful nodes: directly, in a graph, in a nested graph and as a fallback; `one` several times.
+fn session_with_nodes(notes: &Notes) -> Session {
     let session = Session::new("s");
-    let one = Desk::new("one", notes);
-    let inner = chain("inner", [("x", Desk::new("two", notes) as _), ("y", one.clone() as _)]);
+    let one = StatefulNode::new("one", notes);
+    let inner = chain("inner", [("x", StatefulNode::new("two", notes) as _), ("y", one.clone() as _)]);
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
-        fallback_node: Some(Target::Node(Desk::new("three", notes))),
+        fallback_node: Some(Target::Node(StatefulNode::new("three", notes))),
         ..ErrorPolicy::default()
     };
     let mut outer = Graph::new("outer");
@@ -114,9 +114,9 @@ fn furnished(notes: &Notes) -> Session {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_keep_state_are_started_and_stopped_once_and_at_the_same_time() {
+async fn nodes_start_and_stop_once_and_concurrently() {
     let notes = Notes::default();
-    let session = furnished(&notes);
+    let session = session_with_nodes(&notes);
     let begun = Instant::now();
     session.start().await.unwrap();
     assert_eq!(begun.elapsed().as_secs(), 1);
@@ -139,7 +139,7 @@ async fn all_that_keep_state_are_started_and_stopped_once_and_at_the_same_time()
     assert_eq!(session.len(), 3, "they stay registered");
 }
 
-/// Does not start, or for ever.
+/// A node that fails to start, or hangs.
 #[derive(Debug)]
 struct Broken {
     id: &'static str,
@@ -181,11 +181,11 @@ impl Node for Broken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_start_or_stop_keeps_nobody_waiting_for_ever() {
+async fn hanging_start_or_stop_is_bounded() {
     let (session, notes) = (Session::new("s"), Notes::default());
     session.register(Arc::new(Broken { id: "bad", hangs: false }), None).unwrap();
     session.register(Arc::new(Broken { id: "stuck", hangs: true }), None).unwrap();
-    session.register(Desk::new("good", &notes), None).unwrap();
+    session.register(StatefulNode::new("good", &notes), None).unwrap();
     let begun = Instant::now();
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
     assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
@@ -198,10 +198,10 @@ async fn what_does_not_start_or_stop_keeps_nobody_waiting_for_ever() {
 
 #[tokio::test(start_paused = true)]
 #[expect(deprecated, reason = "the old words work too")]
-async fn the_words_of_the_first_nerve() {
+async fn deprecated_names_still_work() {
     let (session, notes) = (Session::new("s"), Notes::default());
-    session.add("desk", Desk::new("first", &notes)).unwrap();
-    session.add("other", Desk::new("second", &notes)).unwrap();
+    session.add("desk", StatefulNode::new("first", &notes)).unwrap();
+    session.add("other", StatefulNode::new("second", &notes)).unwrap();
     assert_eq!(session.get_channel("desk").unwrap().id(), "first");
     assert_eq!(session.list_channels(), ["desk", "other"]);
     assert_eq!(
@@ -217,10 +217,10 @@ async fn the_words_of_the_first_nerve() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_has_sessions_by_name() {
+async fn manager_finds_sessions_by_name() {
     let (manager, notes) = (SessionManager::new(NodeFactory::default()), Notes::default());
     let work = manager.create("work", "of today".into(), vec!["x".into()]).unwrap();
-    work.register(Desk::new("desk", &notes), None).unwrap();
+    work.register(StatefulNode::new("desk", &notes), None).unwrap();
     let taken = manager.create("work", String::new(), Vec::new()).unwrap_err();
     assert_eq!(
         (taken.kind, taken.message.as_str()),
@@ -247,17 +247,17 @@ async fn a_manager_has_sessions_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_all_stops_all_at_the_same_time() {
+async fn close_all_stops_sessions_concurrently() {
     let (manager, notes) = (SessionManager::new(NodeFactory::default()), Notes::default());
     for (name, desk) in [("one", "a"), ("two", "b"), ("three", "c")] {
         manager
             .create(name, String::new(), Vec::new())
             .unwrap()
-            .register(Desk::new(desk, &notes), None)
+            .register(StatefulNode::new(desk, &notes), None)
             .unwrap();
     }
-    // In a graph only: nobody else would stop it.
-    let graph = chain("g", [("x", Desk::new("d", &notes) as _)]);
+    // Only in a graph: nothing else would stop it.
+    let graph = chain("g", [("x", StatefulNode::new("d", &notes) as _)]);
     manager.get(None).unwrap().register(Arc::new(graph), None).unwrap();
     let begun = Instant::now();
     manager.close_all().await;
@@ -270,10 +270,10 @@ async fn closing_all_stops_all_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn graphs_use_the_session_they_run_in() {
+async fn graphs_use_their_session() {
     let (one, two) = (Session::new("one"), Session::new("two"));
-    one.register(gives("n", json!(1)), None).unwrap();
-    two.register(gives("n", json!(2)), None).unwrap();
+    one.register(constant("n", json!(1)), None).unwrap();
+    two.register(constant("n", json!(2)), None).unwrap();
     let mut graph = Graph::new("g");
     graph.add_step_ref("n", Step::new("a")).unwrap();
     assert_eq!(graph.run(&ExecutionContext::new(&one)).await.results["a"], json!(1));

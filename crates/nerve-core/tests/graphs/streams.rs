@@ -1,18 +1,18 @@
-//! What is told of a run while it goes on.
+//! Event streams of runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::graph::event::{How, StepEvent, StepEventKind, StepEvents};
+use nerve_core::graph::event::{Completion, StepEvent, StepEventKind, StepEventStream};
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::harness::{LIMIT, chain, context, error, fails, gives, takes};
+use crate::harness::{LIMIT, chain, constant, context, delayed_echo, error, failing};
 
-async fn all(events: &mut StepEvents) -> Vec<StepEvent> {
+async fn collect(events: &mut StepEventStream) -> Vec<StepEvent> {
     let mut seen = Vec::new();
     while let Some(event) = events.next().await {
         seen.push(event);
@@ -20,25 +20,25 @@ async fn all(events: &mut StepEvents) -> Vec<StepEvent> {
     seen
 }
 
-fn words(events: &[StepEvent]) -> Vec<String> {
+fn event_names(events: &[StepEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{} {} {}", event.kind.as_str(), event.step, event.node)).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_step_is_told_as_it_begins_and_ends() {
-    let inner = chain("inner", [("x", takes("wait", Duration::from_secs(3)))]);
+async fn steps_have_start_and_end_events() {
+    let inner = chain("inner", [("x", delayed_echo("wait", Duration::from_secs(3)))]);
     let graph = chain(
         "g",
         [
-            ("a", gives("n", json!({"v": 1, "tokens": 5}))),
+            ("a", constant("n", json!({"v": 1, "tokens": 5}))),
             ("in", Arc::new(inner) as _),
-            ("b", fails("f", "no")),
+            ("b", failing("f", "no")),
         ],
     );
     let mut events = graph.execute_stream(context());
-    let seen = all(&mut events).await;
+    let seen = collect(&mut events).await;
     assert_eq!(
-        words(&seen),
+        event_names(&seen),
         [
             "step_start a n",
             "step_complete a n",
@@ -51,7 +51,7 @@ async fn each_step_is_told_as_it_begins_and_ends() {
         ]
     );
     assert_eq!(seen[0].kind, StepEventKind::Start { queued: false });
-    assert_eq!(seen[1].kind, StepEventKind::Complete { how: How::Completed, ms: 0, tokens: 5 });
+    assert_eq!(seen[1].kind, StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens: 5 });
     assert_eq!(seen[1].data, json!({"v": 1, "tokens": 5}));
     assert!(matches!(seen[4].kind, StepEventKind::Complete { ms: 3000..3010, .. }), "{:?}", seen[4].kind);
     assert_eq!(
@@ -65,22 +65,22 @@ async fn each_step_is_told_as_it_begins_and_ends() {
 }
 
 #[tokio::test]
-async fn pieces_of_an_answer_are_told_with_their_step() {
+async fn chunks_name_their_step() {
     let node = Arc::new(FunctionNode::new("talk", |context| {
-        let chunks = context.chunks().expect("somebody listens");
+        let chunks = context.chunks().expect("a chunk receiver");
         ["one ", "two"].into_iter().for_each(|chunk| chunks(chunk));
         Ok(json!("one two"))
     }));
     let graph = chain("g", [("say", node as _)]);
-    let seen = all(&mut graph.execute_stream(context())).await;
+    let seen = collect(&mut graph.execute_stream(context())).await;
     assert_eq!(
-        words(&seen),
+        event_names(&seen),
         ["step_start say talk", "step_chunk say talk", "step_chunk say talk", "step_complete say talk"]
     );
     assert_eq!((&seen[1].data, &seen[2].data), (&json!("one "), &json!("two")));
 }
 
-/// Tells when it is dropped.
+/// Sends a signal when it is dropped.
 struct Guard(Option<oneshot::Sender<()>>);
 
 impl Drop for Guard {
@@ -128,32 +128,32 @@ async fn dropping_the_stream_does_not_cancel_the_callers_token() {
 }
 
 #[tokio::test]
-async fn the_stream_ends_with_the_run_whoever_still_holds_its_context() {
+async fn stream_ends_even_if_a_node_keeps_its_context() {
     let (give, held) = std::sync::mpsc::channel();
     let node = Arc::new(FunctionNode::new("keep", move |context| {
         give.send(context.clone()).map(|()| Value::Null).map_err(|_| error("nobody keeps it"))
     }));
     let graph = chain("g", [("a", node as _)]);
     let mut events = graph.execute_stream(context());
-    let seen = tokio::time::timeout(LIMIT, all(&mut events)).await.expect("the stream ends");
-    assert_eq!(words(&seen), ["step_start a keep", "step_complete a keep"]);
+    let seen = tokio::time::timeout(LIMIT, collect(&mut events)).await.expect("the stream ends");
+    assert_eq!(event_names(&seen), ["step_start a keep", "step_complete a keep"]);
     assert_eq!(events.end().await.status, TraceStatus::Completed);
     drop(held);
 }
 
 #[tokio::test]
-async fn the_end_can_be_awaited_without_looking_at_the_events() {
-    let graph = chain("g", [("a", gives("n", json!(1)))]);
+async fn end_can_be_awaited_without_reading_events() {
+    let graph = chain("g", [("a", constant("n", json!(1)))]);
     assert_eq!(graph.execute_stream(context()).end().await.results["a"], json!(1));
 }
 
 #[tokio::test]
-async fn an_observer_of_the_context_is_told_too() {
-    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&told);
+async fn observer_of_the_context_gets_events_too() {
+    let received = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&received);
     let context = context().with_observer(Arc::new(move |event| seen.lock().unwrap().push(event)));
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!(1)), Step::new("a")).unwrap();
-    let streamed = all(&mut graph.execute_stream(context)).await;
-    assert_eq!(*told.lock().unwrap(), streamed);
+    graph.add_step(constant("n", json!(1)), Step::new("a")).unwrap();
+    let streamed = collect(&mut graph.execute_stream(context)).await;
+    assert_eq!(*received.lock().unwrap(), streamed);
 }

@@ -1,4 +1,4 @@
-//! Graphs over real programs: a bash on a terminal, and one-shot commands.
+//! Graphs with real programs: a bash in a terminal, and one-shot commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::json;
 
-use crate::harness::{LIMIT, Shop, endless};
+use crate::harness::{LIMIT, TestEnv, endless};
 
 fn prompt(text: &str) -> Prompt {
     Prompt {
@@ -29,7 +29,7 @@ fn prompt(text: &str) -> Prompt {
     }
 }
 
-/// A graph of commands for the node `shell`, one after the other.
+/// A graph of commands in sequence on the node `shell`.
 fn commands(commands: &[(&'static str, &str)]) -> Graph {
     let mut graph = Graph::new("g");
     for (step, command) in commands {
@@ -40,8 +40,8 @@ fn commands(commands: &[(&'static str, &str)]) -> Graph {
 }
 
 #[tokio::test]
-async fn a_terminal_does_the_steps_in_one_program() {
-    let shop = Shop::new();
+async fn terminal_runs_steps_in_one_program() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let tracer = Tracer::new("g");
     let graph = commands(&[("set", "word=graph"), ("say", "echo \"the $word\"")]);
@@ -58,10 +58,10 @@ async fn a_terminal_does_the_steps_in_one_program() {
 }
 
 #[tokio::test]
-async fn one_shot_commands_run_at_once_on_one_node_and_fail_by_their_exit_code() {
-    let shop = Shop::new();
+async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
+    let shop = TestEnv::new();
     let bash: NodeHandle = Arc::new(shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap());
-    // Each waits for the other: they must be there at the same time.
+    // Each waits for the other, so they must run at the same time.
     let command =
         |mine: &str, other: &str| format!("mkfifo {mine} 2>/dev/null; echo {mine} > {mine} & cat < {other}");
     let mut graph = Graph::new("g");
@@ -89,8 +89,8 @@ async fn one_shot_commands_run_at_once_on_one_node_and_fail_by_their_exit_code()
 }
 
 #[tokio::test]
-async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
-    let shop = Shop::new();
+async fn cancel_interrupts_running_turn_but_not_queued_one() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let token = CancellationToken::new();
     let context = shop.context().with_cancellation(token.clone());
@@ -101,7 +101,7 @@ async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
         let shell = shell.clone();
         tokio::spawn(async move { shell.execute(prompt("echo $((6 * 7))")).await })
     };
-    // It waits in line.
+    // It is queued.
     let queued = async {
         while !shell.info().metadata.contains_key("queued") {
             tokio::task::yield_now().await;
@@ -117,18 +117,18 @@ async fn cancelling_interrupts_the_terminal_and_not_who_waits_for_it() {
     shell.stop("done").await;
 }
 
-/// To some agents a second interrupt means that they are to go.
+/// Some agents exit on a second interrupt.
 #[tokio::test]
-async fn who_cancels_interrupts_once_however_long_that_takes() {
-    let shop = Shop::new();
+async fn cancel_interrupts_only_once() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let token = CancellationToken::new();
     let context = shop.context().with_cancellation(token.clone());
-    // By another name it is a program like any other, and no shell in a shell.
+    // Under another name it counts as a program, not as a nested shell.
     let slow = "ln -s \"$BASH\" slow && ./slow -c 'trap \"echo hit >> hits.txt\" INT; for i in {1..12}; do echo at-$i; sleep 0.5; done'";
     let graph = commands(&[("slow", slow)]);
     let run = tokio::spawn(async move { graph.run(&context).await });
-    // By then it is seen to have the terminal: before, a shell may lose an interrupt, which is repeated.
+    // The program owns the terminal now: before that, a shell could lose the interrupt, which is then repeated.
     let begun = async {
         while !shell.read().await.unwrap().contains("at-3") {
             tokio::task::yield_now().await;
@@ -143,8 +143,8 @@ async fn who_cancels_interrupts_once_however_long_that_takes() {
 }
 
 #[tokio::test]
-async fn a_step_that_waits_in_line_is_cancelled_without_touching_the_turn_before_it() {
-    let shop = Shop::new();
+async fn cancelled_queued_step_leaves_running_turn_alone() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let first = {
         let shell = shell.clone();
@@ -165,8 +165,8 @@ async fn a_step_that_waits_in_line_is_cancelled_without_touching_the_turn_before
 }
 
 #[tokio::test]
-async fn a_steps_timeout_interrupts_its_terminal() {
-    let shop = Shop::new();
+async fn step_timeout_interrupts_its_terminal() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let policy = ErrorPolicy {
         on_error: OnError::Skip,
@@ -184,8 +184,8 @@ async fn a_steps_timeout_interrupts_its_terminal() {
 }
 
 #[tokio::test]
-async fn the_runs_time_limit_interrupts_its_terminal() {
-    let shop = Shop::new();
+async fn run_time_limit_interrupts_its_terminal() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let graph = commands(&[("first", "echo first"), ("long", "sleep 1000")]);
     let context = shop.context().with_timeout(Duration::from_millis(1500));
@@ -197,8 +197,8 @@ async fn the_runs_time_limit_interrupts_its_terminal() {
 }
 
 #[tokio::test]
-async fn a_failure_beside_it_interrupts_the_terminal_too() {
-    let shop = Shop::new();
+async fn failure_elsewhere_interrupts_the_terminal() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let (busy, node) = (shell.clone(), "fails");
     let fails = nerve_core::node::function::FunctionNode::asynchronous(node, move |_| {
@@ -217,8 +217,8 @@ async fn a_failure_beside_it_interrupts_the_terminal_too() {
 }
 
 #[tokio::test]
-async fn two_runs_on_one_node_take_turns_and_say_so() {
-    let shop = Shop::new();
+async fn runs_on_one_node_take_turns_and_report_it() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let graph = commands(&[("ask", "read word; echo \"got $word\"")]);
     let mut first = graph.execute_stream(shop.context());
@@ -229,7 +229,7 @@ async fn two_runs_on_one_node_take_turns_and_say_so() {
     shell.write(b"one\n".to_vec()).await.unwrap();
     let one = tokio::time::timeout(LIMIT, first.end()).await.unwrap();
     assert!(one.results["ask"]["text"].as_str().unwrap().contains("got one"));
-    // Its turn comes now.
+    // Now it is its turn.
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
     shell.write(b"two\n".to_vec()).await.unwrap();
     let two = tokio::time::timeout(LIMIT, second.end()).await.unwrap();
@@ -238,8 +238,8 @@ async fn two_runs_on_one_node_take_turns_and_say_so() {
 }
 
 #[tokio::test]
-async fn a_node_that_dies_in_the_middle_fails_its_step() {
-    let shop = Shop::new();
+async fn dying_node_fails_its_step() {
+    let shop = TestEnv::new();
     shop.shell("shell").await;
     let mut graph = commands(&[("good", "echo good"), ("dies", "kill -9 $$"), ("never", "echo never")]);
     graph.add_step(endless("e"), Step::new("other").depends_on(["good"])).unwrap();
@@ -255,8 +255,8 @@ async fn a_node_that_dies_in_the_middle_fails_its_step() {
 }
 
 #[tokio::test]
-async fn a_dead_node_can_be_stood_in_for() {
-    let shop = Shop::new();
+async fn fallback_replaces_dead_node() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     shell.stop("before it begins").await;
     let bash = shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap();
@@ -272,8 +272,8 @@ async fn a_dead_node_can_be_stood_in_for() {
 }
 
 #[tokio::test]
-async fn pieces_of_a_terminals_answer_come_before_its_end() {
-    let shop = Shop::new();
+async fn chunks_of_terminal_answer_precede_its_end() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let graph = commands(&[("talk", "echo one; read word; echo two")]);
     let mut events = graph.execute_stream(shop.context());
@@ -305,8 +305,8 @@ async fn pieces_of_a_terminals_answer_come_before_its_end() {
 }
 
 #[tokio::test]
-async fn dropping_the_stream_interrupts_the_terminal() {
-    let shop = Shop::new();
+async fn dropped_stream_interrupts_the_terminal() {
+    let shop = TestEnv::new();
     let shell = shop.shell("shell").await;
     let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
     let mut events = graph.execute_stream(shop.context());
@@ -319,8 +319,8 @@ async fn dropping_the_stream_interrupts_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_session_stops_the_terminals_of_its_graphs() {
-    let shop = Shop::new();
+async fn session_stops_terminals_of_its_graphs() {
+    let shop = TestEnv::new();
     let node = shop.factory.create_terminal(shop.spec("inside", BackendKind::Pty)).await.unwrap();
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(node.clone()), Step::new("a").input("echo hi")).unwrap();

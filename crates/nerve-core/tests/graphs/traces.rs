@@ -1,11 +1,11 @@
-//! What is known of a run afterwards.
+//! Traces of runs.
 
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::trace::{ExecutionTrace, TraceStatus, Tracer};
 use serde_json::json;
 use std::time::Duration;
 
-use crate::harness::{chain, context, fails, gives, takes};
+use crate::harness::{chain, constant, context, delayed_echo, failing};
 
 async fn traced(graph: &Graph) -> ExecutionTrace {
     let tracer = Tracer::new(graph.id());
@@ -14,17 +14,17 @@ async fn traced(graph: &Graph) -> ExecutionTrace {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_fields_of_a_step_and_of_the_run() {
+async fn trace_has_all_fields() {
     let mut graph = Graph::new("g");
     graph
         .add_step(
-            gives("talk", json!({"text": "hi", "tokens": {"input": 5, "output": 7}, "turn": 3})),
+            constant("talk", json!({"text": "hi", "tokens": {"input": 5, "output": 7}, "turn": 3})),
             Step::new("ask").input("Hello"),
         )
         .unwrap();
     graph
         .add_step(
-            takes("wait", Duration::from_secs(2)),
+            delayed_echo("wait", Duration::from_secs(2)),
             Step::new("wait").input([1, 2].to_vec()).depends_on(["ask"]),
         )
         .unwrap();
@@ -45,16 +45,19 @@ async fn all_fields_of_a_step_and_of_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn explained_to_people() {
+async fn trace_explains_itself() {
     let good = chain(
         "review",
-        [("fetch", gives("n", json!({"tokens": 9}))), ("think", takes("t", Duration::from_millis(1500)))],
+        [
+            ("fetch", constant("n", json!({"tokens": 9}))),
+            ("think", delayed_echo("t", Duration::from_millis(1500))),
+        ],
     );
     assert_eq!(
         traced(&good).await.explain(),
         "Graph: review\nStatus: completed\nDuration: 1500ms\nTokens: 9\nSteps: 2\n  [+] fetch (function): 0ms\n  [+] think (function): 1500ms\n"
     );
-    let bad = chain("review", [("fetch", fails("f", "no such page"))]);
+    let bad = chain("review", [("fetch", failing("f", "no such page"))]);
     assert_eq!(
         traced(&bad).await.explain(),
         "Graph: review\nStatus: failed\nDuration: 0ms\nError: no such page\nSteps: 1\n  [x] fetch (function): 0ms\n    Error: no such page\n"
@@ -62,8 +65,8 @@ async fn explained_to_people() {
 }
 
 #[tokio::test]
-async fn told_to_machines() {
-    let trace = traced(&chain("g", [("a", gives("n", json!(1))), ("b", fails("f", "no"))])).await;
+async fn trace_as_json() {
+    let trace = traced(&chain("g", [("a", constant("n", json!(1))), ("b", failing("f", "no"))])).await;
     let dict = trace.to_dict();
     for field in [
         "graph_id",
@@ -104,9 +107,9 @@ async fn told_to_machines() {
 }
 
 #[tokio::test]
-async fn a_graph_that_is_not_valid_has_a_trace_too() {
+async fn invalid_graph_has_a_trace() {
     let mut graph = Graph::new("g");
-    graph.add_step(gives("n", json!(1)), Step::new("a").depends_on(["nowhere"])).unwrap();
+    graph.add_step(constant("n", json!(1)), Step::new("a").depends_on(["nowhere"])).unwrap();
     let trace = traced(&graph).await;
     assert_eq!((trace.status, trace.steps.len()), (TraceStatus::Failed, 0));
     assert!(trace.end_time.is_some() && trace.error.unwrap().contains("unknown step 'nowhere'"));
@@ -138,9 +141,9 @@ async fn nodes_can_add_to_the_trace() {
 }
 
 #[tokio::test]
-async fn tokens_of_items_and_rounds_are_each_ones_own() {
+async fn items_and_rounds_count_their_own_tokens() {
     use nerve_core::graph::{Graph, step::Step};
-    let ask = gives("ask", json!({"tokens": 10}));
+    let ask = constant("ask", json!({"tokens": 10}));
     let mut graph = Graph::new("g");
     let items = |_: &nerve_core::graph::step::Scope<'_>| Ok(vec![json!(1), json!(2), json!(3)]);
     graph.add_step(ask.clone(), Step::new("each").foreach(items, 1)).unwrap();

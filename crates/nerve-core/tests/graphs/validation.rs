@@ -1,4 +1,4 @@
-//! What is wrong with a graph, in words; before anything runs.
+//! Validation of graphs before they run.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
 
-use crate::harness::{Desk, Notes, chain, echo, run};
+use crate::harness::{Notes, StatefulNode, chain, echo, run};
 
-/// A graph of steps of one function.
+/// A graph whose steps all run the same function.
 fn graph(steps: impl IntoIterator<Item = Step>) -> Graph {
     let mut graph = Graph::new("g");
     for step in steps {
@@ -21,7 +21,7 @@ fn graph(steps: impl IntoIterator<Item = Step>) -> Graph {
 }
 
 #[test]
-fn ids() {
+fn invalid_ids_are_rejected() {
     let problems =
         graph([Step::new(" "), Step::new("a/b"), Step::new("a\nb"), Step::new("fine, really")]).validate();
     assert_eq!(
@@ -44,7 +44,7 @@ fn ids() {
 }
 
 #[test]
-fn references() {
+fn unknown_dependencies_are_rejected() {
     let steps = [
         Step::new("a").depends_on(["a"]),
         Step::new("b").depends_on(["nowhere", "a"]),
@@ -61,7 +61,7 @@ fn references() {
 }
 
 #[test]
-fn cycles_are_named_step_by_step() {
+fn cycle_error_names_its_steps() {
     let two = graph([Step::new("a").depends_on(["b"]), Step::new("b").depends_on(["a"])]);
     assert_eq!(two.validate(), ["Cycle detected: a → b → a"]);
     let far = graph([
@@ -76,22 +76,19 @@ fn cycles_are_named_step_by_step() {
 }
 
 #[tokio::test]
-async fn what_is_not_valid_does_not_run() {
+async fn invalid_graph_does_not_run() {
     let notes = Notes::default();
     let mut graph = Graph::new("g");
     graph.add_step(notes.node("a"), Step::new("a")).unwrap();
     graph.add_step(notes.node("b"), Step::new("b").depends_on(["nowhere"])).unwrap();
     let run = run(&graph).await;
     assert_eq!(run.status, TraceStatus::Failed);
-    assert_eq!(
-        run.error.unwrap().message,
-        "invalid graph 'g': Step 'b' depends on unknown step 'nowhere'"
-    );
+    assert_eq!(run.error.unwrap().message, "invalid graph 'g': Step 'b' depends on unknown step 'nowhere'");
     assert_eq!(notes.all(), [""; 0]);
 }
 
 #[test]
-fn policies_and_budgets() {
+fn invalid_policies_and_budgets_are_rejected() {
     let policy = |change: fn(&mut ErrorPolicy)| {
         let mut policy = ErrorPolicy::default();
         change(&mut policy);
@@ -130,9 +127,9 @@ fn policies_and_budgets() {
 }
 
 #[test]
-fn a_node_that_keeps_state_does_one_thing_at_a_time() {
+fn stateful_node_cannot_be_used_concurrently() {
     let notes = Notes::default();
-    let desk = Desk::new("desk", &notes);
+    let desk = StatefulNode::new("desk", &notes);
     let said = "Steps 'a' and 'c' could run at the same time on node 'desk': make one depend on the other";
     let mut graph = Graph::new("g");
     graph.add_step(desk.clone(), Step::new("a")).unwrap();
@@ -146,10 +143,10 @@ fn a_node_that_keeps_state_does_one_thing_at_a_time() {
 }
 
 #[test]
-fn a_node_is_the_same_by_name_in_a_graph_inside_and_as_a_stand_in() {
+fn shared_node_is_found_by_name_nested_and_as_fallback() {
     let notes = Notes::default();
     let session = Session::new("s");
-    let desk = Desk::new("desk", &notes);
+    let desk = StatefulNode::new("desk", &notes);
     session.register(desk.clone(), None).unwrap();
     let said = ["Steps 'a' and 'b' could run at the same time on node 'desk': make one depend on the other"];
     let parallel = |add: &dyn Fn(&mut Graph)| {
@@ -190,14 +187,14 @@ fn a_node_is_the_same_by_name_in_a_graph_inside_and_as_a_stand_in() {
 }
 
 #[test]
-fn items_cannot_share_a_node_that_keeps_state() {
+fn concurrent_items_cannot_share_stateful_node() {
     let notes = Notes::default();
     let step = |parallel| Step::new("each").foreach(|_| Ok(vec![]), parallel);
     let mut graph = Graph::new("g");
-    graph.add_step(Desk::new("desk", &notes), step(1)).unwrap();
+    graph.add_step(StatefulNode::new("desk", &notes), step(1)).unwrap();
     assert_eq!(graph.validate(), [""; 0]);
     let mut graph = Graph::new("g");
-    graph.add_step(Desk::new("desk", &notes), step(2)).unwrap();
+    graph.add_step(StatefulNode::new("desk", &notes), step(2)).unwrap();
     assert_eq!(
         graph.validate(),
         ["Step 'each': foreach cannot run in parallel on 'desk', which does one thing at a time"]
@@ -205,7 +202,7 @@ fn items_cannot_share_a_node_that_keeps_state() {
 }
 
 #[test]
-fn graphs_that_name_each_other_can_be_looked_at() {
+fn circular_graphs_can_be_validated() {
     let session = Session::new("s");
     for (id, other) in [("one", "two"), ("two", "one")] {
         let mut graph = Graph::new(id);
@@ -218,9 +215,9 @@ fn graphs_that_name_each_other_can_be_looked_at() {
 }
 
 #[test]
-fn ten_thousand_steps_are_validated_in_no_time_whatever_they_look_like() {
+fn ten_thousand_steps_are_validated_quickly() {
     let notes = Notes::default();
-    let desk = Desk::new("desk", &notes);
+    let desk = StatefulNode::new("desk", &notes);
     let mut graph = Graph::new("g");
     graph.set_max_parallel(8);
     for step in 0..10_000 {

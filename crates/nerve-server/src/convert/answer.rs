@@ -106,7 +106,7 @@ impl Answer {
 /// What an error's message and `data` say.
 fn error_data(error: EngineError) -> (String, data::ErrorData) {
     // What a graph had done is told by its run.
-    let EngineError { kind, mut message, hint, screen, choices, delivery, of_run } = error;
+    let EngineError { kind, mut message, hint, screen, choices, delivery, details } = error;
     if message.len() > LONGEST_MESSAGE {
         let end = (0..=LONGEST_MESSAGE).rev().find(|&end| message.is_char_boundary(end));
         message.truncate(end.unwrap_or(0));
@@ -118,7 +118,7 @@ fn error_data(error: EngineError) -> (String, data::ErrorData) {
         screen,
         choices: choices.into(),
         delivery: delivery.map(str::to_string),
-        exceeded: of_run.and_then(|run| run.exceeded).map(graph::exceeded),
+        exceeded: details.and_then(|run| run.exceeded).map(graph::exceeded),
         run: None,
     };
     (message, data)

@@ -126,7 +126,7 @@ impl ReplayState {
     }
 
     /// Returns the deadline of a gate's question: `Some(None)` without a deadline, `None` if the gate did not ask.
-    pub fn asked(&self, step: &str, key: u64) -> Option<Option<TsNs>> {
+    pub fn question_deadline(&self, step: &str, key: u64) -> Option<Option<TsNs>> {
         self.question(step, key).map(|question| question.deadline)
     }
 

@@ -138,7 +138,10 @@ fn last_record_of_a_step_counts() {
 fn gates_keep_deadlines_and_answers() {
     let choices = ["yes".to_string(), "no".to_string()];
     let open = replay_of(&[started("ok", 3), asked("ok", &choices), started("ok", 3)]);
-    assert_eq!((open.asked("ok", 3), open.asked("ok", 4)), (Some(Some(TsNs(900))), None));
+    assert_eq!(
+        (open.question_deadline("ok", 3), open.question_deadline("ok", 4)),
+        (Some(Some(TsNs(900))), None)
+    );
     let question = open.question("ok", 3).unwrap();
     assert_eq!((question.at, question.deadline), (TsNs(140), Some(TsNs(900))));
     assert_eq!((question.text.as_str(), question.default.as_deref()), ("Ship?", Some("no")));

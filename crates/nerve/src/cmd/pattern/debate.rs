@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_core::patterns::debate::{DebateConfig, DebateLoop};
-use nerve_core::patterns::{LoopError, Spoken};
+use nerve_core::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{Stage, text};
@@ -43,7 +43,7 @@ pub(super) async fn run(stage: &Stage, args: DebateArgs) -> Result<()> {
         }
         Err(LoopError { error, history }) => {
             let rounds = history.len() / 2;
-            let turns: Vec<Value> = history.iter().map(Spoken::to_dict).collect();
+            let turns: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
             stage.failed(error, json!({ "topic": topic, "rounds": rounds, "turns": turns }))
         }
     }

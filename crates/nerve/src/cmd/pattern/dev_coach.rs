@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_core::patterns::dev_coach::{DevCoachConfig, DevCoachLoop, Role};
-use nerve_core::patterns::{LoopError, Spoken};
+use nerve_core::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
 use super::{Stage, text};
@@ -28,7 +28,7 @@ pub(super) async fn run(stage: &Stage, args: DevCoachArgs) -> Result<()> {
         Ok(result) => result,
         Err(LoopError { error, history }) => {
             let rounds = history.iter().filter(|turn| turn.role == Role::Coach).count();
-            let history: Vec<Value> = history.iter().map(Spoken::to_dict).collect();
+            let history: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
             let so_far = json!({ "completed": false, "rounds": rounds, "history": history });
             return stage.failed(error, so_far);
         }

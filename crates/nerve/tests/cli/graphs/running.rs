@@ -84,7 +84,7 @@ fn input_comes_as_text_as_json_from_a_file_and_in_fields() {
     assert_eq!(shout(&["--input", "@input.json"]), "HELLO FILE2");
 
     for (args, words) in [
-        (vec!["--input", "just text"], "a mapping, not"),
+        (vec!["--input", "just text"], "expects a mapping"),
         (vec!["--set", "whom=x"], "did you mean 'who'"),
         (vec!["--input", "[1]", "--set", "who=x"], "--set needs an input that is a JSON object"),
         (vec!["--set", "who"], "KEY=VALUE"),
