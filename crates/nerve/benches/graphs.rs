@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nerve_core::context::ExecutionContext;
-use nerve_core::graph::journal::{Head, Journal};
+use nerve_core::graph::journal::{Header, Journal};
 use nerve_core::graph::{Graph, step::Step};
 use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
@@ -204,8 +204,8 @@ fn context() -> ExecutionContext {
     ExecutionContext::new(&Session::new("bench"))
 }
 
-fn head() -> Head {
-    Head {
+fn head() -> Header {
+    Header {
         at: TsNs(0),
         run: "r-bench".into(),
         graph: "row".into(),

@@ -10,7 +10,7 @@ const ENTER: &str = "\x1b[?1049h\x1b[H";
 const LEAVE: &str = "\x1b[?1049l";
 
 fn recorded(text: &str) -> Harness {
-    let terminal = TerminalState::new(Size::new(40, 5)).keeping_left_screen();
+    let terminal = TerminalState::new(Size::new(40, 5)).keeping_last_alt_screen();
     let mut harness = Harness::on(Source::Recording, terminal, 12);
     harness.write(text);
     harness

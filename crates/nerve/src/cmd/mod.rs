@@ -27,8 +27,8 @@ pub(crate) mod server;
 mod session;
 pub(crate) mod show;
 mod snapshot;
-mod stdio_relay;
 mod spawn_failure;
+mod stdio_relay;
 mod token;
 
 use std::future::Future;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_client::RunOptions;
+use nerve_core::graph::diagram;
 use nerve_core::graph::file::{Format, GraphFile};
 use nerve_core::graph::journal::new_run_id;
-use nerve_core::graph::show;
 use nerve_proto::data::{GateInfo, RunInfo};
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
@@ -137,9 +137,9 @@ impl Shell {
     fn show(&self, form: Form) -> Result<()> {
         match form {
             Form::Yaml => out::text(&self.draft()?.text(Format::Yaml)?),
-            Form::Text => out::text(&show::text(&self.checked()?)),
-            Form::Mermaid => out::text(&show::mermaid(&self.checked()?)),
-            Form::Dot => out::text(&show::dot(&self.checked()?)),
+            Form::Text => out::text(&diagram::text(&self.checked()?)),
+            Form::Mermaid => out::text(&diagram::mermaid(&self.checked()?)),
+            Form::Dot => out::text(&diagram::dot(&self.checked()?)),
         }
     }
 

@@ -108,9 +108,9 @@ fn profile_of(entry: &Entry, profiles: &Profiles) -> Option<Arc<Profile>> {
 }
 
 fn driver(profile: Arc<Profile>, entry: &Entry, now: TsNs) -> Driver {
-    let resumes = profile.session.as_ref().is_some_and(|forms| forms.goes_on(&entry.argv));
+    let resumes = profile.session.as_ref().is_some_and(|forms| forms.resumes(&entry.argv));
     let driver = Driver::new(profile, now);
-    if resumes { driver.going_on() } else { driver }
+    if resumes { driver.resuming() } else { driver }
 }
 
 fn state_name(state: &AgentState) -> &'static str {

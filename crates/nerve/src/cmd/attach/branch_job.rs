@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::target::AttachTarget;
-use crate::cmd::branch::{At, Origin, Wait, BranchOptions, plan_branch, run, conversation_difference};
+use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_difference, plan_branch, run};
 use crate::exit::Failure;
 use crate::out;
 

@@ -127,7 +127,7 @@ impl TerminalMirror {
     /// For a terminal that may have been flooded: what is now is shown before what was ([`HostedBackend::latest_only`]).
     #[must_use]
     pub(crate) fn latest(self) -> TerminalMirror {
-        TerminalMirror { host: self.host.latest(), ..self }
+        TerminalMirror { host: self.host.latest_only(), ..self }
     }
 
     /// The recording of what is over, if the terminal does not have all of it.
@@ -187,10 +187,10 @@ impl TerminalMirror {
         }
     }
 
-    fn handle_backend_event(&mut self, happened: Happened) {
-        match happened {
-            Happened::Output => self.handle_output(),
-            Happened::Resized(size) => {
+    fn handle_backend_event(&mut self, event: BackendEvent) {
+        match event {
+            BackendEvent::Output => self.handle_output(),
+            BackendEvent::Resized(size) => {
                 self.changed |= self.terminal.size() != size;
                 self.terminal.resize(size);
                 self.agent.schedule_check();
@@ -199,8 +199,8 @@ impl TerminalMirror {
                 self.terminal.record_snapshot(snapshot);
                 self.changed = true;
             }
-            Happened::CaughtUp => self.handle_caught_up(),
-            Happened::Skipped(offset) => {
+            BackendEvent::CaughtUp => self.handle_caught_up(),
+            BackendEvent::Skipped(offset) => {
                 self.terminal.skip_to(offset);
                 self.has_gap = true;
             }
@@ -209,9 +209,9 @@ impl TerminalMirror {
                 self.agent.exited(self.clock.now(), exit);
                 self.changed = true;
             }
-            Happened::Closed => self.handle_end(),
-            Happened::Fault(message) => self.events.push_back(MirrorEvent::Fault(message)),
-            Happened::Lost(message) | Happened::Gone(message) => {
+            BackendEvent::Closed => self.handle_end(),
+            BackendEvent::Fault(message) => self.events.push_back(MirrorEvent::Fault(message)),
+            BackendEvent::Lost(message) | BackendEvent::Gone(message) => {
                 self.events.push_back(MirrorEvent::Fault(message));
                 self.handle_end();
             }

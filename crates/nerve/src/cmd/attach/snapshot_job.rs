@@ -101,8 +101,8 @@ fn report(result: SnapshotResult) {
 }
 
 fn take(args: &TakeArgs, cancelled: &AtomicBool) -> SnapshotResult {
-    match taken(args, Some(cancelled)) {
-        Ok(Marked { key, files, unnoted, .. }) => describe(key.id(), files, unnoted),
+    match take_snapshot(args, Some(cancelled)) {
+        Ok(SnapshotOutcome { key, files, note_error, .. }) => describe(key.id(), files, note_error),
         Err(error) => {
             let why = one_line(for_key_binding(Failure::from_error(&error)));
             Err(format!("the snapshot failed: {why}"))

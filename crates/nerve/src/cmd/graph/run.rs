@@ -153,7 +153,7 @@ pub(super) async fn registered(target: &Target, id: &str) -> Result<GraphFile> {
 
 /// The graph a run is of, from its journal, where this user can read it.
 pub(super) fn journaled(journal: &Path) -> Option<GraphFile> {
-    let past = nerve_core::graph::journal::Past::read(journal).ok()?;
+    let past = nerve_core::graph::journal::ReplayState::read(journal).ok()?;
     GraphFile::from_value(past.definition().clone()).ok()
 }
 

@@ -1,8 +1,8 @@
 //! `graph validate` and `graph show`.
 
 use anyhow::Result;
+use nerve_core::graph::diagram;
 use nerve_core::graph::file::{GraphFile, GraphFileError};
-use nerve_core::graph::show;
 use serde_json::{Value, json};
 
 use super::lines::counted;
@@ -69,9 +69,9 @@ pub(super) async fn show(asked: &Asked, args: &ShowArgs) -> Result<()> {
     match args.format {
         GraphFormat::Json => out::json(&file.to_value()),
         _ if asked.json => out::json(&file.to_value()),
-        GraphFormat::Text => out::text(&show::text(&file)),
-        GraphFormat::Mermaid => out::text(&show::mermaid(&file)),
-        GraphFormat::Dot => out::text(&show::dot(&file)),
+        GraphFormat::Text => out::text(&diagram::text(&file)),
+        GraphFormat::Mermaid => out::text(&diagram::mermaid(&file)),
+        GraphFormat::Dot => out::text(&diagram::dot(&file)),
     }
 }
 

@@ -176,21 +176,21 @@ fn bytes(recording: &Path) -> Result<u8> {
     Ok(DONE)
 }
 
-fn recording_arg(recording: &Path) -> OfRecording {
-    OfRecording { recording: Some(recording.display().to_string()), session: None }
+fn recording_arg(recording: &Path) -> RecordingArg {
+    RecordingArg { recording: Some(recording.display().to_string()), session: None }
 }
 
 /// What has ended, to scroll in.
 fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let next_runs = args.session.is_none().then_some(args.id.as_str());
-    let args = ViewArgs { of: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
+    let args = ViewArgs { source: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
     recording::view_tool(&args, name, next_runs)
 }
 
 /// All lines of what has ended.
 fn last(recording: &Path) -> Result<u8> {
     recording::replay(&ReplayArgs {
-        of: recording_arg(recording),
+        source: recording_arg(recording),
         speed: Speed(1.0),
         idle_limit: None,
         from: None,

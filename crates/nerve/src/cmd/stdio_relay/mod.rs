@@ -94,16 +94,16 @@ pub(crate) async fn run(
             && let Some(report) = link.decoded()?
         {
             match report {
-                Report::Output { at, bytes, .. } => {
+                HostEvent::Output { at, bytes, .. } => {
                     let replies = output.push(at, bytes);
                     if !replies.is_empty() && orders.len() < MAX_ORDERS {
                         push(&mut orders, &HostRequest::Input { origin: Origin::Terminal, bytes: replies });
                     }
                 }
-                Report::Fault(message) => faults.push(message),
-                Report::Exited(_) => push(&mut orders, &Order::Seen),
-                Report::Closed => is_closed = true,
-                Report::Resized(size) => output.resize(size),
+                HostEvent::Fault(message) => faults.push(message),
+                HostEvent::Exited(_) => push(&mut orders, &HostRequest::AckExit),
+                HostEvent::Closed => is_closed = true,
+                HostEvent::Resized(size) => output.resize(size),
                 _ => {}
             }
         }
@@ -127,7 +127,7 @@ pub(crate) async fn run(
                     push(&mut orders, &HostRequest::Input { origin: Origin::User, bytes });
                 }
                 StdinEvent::Resize => if let (SizeFrom::Window, Some(window)) = (streams.size, streams.size.window()) {
-                    push(&mut orders, &Order::View(window));
+                    push(&mut orders, &HostRequest::View(window));
                 },
             },
             told = signals.next() => {

@@ -15,8 +15,8 @@ use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Source, Viewer};
 
 use self::recording_view::RecordingView;
-use super::player::Left;
-use super::{Losses, check, facts, find, unreadable, words};
+use super::player::EndReason;
+use super::{Losses, check, facts, find, format, unreadable};
 use crate::cli::recording::ViewArgs;
 use crate::cmd::attach::ViewerOptions;
 use crate::cmd::attach::background::Background;
@@ -44,7 +44,7 @@ pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>)
 }
 
 fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<u8> {
-    let recording = find(&args.of)?;
+    let recording = find(&args.source)?;
     check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
     let settings = Settings::of_viewer();
@@ -92,7 +92,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
         anyhow::Ok((left.code(), view))
     })?;
     view.lost().iter().for_each(|lost| losses.note(lost));
-    losses.tell();
+    losses.report();
     Ok(code)
 }
 
@@ -110,7 +110,7 @@ struct RecordingSession {
 }
 
 impl RecordingSession {
-    async fn run(&mut self, user_terminal: &mut UserTerminal) -> Result<Left> {
+    async fn run(&mut self, user_terminal: &mut UserTerminal) -> Result<EndReason> {
         loop {
             let (due, is_searching) = (self.view.due(), self.session.is_searching);
             let ViewerSession { background, pacing, .. } = &mut self.session;
@@ -118,8 +118,8 @@ impl RecordingSession {
                 biased;
                 event = next_terminal_event(pacing, user_terminal) => match event {
                     TerminalEvent::DrawDue => self.draw(&mut user_terminal.tty)?,
-                    TerminalEvent::Signal(number) => return Ok(Left::Signal(number)),
-                    TerminalEvent::Closed => return Ok(Left::Quit),
+                    TerminalEvent::Signal(number) => return Ok(EndReason::Signal(number)),
+                    TerminalEvent::Closed => return Ok(EndReason::Quit),
                     TerminalEvent::Input(input) => if let Some(left) = self.handle_input(input, &mut user_terminal.tty)? {
                         return Ok(left);
                     },
@@ -184,7 +184,7 @@ impl RecordingSession {
         Ok(())
     }
 
-    fn handle_input(&mut self, input: Input, tty: &mut Tty) -> Result<Option<Left>> {
+    fn handle_input(&mut self, input: Input, tty: &mut Tty) -> Result<Option<EndReason>> {
         let interrupts = input == Input::Key(Key::ctrl('c'));
         if input == Input::Key(Key::ctrl('z')) {
             self.session.request_draw();
@@ -197,8 +197,8 @@ impl RecordingSession {
             return Ok(None);
         };
         match effect {
-            Effect::Quit if interrupts => return Ok(Some(Left::Signal(INTERRUPTED - 128))),
-            Effect::Quit => return Ok(Some(Left::Quit)),
+            Effect::Quit if interrupts => return Ok(Some(EndReason::Signal(INTERRUPTED - 128))),
+            Effect::Quit => return Ok(Some(EndReason::Quit)),
             Effect::SeekSnapshot(snapshot) => self.seek_snapshot(snapshot)?,
             Effect::TogglePlay => self.view.toggle_play().map_err(unreadable)?,
             Effect::Skip(seconds) => self.view.skip(seconds).map_err(unreadable)?,
@@ -212,7 +212,7 @@ impl RecordingSession {
             Effect::SwitchToBranch => match self.session.background.latest() {
                 Ok(place) => {
                     self.switch_to = Some(place);
-                    return Ok(Some(Left::Quit));
+                    return Ok(Some(EndReason::Quit));
                 }
                 Err(why) => self.session.show_message(why),
             },
