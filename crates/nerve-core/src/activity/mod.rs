@@ -7,15 +7,15 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`claude`] | a line of Claude Code's transcript → activities |
-//! | `lines` | the lines a growing file has got since the last look |
-//! | `watch` | tells when files in a folder change, folders that are still to be made included |
-//! | `tail` | follows an agent's transcripts and tells what is new in them |
+//! | `line_reader` | the lines a growing file has got since the last look |
+//! | `watcher` | tells when files in a folder change, folders that are still to be made included |
+//! | `transcript_tail` | follows an agent's transcripts and tells what is new in them |
 //! | [`pipe`] | activities as SSZ frames on a pipe, without ever waiting for its reader |
 
 pub mod claude;
-pub(crate) mod lines;
+pub(crate) mod line_reader;
 pub mod pipe;
-mod tail;
-pub(crate) mod watch;
+mod transcript_tail;
+pub(crate) mod watcher;
 
-pub(crate) use tail::Tail;
+pub(crate) use transcript_tail::Tail;

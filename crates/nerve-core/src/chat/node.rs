@@ -15,7 +15,7 @@ use super::file;
 use super::message::Message;
 use super::setup::Setup;
 use super::spec::ChatSpec;
-use super::taking::WIND_DOWN;
+use super::turn_queue::WIND_DOWN;
 use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::call::Api;
+use super::request::Api;
 use super::spec::ChatSpec;
 use crate::error::EngineError;
 use crate::events::Publisher;

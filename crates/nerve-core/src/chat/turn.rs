@@ -4,8 +4,8 @@ use nerve_term::parse::{Section, SectionKind};
 use tokio::time::Instant;
 
 use super::answer::{LENGTH, Usage};
-use super::call::Api;
 use super::message::{Message, ToolCall};
+use super::request::Api;
 use super::spec::{ChatSpec, Provider};
 use super::tools::{self, Choice, Tool};
 use super::{anthropic, openai};

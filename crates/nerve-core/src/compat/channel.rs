@@ -12,7 +12,7 @@ use crate::command::{NodeInfo, StateName};
 use crate::context::ExecutionContext;
 use crate::node::terminal::{Prompt, TerminalNode};
 use crate::node::{Node, NodeFuture, Quiet};
-use crate::session::compat::warn_once;
+use crate::session::deprecated::warn_once;
 
 /// What a channel is a connection to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

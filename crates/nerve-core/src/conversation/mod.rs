@@ -1,18 +1,18 @@
 //! Conversations that outlive the nodes they are held with: what was said in a chat of a workspace is kept, and given to an agent that does
 //! not know it (seed conversation-history-async).
 
-mod known;
 mod message;
+mod prompt;
+mod seen_messages;
 mod store;
-mod text;
 
 use serde::{Deserialize, Serialize};
 
 pub use message::{Message, Role, parse_messages};
+pub use prompt::{MAX_CONTEXT, prompt_with_context};
 pub use store::{ConversationStore, Loaded, MAX_FILE, MAX_HISTORY};
-pub use text::{MAX_CONTEXT, prompt_with_context};
 
-pub(crate) use known::Listener;
+pub(crate) use seen_messages::Listener;
 
 use crate::error::{EngineError, ErrorKind};
 

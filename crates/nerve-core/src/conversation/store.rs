@@ -12,8 +12,8 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::ConversationId;
-use super::known::Listener;
 use super::message::{Message, parse_messages};
+use super::seen_messages::Listener;
 use crate::files::{Lock, private_folder, replace};
 
 /// Messages kept of a conversation (seed: MAX_HISTORY).

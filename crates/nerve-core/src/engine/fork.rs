@@ -11,7 +11,7 @@ use nerve_term::profile::{Profile, TranscriptKind};
 use super::Engine;
 use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, Outcome, PanePlace, Reply, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::fork::records::{Records, read_transcript, write_beside};
+use crate::fork::session_files::{Records, read_transcript, write_beside};
 use crate::fork::{new_id, words_of};
 use crate::node::NodeHandle;
 use crate::node::terminal::TerminalNode;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::executions::{self, Executions, MAX_LIST};
 
-use crate::activity::lines::{Found, Lines};
-use crate::activity::watch::Watcher;
+use crate::activity::line_reader::{Found, Lines};
+use crate::activity::watcher::Watcher;
 
 /// Follows the list beside a recording.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `note` | what an agent's activities say of executions → lines of the list |
+//! | `log` | what an agent's activities say of executions → lines of the list |
 //! | [`follow`] | the list, as it grows |
 //! | `states` | how they are, from the list and from who runs them |
 //! | [`watch`] | both, on a thread of its own, for a viewer |
@@ -11,11 +11,11 @@
 //! | [`trace`] | an agent's commands run under `nerve exec`, with the ids that the agent gave them |
 
 pub mod follow;
-mod note;
+mod log;
 pub mod runs;
 mod states;
 pub mod trace;
 pub mod watch;
 
-pub(crate) use note::Noter;
+pub(crate) use log::Noter;
 pub use states::{Changes, Reader, State, Told};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::activity::watch::Watcher;
+use crate::activity::watcher::Watcher;
 use crate::host::EXECUTION;
 use crate::host::registry::{Entry, entries};
 

@@ -16,7 +16,7 @@ use nerve_term::profile::{Profile, TranscriptKind};
 
 use super::new_id;
 use super::opencode::Opencode;
-use super::records::{Records, project, read_transcript, write_into};
+use super::session_files::{Records, project, read_transcript, write_into};
 
 /// What is known of the session that was recorded.
 #[derive(Debug, Clone, Copy)]

@@ -3,11 +3,11 @@
 //! [`branch`] goes on from a place in a recording, whether or not its node is still there.
 //!
 //! What the words of a command mean is data of the profile ([`nerve_term::profile::session`]); where agents keep their conversations
-//! is in `records`; the command FORK_NODE is the engine's.
+//! is in `session_files`; the command FORK_NODE is the engine's.
 
 pub mod branch;
 mod opencode;
-pub(crate) mod records;
+pub(crate) mod session_files;
 
 use nerve_term::profile::Profile;
 use nerve_term::profile::session::{IdKind, SessionForms, Told};

@@ -13,8 +13,8 @@ mod actor;
 pub mod hooks;
 mod journal;
 mod queue;
-pub(crate) mod reply;
 pub(crate) mod response;
+pub(crate) mod response_value;
 mod stream;
 mod transcript;
 

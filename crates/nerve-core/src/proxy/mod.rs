@@ -1,18 +1,18 @@
 //! A proxy between one node's agent and the API of its model: it starts before the program, ends with the node, and is there again when
 //! a server takes its nodes back. What passes is tied to the node's turns.
 
-mod kept;
+mod launch;
 mod node;
+mod persist;
 mod spec;
-mod starting;
-mod tally;
+mod usage;
 
-pub(crate) use kept::Kept;
+pub(crate) use launch::Starting;
 pub use node::NodeProxy;
+pub(crate) use persist::Kept;
 pub use spec::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
-pub(crate) use starting::Starting;
-pub(crate) use tally::SpendSink;
-pub use tally::TurnUsage;
+pub(crate) use usage::SpendSink;
+pub use usage::TurnUsage;
 
 use std::path::PathBuf;
 

@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::ProxySpec;
-use super::kept::Kept;
-use super::starting::{Starting, forms_of, gone, not_kept, open};
-use super::tally::{SpendSink, Tally, TurnUsage};
+use super::launch::{Starting, forms_of, gone, not_kept, open};
+use super::persist::Kept;
+use super::usage::{SpendSink, Tally, TurnUsage};
 use crate::error::{EngineError, ErrorKind};
 
 /// The proxy of a node. Cheap to clone; all clones are the same proxy.

@@ -42,7 +42,7 @@ impl SessionManager {
     #[deprecated(note = "use SessionManager::node_factory")]
     pub fn channels(&self) -> &NodeFactory {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        super::compat::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        super::deprecated::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
         self.node_factory()
     }
 

@@ -1,6 +1,6 @@
 //! Sessions: nodes and graphs under names, and their lives (seed node-refactoring §5.3).
 
-pub(crate) mod compat;
+pub(crate) mod deprecated;
 pub mod manager;
 pub mod store;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-mod ending;
+mod activity_reporter;
 mod requests;
-mod telling;
+mod shutdown;
 mod turns;
 
 use nerve_record::history::HISTORY_BUFFER_LINES;
@@ -14,8 +14,8 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::terminal::{Notice, TerminalState};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::ending::Stopping;
-use self::telling::Telling;
+use self::activity_reporter::Telling;
+use self::shutdown::Stopping;
 use super::hooks::{HookSocket, Message};
 use super::queue::{Active, Queue};
 use super::terminal::{Prompt, Status, TerminalSpec};
@@ -26,7 +26,7 @@ use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::executions::Noter;
-use crate::fork::records::Records;
+use crate::fork::session_files::Records;
 use crate::proxy::SpendSink;
 
 /// Output shares a look at the screen when it comes faster than this.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::json::SessionShape;
 use super::metadata::SessionMetadata;
-use super::shape::SessionShape;
 
 /// The version of files that this nerve begins.
 const VERSION: &str = "1.0";

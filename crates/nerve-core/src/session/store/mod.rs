@@ -3,8 +3,8 @@
 
 mod document;
 mod file;
+mod json;
 mod metadata;
-mod shape;
 
 #[cfg(test)]
 mod tests;

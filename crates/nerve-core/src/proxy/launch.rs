@@ -11,9 +11,9 @@ use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError,
 use nerve_term::profile::{Profile, ProxyForms};
 use tokio::sync::Notify;
 
-use super::kept::{Kept, private_folder};
 use super::node::{Inner, Running, Token};
-use super::tally::Tally;
+use super::persist::{Kept, private_folder};
+use super::usage::Tally;
 use super::{Proxies, ProxyKind, ProxySpec};
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::answer::Usage;
 use super::message::Message;
 use super::node::{ASKS, ChatNode, ENDED, blocking, tail};
-use super::respond::{response, text_of};
+use super::response::{response, text_of};
 use super::turn::{Done, Turn};
 use super::{file, tools};
 use crate::cancellation::cancelled;

@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::claude::ClaudeReader;
-use super::lines::{Found, Lines};
-use super::watch::Watcher;
+use super::line_reader::{Found, Lines};
+use super::watcher::Watcher;
 use crate::clock::Clock;
 
 /// Transcripts of subagents that are followed in one session.
