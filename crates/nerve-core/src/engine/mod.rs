@@ -228,7 +228,7 @@ impl Engine {
         // Runs are interrupted, not ended: they can be resumed.
         self.inner.runs.interrupt_all(keep_nodes).await;
         // Who comes later is refused, and who is on the way ends by itself.
-        let mut nodes = self.inner.sessions.close_names();
+        let mut nodes = self.inner.sessions.close_registration();
         if keep_nodes {
             let mut left = Vec::new();
             for node in nodes {

@@ -7,7 +7,7 @@ use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::{Graph, step::Step, step::Target};
 use nerve_core::node::factory::NodeFactory;
-use nerve_core::node::{Node, NodeFuture, Quiet};
+use nerve_core::node::{BoxFuture, Node, NodeFuture};
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::manager::SessionManager;
 use nerve_core::session::{DEFAULT, PATIENCE, Session};
@@ -172,7 +172,7 @@ impl Node for Broken {
         })
     }
 
-    fn stop<'a>(&'a self, _: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, _: &'a str) -> BoxFuture<'a> {
         Box::pin(async {
             assert!(self.hangs, "does not stop either");
             std::future::pending().await
@@ -236,7 +236,7 @@ async fn a_manager_has_sessions_by_name() {
     assert!(manager.find_by_name("work").unwrap().contains("desk"));
     assert!(manager.find_by_name("play").is_none());
     let unknown = manager.get(Some("play")).unwrap_err();
-    assert_eq!(unknown.to_string(), "no session 'play' (there are: default, work)");
+    assert_eq!(unknown.to_string(), "no session 'play' (sessions: default, work)");
 
     manager.close("work").await.unwrap();
     assert_eq!(notes.all(), ["desk stops: its session was deleted"]);
