@@ -1,31 +1,30 @@
-//! Which messages a running program knows already: those it was given, and those it said or was asked itself.
+//! Tracks which messages a running program has seen: those it was given, wrote, or was prompted with.
 //!
-//! It is noted with the messages, in the conversation's file: so it goes with them, outlives a server as far as the program does, and is as
-//! bounded as they are.
+//! The marks are stored with the messages in the conversation's file. So they share its size limit, and survive the server.
 
 use ring::digest::{SHA256, digest};
 
 use super::message::Message;
 
-/// Programs that are remembered for a message; of more, the last.
-const REMEMBERED: usize = 8;
+/// Maximum number of programs remembered per message; the latest are kept.
+const MAX_PROGRAMS: usize = 8;
 
-/// A running program, and the conversation of its own that it is in.
+/// A running program and its current session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listener {
+pub(crate) struct ProgramSession {
     program: String,
     session: Option<String>,
 }
 
-impl Listener {
-    /// `program` differs for each program that was started. `session`: the id of the agent's own conversation, as far as it is known.
-    pub(crate) fn new(program: &str, session: Option<&str>) -> Listener {
-        Listener { program: short(program), session: session.map(short) }
+impl ProgramSession {
+    /// `program` identifies one start of a program. `session`: the id of the agent's own conversation, if known.
+    pub(crate) fn new(program: &str, session: Option<&str>) -> ProgramSession {
+        ProgramSession { program: short(program), session: session.map(short) }
     }
 
-    /// It was told this message, or said it, in the conversation of its own that it is in now. An id that was not known then or is
-    /// not now tells nothing.
-    pub(crate) fn knows(&self, message: &Message) -> bool {
+    /// Returns true if the program has seen the message in its current session. A session id that is unknown on either side
+    /// counts as equal.
+    pub(crate) fn has_seen(&self, message: &Message) -> bool {
         message.seen_by.iter().any(|seen| {
             let (program, session) = match seen.split_once(':') {
                 Some((program, session)) => (program, Some(session)),
@@ -36,10 +35,10 @@ impl Listener {
         })
     }
 
-    /// Notes that it knows the message.
-    pub(crate) fn mark(&self, message: &mut Message) {
+    /// Marks the message as seen.
+    pub(crate) fn mark_seen(&self, message: &mut Message) {
         message.seen_by.retain(|seen| seen.split(':').next() != Some(&self.program));
-        let surplus = (message.seen_by.len() + 1).saturating_sub(REMEMBERED);
+        let surplus = (message.seen_by.len() + 1).saturating_sub(MAX_PROGRAMS);
         message.seen_by.drain(..surplus);
         message.seen_by.push(match &self.session {
             Some(session) => format!("{}:{session}", self.program),
@@ -48,7 +47,7 @@ impl Listener {
     }
 }
 
-/// Ids differ in the first 48 bits of their digests.
+/// Shortens an id to the first 48 bits of its digest.
 fn short(id: &str) -> String {
     digest(&SHA256, id.as_bytes()).as_ref()[..6].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -59,21 +58,21 @@ mod tests {
     use crate::conversation::Role;
 
     #[test]
-    fn another_program_and_another_session_do_not_know_it() {
+    fn other_program_or_session_has_not_seen_message() {
         let mut message = Message::new(Role::User, "x", 1);
-        let (early, one) = (Listener::new("p", None), Listener::new("p", Some("s")));
-        assert!(!one.knows(&message));
-        early.mark(&mut message);
-        assert!(one.knows(&message), "its session was not known then");
-        one.mark(&mut message);
-        assert!(early.knows(&message) && one.knows(&message));
-        assert!(!Listener::new("p", Some("cleared")).knows(&message));
-        assert!(!Listener::new("q", Some("s")).knows(&message));
+        let (early, one) = (ProgramSession::new("p", None), ProgramSession::new("p", Some("s")));
+        assert!(!one.has_seen(&message));
+        early.mark_seen(&mut message);
+        assert!(one.has_seen(&message), "the session was unknown then");
+        one.mark_seen(&mut message);
+        assert!(early.has_seen(&message) && one.has_seen(&message));
+        assert!(!ProgramSession::new("p", Some("cleared")).has_seen(&message));
+        assert!(!ProgramSession::new("q", Some("s")).has_seen(&message));
         assert_eq!(message.seen_by.len(), 1);
         for other in 0..20 {
-            Listener::new(&other.to_string(), None).mark(&mut message);
+            ProgramSession::new(&other.to_string(), None).mark_seen(&mut message);
         }
-        assert_eq!(message.seen_by.len(), REMEMBERED);
-        assert!(!one.knows(&message), "it was long ago");
+        assert_eq!(message.seen_by.len(), MAX_PROGRAMS);
+        assert!(!one.has_seen(&message), "its mark was dropped");
     }
 }
