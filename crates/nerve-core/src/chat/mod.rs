@@ -1,8 +1,8 @@
-//! Conversations with a model's API, without a terminal (seed: StatefulLLMNode).
+//! Conversations with a model's API, without a terminal.
 //!
-//! A turn: `node` takes a prompt, `turn_queue` sees to it that the turn ends, `turn` asks the API and runs the tools it asks for until it
-//! has an answer. What is pure has a file of its own: requests and events of each API (`anthropic`, `openai`), server-sent events
-//! (`sse`), when to try again (`retry`). Requests go out in `request` alone; `file` keeps conversations.
+//! `node` takes a prompt, `turn_queue` runs the turn and ends it, and `turn` calls the API and runs the requested tools until
+//! there is an answer. Pure code has files of its own: the requests and events of each API (`anthropic`, `openai`), server-sent
+//! events (`sse`), and the retry policy (`retry`). Requests are sent only in `request`; `file` stores conversations.
 
 mod answer;
 mod anthropic;

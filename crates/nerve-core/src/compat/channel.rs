@@ -11,7 +11,7 @@ use crate::cancellation::cancelled;
 use crate::command::{NodeInfo, StateName};
 use crate::context::ExecutionContext;
 use crate::node::terminal::{Prompt, TerminalNode};
-use crate::node::{Node, NodeFuture, Quiet};
+use crate::node::{BoxFuture, Node, NodeFuture};
 use crate::session::deprecated::warn_once;
 
 /// What a channel is a connection to.
@@ -187,11 +187,11 @@ impl Node for ChannelNode {
     }
 
     /// An interrupt has its effect in that time.
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
     }
 
-    fn stop<'a>(&'a self, _reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, _reason: &'a str) -> BoxFuture<'a> {
         Box::pin(async move {
             if let Err(error) = self.channel.close().await {
                 tracing::warn!(channel = self.id(), %error, "a channel was not closed");

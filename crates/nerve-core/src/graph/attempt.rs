@@ -31,7 +31,7 @@ pub(crate) async fn attempt(
             let mut context = context.clone().with_cancellation(stop.clone());
             context.timeout = Some(limit);
             // Who keeps its limit itself has a better error, with a screen.
-            let own = !node.winds_down().is_zero();
+            let own = !node.cancel_grace().is_zero();
             let limit_here = if own { limit.saturating_add(MARGIN) } else { limit };
             let at = Instant::now() + limit_here.min(FAR);
             let execution = until_cancelled(node, &context);
@@ -53,7 +53,7 @@ pub(crate) async fn attempt(
     if node.as_graph().is_some() {
         return Ok(value);
     }
-    if let Some(tokens) = tokens_of(&value).filter(|_| !node.meters()) {
+    if let Some(tokens) = tokens_of(&value).filter(|_| !node.has_live_metering()) {
         context.add_tokens(tokens);
     }
     match failure_of(&value) {
@@ -73,7 +73,7 @@ pub(crate) async fn until_cancelled(
     let caught = tokio::select! {
         biased;
         caught = &mut execution => caught,
-        () = context.cancellation().wait() => match within(node.winds_down(), execution).await {
+        () = context.cancellation().wait() => match within(node.cancel_grace(), execution).await {
             Some(caught) => caught,
             None => return Err(cancelled()),
         },

@@ -165,7 +165,7 @@ impl Doing<'_> {
         let began = match begin {
             Begin::Reused(value) => {
                 // What was used for it counts, before the interruption or after.
-                match TurnUsage::in_response(&value).filter(|_| node.meters()) {
+                match TurnUsage::from_response(&value).filter(|_| node.has_live_metering()) {
                     Some(used) => context.pool().add_usage(&used),
                     None => context.add_tokens(tokens_of(&value).unwrap_or(0)),
                 }

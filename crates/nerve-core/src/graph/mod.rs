@@ -381,7 +381,7 @@ impl Node for Graph {
     }
 
     /// Its steps are bounded, each by itself.
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::MAX
     }
 

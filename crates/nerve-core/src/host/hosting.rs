@@ -13,7 +13,7 @@ use super::{EndSnapshot, HostSpec};
 use crate::backend::{Hosted, SpawnError};
 use crate::command::{BackendKind, NodeRef};
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
+use crate::node::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 
 /// The folder for an agent's hooks, in its host's runtime folder.
 pub(super) const HOOKS: &str = "hooks";
@@ -120,7 +120,7 @@ impl Hosting {
         });
         let entry = started?;
         let backend = Hosted::fresh(entry.clone(), self.registry.clone());
-        Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry)))
     }
 
     /// Hosts that this server's nodes run in, or ran in when nobody was there to see their end; oldest first.
@@ -141,6 +141,6 @@ impl Hosting {
     pub(crate) fn adopt(&self, spec: TerminalSpec, entry: Entry) -> TerminalNode {
         let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
         let backend = Hosted::adopt(entry.clone(), self.registry.clone());
-        TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry))
+        TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry))
     }
 }

@@ -18,7 +18,7 @@ use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
+use crate::node::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
 
 /// A watch that is not begun: hooks have to be asked for before the program starts.
 pub struct Watch {
@@ -109,8 +109,8 @@ impl Watch {
     pub fn start(self, host: &Host) -> Watching {
         let events = self.spec.events.clone();
         let backend = Hosted::fresh(host.entry.clone(), self.registry);
-        let outside = Outside::of_host(&host.entry);
-        Watching { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
+        let outside = TerminalLocation::of_host(&host.entry);
+        Watching { node: TerminalNode::with_backend(self.spec, backend, self.hooks, outside), events }
     }
 }
 

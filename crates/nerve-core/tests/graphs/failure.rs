@@ -127,7 +127,7 @@ async fn a_function_that_panics_is_a_step_that_failed() {
     );
     let blocking = FunctionNode::blocking("blocking", |_| panic!("in its thread"));
     let message = breaks(Step::new("a"), blocking).await.message;
-    assert!(message.starts_with("a function did not come to its end"), "{message}");
+    assert!(message.starts_with("the function did not finish"), "{message}");
 }
 
 #[tokio::test]

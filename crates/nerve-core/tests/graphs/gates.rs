@@ -56,7 +56,7 @@ async fn an_answer_that_is_none_of_the_choices_is_refused_and_the_gate_waits_on(
     let gates = Gates::new();
     let run = ask(&gates, [("ship", gate())]).await;
     let error = gates.answer(None, "maybe").unwrap_err();
-    assert_eq!(error.message, "'maybe' is none of the choices of step 'ship'");
+    assert_eq!(error.message, "'maybe' is not one of the choices of step 'ship'");
     assert_eq!(
         (error.kind, error.choices.to_vec()),
         (ErrorKind::InvalidRequest, vec!["yes".to_string(), "no".into()])
@@ -66,7 +66,7 @@ async fn an_answer_that_is_none_of_the_choices_is_refused_and_the_gate_waits_on(
     let nobody = gates.answer(None, "no").unwrap_err();
     assert_eq!(
         (nobody.kind, nobody.to_string().as_str()),
-        (ErrorKind::NotFound, "no gate waits (nothing is asked now)")
+        (ErrorKind::NotFound, "no gate is open (the run waits for no answer)")
     );
 }
 
@@ -83,9 +83,12 @@ async fn of_two_gates_one_must_be_named() {
     let gates = Gates::new();
     let run = ask(&gates, [("one", gate()), ("two", gate())]).await;
     let error = gates.answer(None, "yes").unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::InvalidRequest, "2 gates wait: one, two"));
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::InvalidRequest, "2 gates are open: one, two")
+    );
     let other = gates.answer(Some("three"), "yes").unwrap_err();
-    assert_eq!(other.to_string(), "no gate waits at step 'three' (these wait: one, two)");
+    assert_eq!(other.to_string(), "no gate is open at step 'three' (open gates: one, two)");
     gates.answer(Some("two"), "no").unwrap();
     assert_eq!(gates.answer(None, "yes").unwrap(), "one");
     let results = run.await.unwrap().results;
@@ -103,10 +106,7 @@ async fn when_nobody_answers_in_time_the_default_is_the_answer_or_the_step_has_f
 
     let run = ask(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
     let error = run.error.unwrap();
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (ErrorKind::Timeout, "step 'ship': nobody answered in time")
-    );
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "step 'ship': no answer in time"));
     assert!(gates.waiting().is_empty());
 }
 
@@ -137,7 +137,7 @@ async fn where_nobody_can_answer_the_default_counts_at_once() {
     let error = graph.run(&context()).await.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::Blocked, "step 'gate' asks, and nobody can answer here")
+        (ErrorKind::Blocked, "step 'gate' needs an answer, and gates are not available here")
     );
 }
 

@@ -36,7 +36,7 @@ use crate::command::TerminalKind;
 use crate::host::HostSpec;
 use crate::host::hosting::{Label, QUALITY};
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
+use crate::node::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
@@ -134,7 +134,7 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(setting.panes.tmux.clone());
     let parts = Parts { tmux, panes: setting.panes.clone(), entry };
     let backend = TmuxPane::live(parts, joined, Fresh { claim, pump, flusher, faults });
-    Ok(TerminalNode::over(spec, backend, hooks, outside))
+    Ok(TerminalNode::with_backend(spec, backend, hooks, outside))
 }
 
 /// Takes the pane of a server that is gone. What comes of it is told as the backend's happenings: that it is gone too, or that somebody
@@ -145,7 +145,7 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, entry: PaneEntry) -> Term
     let tmux = Tmux::new(entry.socket.as_deref()).with_program(panes.tmux.clone());
     let taking = take_over(tmux.clone(), panes.clone(), entry.clone());
     let backend = TmuxPane::adopted(Parts { tmux, panes: panes.clone(), entry }, taking);
-    TerminalNode::over(spec, backend, hooks, outside)
+    TerminalNode::with_backend(spec, backend, hooks, outside)
 }
 
 async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Taken, Untaken> {
@@ -213,9 +213,9 @@ fn remove(folder: Option<&PathBuf>) {
     }
 }
 
-fn outside(entry: &PaneEntry) -> Outside {
+fn outside(entry: &PaneEntry) -> TerminalLocation {
     let mut place = vec![("pane_id", entry.pane.clone()), ("owned", entry.ours.to_string())];
     place.extend(entry.session.clone().map(|session| ("tmux_session", session)));
     place.extend(entry.socket.clone().map(|socket| ("tmux_socket", socket)));
-    Outside { recording: entry.recording.clone(), unrecorded: None, place }
+    TerminalLocation { recording: entry.recording.clone(), unrecorded: None, place }
 }

@@ -38,7 +38,7 @@ use crate::command::TerminalKind;
 use crate::host::HostSpec;
 use crate::host::hosting::{Label, QUALITY};
 use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Outside, TerminalNode, TerminalSpec};
+use crate::node::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 use crate::pump::Pump;
 use crate::recorder::Recorder;
 use crate::tap::Tap;
@@ -109,12 +109,12 @@ pub(crate) async fn start(mut spec: TerminalSpec, setting: Setting<'_>) -> Resul
     if let Err(error) = setting.panes.store(&entry) {
         told.push_back(Happened::Fault(format!("a new server will not find the pane: {error}")));
     }
-    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
+    let outside = TerminalLocation { recording: entry.recording.clone(), ..TerminalLocation::default() };
     let making = Making { server, panes: setting.panes.clone(), entry, process, claim: Some(claim), told };
     let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
     let picture = picture(&spec, ours);
     let pane = making.pane(Pump::new(taps), picture, false);
-    Ok(TerminalNode::over(spec, pane, hooks, outside))
+    Ok(TerminalNode::with_backend(spec, pane, hooks, outside))
 }
 
 /// Takes the pane of a server that is gone. What comes of it is told as the backend's happenings: that it is gone too, or that somebody
@@ -142,11 +142,11 @@ pub(crate) fn adopt(spec: TerminalSpec, panes: &Panes, mut entry: PaneEntry) -> 
         (Ok(_), None) => {}
     }
     let hooks = panes.hooks(&entry.id).and_then(|folder| HookSocket::resume(&folder).ok());
-    let outside = Outside { recording: entry.recording.clone(), ..Outside::default() };
+    let outside = TerminalLocation { recording: entry.recording.clone(), ..TerminalLocation::default() };
     let making = Making { server, panes: panes.clone(), entry, process, claim: claim.ok(), told };
     let picture = picture(&spec, making.entry.ours);
     let pane = making.pane(pump, picture, true);
-    TerminalNode::over(spec, pane, hooks, outside)
+    TerminalNode::with_backend(spec, pane, hooks, outside)
 }
 
 /// What a pane's backend is made of.

@@ -1,19 +1,19 @@
-//! Tells what a node's agent does: its status, its dialogs, what failed, and what its transcript says.
+//! Reports the activities of a node's agent: its status, dialogs, failures, and the contents of its transcript.
 //!
-//! | the node | status told |
+//! | the node | reported status |
 //! |---|---|
 //! | starts | provisioning |
-//! | busy | running |
-//! | ready, blocked by a dialog, suspended by a limit | paused: nothing goes on until somebody says something, or the limit ends |
+//! | is busy | running |
+//! | is ready, blocked by a dialog, or suspended by a limit | paused |
 //! | is being stopped | stopping |
 //! | was stopped | cancelled |
-//! | its program ended by itself, with 0 | completed |
-//! | with another code, by a signal, or nobody knows how | failed |
+//! | ended by itself with exit code 0 | completed |
+//! | ended by itself with another code, by a signal, or in an unknown way | failed |
 //!
-//! Of an agent without a transcript that we can read, tools, thoughts and errors are told at the end of a turn, as its screen showed
-//! them: the screen does not say when each of them happened.
+//! If the agent has no readable transcript, tools, thoughts and errors are reported at the end of a turn, as parsed from the
+//! screen. The screen does not show when each of them happened.
 //!
-//! A status is told when it is another one than the last. A node that a new server takes back tells nothing until its state is known.
+//! Only changes of the status are reported. A node that a new server takes over reports nothing until its state is known.
 
 use std::path::PathBuf;
 
@@ -23,54 +23,61 @@ use nerve_term::event::{ExitStatus, TsNs};
 use nerve_term::parse::{Section, SectionKind};
 use nerve_term::profile::TranscriptKind;
 
-use crate::activity::Tail;
+use crate::activity::TranscriptTail;
 use crate::clock::Clock;
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
-use crate::executions::Noter;
+use crate::executions::ExecutionLog;
 use crate::node::terminal::TerminalSpec;
 
-/// What was told of a node, and the eye on its transcript.
-pub(super) struct Telling {
+/// Publishes activities and remembers what was reported last.
+pub(super) struct ActivityReporter {
     node: NodeRef,
     events: Publisher,
     status: Option<Status>,
-    /// The dialog that was told last, while it stands there.
+    /// The last dialog reported, while it is open.
     dialog: Option<String>,
-    tail: Option<Tail>,
-    /// Lists what the agent runs, beside its recording.
-    noter: Option<Noter>,
+    tail: Option<TranscriptTail>,
+    /// The list of executions next to the recording.
+    execution_log: Option<ExecutionLog>,
 }
 
-impl Telling {
-    pub(super) fn new(spec: &TerminalSpec, noter: Option<Noter>, clock: Clock, now: TsNs) -> Telling {
+impl ActivityReporter {
+    pub(super) fn new(
+        spec: &TerminalSpec,
+        execution_log: Option<ExecutionLog>,
+        clock: Clock,
+        now: TsNs,
+    ) -> ActivityReporter {
         let (node, events) = (spec.node.clone(), spec.events.clone());
         let tail = spec.profile.transcript.map(|TranscriptKind::Claude| {
-            let (node, events, noter) = (node.clone(), events.clone(), noter.clone());
-            let tell = move |activity| {
-                noter.iter().for_each(|noter| noter.note(&activity));
+            let (node, events, execution_log) = (node.clone(), events.clone(), execution_log.clone());
+            let publish = move |activity| {
+                execution_log.iter().for_each(|log| log.record(&activity));
                 events.publish(Some(&node), EventKind::Activity(Box::new(activity)));
             };
-            Tail::new(clock, now.into(), tell)
+            TranscriptTail::new(clock, now.into(), publish)
         });
-        let mut telling = Telling { node, events, status: None, dialog: None, tail, noter };
+        let mut reporter = ActivityReporter { node, events, status: None, dialog: None, tail, execution_log };
         if spec.adopted.is_none() {
-            telling.status(now, Status::Provisioning);
+            reporter.report_status(now, Status::Provisioning);
         }
-        telling
+        reporter
     }
 
-    /// The terminal has written so much.
-    pub(super) fn reached(&self, offset: u64) {
-        self.noter.iter().for_each(|noter| noter.reached(offset));
+    /// Records the number of bytes that the terminal has output.
+    pub(super) fn set_offset(&self, offset: u64) {
+        self.execution_log.iter().for_each(|log| log.set_offset(offset));
     }
 
-    /// The driver has another opinion of the program.
-    pub(super) fn state(&mut self, now: TsNs, state: &AgentState) {
+    /// Reports a new state of the driver.
+    pub(super) fn report_state(&mut self, now: TsNs, state: &AgentState) {
         match state {
-            AgentState::Busy => self.status(now, Status::Running),
-            AgentState::Ready => self.status(now, Status::Paused),
-            AgentState::Blocked { .. } | AgentState::Suspended { .. } => self.status(now, Status::Paused),
+            AgentState::Busy => self.report_status(now, Status::Running),
+            AgentState::Ready => self.report_status(now, Status::Paused),
+            AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
+                self.report_status(now, Status::Paused)
+            }
             AgentState::Starting | AgentState::Exited(_) => {}
         }
         let dialog = dialog(state);
@@ -80,16 +87,17 @@ impl Telling {
         self.dialog = dialog;
     }
 
-    pub(super) fn stopping(&mut self, now: TsNs) {
-        self.status(now, Status::Stopping);
+    pub(super) fn report_stopping(&mut self, now: TsNs) {
+        self.report_status(now, Status::Stopping);
     }
 
-    /// It is over. What the transcript still says comes first. Reads a file: for a task that has nothing else to do any more.
-    pub(super) fn ended(&mut self, now: TsNs, exit: ExitStatus, was_stopped: bool) {
+    /// Reports the rest of the transcript and the final status. Reads a file: call it only when the node's task has nothing left
+    /// to do.
+    pub(super) fn report_end(&mut self, now: TsNs, exit: ExitStatus, was_stopped: bool) {
         if let Some(tail) = self.tail.take() {
             tail.finish();
         }
-        self.status(
+        self.report_status(
             now,
             match exit {
                 _ if was_stopped => Status::Cancelled,
@@ -100,90 +108,92 @@ impl Telling {
     }
 
     pub(super) fn warn(&self, now: TsNs, message: String) {
-        self.tell(Activity::Log { level: Level::Warn, message, execution: None, at: TsMs::from(now) });
+        self.publish(Activity::Log { level: Level::Warn, message, execution: None, at: TsMs::from(now) });
     }
 
-    /// The agent keeps its record of the conversation here.
-    pub(super) fn transcript_at(&self, path: PathBuf) {
+    /// Follows the transcript at this path from now on.
+    pub(super) fn follow_transcript(&self, path: PathBuf) {
         if let Some(tail) = &self.tail {
-            tail.at(path);
+            tail.follow(path);
         }
     }
 
-    /// What the screen showed of a finished turn; nothing where a transcript tells it.
-    pub(super) fn shown(&self, now: TsNs, turn: u64, sections: &[Section]) {
+    /// Reports what the screen showed of a finished turn, unless a transcript reports it.
+    pub(super) fn report_screen(&self, now: TsNs, turn: u64, sections: &[Section]) {
         if self.tail.is_some() {
             return;
         }
-        let told = sections.iter().enumerate();
-        let told: Vec<Activity> =
-            told.flat_map(|(nth, section)| activities(now, turn, nth + 1, section)).collect();
-        if let Some(noter) = self.noter.clone() {
-            let told = told.clone();
-            tokio::task::spawn_blocking(move || told.iter().for_each(|activity| noter.note(activity)));
+        let activities = sections.iter().enumerate();
+        let activities: Vec<Activity> =
+            activities.flat_map(|(nth, section)| section_activities(now, turn, nth + 1, section)).collect();
+        if let Some(execution_log) = self.execution_log.clone() {
+            let activities = activities.clone();
+            tokio::task::spawn_blocking(move || {
+                activities.iter().for_each(|activity| execution_log.record(activity))
+            });
         }
-        told.into_iter().for_each(|activity| self.tell(activity));
+        activities.into_iter().for_each(|activity| self.publish(activity));
     }
 
-    /// The eye on the transcript, for tasks that find one.
-    pub(super) fn tail(&self) -> Option<Tail> {
+    /// Returns the transcript follower, for tasks that find a transcript.
+    pub(super) fn transcript_tail(&self) -> Option<TranscriptTail> {
         self.tail.clone()
     }
 
-    fn status(&mut self, now: TsNs, status: Status) {
+    fn report_status(&mut self, now: TsNs, status: Status) {
         if self.status != Some(status) {
             self.status = Some(status);
-            self.tell(Activity::Status { status, at: TsMs::from(now) });
+            self.publish(Activity::Status { status, at: TsMs::from(now) });
         }
     }
 
-    fn tell(&self, activity: Activity) {
+    fn publish(&self, activity: Activity) {
         self.events.publish(Some(&self.node), EventKind::Activity(Box::new(activity)));
     }
 }
 
-/// What a section of a screen tells of the `nth` thing that was done in a turn.
-fn activities(now: TsNs, turn: u64, nth: usize, section: &Section) -> Vec<Activity> {
+/// Converts a section of a screen into activities. `nth` counts the sections of a turn from 1.
+fn section_activities(now: TsNs, turn: u64, nth: usize, section: &Section) -> Vec<Activity> {
     let (at, text) = (TsMs::from(now), section.content.clone());
-    let fact = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
+    let metadata = |key: &str| section.metadata.get(key).cloned().unwrap_or_default();
     match section.kind {
         SectionKind::Thinking => vec![Activity::Thought { text, reasoning: None, at }],
         SectionKind::Error => vec![Activity::Error { message: text, at }],
         SectionKind::ToolCall => {
-            // Screens name no runs.
+            // Screens show no execution ids.
             let execution = format!("turn-{turn}-{nth}");
-            let status = match fact("status").as_str() {
+            let status = match metadata("status").as_str() {
                 "error" => Status::Failed,
                 "rejected" => Status::Cancelled,
                 "running" | "waiting" | "asking" | "pending" => Status::Running,
                 _ => Status::Completed,
             };
             let start = Activity::ToolStart {
-                name: fact("tool"),
-                args: fact("args"),
+                name: metadata("tool"),
+                args: metadata("args"),
                 execution: execution.clone(),
                 status: Status::Running,
                 at,
             };
-            vec![start, Activity::ToolOutput { name: fact("tool"), output: text, execution, status, at }]
+            vec![start, Activity::ToolOutput { name: metadata("tool"), output: text, execution, status, at }]
         }
         SectionKind::Text | SectionKind::Interrupted => Vec::new(),
     }
 }
 
-/// What keeps the agent from going on, in words.
+/// Describes what blocks the agent.
 fn dialog(state: &AgentState) -> Option<String> {
     match state {
         AgentState::Blocked { kind, choices } if choices.is_empty() => {
-            Some(format!("it asks something ({})", kind.as_str()))
+            Some(format!("the agent waits for input ({})", kind.as_str()))
         }
         AgentState::Blocked { kind, choices } => {
             let choices = choices.iter().enumerate().map(|(at, choice)| format!("{}. {choice}", at + 1));
-            Some(format!("it asks ({}): {}", kind.as_str(), choices.collect::<Vec<_>>().join(", ")))
+            Some(format!("the agent asks ({}): {}", kind.as_str(), choices.collect::<Vec<_>>().join(", ")))
         }
         AgentState::Suspended { .. } => Some(match state.until_text() {
-            Some(until) => format!("a usage limit holds it up until {until}"),
-            None => "a usage limit holds it up".to_string(),
+            Some(until) => format!("the agent is suspended by a usage limit until {until}"),
+            None => "the agent is suspended by a usage limit".to_string(),
         }),
         AgentState::Starting | AgentState::Ready | AgentState::Busy | AgentState::Exited(_) => None,
     }

@@ -129,7 +129,7 @@ async fn what_is_no_answer_is_not_taken_for_one() {
         ] {
             let (error, tries) = second(provider, vec![bad], None).await;
             assert_eq!((error.kind, tries), (ErrorKind::Api, 1));
-            assert!(error.message.contains("sent what is no answer"), "{error}");
+            assert!(error.message.contains("sent an invalid answer"), "{error}");
         }
     }
 }
@@ -140,7 +140,7 @@ async fn an_error_in_the_middle_of_an_answer_is_one() {
         + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"sorry\"}}\n\n";
     let (error, _) = second(Provider::Anthropic, vec![Answer::stream(said, Ending::Whole)], None).await;
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert!(error.message.contains("broke its answer off: sorry"), "{error}");
+    assert!(error.message.contains("aborted its answer: sorry"), "{error}");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn nobody_there_is_said() {
     let (context, _) = context(&Session::new("s"), "q");
     let error = alone(spec).execute(&context).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Network);
-    assert!(error.message.contains("cannot be talked to") && error.message.contains("refused"), "{error}");
+    assert!(error.message.contains("cannot be reached") && error.message.contains("refused"), "{error}");
     assert_eq!(context.usage().api_calls(), 1);
 }
 

@@ -53,15 +53,16 @@ impl Tools {
         if std::mem::take(&mut self.full) {
             return Ok(News::Full);
         }
-        let executions::Changes { anew, first, told, full } = self.watch.changed().await?;
+        let executions::UpdateBatch { was_reset: anew, first, updates: told, full } =
+            self.watch.changed().await?;
         self.full = full;
         Ok(News::Changed(Changes { anew, first, told: told.into_iter().map(of_viewer).collect() }))
     }
 }
 
 /// The same in the viewer's words.
-fn of_viewer(told: executions::Told) -> Told {
-    let executions::Told { number, id, command, state, reader } = told;
+fn of_viewer(told: executions::ExecutionUpdate) -> Told {
+    let executions::ExecutionUpdate { number, id, command, state, reader } = told;
     let state = match state {
         executions::State::Running => ToolState::Running,
         executions::State::Ended(code) => ToolState::Ended(code),
