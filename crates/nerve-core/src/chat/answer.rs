@@ -38,11 +38,11 @@ pub(super) struct Answer {
 impl Answer {
     /// Adds the answer's attributes to a span, without its text.
     pub(super) fn describe(&self, span: &mut Span) {
-        let facts = &mut span.attributes;
-        facts.set_some("gen_ai.response.model", self.model.clone());
-        facts.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
-        facts.set("gen_ai.usage.input_tokens", self.usage.prompt);
-        facts.set("gen_ai.usage.output_tokens", self.usage.completion);
+        let attributes = &mut span.attributes;
+        attributes.set_some("gen_ai.response.model", self.model.clone());
+        attributes.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
+        attributes.set("gen_ai.usage.input_tokens", self.usage.prompt);
+        attributes.set("gen_ai.usage.output_tokens", self.usage.completion);
     }
 }
 

@@ -311,7 +311,7 @@ impl ChatNode {
             (conversation.messages.len(), conversation.usage, conversation.requests)
         };
         let mut metadata = BTreeMap::new();
-        let mut add = |name: &str, fact: String| drop(metadata.insert(name.to_string(), fact));
+        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
         add("provider", spec.provider.as_str().to_string());
         add("model", spec.model.clone());
         add("base_url", spec.base_url().to_string());

@@ -26,16 +26,16 @@ pub(super) fn response(
 ) -> Response {
     let sections = std::mem::take(&mut done.sections);
     let text = text_of(&sections);
-    let fact = |name: &str, fact: String| (name.to_string(), fact);
+    let attribute = |name: &str, value: String| (name.to_string(), value);
     let attributes = BTreeMap::from([
-        fact("content", std::mem::take(&mut done.content)),
-        fact("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
-        fact("provider", spec.provider.as_str().to_string()),
-        fact("finish_reason", done.finish.clone()),
-        fact("retries", done.retries.to_string()),
-        fact("api_calls", done.requests.to_string()),
-        fact("tool_calls", tool_calls(done).to_string()),
-        fact(
+        attribute("content", std::mem::take(&mut done.content)),
+        attribute("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
+        attribute("provider", spec.provider.as_str().to_string()),
+        attribute("finish_reason", done.finish.clone()),
+        attribute("retries", done.retries.to_string()),
+        attribute("api_calls", done.requests.to_string()),
+        attribute("tool_calls", tool_calls(done).to_string()),
+        attribute(
             "usage",
             json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() })
                 .to_string(),
