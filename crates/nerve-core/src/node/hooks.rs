@@ -39,7 +39,7 @@ pub(crate) struct HookSocket {
     _folder: Option<TempDir>,
 }
 
-/// The relayed input of a hook.
+/// The filter_hook_input input of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) hook: Hook,
@@ -135,7 +135,7 @@ impl HookSocket {
 }
 
 /// Returns the fields of a hook's input that the relay forwards. They contain no text of the conversation.
-pub fn relayed(input: &Value) -> Value {
+pub fn filter_hook_input(input: &Value) -> Value {
     let keep = ["hook_event_name", "session_id", "transcript_path", "prompt_id"];
     keep.iter()
         .filter_map(|key| Some(((*key).to_string(), input.get(key)?.clone())))
@@ -199,8 +199,8 @@ mod tests {
         let peer = UnixDatagram::unbound().unwrap();
         peer.send_to(b"not json", &words[2]).await.unwrap();
         let input = json!({"hook_event_name": "Stop", "prompt_id": "p", "session_id": "s", "transcript_path": "/t", "last_assistant_message": "secret"});
-        assert!(!relayed(&input).to_string().contains("secret"));
-        peer.send_to(relayed(&input).to_string().as_bytes(), &words[2]).await.unwrap();
+        assert!(!filter_hook_input(&input).to_string().contains("secret"));
+        peer.send_to(filter_hook_input(&input).to_string().as_bytes(), &words[2]).await.unwrap();
         let message = socket.next().await.unwrap();
         let hook = Hook::Stopped(Some("p".into()));
         assert_eq!(message, Message { hook, transcript: Some("/t".into()), session: Some("s".into()) });

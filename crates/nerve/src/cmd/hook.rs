@@ -4,7 +4,7 @@ use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 
 use nerve_core::executions::trace::Announced;
-use nerve_core::node::hooks::relayed;
+use nerve_core::node::hooks::filter_hook_input;
 
 use crate::cli::local::HookArgs;
 
@@ -25,5 +25,5 @@ pub(crate) fn run(args: &HookArgs) {
     let Ok(socket) = UnixDatagram::unbound() else { return };
     // A node that does not listen any more misses nothing.
     let _ = socket.set_nonblocking(true);
-    let _ = socket.send_to(relayed(&message).to_string().as_bytes(), &args.socket);
+    let _ = socket.send_to(filter_hook_input(&message).to_string().as_bytes(), &args.socket);
 }
