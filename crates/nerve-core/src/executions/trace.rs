@@ -33,20 +33,20 @@ const MAX_NOTE: u64 = 16 << 20;
 
 /// A command that an agent announced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Announced {
+pub struct Announcement {
     /// The id.
     pub id: String,
     /// The command as the agent wrote it.
     pub command: String,
 }
 
-impl Announced {
+impl Announcement {
     /// Returns the announcement in a PreToolUse hook's input, if it is a shell command.
-    pub fn of(input: &Value) -> Option<Announced> {
+    pub fn of(input: &Value) -> Option<Announcement> {
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_string);
         let is_shell = text(input, "hook_event_name")? == "PreToolUse" && text(input, "tool_name")? == "Bash";
         let id = text(input, "tool_use_id").filter(|id| is_shell && check_id(id).is_ok())?;
-        Some(Announced { id, command: text(input.get("tool_input")?, "command")? })
+        Some(Announcement { id, command: text(input.get("tool_input")?, "command")? })
     }
 
     /// Stores the announcement for the process that runs the command.
@@ -66,19 +66,20 @@ impl Announced {
     }
 
     /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
-    pub fn take(folder: &Path, line: &str) -> Option<Announced> {
+    pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
         let run = command_in(line)?;
         let notes = waiting(&folder.join(NOTES)).into_iter();
         let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
         // The newest one with the same words: older ones were rejected.
-        let (announced, path) = known.find(|(announced, _)| bare(&announced.command) == bare(&run))?;
+        let (announcement, path) =
+            known.find(|(announcement, _)| bare(&announcement.command) == bare(&run))?;
         // Only one process succeeds in removing the file.
         fs::remove_file(path).ok()?;
-        Some(announced)
+        Some(announcement)
     }
 }
 
-/// Prepares the hook folder for [`Announced::note`] and the agent's shell. Returns the program for [`PREFIX`].
+/// Prepares the hook folder for [`Announcement::note`] and the agent's shell. Returns the program for [`PREFIX`].
 ///
 /// # Errors
 /// The I/O error.
@@ -99,7 +100,7 @@ fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     notes
 }
 
-fn read(note: &Path) -> Option<Announced> {
+fn read(note: &Path) -> Option<Announcement> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
     let mut bytes = Vec::new();
@@ -165,49 +166,49 @@ mod tests {
     fn announced_command_is_found_once_by_its_shell_line() {
         let (_dir, folder) = folder();
         let odd = "echo 'it''s' \"$HOME\" | wc -l # none\nls";
-        Announced::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
-        Announced::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
-        let found = Announced::take(&folder, &line(odd)).unwrap();
-        assert_eq!(found, Announced { id: "t2".into(), command: odd.into() });
-        assert_eq!(Announced::take(&folder, &line("ls")).unwrap().id, "t1");
-        assert_eq!(Announced::take(&folder, &line("ls")), None);
+        Announcement::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
+        Announcement::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
+        let found = Announcement::take(&folder, &line(odd)).unwrap();
+        assert_eq!(found, Announcement { id: "t2".into(), command: odd.into() });
+        assert_eq!(Announcement::take(&folder, &line("ls")).unwrap().id, "t1");
+        assert_eq!(Announcement::take(&folder, &line("ls")), None);
     }
 
     #[test]
     fn newest_announcement_with_the_same_words_is_taken() {
         let (_dir, folder) = folder();
         for id in ["refused", "run"] {
-            Announced::of(&input(id, "make")).unwrap().note(&folder).unwrap();
+            Announcement::of(&input(id, "make")).unwrap().note(&folder).unwrap();
             // Announcements are ordered by their modification times.
             let file = fs::File::open(folder.join(NOTES).join(id)).unwrap();
             let ago = if id == "refused" { 10 } else { 0 };
             file.set_modified(SystemTime::now() - std::time::Duration::from_secs(ago)).unwrap();
         }
-        assert_eq!(Announced::take(&folder, &line("make")).unwrap().id, "run");
-        assert_eq!(Announced::take(&folder, &line("make clean")), None);
-        assert_eq!(Announced::take(&folder, &line("make < /dev/null")).unwrap().id, "refused");
+        assert_eq!(Announcement::take(&folder, &line("make")).unwrap().id, "run");
+        assert_eq!(Announcement::take(&folder, &line("make clean")), None);
+        assert_eq!(Announcement::take(&folder, &line("make < /dev/null")).unwrap().id, "refused");
     }
 
     #[test]
     fn lines_of_hooks_and_other_programs_are_ignored() {
         let (_dir, folder) = folder();
-        Announced::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
+        Announcement::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
         for line in ["ls", "nerve hook /s", "eval ls", "", "'"] {
-            assert_eq!(Announced::take(&folder, line), None, "{line}");
+            assert_eq!(Announcement::take(&folder, line), None, "{line}");
         }
-        assert!(Announced::take(&folder, &line("ls")).is_some());
+        assert!(Announcement::take(&folder, &line("ls")).is_some());
     }
 
     #[test]
     fn only_shell_commands_with_plain_ids_are_announced() {
-        assert!(Announced::of(&input("../up", "ls")).is_none());
+        assert!(Announcement::of(&input("../up", "ls")).is_none());
         let mut other = input("t", "ls");
         other["tool_name"] = "Read".into();
-        assert!(Announced::of(&other).is_none());
+        assert!(Announcement::of(&other).is_none());
         other["tool_name"] = "Bash".into();
         other["hook_event_name"] = "PostToolUse".into();
-        assert!(Announced::of(&other).is_none());
-        assert!(Announced::of(&json!([])).is_none());
+        assert!(Announcement::of(&other).is_none());
+        assert!(Announcement::of(&json!([])).is_none());
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
     fn announcements_of_rejected_commands_do_not_pile_up() {
         let (_dir, folder) = folder();
         for at in 0..MAX_NOTES + 20 {
-            Announced::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
+            Announcement::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
         }
         assert_eq!(fs::read_dir(folder.join(NOTES)).unwrap().count(), MAX_NOTES);
     }

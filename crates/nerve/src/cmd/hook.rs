@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 
-use nerve_core::executions::trace::Announced;
+use nerve_core::executions::trace::Announcement;
 use nerve_core::node::hooks::filter_hook_input;
 
 use crate::cli::local::HookArgs;
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &HookArgs) {
     let Ok(message) = read.map_err(drop).and_then(|_| serde_json::from_slice(&input).map_err(drop)) else {
         return;
     };
-    if let (Some(announced), Some(folder)) = (Announced::of(&message), args.socket.parent()) {
+    if let (Some(announced), Some(folder)) = (Announcement::of(&message), args.socket.parent()) {
         // A command that cannot be noted runs as it would without us.
         return announced.note(folder).unwrap_or_default();
     }
