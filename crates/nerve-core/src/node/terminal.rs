@@ -327,7 +327,7 @@ impl TerminalNode {
     }
 
     /// Returns the path of the list of executions if writing it has failed.
-    pub fn unlisted(&self) -> Option<PathBuf> {
+    pub fn failed_execution_log(&self) -> Option<PathBuf> {
         self.inner.execution_log.as_ref().and_then(ExecutionLog::failed_path)
     }
 
