@@ -22,7 +22,7 @@ use crate::node::{NodeHandle, state_of};
 /// The session that always exists.
 pub const DEFAULT: &str = "default";
 /// Maximum time for all nodes of a session together to start or to stop.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A named group of nodes of all kinds. Cheap to clone; clones are the same session.
 ///
@@ -270,22 +270,23 @@ impl Session {
             (id, tokio::spawn(async move { node.start().await }))
         });
         let mut failed = Vec::new();
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
         for (id, start) in starts.collect::<Vec<_>>() {
             let error = match tokio::time::timeout_at(deadline, start).await {
                 Ok(Ok(Ok(()))) => continue,
                 Ok(Ok(Err(error))) => error,
                 Ok(Err(error)) => EngineError::new(ErrorKind::Internal, error.to_string()),
-                Err(_) => {
-                    EngineError::new(ErrorKind::Timeout, format!("it did not start within {PATIENCE:?}"))
-                }
+                Err(_) => EngineError::new(
+                    ErrorKind::Timeout,
+                    format!("it did not start within {START_STOP_TIMEOUT:?}"),
+                ),
             };
             failed.push((id, error));
         }
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    /// Stops all persistent nodes in parallel, including those in graphs. Returns when they are gone, or after [`PATIENCE`]. They
+    /// Stops all persistent nodes in parallel, including those in graphs. Returns when they are gone, or after [`START_STOP_TIMEOUT`]. They
     /// stay registered.
     pub async fn stop(&self) {
         stop_all(self.persistent_nodes(), "its session was stopped").await;
@@ -407,11 +408,11 @@ impl Slot {
     }
 }
 
-/// Stops nodes in parallel. Returns when they are gone, or after [`PATIENCE`].
+/// Stops nodes in parallel. Returns when they are gone, or after [`START_STOP_TIMEOUT`].
 pub(crate) async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
     let stops: Vec<_> =
         nodes.into_iter().map(|node| tokio::spawn(async move { node.stop(reason).await })).collect();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
     for stop in stops {
         // A panicked task has nothing left to stop.
         if tokio::time::timeout_at(deadline, stop).await.is_err() {

@@ -10,7 +10,7 @@ use nerve_core::node::factory::NodeFactory;
 use nerve_core::node::{BoxFuture, Node, NodeFuture};
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::manager::SessionManager;
-use nerve_core::session::{DEFAULT, PATIENCE, Session};
+use nerve_core::session::{DEFAULT, START_STOP_TIMEOUT, Session};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -188,11 +188,11 @@ async fn what_does_not_start_or_stop_keeps_nobody_waiting_for_ever() {
     session.register(Desk::new("good", &notes), None).unwrap();
     let begun = Instant::now();
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
-    assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
     let said: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
     assert_eq!(said, ["bad: it does not start", "stuck: it did not start within 60s"]);
     session.stop().await;
-    assert_eq!(begun.elapsed().as_secs(), 2 * PATIENCE.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
     assert_eq!(notes.all(), ["good starts", "good stops: its session was stopped"]);
 }
 
