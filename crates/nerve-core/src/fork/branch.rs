@@ -20,7 +20,7 @@ use super::session_files::{SessionFiles, project, read_transcript, write_into};
 
 /// What is known of the recorded session.
 #[derive(Debug, Clone, Copy)]
-pub struct Past<'a> {
+pub struct RecordedSession<'a> {
     /// The agent's profile.
     pub profile: &'a Profile,
     /// The command, without the arguments added for the recording.
@@ -144,7 +144,12 @@ impl Branch {
     /// Plans how to continue from `at` (`None`: the end) in the folder `cwd`. `moved`: a folder and its new location, for paths
     /// in the conversation. Reads other programs' files; if they are missing or unreadable, the conversation is a new one, with
     /// the reason.
-    pub fn plan(past: &Past<'_>, at: Option<TsNs>, cwd: &Path, moved: Option<(&Path, &Path)>) -> Branch {
+    pub fn plan(
+        past: &RecordedSession<'_>,
+        at: Option<TsNs>,
+        cwd: &Path,
+        moved: Option<(&Path, &Path)>,
+    ) -> Branch {
         let mut env = BTreeMap::new();
         if let Some(home) = past.home.and_then(Path::to_str) {
             env.insert("HOME".to_string(), home.to_string());
@@ -228,7 +233,7 @@ type Planned = (Conversation, Vec<String>, PlannedCopy);
 
 /// Plans a copy of Claude Code's transcript up to the moment, with a new id, in the folder where the agent looks for it.
 fn plan_transcript_copy(
-    past: &Past<'_>,
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     session_files: &SessionFiles,
     (at, cwd): (Option<TsNs>, &Path),
@@ -267,7 +272,7 @@ fn plan_transcript_copy(
 
 /// Plans a copy of Gemini CLI's file up to the moment, with which the agent is started.
 fn plan_gemini_copy(
-    past: &Past<'_>,
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     session_files: &SessionFiles,
     at: Option<TsNs>,
@@ -294,7 +299,7 @@ fn plan_gemini_copy(
 /// Plans an import of opencode's conversation up to the moment, with a new id and folder. Its own fork would work in the old
 /// folder.
 fn plan_import(
-    past: &Past<'_>,
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     env: &BTreeMap<String, String>,
     (at, cwd, moved): (Option<TsNs>, &Path, Option<(&Path, &Path)>),
@@ -324,7 +329,7 @@ fn plan_import(
 }
 
 /// Returns the id of the conversation, as reported by the agent or named by its command.
-fn conversation_id(past: &Past<'_>, forms: &SessionForms) -> Option<String> {
+fn conversation_id(past: &RecordedSession<'_>, forms: &SessionForms) -> Option<String> {
     let told = || match forms.told(past.command) {
         Told::Id(id) => Some(id),
         _ => None,
@@ -333,7 +338,7 @@ fn conversation_id(past: &Past<'_>, forms: &SessionForms) -> Option<String> {
 }
 
 /// Returns the time before which the conversation began.
-fn until(past: &Past<'_>, at: Option<TsNs>) -> TsNs {
+fn until(past: &RecordedSession<'_>, at: Option<TsNs>) -> TsNs {
     at.or(past.ended).unwrap_or(TsNs(u64::MAX))
 }
 
@@ -355,7 +360,7 @@ fn folder_of(file: &Path) -> &Path {
 
 /// Returns the transcript of the program's last conversation.
 fn transcript(
-    past: &Past<'_>,
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     session_files: &SessionFiles,
 ) -> Result<PathBuf, String> {
@@ -370,7 +375,11 @@ fn transcript(
 }
 
 /// Returns the only conversation in the same folder that began while the program ran, before the moment.
-fn only_transcript_begun(past: &Past<'_>, session_files: &SessionFiles, at: Option<TsNs>) -> Option<PathBuf> {
+fn only_transcript_begun(
+    past: &RecordedSession<'_>,
+    session_files: &SessionFiles,
+    at: Option<TsNs>,
+) -> Option<PathBuf> {
     let mut begun = session_files.begun_in(past.cwd, past.begun, until(past, at));
     let one = begun.pop()?;
     begun.is_empty().then_some(one)
@@ -378,7 +387,7 @@ fn only_transcript_begun(past: &Past<'_>, session_files: &SessionFiles, at: Opti
 
 /// Plans the agent's own fork of the whole conversation.
 fn plan_own_fork(
-    past: &Past<'_>,
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     session_files: &SessionFiles,
     cwd: &Path,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nerve_core::fork::branch::{Branch, Past};
+use nerve_core::fork::branch::{Branch, RecordedSession};
 use nerve_core::host::end::END;
 use nerve_core::profiles;
 use nerve_record::branches::CONVERSATIONS;
@@ -148,7 +148,7 @@ pub(crate) fn plan_as(origin: &Origin, at: At, wishes: Wishes) -> Result<Plan> {
         .ok_or_else(|| Failure::new(FAILED, "nothing says in which directory it was recorded"))?;
     let here = real(&here);
     let (files, cwd, moved) = files_of(snapshot.as_ref(), meta, &here, &places, &wishes)?;
-    let past = Past {
+    let past = RecordedSession {
         profile: &profile,
         command,
         agent_session: meta.agent_session.as_deref(),
