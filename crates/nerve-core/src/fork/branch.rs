@@ -131,7 +131,7 @@ impl Placed {
     ///
     /// # Errors
     /// The I/O error, or the agent's.
-    pub fn take_back(&self) -> io::Result<()> {
+    pub fn remove(&self) -> io::Result<()> {
         match &self.0 {
             None => Ok(()),
             Some(MadeCopy::File(path)) => std::fs::remove_file(path),
