@@ -120,7 +120,7 @@ impl States {
     }
 
     /// Returns the next batch of updates.
-    pub(super) fn changes(&mut self, known: &Executions) -> UpdateBatch {
+    pub(super) fn next_batch(&mut self, known: &Executions) -> UpdateBatch {
         self.forget(known);
         let rest = self.unreported.iter().nth(BATCH).copied();
         let rest = rest.map(|from| self.unreported.split_off(&from)).unwrap_or_default();
@@ -193,7 +193,7 @@ mod tests {
         }
 
         fn updates(&mut self) -> Vec<(String, State)> {
-            let changes = self.states.changes(&self.known);
+            let changes = self.states.next_batch(&self.known);
             changes.updates.into_iter().map(|updates| (updates.id, updates.state)).collect()
         }
     }
@@ -252,7 +252,7 @@ mod tests {
         fixture.read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         let mut count = 0;
         while fixture.states.has_updates() {
-            let changes = fixture.states.changes(&fixture.known);
+            let changes = fixture.states.next_batch(&fixture.known);
             assert_eq!((changes.first, changes.was_reset, changes.full), (9, false, false));
             assert!((1..=BATCH).contains(&changes.updates.len()));
             assert_eq!(changes.updates[0].number, 9 + count);
@@ -260,12 +260,12 @@ mod tests {
         }
         assert_eq!(count, MAX_EXECUTIONS as u64);
         fixture.states.on_list_full();
-        assert!(fixture.states.changes(&fixture.known).full);
+        assert!(fixture.states.next_batch(&fixture.known).full);
         fixture.states.on_list_full();
         assert!(!fixture.states.has_updates(), "reported once");
         let was_reset = Diff { was_reset: true, ..Diff::default() };
         fixture.states.apply(was_reset, &fixture.known, |_| false);
-        assert!(fixture.states.changes(&fixture.known).was_reset);
+        assert!(fixture.states.next_batch(&fixture.known).was_reset);
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             r#"{"id":"4"}"#,
         ]);
         let readers: Vec<Reader> =
-            fixture.states.changes(&fixture.known).updates.iter().map(|updates| updates.reader).collect();
+            fixture.states.next_batch(&fixture.known).updates.iter().map(|updates| updates.reader).collect();
         assert_eq!(readers, [Reader::Itself, Reader::AsksOnly, Reader::HasInput, Reader::Agent]);
     }
 }

@@ -79,7 +79,7 @@ async fn watch(
         }
         tokio::select! {
             permit = sender.reserve(), if states.has_updates() => match permit {
-                Ok(permit) => permit.send(Ok(states.changes(follow.known()))),
+                Ok(permit) => permit.send(Ok(states.next_batch(follow.known()))),
                 Err(_gone) => return Ok(()),
             },
             () = sender.closed() => return Ok(()),

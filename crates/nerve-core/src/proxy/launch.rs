@@ -101,13 +101,13 @@ pub(super) fn open(
     if let Some(folder) = log.as_ref().and_then(|log| log.parent()) {
         private_folder(folder).map_err(|error| write_error(&error, node))?;
     }
-    let (tracker, passed) = (Arc::new(UsageTracker::default()), Arc::new(Notify::new()));
+    let (tracker, call_ended) = (Arc::new(UsageTracker::default()), Arc::new(Notify::new()));
     let observer = {
-        let (tracker, passed) = (tracker.clone(), passed.clone());
+        let (tracker, call_ended) = (tracker.clone(), call_ended.clone());
         let (telemetry, node) = (proxies.telemetry.clone(), node.clone());
         OnCall::new(move |report: &CallReport| {
             tracker.record(report);
-            passed.notify_one();
+            call_ended.notify_one();
             record_call(&telemetry, report, Some(&node));
         })
     };
@@ -133,12 +133,12 @@ pub(super) fn open(
         log,
         variables: Vec::new(),
         tracker,
-        running: Mutex::new(ProxyState::Running(proxy)),
-        ending: tokio::sync::Mutex::default(),
+        state: Mutex::new(ProxyState::Running(proxy)),
+        shutdown: tokio::sync::Mutex::default(),
         file: proxies.folder.as_ref().map(|folder| StoredProxy::path(folder, server, id)),
-        writing: Mutex::new(false),
-        passed,
-        trouble: None,
+        is_closed: Mutex::new(false),
+        call_ended,
+        failure: None,
     })
 }
 
@@ -153,13 +153,13 @@ pub(super) fn not_running(id: &str, spec: Option<ProxySpec>, why: String) -> Inn
         log: None,
         variables: Vec::new(),
         tracker: Arc::new(UsageTracker::default()),
-        running: Mutex::new(ProxyState::Ended(Spent::default())),
-        ending: tokio::sync::Mutex::default(),
+        state: Mutex::new(ProxyState::Ended(Spent::default())),
+        shutdown: tokio::sync::Mutex::default(),
         // The stored state is kept for a server that can read it.
         file: None,
-        writing: Mutex::new(false),
-        passed: Arc::new(Notify::new()),
-        trouble: Some(why),
+        is_closed: Mutex::new(false),
+        call_ended: Arc::new(Notify::new()),
+        failure: Some(why),
     }
 }
 

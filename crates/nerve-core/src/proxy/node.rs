@@ -34,17 +34,17 @@ pub(super) struct Inner {
     /// Names of the variables set for the program.
     pub(super) variables: Vec<String>,
     pub(super) tracker: Arc<UsageTracker>,
-    pub(super) running: Mutex<ProxyState>,
+    pub(super) state: Mutex<ProxyState>,
     /// Serialises shutdowns: later callers wait for the first.
-    pub(super) ending: tokio::sync::Mutex<()>,
+    pub(super) shutdown: tokio::sync::Mutex<()>,
     /// The file of the stored state.
     pub(super) file: Option<PathBuf>,
     /// Serialises writes of the file; true once it must not be written any more.
-    pub(super) writing: Mutex<bool>,
+    pub(super) is_closed: Mutex<bool>,
     /// Notified after each request.
-    pub(super) passed: Arc<Notify>,
+    pub(super) call_ended: Arc<Notify>,
     /// Why the proxy does not run.
-    pub(super) trouble: Option<String>,
+    pub(super) failure: Option<String>,
 }
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl NodeProxy {
     }
 
     /// Restarts the proxy of a running node with its stored state. On failure, the node reports the reason
-    /// ([`NodeProxy::trouble`]). Must be called on a runtime.
+    /// ([`NodeProxy::failure`]). Must be called on a runtime.
     pub(crate) fn resume(launch: ProxyLaunch<'_>, id: &str) -> NodeProxy {
         let stored = match &launch.proxies.folder {
             Some(folder) => StoredProxy::read(&StoredProxy::path(folder, launch.server, id))
@@ -142,7 +142,7 @@ impl NodeProxy {
                 );
                 let mut inner = not_running(id, Some(stored.spec), why);
                 inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
-                inner.running = Mutex::new(ProxyState::Ended(Spent::from(stored.spent)));
+                inner.state = Mutex::new(ProxyState::Ended(Spent::from(stored.spent)));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }
@@ -159,8 +159,8 @@ impl NodeProxy {
     }
 
     /// Returns why the proxy does not run although it should.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        self.inner.trouble.as_deref()
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.inner.failure.as_deref()
     }
 
     /// Removes the proxy's variables from a program's environment. They are no part of the node's definition.
@@ -201,7 +201,7 @@ impl NodeProxy {
             ("proxy_tokens", Some(spent.usage.total().to_string())),
             ("proxy_cost_usd", cost),
             ("proxy_log", inner.log.as_ref().map(|path| path.display().to_string())),
-            ("proxy_trouble", inner.trouble.clone()),
+            ("proxy_trouble", inner.failure.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
@@ -219,12 +219,12 @@ impl NodeProxy {
     }
 
     async fn shut_down(&self, is_kept: bool) {
-        let _alone = self.inner.ending.lock().await;
+        let _alone = self.inner.shutdown.lock().await;
         let last = self.inner.spent();
-        let state = std::mem::replace(&mut *self.inner.running(), ProxyState::Ended(last));
+        let state = std::mem::replace(&mut *self.inner.state(), ProxyState::Ended(last));
         if let ProxyState::Running(proxy) = state {
             let spent = proxy.shutdown().await;
-            *self.inner.running() = ProxyState::Ended(spent);
+            *self.inner.state() = ProxyState::Ended(spent);
         }
         let inner = self.inner.clone();
         let done = tokio::task::spawn_blocking(move || {
@@ -243,16 +243,16 @@ impl NodeProxy {
     /// Stores the totals from now on.
     fn spawn_persister(&self) {
         if self.inner.file.is_some() {
-            let (inner, passed) = (Arc::downgrade(&self.inner), self.inner.passed.clone());
-            tokio::spawn(persist_totals(inner, passed));
+            let (inner, call_ended) = (Arc::downgrade(&self.inner), self.inner.call_ended.clone());
+            tokio::spawn(persist_totals(inner, call_ended));
         }
     }
 }
 
 /// Stores the totals after requests. Requests that end at the same time share one write.
-async fn persist_totals(inner: Weak<Inner>, passed: Arc<Notify>) {
+async fn persist_totals(inner: Weak<Inner>, call_ended: Arc<Notify>) {
     loop {
-        passed.notified().await;
+        call_ended.notified().await;
         let Some(inner) = inner.upgrade() else { return };
         let written = tokio::task::spawn_blocking(move || inner.write()).await;
         if let Ok(Err(error)) = written {
@@ -262,12 +262,12 @@ async fn persist_totals(inner: Weak<Inner>, passed: Arc<Notify>) {
 }
 
 impl Inner {
-    fn running(&self) -> MutexGuard<'_, ProxyState> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spent(&self) -> Spent {
-        match &*self.running() {
+        match &*self.state() {
             ProxyState::Running(proxy) => proxy.spent(),
             ProxyState::Ended(spent) => *spent,
         }
@@ -275,7 +275,7 @@ impl Inner {
 
     /// Writes the stored state. Blocks.
     fn write(&self) -> std::io::Result<()> {
-        let is_over = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(file), Some(spec), Some(address), false) = (&self.file, &self.spec, self.address, *is_over)
         else {
             return Ok(());
@@ -287,7 +287,7 @@ impl Inner {
 
     /// Removes the stored state and prevents later writes. Blocks.
     fn forget(&self) {
-        let mut is_over = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         *is_over = true;
         if let Some(file) = &self.file {
             // An error means that the file is gone already.
@@ -299,6 +299,6 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Lets the task that stores the totals end.
-        self.passed.notify_one();
+        self.call_ended.notify_one();
     }
 }

@@ -282,8 +282,8 @@ impl<B: Backend> Actor<B> {
         }
         self.log_start();
         // A newly started proxy reports its faults before the node exists; a restored proxy may have failed.
-        if let Some(trouble) = self.spec.proxy.as_ref().and_then(|proxy| proxy.trouble()) {
-            self.on_fault(trouble.to_string());
+        if let Some(failure) = self.spec.proxy.as_ref().and_then(|proxy| proxy.failure()) {
+            self.on_fault(failure.to_string());
         }
     }
 
