@@ -28,7 +28,7 @@ fn nodes_are_found_by_the_name_they_are_registered_under() {
     assert!(Arc::ptr_eq(&session.get("loud").unwrap(), &node));
     assert!(session.get("nobody").is_none());
     let error = session.find("nobody").unwrap_err();
-    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (it has: loud, upper)");
+    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (nodes: loud, upper)");
     let info = session.get_node_info("loud").unwrap();
     assert_eq!((info.id.as_str(), info.kind, info.persistent), ("upper", "function", false));
     assert!(session.get_node_info("nobody").is_none());

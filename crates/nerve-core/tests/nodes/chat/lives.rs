@@ -73,7 +73,7 @@ async fn a_kept_conversation_goes_on_with_the_next_node() {
     std::fs::write(&path, "my notes").unwrap();
     let error = talk.create(chat.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert!(error.message.contains("talk.json is not read as a conversation"), "{error}");
+    assert!(error.message.contains("cannot read a conversation from"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "my notes");
     // One that cannot be written is told, and the turn goes well.
     let nowhere = ChatSpec { keep: Some("no/folder/talk.json".into()), ..chat };

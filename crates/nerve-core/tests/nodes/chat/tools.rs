@@ -176,7 +176,7 @@ async fn who_wants_tools_in_spite_of_that_fails_the_turn() {
     let error = talk.stage.send("c", "on and on").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Api);
     assert!(
-        error.to_string().contains("wants tools (sh_run)") && error.to_string().contains("1 rounds"),
+        error.to_string().contains("called tools (sh_run)") && error.to_string().contains("1 rounds"),
         "{error}"
     );
     assert_eq!(talk.text().await, "", "no half turn");
