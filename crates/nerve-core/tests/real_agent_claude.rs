@@ -326,7 +326,7 @@ async fn what_claude_does_is_told_once() {
     assert_eq!(only(&told, "thought")["content"], "I will write the file.");
     let asked = only(&told, "log");
     assert_eq!(asked["level"], "warn");
-    assert!(asked["message"].as_str().unwrap().starts_with("it asks (permission): 1. Yes"), "{asked}");
+    assert!(asked["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{asked}");
 
     stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
     let told = stage.activities();

@@ -1,7 +1,7 @@
-//! A line of Claude Code's session transcript → what the agent did.
+//! Parses lines of Claude Code's session transcript into activities.
 //!
-//! The format is not documented and changes (seen: 2.1.330): what is known is told, the rest is passed over. Every block of a message
-//! has a line of its own, written when the block is there.
+//! The format is undocumented and changes (this is that of 2.1.330): known lines are reported, others are skipped. Every block of a
+//! message is a line of its own, written when the block is complete.
 
 use std::collections::VecDeque;
 
@@ -9,28 +9,28 @@ use nerve_record::activity::{Activity, Status, TsMs};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most bytes of a text that are told: a thought, arguments, an output. The rest is cut off with a note.
+/// Maximum size of a reported text in bytes: a thought, arguments, an output. The rest is cut off with a note.
 pub const TEXT_LIMIT: usize = 64 << 10;
-/// Tools that may run at once; of more, the oldest are told without their names.
+/// Maximum number of running tools that are tracked. If there are more, the oldest are reported without their names.
 const MAX_CALLS: usize = 256;
 
-/// Reads the lines of one conversation, in their order. It remembers which tools run, because their results do not name them.
+/// Reads the lines of one conversation in order. It tracks running tools, because their results do not name them.
 #[derive(Debug, Default)]
 pub struct ClaudeReader {
-    /// Id and name, oldest first.
+    /// Id and name of running tools, oldest first.
     calls: VecDeque<(String, String)>,
-    /// Words that are a thought if a tool use of the same message follows them, and an answer if not.
-    said: Option<Said>,
+    /// A text that is a thought if a tool use of the same message follows, and otherwise an answer.
+    pending: Option<PendingText>,
 }
 
 #[derive(Debug)]
-struct Said {
+struct PendingText {
     message: Option<String>,
     text: String,
     at: TsMs,
 }
 
-/// The fields of a line that matter here; serde skips the rest without building it.
+/// The relevant fields of a line. serde skips the others without building them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -52,69 +52,69 @@ struct Message {
 }
 
 impl ClaudeReader {
-    /// What this line tells. `now` is when, for lines that do not say it.
+    /// Returns the activities of a line. `now` is the time for lines without one.
     ///
-    /// | in the transcript | told |
+    /// | in the transcript | activity |
     /// |---|---|
-    /// | thinking; words before a tool use of the same message | thought |
+    /// | thinking; text before a tool use of the same message | thought |
     /// | a tool use | tool start, running; its arguments are JSON |
-    /// | a tool's result | tool output: completed, failed (`is_error`), cancelled (the user refused it), running (goes on in the background) |
-    /// | the note that background work ended | tool output, completed or failed |
+    /// | a tool's result | tool output: completed, failed (`is_error`), cancelled (rejected by the user), running (in the background) |
+    /// | the notification that background work ended | tool output, completed or failed |
     /// | a result with a patch, or a new file | file edit |
     /// | an error of the API | error |
     ///
-    /// A subagent's lines are told like its parent's. Prompts and answers are not told: whoever runs the turn has them.
+    /// A subagent's lines are reported like its parent's. Prompts and answers are not reported, because the turn contains them.
     pub fn read(&mut self, line: &str, now: TsMs) -> Vec<Activity> {
         let Ok(line) = serde_json::from_str::<Line>(line) else { return Vec::new() };
         let Some(message) = &line.message else { return Vec::new() };
         let at = line.timestamp.as_deref().and_then(time).unwrap_or(now);
-        let mut told = Vec::new();
+        let mut activities = Vec::new();
         match line.kind.as_str() {
             "assistant" if line.is_api_error_message == Some(true) => {
-                told.push(Activity::Error { message: cut(text_of(&message.content)), at });
+                activities.push(Activity::Error { message: cut(text_of(&message.content)), at });
             }
             "assistant" => {
                 for block in blocks(&message.content) {
-                    self.assistant(block, message.id.as_deref(), at, &mut told);
+                    self.assistant(block, message.id.as_deref(), at, &mut activities);
                 }
             }
             "user" if line.origin.as_ref().is_some_and(|origin| origin["kind"] == "task-notification") => {
-                told.extend(self.background(&text_of(&message.content), at));
+                activities.extend(self.background(&text_of(&message.content), at));
             }
             "user" => {
                 for block in blocks(&message.content).iter().filter(|block| block["type"] == "tool_result") {
-                    self.result(block, &line, at, &mut told);
+                    self.result(block, &line, at, &mut activities);
                 }
             }
             _ => {}
         }
-        told
+        activities
     }
 
-    fn assistant(&mut self, block: &Value, message: Option<&str>, at: TsMs, told: &mut Vec<Activity>) {
+    fn assistant(&mut self, block: &Value, message: Option<&str>, at: TsMs, activities: &mut Vec<Activity>) {
         let text = |key: &str| block[key].as_str().unwrap_or_default();
         match block["type"].as_str() {
-            Some("thinking") => told.extend(thought(text("thinking"), at)),
+            Some("thinking") => activities.extend(thought(text("thinking"), at)),
             Some("text") => {
                 let message = message.map(str::to_string);
-                self.said = Some(Said { message, text: text("text").to_string(), at });
+                self.pending = Some(PendingText { message, text: text("text").to_string(), at });
             }
             Some("tool_use") => {
-                let said = self.said.take().filter(|said| said.message.as_deref() == message);
-                told.extend(said.and_then(|said| thought(&said.text, said.at)));
+                let pending = self.pending.take().filter(|pending| pending.message.as_deref() == message);
+                activities.extend(pending.and_then(|pending| thought(&pending.text, pending.at)));
                 let (name, execution) = (text("name").to_string(), text("id").to_string());
                 self.calls.push_back((execution.clone(), name.clone()));
                 if self.calls.len() > MAX_CALLS {
                     self.calls.pop_front();
                 }
                 let args = cut(block["input"].to_string());
-                told.push(Activity::ToolStart { name, args, execution, status: Status::Running, at });
+                activities.push(Activity::ToolStart { name, args, execution, status: Status::Running, at });
             }
             _ => {}
         }
     }
 
-    fn result(&mut self, block: &Value, line: &Line, at: TsMs, told: &mut Vec<Activity>) {
+    fn result(&mut self, block: &Value, line: &Line, at: TsMs, activities: &mut Vec<Activity>) {
         let execution = block["tool_use_id"].as_str().unwrap_or_default().to_string();
         let more = line.tool_use_result.as_ref();
         let status = if line.tool_denial_kind.is_some() {
@@ -128,11 +128,11 @@ impl ClaudeReader {
         };
         let name = self.name_of(&execution, status != Status::Running).unwrap_or_default();
         let output = cut(text_of(&block["content"]));
-        told.push(Activity::ToolOutput { name, output, execution, status, at });
-        told.extend(more.filter(|_| status == Status::Completed).and_then(|more| file_edit(more, at)));
+        activities.push(Activity::ToolOutput { name, output, execution, status, at });
+        activities.extend(more.filter(|_| status == Status::Completed).and_then(|more| file_edit(more, at)));
     }
 
-    /// The end of a tool that went on in the background. It may be told again and again: the first time counts.
+    /// Reports the end of a tool that ran in the background. The notification may be repeated; only the first counts.
     fn background(&mut self, note: &str, at: TsMs) -> Option<Activity> {
         let (head, _) = note.split_once("<result>").unwrap_or((note, ""));
         let execution = tag(head, "tool-use-id")?.to_string();
@@ -146,7 +146,7 @@ impl ClaudeReader {
         Some(Activity::ToolOutput { name, output: cut(output.to_string()), execution, status, at })
     }
 
-    /// The name of a tool that runs; with `ends`, it runs no more.
+    /// Returns the name of a running tool. With `ends`, the tool is no longer tracked.
     fn name_of(&mut self, execution: &str, ends: bool) -> Option<String> {
         let at = self.calls.iter().position(|(id, _)| id == execution)?;
         if ends { self.calls.remove(at).map(|(_, name)| name) } else { Some(self.calls[at].1.clone()) }
@@ -158,13 +158,13 @@ fn time(text: &str) -> Option<TsMs> {
     u64::try_from(time.as_millisecond()).ok().map(TsMs)
 }
 
-/// Thinking that the API leaves out stands there as an empty text.
+/// Returns a thought. Thinking that the API omits is an empty text.
 fn thought(text: &str, at: TsMs) -> Option<Activity> {
     let text = text.trim();
     (!text.is_empty()).then(|| Activity::Thought { text: cut(text.to_string()), reasoning: None, at })
 }
 
-/// What a tool that changed a file says of it: the patch it made, or that the file is new.
+/// Returns the file edit in a tool's result: the patch it applied, or the file it created.
 fn file_edit(result: &Value, at: TsMs) -> Option<Activity> {
     let path = result["filePath"].as_str()?.to_string();
     let hunks = result["structuredPatch"].as_array()?;
@@ -178,7 +178,7 @@ fn file_edit(result: &Value, at: TsMs) -> Option<Activity> {
         let content = result["content"].as_str().unwrap_or_default();
         (u64::try_from(content.lines().count()).unwrap_or(u64::MAX), 0, Some("created".to_string()))
     } else if hunks.is_empty() {
-        // Written as it was.
+        // The file was rewritten with the same content.
         return None;
     } else {
         (count('+'), count('-'), None)
@@ -190,7 +190,7 @@ fn blocks(content: &Value) -> &[Value] {
     content.as_array().map_or(std::slice::from_ref(content), Vec::as_slice)
 }
 
-/// Text of a string, a block, or a list of blocks; of other blocks their type stands there.
+/// Returns the text of a string, a block or a list of blocks. Blocks without text are shown by their type.
 fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -204,13 +204,13 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// What stands between `<name>` and `</name>`, the first time.
+/// Returns the text between the first `<name>` and `</name>`.
 fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
 }
 
-/// At most [`TEXT_LIMIT`] bytes of the text, and a note of what is missing.
+/// Cuts a text at [`TEXT_LIMIT`] bytes and adds a note about the rest.
 fn cut(mut text: String) -> String {
     let whole = text.len();
     if whole > TEXT_LIMIT {
@@ -239,12 +239,12 @@ mod tests {
         lines.lines().flat_map(|line| reader.read(line, TsMs(7))).collect()
     }
 
-    /// An activity in few words.
+    /// Formats an activity briefly.
     fn words(activity: &Activity) -> String {
         match activity {
             Activity::Thought { text, .. } => format!("thought {text}"),
             Activity::ToolStart { name, args, execution, status, .. } => {
-                // How an object is ordered depends on a feature of serde_json that other crates may turn on.
+                // The order of keys depends on a feature of serde_json that other crates may enable.
                 let args: BTreeMap<String, Value> = serde_json::from_str(args).unwrap();
                 let args = serde_json::to_string(&args).unwrap();
                 format!("start {execution} {name} {args} {}", status.as_str())
@@ -267,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn a_real_conversation_is_told_once_and_in_order() {
-        let told: Vec<String> = read(CONVERSATION).iter().map(words).collect();
+    fn real_conversation_is_reported_once_and_in_order() {
+        let activities: Vec<String> = read(CONVERSATION).iter().map(words).collect();
         let path = "/home/me/project/n.txt";
         let expected = [
             "thought I ponder.".to_string(),
@@ -295,47 +295,50 @@ mod tests {
             "output toolu_p12_0 Agent completed done".to_string(),
             "error API Error: 400 scripted".to_string(),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(activities, expected);
     }
 
     #[test]
-    fn times_are_those_of_the_lines() {
-        let told = read(CONVERSATION);
-        assert_eq!(told[0].at().iso(), "2026-11-22T02:28:10.714Z");
-        assert!(told.windows(2).all(|two| two[0].at() <= two[1].at()));
+    fn times_come_from_the_lines() {
+        let activities = read(CONVERSATION);
+        assert_eq!(activities[0].at().iso(), "2026-11-22T02:28:10.714Z");
+        assert!(activities.windows(2).all(|two| two[0].at() <= two[1].at()));
         let undated = json!({ "type": "assistant", "message": { "content": [{ "type": "thinking", "thinking": "x" }] } });
         assert_eq!(read(&undated.to_string())[0].at(), TsMs(7));
     }
 
     #[test]
-    fn a_subagent_is_told_like_its_parent() {
-        let told: Vec<String> = read(SUBAGENT).iter().map(words).collect();
+    fn subagent_is_reported_like_its_parent() {
+        let activities: Vec<String> = read(SUBAGENT).iter().map(words).collect();
         let start = r#"start toolu_p13_0 Bash {"command":"echo from-sub","description":"d"} running"#;
-        assert_eq!(told, [start, "output toolu_p13_0 Bash completed from-sub"]);
+        assert_eq!(activities, [start, "output toolu_p13_0 Bash completed from-sub"]);
     }
 
     #[test]
-    fn words_before_a_tool_are_a_thought_and_an_answer_is_not() {
-        let said = |text: &str| json!([{ "type": "text", "text": text }]);
+    fn text_before_a_tool_is_a_thought_and_an_answer_is_not() {
+        let pending = |text: &str| json!([{ "type": "text", "text": text }]);
         let tool = json!([{ "type": "tool_use", "id": "t", "name": "Bash", "input": {} }]);
         let lines = [
-            message("assistant", &said("I will look.")),
+            message("assistant", &pending("I will look.")),
             message("assistant", &tool),
-            message("assistant", &said("Here is what I found.")),
-            message("user", &said("a prompt")),
+            message("assistant", &pending("Here is what I found.")),
+            message("user", &pending("a prompt")),
         ];
-        let told: Vec<String> = read(&lines.join("\n")).iter().map(words).collect();
-        assert_eq!(told, ["thought I will look.", "start t Bash {} running"]);
+        let activities: Vec<String> = read(&lines.join("\n")).iter().map(words).collect();
+        assert_eq!(activities, ["thought I will look.", "start t Bash {} running"]);
     }
 
     #[test]
-    fn a_refused_tool_is_cancelled() {
+    fn rejected_tool_is_cancelled() {
         let result =
             json!([{ "type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no" }]);
         let mut line: Value = serde_json::from_str(&message("user", &result)).unwrap();
         line["toolDenialKind"] = "user-rejected".into();
-        let told = read(&line.to_string());
-        assert!(matches!(&told[..], [Activity::ToolOutput { status: Status::Cancelled, .. }]), "{told:?}");
+        let activities = read(&line.to_string());
+        assert!(
+            matches!(&activities[..], [Activity::ToolOutput { status: Status::Cancelled, .. }]),
+            "{activities:?}"
+        );
     }
 
     #[test]
@@ -344,8 +347,8 @@ mod tests {
         let result = json!([{ "type": "tool_result", "tool_use_id": "t", "content": [
             { "type": "text", "text": long }, { "type": "image", "source": {} },
         ] }]);
-        let told = read(&message("user", &result));
-        let [Activity::ToolOutput { output, .. }] = &told[..] else { panic!("{told:?}") };
+        let activities = read(&message("user", &result));
+        let [Activity::ToolOutput { output, .. }] = &activities[..] else { panic!("{activities:?}") };
         assert!(output.len() < TEXT_LIMIT + 100);
         assert!(
             output.ends_with(&format!("\n[{} more bytes are not shown]", TEXT_LIMIT + "\n[image]".len()))
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_passed_over() {
+    fn unknown_lines_are_skipped() {
         for line in
             ["", "{", "[]", "null", r#"{"type":"user"}"#, r#"{"type":"assistant","message":{"content":7}}"#]
         {

@@ -1,21 +1,20 @@
-//! What a node's agent does, told as [`Activity`](nerve_record::activity::Activity) when it happens, each once (seed
-//! agent-record §9).
+//! Reports what a node's agent does as [`Activity`](nerve_record::activity::Activity), each once and when it happens.
 //!
-//! Only what is really recognised is told: what the agent writes into its own record of the conversation, and what the driver knows
-//! of its state. No words are searched for in output.
+//! Activities come only from reliable sources: the agent's own transcript, and the driver's knowledge of its state. Output is not
+//! searched for words.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`claude`] | a line of Claude Code's transcript → activities |
-//! | `lines` | the lines a growing file has got since the last look |
-//! | `watch` | tells when files in a folder change, folders that are still to be made included |
-//! | `tail` | follows an agent's transcripts and tells what is new in them |
-//! | [`pipe`] | activities as SSZ frames on a pipe, without ever waiting for its reader |
+//! | [`claude`] | parses lines of Claude Code's transcript into activities |
+//! | `line_reader` | reads the lines appended to a growing file |
+//! | `watcher` | watches folders for changes, including folders that do not exist yet |
+//! | `transcript_tail` | follows an agent's transcripts and reports new activities |
+//! | [`pipe`] | writes activities as SSZ frames to a pipe, without ever blocking on its reader |
 
 pub mod claude;
-pub(crate) mod lines;
+pub(crate) mod line_reader;
 pub mod pipe;
-mod tail;
-pub(crate) mod watch;
+mod transcript_tail;
+pub(crate) mod watcher;
 
-pub(crate) use tail::Tail;
+pub(crate) use transcript_tail::TranscriptTail;

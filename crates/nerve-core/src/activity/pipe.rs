@@ -1,7 +1,7 @@
-//! Activities on a pipe, for the program that started a recorder (seed agent-record §9, `--events-pipe-fd`).
+//! Writes activities to a pipe, for the program that started a recorder (`--events-pipe-fd`).
 //!
-//! A thread writes. Whoever tells never waits: what does not fit while the reader stalls is left out and counted, and the count is
-//! told before the next event that fits. A reader that goes away ends the pipe, not the session.
+//! A thread does the writing, so callers never block. Events that do not fit while the reader stalls are dropped and counted; the
+//! count is sent before the next event that fits. A reader that disconnects ends the pipe, not the session.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,12 +13,12 @@ use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ssz::event;
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Events that may wait for the reader.
+/// Maximum number of queued events.
 pub const MAX_WAITING: usize = 1024;
-/// The same in bytes: outputs of tools are long.
+/// Maximum size of queued events in bytes, because outputs of tools are long.
 pub const MAX_WAITING_BYTES: usize = 16 << 20;
-/// How long an end waits for the reader to take the rest.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long dropping the pipe waits for the reader to take the rest.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The writing end of an events pipe.
 #[derive(Debug)]
@@ -26,20 +26,20 @@ pub struct EventsPipe {
     shared: Arc<Shared>,
 }
 
-/// The pipe takes nothing any more. Told once.
+/// The pipe accepts nothing any more. Returned once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the events pipe has ended: {reason}")]
 pub struct PipeEnded {
-    /// What the system said.
+    /// The system's error.
     pub reason: String,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// There is something to write, or the end.
+    /// Notified when there is a frame to write, or at the end.
     work: Condvar,
-    /// The thread has ended.
+    /// Notified when the thread has ended.
     over: Condvar,
 }
 
@@ -47,20 +47,20 @@ struct Shared {
 struct State {
     frames: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Left out since the last frame that fitted, and when the last of them was.
-    lost: Option<(u64, TsMs)>,
-    /// Why it ended.
+    /// Number of events dropped since the last queued frame, and the time of the last of them.
+    dropped: Option<(u64, TsMs)>,
+    /// Why the pipe ended.
     failed: Option<String>,
-    is_failure_told: bool,
+    is_failure_reported: bool,
     is_closing: bool,
     is_over: bool,
 }
 
 impl EventsPipe {
-    /// Takes a pipe's writing end and starts the thread. A file that does not block works too.
+    /// Takes a pipe's writing end and starts the thread. The file may be non-blocking.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub fn new(pipe: File) -> io::Result<EventsPipe> {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new(), over: Condvar::new() });
         let worker = shared.clone();
@@ -68,15 +68,15 @@ impl EventsPipe {
         Ok(EventsPipe { shared })
     }
 
-    /// Hands over an event. Never waits.
+    /// Queues an event. Never blocks.
     ///
     /// # Errors
-    /// [`PipeEnded`], once: the reader is gone or the pipe is broken. From then on events are dropped in silence.
+    /// [`PipeEnded`], once: the reader is gone or the pipe is broken. Later events are dropped silently.
     pub fn tell(&self, activity: &Activity) -> Result<(), PipeEnded> {
         let mut state = self.shared.lock();
         if let Some(reason) = state.failed.clone() {
-            let was_told = std::mem::replace(&mut state.is_failure_told, true);
-            return if was_told { Ok(()) } else { Err(PipeEnded { reason }) };
+            let was_reported = std::mem::replace(&mut state.is_failure_reported, true);
+            return if was_reported { Ok(()) } else { Err(PipeEnded { reason }) };
         }
         state.push(activity);
         drop(state);
@@ -86,46 +86,46 @@ impl EventsPipe {
 }
 
 impl Drop for EventsPipe {
-    /// Gives the reader a moment to take the rest. What it has not taken then is lost.
+    /// Gives the reader a moment to take the rest, which is lost otherwise.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.is_closing = true;
-        state.confess();
+        state.push_drop_count();
         self.shared.work.notify_one();
-        let waited = self.shared.over.wait_timeout_while(state, PATIENCE, |state| !state.is_over);
+        let waited = self.shared.over.wait_timeout_while(state, CLOSE_TIMEOUT, |state| !state.is_over);
         if waited.is_ok_and(|(_, timeout)| timeout.timed_out()) {
-            // It hangs in a write that nobody reads, and ends with the process.
-            tracing::debug!("the events pipe's reader takes nothing; the rest is dropped");
+            // The thread blocks in a write and ends with the process.
+            tracing::debug!("the reader of the events pipe has stalled; the rest is dropped");
         }
     }
 }
 
 impl State {
     fn push(&mut self, activity: &Activity) {
-        // Nobody is told more than the wire allows; longer texts were cut where they were taken.
+        // An event that exceeds the wire's limit counts as dropped; long texts were cut before.
         let frame = event::frame(activity).ok().filter(|frame| self.has_room(frame.len()));
         match frame {
             Some(frame) => {
-                self.confess();
+                self.push_drop_count();
                 self.bytes += frame.len();
                 self.frames.push_back(frame);
             }
             None => {
-                let count = self.lost.map_or(0, |(count, _)| count);
-                self.lost = Some((count + 1, activity.at()));
+                let count = self.dropped.map_or(0, |(count, _)| count);
+                self.dropped = Some((count + 1, activity.at()));
             }
         }
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        // One place is kept for the count of what was lost.
+        // One slot is reserved for the count of dropped events.
         self.frames.len() + 1 < MAX_WAITING && self.bytes + bytes <= MAX_WAITING_BYTES
     }
 
-    /// Tells how many were left out.
-    fn confess(&mut self) {
-        let Some((count, at)) = self.lost.take() else { return };
-        let message = format!("{count} events are missing here: they were not read fast enough");
+    /// Queues a warning with the number of dropped events.
+    fn push_drop_count(&mut self) {
+        let Some((count, at)) = self.dropped.take() else { return };
+        let message = format!("{count} events were dropped here: they were not read fast enough");
         let warning = Activity::Log { level: Level::Warn, message, execution: None, at };
         if let Ok(frame) = event::frame(&warning) {
             self.bytes += frame.len();
@@ -153,7 +153,7 @@ impl Shared {
         self.over.notify_all();
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end.
     fn next(&self) -> Option<Vec<u8>> {
         let idle = |state: &mut State| state.frames.is_empty() && !state.is_closing;
         let mut state = self.work.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Shared {
     }
 }
 
-/// Whoever made the pipe may have made it so that it does not block.
+/// Writes everything, even if the pipe was made non-blocking by its creator.
 fn write_all(pipe: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match pipe.write(bytes) {
@@ -204,31 +204,31 @@ mod tests {
     fn all(mut reader: File) -> Vec<Activity> {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).unwrap();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         while let Some(body) = decode_frame(&mut bytes, MAX_EVENT).unwrap() {
-            told.push(event::decode(&body).unwrap());
+            events.push(event::decode(&body).unwrap());
         }
         assert!(bytes.is_empty());
-        told
+        events
     }
 
     #[test]
-    fn events_arrive_in_order_and_the_end_waits_for_them() {
+    fn events_arrive_in_order_and_drop_waits_for_them() {
         let (reader, writer) = pipe();
         fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() | OFlags::NONBLOCK).unwrap();
         let reading = std::thread::spawn(move || all(reader));
         let pipe = EventsPipe::new(writer).unwrap();
         let long = "x".repeat(60_000);
-        let told: Vec<Activity> = (0..200).map(|at| thought(&format!("{at} {long}"))).collect();
-        for activity in &told {
+        let events: Vec<Activity> = (0..200).map(|at| thought(&format!("{at} {long}"))).collect();
+        for activity in &events {
             assert_eq!(pipe.tell(activity), Ok(()));
         }
         drop(pipe);
-        assert!(reading.join().unwrap() == told);
+        assert!(reading.join().unwrap() == events);
     }
 
     #[test]
-    fn a_reader_that_stalls_holds_nobody_up_and_is_told_what_it_missed() {
+    fn stalled_reader_blocks_no_caller_and_learns_what_it_missed() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         let piece = "x".repeat(1000);
@@ -237,22 +237,22 @@ mod tests {
         for at in 0..count {
             assert_eq!(pipe.tell(&thought(&format!("{at} {piece}"))), Ok(()));
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the reader");
+        assert!(begun.elapsed() < Duration::from_secs(5), "a caller was blocked");
         let reading = std::thread::spawn(move || all(reader));
-        // The first that fits again comes with the count.
+        // The next event that fits is preceded by the count.
         let deadline = Instant::now() + Duration::from_secs(20);
-        while pipe.shared.lock().lost.is_some() {
-            assert!(Instant::now() < deadline, "nothing fits any more");
+        while pipe.shared.lock().dropped.is_some() {
+            assert!(Instant::now() < deadline, "the queue does not drain");
             if pipe.shared.lock().frames.is_empty() {
                 pipe.tell(&thought("again")).unwrap();
             }
             std::thread::yield_now();
         }
         drop(pipe);
-        let told = reading.join().unwrap();
-        // Each event is there or counted, in its place.
+        let events = reading.join().unwrap();
+        // Each event arrived or was counted in its place.
         let (mut next, mut warnings) = (0, 0);
-        for activity in &told[..told.len() - 1] {
+        for activity in &events[..events.len() - 1] {
             match activity {
                 Activity::Thought { text, .. } => {
                     assert_eq!(text.split(' ').next(), Some(next.to_string().as_str()));
@@ -267,11 +267,11 @@ mod tests {
         }
         assert_eq!(next, count);
         assert!(warnings > 0);
-        assert_eq!(told.last(), Some(&thought("again")));
+        assert_eq!(events.last(), Some(&thought("again")));
     }
 
     #[test]
-    fn a_reader_that_stalls_to_the_end_is_left() {
+    fn drop_gives_up_on_stalled_reader() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         for _ in 0..200 {
@@ -279,33 +279,33 @@ mod tests {
         }
         let begun = Instant::now();
         drop(pipe);
-        assert!(begun.elapsed() < PATIENCE * 5);
+        assert!(begun.elapsed() < CLOSE_TIMEOUT * 5);
         drop(reader);
     }
 
     #[test]
-    fn a_reader_that_goes_is_told_once() {
+    fn disconnected_reader_is_reported_once() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         drop(reader);
-        pipe.tell(&thought("to nobody")).unwrap();
+        pipe.tell(&thought("lost")).unwrap();
         let over = |state: &mut State| !state.is_over;
         drop(pipe.shared.over.wait_while(pipe.shared.lock(), over).unwrap());
-        let ended = pipe.tell(&thought("still to nobody")).unwrap_err();
+        let ended = pipe.tell(&thought("still lost")).unwrap_err();
         assert!(ended.reason.contains("pipe"), "{ended}");
         assert_eq!(pipe.tell(&thought("and again")), Ok(()));
     }
 
     #[test]
-    fn an_event_the_wire_cannot_carry_is_counted() {
+    fn oversized_event_is_counted_as_dropped() {
         let (reader, writer) = pipe();
         let pipe = EventsPipe::new(writer).unwrap();
         pipe.tell(&thought(&"x".repeat(MAX_EVENT))).unwrap();
         drop(pipe);
-        let told = all(reader);
+        let events = all(reader);
         assert!(
-            matches!(&told[..], [Activity::Log { message, .. }] if message.starts_with("1 events")),
-            "{told:?}"
+            matches!(&events[..], [Activity::Log { message, .. }] if message.starts_with("1 events")),
+            "{events:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! An answer of a model, put together from the events of a stream.
+//! A model's answer, assembled from the events of a stream.
 
 use std::ops::AddAssign;
 
@@ -8,60 +8,60 @@ use super::error::Fault;
 use super::message::ToolCall;
 use crate::telemetry::Span;
 
-/// Tools that one answer may ask for.
+/// Maximum number of tool calls in one answer.
 const MAX_CALLS: usize = 128;
-/// The reason of an answer that was cut at its limit of tokens.
+/// The finish reason of an answer that was cut at its token limit.
 pub(super) const LENGTH: &str = "length";
 
-/// Tokens, as the API counts them.
+/// Token counts as reported by the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Of what the model was given, what came from a cache included.
+    /// Tokens given to the model, including those from a cache.
     pub prompt: u64,
-    /// Of what it said.
+    /// Tokens that the model wrote.
     pub completion: u64,
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) thinking: String,
     pub(super) tool_calls: Vec<ToolCall>,
-    /// The model that answered, in the API's words.
+    /// The model that answered, as named by the API.
     pub(super) model: Option<String>,
-    /// Why it ended, in OpenAI's words: `stop`, `tool_calls`, `length`, `content_filter`; others as the API has them.
+    /// Why the answer ended: `stop`, `tool_calls`, `length`, `content_filter` as in OpenAI's API; other values as received.
     pub(super) finish: String,
     pub(super) usage: Usage,
 }
 
 impl Answer {
-    /// Tells a span what came; nothing of what was said.
+    /// Adds the answer's attributes to a span, without its text.
     pub(super) fn describe(&self, span: &mut Span) {
-        let facts = &mut span.attributes;
-        facts.set_some("gen_ai.response.model", self.model.clone());
-        facts.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
-        facts.set("gen_ai.usage.input_tokens", self.usage.prompt);
-        facts.set("gen_ai.usage.output_tokens", self.usage.completion);
+        let attributes = &mut span.attributes;
+        attributes.set_some("gen_ai.response.model", self.model.clone());
+        attributes.set("gen_ai.response.finish_reasons", vec![self.finish.clone()]);
+        attributes.set("gen_ai.usage.input_tokens", self.usage.prompt);
+        attributes.set("gen_ai.usage.output_tokens", self.usage.completion);
     }
 }
 
-/// What is known of an answer so far.
+/// An answer that is still being received.
 #[derive(Debug, Default)]
-pub(super) struct Growing {
+pub(super) struct PartialAnswer {
     pub(super) text: String,
     pub(super) thinking: String,
     calls: Vec<Call>,
     pub(super) model: Option<String>,
     pub(super) finish: Option<String>,
     pub(super) usage: Usage,
-    /// Its last event came.
+    /// The last event was received.
     pub(super) ended: bool,
 }
 
 #[derive(Debug)]
 struct Call {
-    /// Which one it is in the API's own count.
+    /// The index of the call in the API's own numbering.
     index: u64,
     id: String,
     name: String,
@@ -69,7 +69,7 @@ struct Call {
 }
 
 impl Usage {
-    /// Both.
+    /// Returns the sum of both counts.
     pub fn total(self) -> u64 {
         self.prompt.saturating_add(self.completion)
     }
@@ -82,15 +82,15 @@ impl AddAssign for Usage {
     }
 }
 
-impl Growing {
-    /// The call at `index`, made if it is not there.
+impl PartialAnswer {
+    /// Returns the call at `index` after creating it if it does not exist.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many calls.
     pub(super) fn call(&mut self, index: u64, id: &str, name: &str) -> Result<(), Fault> {
         let count = self.calls.len();
         match self.calls.iter_mut().find(|call| call.index == index) {
-            // Some repeat both in each piece, some send an empty text then.
+            // Some APIs repeat id and name in each piece, others send empty strings.
             Some(call) => {
                 for (known, said) in [(&mut call.id, id), (&mut call.name, name)] {
                     if !said.is_empty() {
@@ -99,7 +99,7 @@ impl Growing {
                 }
             }
             None if count >= MAX_CALLS => {
-                return Err(Fault::Garbled(format!("it asks for more than {MAX_CALLS} tools at once")));
+                return Err(Fault::Malformed(format!("more than {MAX_CALLS} tool calls in one answer")));
             }
             None => self.calls.push(Call {
                 index,
@@ -111,22 +111,22 @@ impl Growing {
         Ok(())
     }
 
-    /// A piece of the arguments of the call at `index`.
+    /// Appends to the arguments of the call at `index`.
     pub(super) fn arguments(&mut self, index: u64, piece: &str) {
         if let Some(call) = self.calls.iter_mut().find(|call| call.index == index) {
             call.arguments.push_str(piece);
         }
     }
 
-    /// The number of the last call, for those who do not count.
+    /// Returns the index of the last call, for APIs that send no indices.
     pub(super) fn last_call(&self) -> Option<u64> {
         self.calls.last().map(|call| call.index)
     }
 
-    /// The whole answer, if it came to its end.
+    /// Returns the answer if it is complete.
     ///
     /// # Errors
-    /// It did not, or a call has no name.
+    /// The answer is incomplete, or a call has no name.
     pub(super) fn finish(self) -> Result<Answer, Fault> {
         let finish = match (self.finish, self.ended) {
             (Some(finish), true) => finish,
@@ -137,23 +137,23 @@ impl Growing {
         for (at, call) in self.calls.into_iter().enumerate() {
             let Call { id, name, arguments, .. } = call;
             if name.is_empty() {
-                return Err(Fault::Garbled("it asks for a tool without a name".to_string()));
+                return Err(Fault::Malformed("a tool call has no name".to_string()));
             }
             let id = if id.is_empty() { format!("call_{at}") } else { id };
             tool_calls.push(ToolCall { id, name, arguments });
         }
-        let Growing { text, thinking, model, usage, .. } =
-            Growing { calls: Vec::new(), finish: None, ..self };
+        let PartialAnswer { text, thinking, model, usage, .. } =
+            PartialAnswer { calls: Vec::new(), finish: None, ..self };
         Ok(Answer { text, thinking, tool_calls, model, finish, usage })
     }
 }
 
-/// A text in a JSON value; empty where there is none.
+/// Returns the string at a JSON pointer, or an empty one.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number in a JSON value, if it is there.
+/// Returns the number at a JSON pointer.
 pub(super) fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64)
 }

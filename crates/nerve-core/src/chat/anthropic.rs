@@ -1,17 +1,17 @@
-//! Anthropic's Messages API: requests, and what comes back.
+//! Anthropic's Messages API: builds requests, and reads answers.
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Growing, number, text};
+use super::answer::{PartialAnswer, number, text};
 use super::error::Fault;
 use super::message::{Message, ToolCall};
 use super::spec::ChatSpec;
 use super::tools::{Choice, Tool};
 
-/// The version of the API that all of this is about; it goes into a header.
+/// The supported version of the API, sent as a header.
 pub(super) const VERSION: &str = "2023-06-01";
 
-/// The body of a request.
+/// Builds the body of a request.
 pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
     let mut body = json!({
         "model": spec.model,
@@ -42,7 +42,7 @@ pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], cho
     body
 }
 
-/// `None` for an answer without a word: the API takes no empty text.
+/// Converts a message. `None` for an empty answer, because the API rejects empty texts.
 fn message(message: &Message) -> Option<Value> {
     Some(match message {
         Message::User { text } => json!({ "role": "user", "content": text }),
@@ -70,86 +70,86 @@ fn message(message: &Message) -> Option<Value> {
     })
 }
 
-/// Arguments that are no object were told to the model as an error; here an empty one stands for them.
+/// Converts a call. Arguments that are not an object were reported to the model as an error; here they become an empty object.
 fn tool_use(call: &ToolCall) -> Value {
     let input = call.input().unwrap_or_else(|_| Map::new());
     json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
 }
 
-/// Takes an event of a stream; gives the text that it adds.
-pub(super) fn event(growing: &mut Growing, data: &str) -> Result<Option<String>, Fault> {
-    let event: Value = serde_json::from_str(data).map_err(|error| Fault::Garbled(error.to_string()))?;
+/// Applies an event of a stream and returns the text that it adds.
+pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, Fault> {
+    let event: Value = serde_json::from_str(data).map_err(|error| Fault::Malformed(error.to_string()))?;
     let index = number(&event, "/index").unwrap_or(0);
     match text(&event, "/type") {
         "message_start" => {
-            take_model(growing, &event["message"]);
-            take_usage(growing, &event["message"]["usage"]);
+            apply_model(partial, &event["message"]);
+            apply_usage(partial, &event["message"]["usage"]);
         }
-        "content_block_start" => return block(growing, index, &event["content_block"]),
+        "content_block_start" => return block(partial, index, &event["content_block"]),
         "content_block_delta" => match text(&event, "/delta/type") {
-            "text_delta" => return Ok(say(growing, text(&event, "/delta/text"))),
-            "thinking_delta" => growing.thinking.push_str(text(&event, "/delta/thinking")),
-            "input_json_delta" => growing.arguments(index, text(&event, "/delta/partial_json")),
+            "text_delta" => return Ok(append_text(partial, text(&event, "/delta/text"))),
+            "thinking_delta" => partial.thinking.push_str(text(&event, "/delta/thinking")),
+            "input_json_delta" => partial.arguments(index, text(&event, "/delta/partial_json")),
             _ => {}
         },
         "message_delta" => {
-            take_finish(growing, &event["delta"]);
-            take_usage(growing, &event["usage"]);
+            apply_finish(partial, &event["delta"]);
+            apply_usage(partial, &event["usage"]);
         }
-        "message_stop" => growing.ended = true,
-        "error" => return Err(Fault::said(&event["error"])),
-        // `ping`, the end of a block, and what is not known yet.
+        "message_stop" => partial.ended = true,
+        "error" => return Err(Fault::reported(&event["error"])),
+        // `ping`, the end of a block, and unknown events.
         _ => {}
     }
     Ok(None)
 }
 
-/// Takes an answer that came whole; gives its text.
-pub(super) fn whole(growing: &mut Growing, message: &Value) -> Result<Option<String>, Fault> {
+/// Applies an answer that was not streamed and returns its text.
+pub(super) fn whole(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, Fault> {
     let Some(blocks) = message["content"].as_array() else {
-        return Err(Fault::Garbled("it has no content".to_string()));
+        return Err(Fault::Malformed("the answer has no content".to_string()));
     };
-    take_model(growing, message);
-    take_finish(growing, message);
-    take_usage(growing, &message["usage"]);
+    apply_model(partial, message);
+    apply_finish(partial, message);
+    apply_usage(partial, &message["usage"]);
     for (index, content) in blocks.iter().enumerate() {
         let index = index as u64;
-        block(growing, index, content)?;
+        block(partial, index, content)?;
         if content["input"].is_object() {
-            growing.arguments(index, &content["input"].to_string());
+            partial.arguments(index, &content["input"].to_string());
         }
-        growing.thinking.push_str(text(content, "/thinking"));
+        partial.thinking.push_str(text(content, "/thinking"));
     }
-    growing.ended = true;
-    Ok(Some(growing.text.clone()).filter(|text| !text.is_empty()))
+    partial.ended = true;
+    Ok(Some(partial.text.clone()).filter(|text| !text.is_empty()))
 }
 
-/// A block as it begins.
-fn block(growing: &mut Growing, index: u64, block: &Value) -> Result<Option<String>, Fault> {
+/// Applies the start of a content block.
+fn block(partial: &mut PartialAnswer, index: u64, block: &Value) -> Result<Option<String>, Fault> {
     match text(block, "/type") {
         "text" => {
             let mut piece = text(block, "/text").to_string();
-            // A further text, behind a tool the API ran itself, say.
-            if !growing.text.is_empty() && !growing.text.ends_with('\n') {
+            // For example, another text after a tool that the API ran itself.
+            if !partial.text.is_empty() && !partial.text.ends_with('\n') {
                 piece.insert(0, '\n');
             }
-            Ok(say(growing, &piece))
+            Ok(append_text(partial, &piece))
         }
-        "tool_use" => growing.call(index, text(block, "/id"), text(block, "/name")).map(|()| None),
+        "tool_use" => partial.call(index, text(block, "/id"), text(block, "/name")).map(|()| None),
         _ => Ok(None),
     }
 }
 
-fn say(growing: &mut Growing, piece: &str) -> Option<String> {
-    growing.text.push_str(piece);
+fn append_text(partial: &mut PartialAnswer, piece: &str) -> Option<String> {
+    partial.text.push_str(piece);
     Some(piece.to_string()).filter(|piece| !piece.is_empty())
 }
 
-fn take_model(growing: &mut Growing, message: &Value) {
-    growing.model = message["model"].as_str().map(str::to_string).or(growing.model.take());
+fn apply_model(partial: &mut PartialAnswer, message: &Value) {
+    partial.model = message["model"].as_str().map(str::to_string).or(partial.model.take());
 }
 
-fn take_finish(growing: &mut Growing, delta: &Value) {
+fn apply_finish(partial: &mut PartialAnswer, delta: &Value) {
     let reason = match delta["stop_reason"].as_str() {
         None => return,
         Some("end_turn" | "stop_sequence") => "stop",
@@ -158,18 +158,18 @@ fn take_finish(growing: &mut Growing, delta: &Value) {
         Some("refusal") => "content_filter",
         Some(other) => other,
     };
-    growing.finish = Some(reason.to_string());
+    partial.finish = Some(reason.to_string());
 }
 
-/// Counts come at the begin and at the end; the last ones count.
-fn take_usage(growing: &mut Growing, usage: &Value) {
+/// Updates the token counts. They are sent at the beginning and at the end; the last ones count.
+fn apply_usage(partial: &mut PartialAnswer, usage: &Value) {
     if let Some(input) = number(usage, "/input_tokens") {
         let cached = ["/cache_creation_input_tokens", "/cache_read_input_tokens"];
         let cached: u64 = cached.iter().filter_map(|part| number(usage, part)).fold(0, u64::saturating_add);
-        growing.usage.prompt = input.saturating_add(cached);
+        partial.usage.prompt = input.saturating_add(cached);
     }
     if let Some(output) = number(usage, "/output_tokens") {
-        growing.usage.completion = output;
+        partial.usage.completion = output;
     }
 }
 
@@ -181,12 +181,12 @@ mod tests {
     use super::*;
 
     fn fold(events: &[Value]) -> Result<(Vec<String>, super::super::answer::Answer), Fault> {
-        let mut growing = Growing::default();
+        let mut partial = PartialAnswer::default();
         let mut pieces = Vec::new();
         for data in events {
-            pieces.extend(event(&mut growing, &data.to_string())?);
+            pieces.extend(event(&mut partial, &data.to_string())?);
         }
-        Ok((pieces, growing.finish()?))
+        Ok((pieces, partial.finish()?))
     }
 
     fn start() -> Value {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_becomes_an_answer() {
+    fn stream_is_assembled_into_answer() {
         let (pieces, answer) = fold(&[
             start(),
             json!({ "type": "ping" }),
@@ -226,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn half_a_stream_is_no_answer() {
+    fn incomplete_stream_is_an_error() {
         let said = delta(0, json!({ "type": "text_delta", "text": "Hel" }));
         assert!(matches!(fold(&[start(), said]), Err(Fault::ClosedEarly)));
-        assert!(matches!(event(&mut Growing::default(), "{\"type\": "), Err(Fault::Garbled(_))));
+        assert!(matches!(event(&mut PartialAnswer::default(), "{\"type\": "), Err(Fault::Malformed(_))));
         let error =
             json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } });
-        assert!(matches!(fold(&[error]), Err(Fault::Said { kind, .. }) if kind == "overloaded_error"));
+        assert!(matches!(fold(&[error]), Err(Fault::Reported { kind, .. }) if kind == "overloaded_error"));
     }
 
     #[test]
-    fn a_conversation_becomes_a_request() {
+    fn conversation_is_converted_to_request() {
         let call = ToolCall { id: "t1".into(), name: "b_run".into(), arguments: "no json".into() };
         let result = ToolResult { id: "t1".into(), content: "bad".into(), is_error: true };
         let messages = [
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_of_tools() {
+    fn tool_choices_are_converted() {
         let tools = [Tool::sample()];
         let spec = ChatSpec { parallel_tool_calls: false, ..ChatSpec::new(Provider::Anthropic, "m") };
         let of = |choice| request(&spec, &[], &tools, &choice)["tool_choice"].clone();
@@ -276,18 +276,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_may_come_whole() {
+    fn unstreamed_answer_is_read() {
         let message = json!({
             "model": "m", "stop_reason": "max_tokens", "usage": { "input_tokens": 1, "output_tokens": 2 },
             "content": [{ "type": "text", "text": "hi" }, { "type": "tool_use", "id": "t", "name": "n", "input": { "a": 1 } }],
         });
-        let mut growing = Growing::default();
-        assert_eq!(whole(&mut growing, &message).unwrap().as_deref(), Some("hi"));
-        let answer = growing.finish().unwrap();
+        let mut partial = PartialAnswer::default();
+        assert_eq!(whole(&mut partial, &message).unwrap().as_deref(), Some("hi"));
+        let answer = partial.finish().unwrap();
         assert_eq!(
             (answer.finish.as_str(), answer.tool_calls[0].input().unwrap()["a"].clone()),
             ("length", json!(1))
         );
-        assert!(whole(&mut Growing::default(), &json!({ "hello": 1 })).is_err());
+        assert!(whole(&mut PartialAnswer::default(), &json!({ "hello": 1 })).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong between us and a model's API.
+//! Errors of requests to a model's API.
 
 use std::time::Duration;
 
@@ -7,64 +7,64 @@ use serde_json::Value;
 use super::retry;
 use crate::error::{EngineError, ErrorKind};
 
-/// Characters of somebody else's words in an error.
-const MAX_WORDS: usize = 500;
+/// Maximum number of characters of an API's message in an error.
+const MAX_MESSAGE_CHARS: usize = 500;
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Another status than success.
+    /// The status is not a success.
     Status {
         status: u16,
-        /// What the API says of it.
+        /// The API's message.
         message: String,
-        /// The pause it asks for.
+        /// The pause that the API requests.
         wait: Option<Duration>,
     },
-    /// It said in the middle of an answer that it cannot go on.
-    Said { kind: String, message: String },
-    /// What came is not what the API's description says.
-    Garbled(String),
-    /// The connection was closed before the answer had ended.
+    /// The API reported an error in the middle of an answer.
+    Reported { kind: String, message: String },
+    /// The answer does not follow the API's format.
+    Malformed(String),
+    /// The connection was closed before the end of the answer.
     ClosedEarly,
-    /// There is no connection, or it broke.
+    /// The connection could not be made, or broke.
     Network(String),
-    /// The answer is larger than it may be: so many bytes.
+    /// The answer exceeds this many bytes.
     TooLarge(usize),
 }
 
 impl Fault {
-    /// Of an `error` object, or a text in its place.
-    pub(super) fn said(error: &Value) -> Fault {
-        let (kind, message) = words_of(error);
-        Fault::Said { kind, message }
+    /// Creates the fault from an `error` object, or from a string in its place.
+    pub(super) fn reported(error: &Value) -> Fault {
+        let (kind, message) = parse_error_object(error);
+        Fault::Reported { kind, message }
     }
 
-    /// Of a response that is no success. `body` may be anything.
+    /// Creates the fault from an error response. `body` may be anything.
     pub(super) fn of_status(status: u16, body: &[u8], wait: Option<Duration>) -> Fault {
         let message = match serde_json::from_slice::<Value>(body) {
-            Ok(json) => words_of(json.get("error").unwrap_or(&json)).1,
+            Ok(json) => parse_error_object(json.get("error").unwrap_or(&json)).1,
             Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
         };
         Fault::Status { status, message, wait }
     }
 
-    /// The same request may have an answer a little later.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Returns true if a retry may succeed.
+    pub(super) fn is_transient(&self) -> bool {
         match self {
-            Fault::Status { status, .. } => retry::is_passing(*status),
-            Fault::Said { kind, .. } => {
+            Fault::Status { status, .. } => retry::is_transient(*status),
+            Fault::Reported { kind, .. } => {
                 matches!(
                     kind.as_str(),
                     "overloaded_error" | "api_error" | "rate_limit_error" | "server_error"
                 )
             }
             Fault::ClosedEarly | Fault::Network(_) => true,
-            Fault::Garbled(_) | Fault::TooLarge(_) => false,
+            Fault::Malformed(_) | Fault::TooLarge(_) => false,
         }
     }
 
-    /// The pause that the API asks for.
+    /// Returns the pause that the API requests.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
             Fault::Status { wait, .. } => *wait,
@@ -72,33 +72,37 @@ impl Fault {
         }
     }
 
-    /// In words, after so many tries. `host` is whom was asked.
+    /// Converts the fault to an error after this many attempts.
     pub(super) fn into_error(self, host: &str, tries: u32) -> EngineError {
         let (kind, what, hint) = match self {
             Fault::Status { status, message, wait } => of_status(status, &message, wait),
-            Fault::Said { kind, message } => {
-                let kind_of_ours = match kind.as_str() {
+            Fault::Reported { kind, message } => {
+                let error_kind = match kind.as_str() {
                     "rate_limit_error" => ErrorKind::RateLimit,
                     "invalid_request_error" => ErrorKind::InvalidRequest,
                     _ => ErrorKind::Api,
                 };
-                (kind_of_ours, format!("broke its answer off: {} ({kind})", cut(&message)), None)
+                (error_kind, format!("aborted its answer: {} ({kind})", truncate(&message)), None)
             }
-            Fault::Garbled(what) => {
-                let hint = "does base_url speak the provider's API?";
-                (ErrorKind::Api, format!("sent what is no answer: {}", cut(&what)), Some(hint.to_string()))
+            Fault::Malformed(what) => {
+                let hint = "check that base_url points to an API of this provider";
+                (
+                    ErrorKind::Api,
+                    format!("sent an invalid answer: {}", truncate(&what)),
+                    Some(hint.to_string()),
+                )
             }
             Fault::ClosedEarly => {
-                let hint = "nothing of it is kept: ask again".to_string();
+                let hint = "no part of the answer was kept: try again".to_string();
                 (
                     ErrorKind::Network,
-                    "closed the connection before its answer had ended".to_string(),
+                    "closed the connection before the end of its answer".to_string(),
                     Some(hint),
                 )
             }
             Fault::Network(what) => {
                 let hint = "check base_url and the network".to_string();
-                (ErrorKind::Network, format!("cannot be talked to: {}", cut(&what)), Some(hint))
+                (ErrorKind::Network, format!("cannot be reached: {}", truncate(&what)), Some(hint))
             }
             Fault::TooLarge(limit) => {
                 (ErrorKind::Api, format!("sent an answer of more than {limit} bytes"), None)
@@ -123,28 +127,28 @@ fn of_status(status: u16, message: &str, wait: Option<Duration>) -> (ErrorKind, 
         _ => ErrorKind::Api,
     };
     let hint = match (status, wait) {
-        (300..=399, _) => Some("redirects are not followed: give base_url as it is".to_string()),
+        (300..=399, _) => Some("redirects are not followed: set base_url to the final address".to_string()),
         (401 | 403, _) => Some("check the key in the variable that api_key_env names".to_string()),
         (404, _) => Some("check the model's name and base_url".to_string()),
-        (429, Some(wait)) => Some(format!("it asks to wait {} seconds", wait.as_secs())),
+        (429, Some(wait)) => Some(format!("retry after {} seconds", wait.as_secs())),
         _ => None,
     };
     let what = match message.trim() {
         "" => format!("answered with HTTP status {status}"),
-        message => format!("answered with HTTP status {status}: {}", cut(message)),
+        message => format!("answered with HTTP status {status}: {}", truncate(message)),
     };
     (kind, what, hint)
 }
 
-/// Kind and message of an `error` object.
-fn words_of(error: &Value) -> (String, String) {
+/// Returns kind and message of an `error` object.
+fn parse_error_object(error: &Value) -> (String, String) {
     let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_string);
     let message = text("message").or_else(|| error.as_str().map(str::to_string));
     (text("type").unwrap_or_else(|| "error".to_string()), message.unwrap_or_else(|| error.to_string()))
 }
 
-fn cut(words: &str) -> String {
-    match words.char_indices().nth(MAX_WORDS) {
+fn truncate(words: &str) -> String {
+    match words.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((at, _)) => format!("{}…", &words[..at]),
         None => words.to_string(),
     }
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_have_kinds_and_the_words_of_the_api() {
+    fn statuses_map_to_kinds_with_the_apis_message() {
         let body = br#"{"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: too large"}}"#;
         for (status, kind) in [
             (400, ErrorKind::InvalidRequest),
@@ -179,11 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_tried_again() {
-        assert!(Fault::of_status(429, b"", None).is_passing() && Fault::ClosedEarly.is_passing());
-        assert!(Fault::said(&serde_json::json!({ "type": "overloaded_error", "message": "m" })).is_passing());
+    fn only_transient_faults_are_retried() {
+        assert!(Fault::of_status(429, b"", None).is_transient() && Fault::ClosedEarly.is_transient());
         assert!(
-            !Fault::of_status(400, b"", None).is_passing() && !Fault::Garbled(String::new()).is_passing()
+            Fault::reported(&serde_json::json!({ "type": "overloaded_error", "message": "m" }))
+                .is_transient()
+        );
+        assert!(
+            !Fault::of_status(400, b"", None).is_transient()
+                && !Fault::Malformed(String::new()).is_transient()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A conversation in a file: JSON, replaced as a whole, for its owner alone.
+//! Stores a conversation in a JSON file, which is replaced as a whole and private to its owner.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::message::{Message, check};
 use crate::error::{EngineError, ErrorKind};
 
-/// The version that is written. A file of a newer one is not read, and so never written over.
+/// The version that is written. A file of a newer version is not read, and so never overwritten.
 const VERSION: u32 = 1;
-/// Bytes of a file; more is no conversation of ours.
+/// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -19,14 +19,14 @@ struct Shape {
     messages: Vec<Message>,
 }
 
-/// Writes a conversation; what was there before is there until all of it is written.
+/// Writes a conversation. The previous file stays in place until the new one is complete.
 ///
 /// # Errors
 /// Process: the file cannot be written.
 pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError> {
     let write = || -> io::Result<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Files of this kind are 0600 from the start.
+        // Temporary files are created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let shape = Shape { nerve_chat: VERSION, messages: messages.to_vec() };
         serde_json::to_writer(&mut io::BufWriter::new(&mut file), &shape)?;
@@ -36,7 +36,7 @@ pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError>
         Ok(())
     };
     write().map_err(|error| {
-        let message = format!("the conversation cannot be written to {}: {error}", path.display());
+        let message = format!("cannot write the conversation to {}: {error}", path.display());
         EngineError::new(ErrorKind::Process, message)
     })
 }
@@ -44,10 +44,10 @@ pub(super) fn save(path: &Path, messages: &[Message]) -> Result<(), EngineError>
 /// Reads a conversation.
 ///
 /// # Errors
-/// NotFound; Process: it cannot be read; InvalidRequest: what is in it is none, or of a newer version.
+/// NotFound; Process: the file cannot be read; InvalidRequest: it holds no conversation, or one of a newer version.
 pub(super) fn load(path: &Path) -> Result<Vec<Message>, EngineError> {
     let problem = |kind, what: String| {
-        EngineError::new(kind, format!("{} is not read as a conversation: {what}", path.display()))
+        EngineError::new(kind, format!("cannot read a conversation from {}: {what}", path.display()))
     };
     let read = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -55,22 +55,23 @@ pub(super) fn load(path: &Path) -> Result<Vec<Message>, EngineError> {
         Ok(bytes)
     };
     let bytes = read().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => problem(ErrorKind::NotFound, "there is no such file".to_string()),
+        io::ErrorKind::NotFound => problem(ErrorKind::NotFound, "no such file".to_string()),
         _ => problem(ErrorKind::Process, error.to_string()),
     })?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(problem(ErrorKind::InvalidRequest, format!("it is larger than {MAX_FILE} bytes")));
+        return Err(problem(ErrorKind::InvalidRequest, format!("the file exceeds {MAX_FILE} bytes")));
     }
     let hint = "move it away, or name another file";
     #[derive(Deserialize)]
     struct Version {
         nerve_chat: u32,
     }
-    // A newer file may have anything in it.
+    // A newer file may have any fields, so read only the version at first.
     let version: Version = serde_json::from_slice(&bytes)
         .map_err(|error| problem(ErrorKind::InvalidRequest, error.to_string()).hint(hint))?;
     if version.nerve_chat > VERSION {
-        let what = format!("it is of version {}, and {VERSION} is what this nerve knows", version.nerve_chat);
+        let what =
+            format!("version {} is newer than {VERSION}, which this nerve supports", version.nerve_chat);
         return Err(problem(ErrorKind::InvalidRequest, what).hint(hint));
     }
     let shape: Shape = serde_json::from_slice(&bytes)
@@ -98,25 +99,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nobody_else_reads_it() {
+    fn saved_conversation_is_loaded_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("talk.json");
         save(&path, &[]).unwrap();
         save(&path, &messages()).unwrap();
         assert_eq!(load(&path).unwrap(), messages());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
-    fn what_is_no_conversation_is_said() {
+    fn invalid_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("talk.json");
         assert_eq!(load(&path).unwrap_err().kind, ErrorKind::NotFound);
         for (text, says) in [
             ("", "EOF"),
             ("[]", "invalid"),
-            (r#"{"nerve_chat": 2, "messages": 7}"#, "of version 2"),
+            (r#"{"nerve_chat": 2, "messages": 7}"#, "version 2 is newer"),
             (r#"{"nerve_chat": 1, "messages": "x"}"#, "invalid type"),
             (r#"{"nerve_chat": 1, "messages": [{"role": "user", "text": 1}]}"#, "invalid type"),
             (r#"{"nerve_chat": 1, "messages": [{"role": "robot"}]}"#, "unknown variant"),

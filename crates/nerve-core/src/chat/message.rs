@@ -1,4 +1,4 @@
-//! What a conversation is made of, in the words of no particular API.
+//! The messages of a conversation, independent of any API.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,73 +7,73 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Message {
-    /// What was asked.
+    /// A prompt.
     User {
         /// The text.
         text: String,
     },
-    /// What the model said, and which tools it wants.
+    /// The model's text and tool calls.
     Assistant {
-        /// The text; empty where it only wants tools.
+        /// The text. It is empty if the model only calls tools.
         text: String,
-        /// The tools, in its order.
+        /// The tool calls, in the model's order.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
-    /// What the tools said, each result in the place of its call.
+    /// The results of the tools, in the order of their calls.
     Tools {
         /// The results.
         results: Vec<ToolResult>,
     },
 }
 
-/// A tool that the model wants to use.
+/// A tool call by the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// The API's id of this call.
     pub id: String,
-    /// Name of the tool as the API knows it (`tests_run`).
+    /// The tool's name in the API (`tests_run`).
     pub name: String,
-    /// The arguments as the model wrote them: JSON, if it did well.
+    /// The arguments as the model wrote them: JSON, unless the model made a mistake.
     pub arguments: String,
 }
 
-/// What a tool said.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolResult {
     /// The id of the call.
     pub id: String,
-    /// Its words, at most 50,000 characters.
+    /// The output, at most 50,000 characters.
     pub content: String,
-    /// It failed.
+    /// The call failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
 }
 
 impl ToolCall {
-    /// The arguments; none at all are an empty object.
+    /// Parses the arguments. An empty text counts as an empty object.
     ///
     /// # Errors
-    /// They are no object, in words for the model.
+    /// The arguments are not an object; the message is meant for the model.
     pub fn input(&self) -> Result<Map<String, Value>, String> {
         if self.arguments.trim().is_empty() {
             return Ok(Map::new());
         }
         match serde_json::from_str(&self.arguments) {
             Ok(Value::Object(input)) => Ok(input),
-            Ok(_) => Err("the arguments are no JSON object".to_string()),
+            Ok(_) => Err("the arguments are not a JSON object".to_string()),
             Err(error) => Err(format!("the arguments are not JSON: {error}")),
         }
     }
 }
 
-/// Can a conversation go on after these messages? It begins with a question, each call of a tool has its result right behind it, and it
-/// ends with an answer.
+/// Checks that a conversation can continue after these messages: it begins with a prompt, each tool call is followed by its result,
+/// and it ends with an answer.
 ///
 /// # Errors
-/// What is wrong, at which message (1-based).
+/// Returns what is wrong, and with which message (1-based).
 pub(super) fn check(messages: &[Message]) -> Result<(), String> {
     let mut open: Option<&[ToolCall]> = None;
     let mut last_is_answer = true;
@@ -82,21 +82,21 @@ pub(super) fn check(messages: &[Message]) -> Result<(), String> {
         match (message, open.take()) {
             (Message::Tools { results }, Some(calls)) => {
                 if !results.iter().map(|result| &result.id).eq(calls.iter().map(|call| &call.id)) {
-                    return wrong("these are not the results of the tools that were asked for");
+                    return wrong("the results do not match the tool calls before them");
                 }
                 last_is_answer = false;
             }
-            (Message::Tools { .. }, None) => return wrong("results of tools that nobody asked for"),
-            (_, Some(_)) => return wrong("results of the tools are missing before it"),
+            (Message::Tools { .. }, None) => return wrong("results without tool calls"),
+            (_, Some(_)) => return wrong("the results of the tool calls before it are missing"),
             (Message::User { .. }, None) => {
                 if !last_is_answer {
-                    return wrong("the question before it has no answer");
+                    return wrong("the prompt before it has no answer");
                 }
                 last_is_answer = false;
             }
             (Message::Assistant { tool_calls, .. }, None) => {
                 if last_is_answer {
-                    return wrong("an answer to nothing");
+                    return wrong("an answer without a prompt");
                 }
                 match tool_calls.is_empty() {
                     true => last_is_answer = true,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_conversations_are_told_from_halves() {
+    fn incomplete_conversations_are_rejected() {
         assert_eq!(check(&[]), Ok(()));
         assert_eq!(
             check(&[user(), answer(&[]), user(), answer(&["1", "2"]), results(&["1", "2"]), answer(&[])]),
@@ -138,12 +138,15 @@ mod tests {
         );
         for (messages, says) in [
             (vec![user()], "does not end"),
-            (vec![answer(&[])], "message 1: an answer to nothing"),
+            (vec![answer(&[])], "message 1: an answer without a prompt"),
             (vec![user(), user()], "message 2"),
-            (vec![user(), results(&["1"])], "nobody asked"),
+            (vec![user(), results(&["1"])], "results without tool calls"),
             (vec![user(), answer(&["1"])], "does not end"),
-            (vec![user(), answer(&["1"]), user()], "missing before it"),
-            (vec![user(), answer(&["1"]), results(&["2"]), answer(&[])], "message 3: these are not"),
+            (vec![user(), answer(&["1"]), user()], "before it are missing"),
+            (
+                vec![user(), answer(&["1"]), results(&["2"]), answer(&[])],
+                "message 3: the results do not match",
+            ),
             (vec![user(), answer(&["1"]), results(&["1"])], "does not end"),
         ] {
             assert!(check(&messages).unwrap_err().contains(says), "{messages:?}");
@@ -151,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn arguments() {
+    fn arguments_are_parsed_or_rejected() {
         let call =
             |arguments: &str| ToolCall { id: "1".into(), name: "t".into(), arguments: arguments.into() };
         assert_eq!(call(" ").input(), Ok(Map::new()));
         assert_eq!(call(r#"{"a": 1}"#).input().unwrap()["a"], 1);
-        assert!(call("[1]").input().unwrap_err().contains("no JSON object"));
+        assert!(call("[1]").input().unwrap_err().contains("not a JSON object"));
         assert!(call(r#"{"a""#).input().unwrap_err().contains("not JSON"));
     }
 }

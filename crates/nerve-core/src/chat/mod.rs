@@ -1,25 +1,25 @@
-//! Conversations with a model's API, without a terminal (seed: StatefulLLMNode).
+//! Conversations with a model's API, without a terminal.
 //!
-//! A turn: `node` takes a prompt, `taking` sees to it that the turn ends, `turn` asks the API and runs the tools it asks for until it
-//! has an answer. What is pure has a file of its own: requests and events of each API (`anthropic`, `openai`), server-sent events
-//! (`sse`), when to try again (`retry`). Requests go out in `call` alone; `file` keeps conversations.
+//! `node` takes a prompt, `turn_queue` runs the turn and ends it, and `turn` calls the API and runs the requested tools until
+//! there is an answer. Pure code has files of its own: the requests and events of each API (`anthropic`, `openai`), server-sent
+//! events (`sse`), and the retry policy (`retry`). Requests are sent only in `request`; `file` stores conversations.
 
 mod answer;
 mod anthropic;
-mod call;
 mod error;
 mod file;
 mod message;
 pub(crate) mod node;
 mod openai;
-mod respond;
+mod request;
+mod response;
 mod retry;
 pub(crate) mod setup;
 mod spec;
 mod sse;
-mod taking;
 mod tools;
 mod turn;
+mod turn_queue;
 
 pub use self::answer::Usage;
 pub use self::message::{Message, ToolCall, ToolResult};

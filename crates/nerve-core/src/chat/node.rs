@@ -1,4 +1,4 @@
-//! A conversation with a model as a node (seed: StatefulLLMNode).
+//! A conversation with a model as a node.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,21 +15,21 @@ use super::file;
 use super::message::Message;
 use super::setup::Setup;
 use super::spec::ChatSpec;
-use super::taking::WIND_DOWN;
+use super::turn_queue::CANCEL_GRACE;
 use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::factory::named;
 use crate::node::terminal::{Journal, Prompt, prompt_of};
-use crate::node::{Node, NodeFuture, NodeHandle, Quiet};
+use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle};
 
 /// Evidence of a busy node.
-pub(super) const ASKS: &str = "input: the model is asked";
+pub(super) const BUSY_EVIDENCE: &str = "input: waiting for the model";
 /// Evidence of a ready node.
-pub(super) const ENDED: &str = "api: the turn ended";
+pub(super) const READY_EVIDENCE: &str = "api: the turn ended";
 
-/// A conversation with a model. Cheap to clone; all clones are the same node.
+/// A conversation with a model. Cheap to clone; clones are the same node.
 #[derive(Debug, Clone)]
 pub struct ChatNode {
     pub(super) inner: Arc<Inner>,
@@ -43,16 +43,16 @@ pub(super) struct Inner {
     pub(super) journal: Mutex<Journal>,
     pub(super) state: watch::Sender<StateName>,
     pub(super) turns: AtomicU64,
-    /// Who has it takes a turn, or changes the conversation.
+    /// Held during a turn, and while the conversation is replaced.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
     pub(super) interrupt: Notify,
-    pub(super) talk: Mutex<Talk>,
+    pub(super) conversation: Mutex<Conversation>,
 }
 
-/// The conversation, as it was after the last turn that came to its end.
+/// The conversation after the last completed turn.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub(super) messages: Vec<Message>,
     pub(super) usage: Usage,
     pub(super) requests: u64,
@@ -91,15 +91,15 @@ impl Node for ChatNode {
         ChatNode::info(self)
     }
 
-    fn winds_down(&self) -> Duration {
-        WIND_DOWN + Duration::from_secs(1)
+    fn cancel_grace(&self) -> Duration {
+        CANCEL_GRACE + Duration::from_secs(1)
     }
 
-    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
         Box::pin(ChatNode::stop(self, reason))
     }
 
-    /// Forgets the conversation, after the turn that runs.
+    /// Clears the conversation after the current turn.
     fn reset(&self) -> NodeFuture<'_, ()> {
         Box::pin(async {
             self.clear().await;
@@ -113,11 +113,11 @@ impl Node for ChatNode {
     }
 
     fn fork(&self, at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
-        let journal = match &self.inner.setup.journals {
+        let journal = match &self.inner.setup.fork_journals {
             Some(factory) => factory.journal(at, true),
             None => Ok(Journal::off()),
         };
-        Some(journal.map(|journal| Arc::new(self.forked(named(at), journal)) as NodeHandle))
+        Some(journal.map(|journal| Arc::new(self.copy_as(named(at), journal)) as NodeHandle))
     }
 
     fn as_chat(&self) -> Option<&ChatNode> {
@@ -126,24 +126,30 @@ impl Node for ChatNode {
 }
 
 impl ChatNode {
-    /// A node that is ready at once. A conversation that is kept goes on.
+    /// Creates a node that is ready at once. Continues the stored conversation, if there is one.
     ///
     /// # Errors
-    /// InvalidRequest: the spec cannot be, there is no key, or what was kept is no conversation; Process: it cannot be read.
+    /// InvalidRequest: the settings are invalid, there is no key, or the file holds no conversation. Process: the file cannot be
+    /// read.
     pub(crate) fn new(node: NodeRef, setup: Setup, journal: Journal) -> Result<ChatNode, EngineError> {
-        // Said now, not with the first prompt; the key is looked up again with each.
+        // Fails now instead of with the first prompt. The key is looked up again for each turn.
         setup.check()?;
-        let mut talk = Talk::default();
-        if let Some(path) = setup.keep() {
-            talk.messages = match file::load(&path) {
+        let mut conversation = Conversation::default();
+        if let Some(path) = setup.store_path() {
+            conversation.messages = match file::load(&path) {
                 Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
                 loaded => loaded?,
             };
         }
-        Ok(ChatNode::with(node, setup, journal, talk))
+        Ok(ChatNode::with_conversation(node, setup, journal, conversation))
     }
 
-    fn with(node: NodeRef, setup: Setup, journal: Journal, talk: Talk) -> ChatNode {
+    fn with_conversation(
+        node: NodeRef,
+        setup: Setup,
+        journal: Journal,
+        conversation: Conversation,
+    ) -> ChatNode {
         let inner = Inner {
             node,
             setup,
@@ -154,33 +160,33 @@ impl ChatNode {
             turn: tokio::sync::Mutex::default(),
             waiting: AtomicUsize::new(0),
             interrupt: Notify::new(),
-            talk: Mutex::new(talk),
+            conversation: Mutex::new(conversation),
         };
         ChatNode { inner: Arc::new(inner) }
     }
 
-    /// A node of its own with a copy of the conversation as it was after the last turn. It keeps it in no file.
-    fn forked(&self, at: NodeRef, journal: Journal) -> ChatNode {
+    /// Creates an independent node with a copy of the conversation after the last turn. The copy is not stored in a file.
+    fn copy_as(&self, at: NodeRef, journal: Journal) -> ChatNode {
         let mut setup = self.inner.setup.clone();
-        setup.spec = setup.spec.for_a_fork();
+        setup.spec = setup.spec.for_fork();
         let messages = self.messages();
-        ChatNode::with(at, setup, journal, Talk { messages, ..Talk::default() })
+        ChatNode::with_conversation(at, setup, journal, Conversation { messages, ..Conversation::default() })
     }
 
-    /// What it was made with.
+    /// Returns the node's settings.
     pub fn spec(&self) -> &ChatSpec {
         &self.inner.setup.spec
     }
 
-    /// The conversation as it was after the last turn that came to its end.
+    /// Returns the conversation after the last completed turn.
     pub fn messages(&self) -> Vec<Message> {
-        self.talk().messages.clone()
+        self.conversation().messages.clone()
     }
 
-    /// The conversation as text: who said what, the last `lines` lines of it.
+    /// Returns the last `lines` lines of the conversation as text, with the role before each message.
     pub fn read(&self, lines: Option<usize>) -> String {
         let mut text = String::new();
-        for message in &self.talk().messages {
+        for message in &self.conversation().messages {
             let (who, said) = match message {
                 Message::User { text } => ("user", text.clone()),
                 Message::Assistant { text, tool_calls } => {
@@ -198,66 +204,66 @@ impl ChatNode {
         tail(text.trim_end(), lines)
     }
 
-    /// Forgets the conversation, after the turn that runs and those that wait.
+    /// Clears the conversation after the current turn and those in the queue.
     pub async fn clear(&self) {
         let _turn = self.inner.turn.lock().await;
         self.replace(Vec::new()).await;
     }
 
-    /// Writes the conversation to a file, which only its owner can read.
+    /// Writes the conversation to a file that only its owner can read.
     ///
     /// # Errors
     /// Process: the file cannot be written.
     pub async fn save(&self, path: &Path) -> Result<(), EngineError> {
         let (path, messages) = (self.inner.setup.absolute(path), self.messages());
-        blocking(move || file::save(&path, &messages)).await
+        run_blocking(move || file::save(&path, &messages)).await
     }
 
-    /// Goes on with the conversation in a file, after the turn that runs and those that wait.
+    /// Replaces the conversation with that in a file, after the current turn and those in the queue.
     ///
     /// # Errors
-    /// NotFound, Process, InvalidRequest: what is in it is no conversation. The one there is stays.
+    /// NotFound, Process, InvalidRequest: the file holds no conversation. The current one is kept.
     pub async fn load(&self, path: &Path) -> Result<(), EngineError> {
         let path = self.inner.setup.absolute(path);
-        let messages = blocking(move || file::load(&path)).await?;
+        let messages = run_blocking(move || file::load(&path)).await?;
         let _turn = self.inner.turn.lock().await;
         self.replace(messages).await;
         Ok(())
     }
 
-    /// Asks the model and returns its answer; the nodes that are its tools are found in the session of `context`.
+    /// Runs a turn and returns the model's answer. The nodes that are its tools are looked up in the session of `context`.
     ///
-    /// A turn that fails leaves the conversation as it was.
+    /// A failed turn leaves the conversation unchanged.
     ///
     /// # Errors
-    /// Timeout, Interrupted, Cancelled, Busy, NodeStopped, InvalidRequest, NotFound (a tool), Budget, and what the API says:
+    /// Timeout, Interrupted, Cancelled, Busy, NodeStopped, InvalidRequest, NotFound (a tool), Budget, and the API's errors:
     /// Authentication, Permission, RateLimit, Network, Api.
     pub async fn turn(&self, prompt: Prompt, context: ExecutionContext) -> Result<Response, EngineError> {
         if !prompt.detach_on_timeout {
             let limit = prompt.timeout.unwrap_or(self.inner.setup.timeout);
-            return self.turn_within(&prompt, &context, Instant::now() + limit.min(FAR)).await;
+            return self.run_turn(&prompt, &context, Instant::now() + limit.min(FAR)).await;
         }
-        // It goes on when nobody waits any more, to the node's own limit.
+        // The turn continues up to the node's own timeout after the caller has stopped waiting.
         let (node, limit) = (self.clone(), prompt.timeout);
         let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(FAR);
-        let turn = tokio::spawn(async move { node.turn_within(&prompt, &context, far).await });
+        let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, far).await });
         let done = match limit {
             None => turn.await,
             Some(limit) => match timeout(limit.min(FAR), turn).await {
                 Ok(done) => done,
                 Err(_) => {
                     let error = self.error(ErrorKind::Timeout, &format!("no answer within {limit:?}"));
-                    return Err(error.hint("the turn goes on; its end is in the history"));
+                    return Err(error.hint("the turn continues; its end is in the history"));
                 }
             },
         };
         done.unwrap_or_else(|error| Err(self.error(ErrorKind::Internal, &error.to_string())))
     }
 
-    /// Waits until the node is in one of `states`; answers at once when it is.
+    /// Waits until the node is in one of `states`. Returns at once if it is.
     ///
     /// # Errors
-    /// Timeout; NodeStopped when it can no longer come to that.
+    /// Timeout; NodeStopped if no such state can be reached any more.
     pub async fn wait(
         &self,
         states: &[StateName],
@@ -269,13 +275,15 @@ impl ChatNode {
             found.map_or(StateName::Stopped, |state| *state)
         };
         let state = match limit {
-            Some(limit) => timeout(limit.min(FAR), reached).await.map_err(|_| self.still(states, limit))?,
+            Some(limit) => {
+                timeout(limit.min(FAR), reached).await.map_err(|_| self.wait_timeout_error(states, limit))?
+            }
             None => reached.await,
         };
-        if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
+        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
     }
 
-    /// Stops the node; the turn that runs is ended. Returns when it is gone, whoever stopped it first.
+    /// Stops the node and ends the current turn. Returns when the node is gone, even if another caller stopped it.
     pub async fn stop(&self, reason: &str) {
         let inner = &self.inner;
         inner.state.send_if_modified(|state| {
@@ -289,34 +297,34 @@ impl ChatNode {
         if self.state() == StateName::Stopped {
             return;
         }
-        self.journal().closed(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
+        self.journal().close(inner.clock.now(), Some(reason), || self.read(Some(HISTORY_BUFFER_LINES)));
         inner.state.send_replace(StateName::Stopped);
         inner.setup.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
 
-    /// What is known of it. No key is in it.
+    /// Returns the node's current description, without the key.
     pub fn info(&self) -> NodeInfo {
         let inner = &self.inner;
         let spec = &inner.setup.spec;
         let (messages, usage, requests) = {
-            let talk = self.talk();
-            (talk.messages.len(), talk.usage, talk.requests)
+            let conversation = self.conversation();
+            (conversation.messages.len(), conversation.usage, conversation.requests)
         };
         let mut metadata = BTreeMap::new();
-        let mut tell = |name: &str, fact: String| drop(metadata.insert(name.to_string(), fact));
-        tell("provider", spec.provider.as_str().to_string());
-        tell("model", spec.model.clone());
-        tell("base_url", spec.base_url().to_string());
-        tell("turns", inner.turns.load(Ordering::Relaxed).to_string());
-        tell("queued", inner.waiting.load(Ordering::Relaxed).to_string());
-        tell("messages", messages.to_string());
-        tell("tokens", usage.total().to_string());
-        tell("api_calls", requests.to_string());
+        let mut add = |name: &str, value: String| drop(metadata.insert(name.to_string(), value));
+        add("provider", spec.provider.as_str().to_string());
+        add("model", spec.model.clone());
+        add("base_url", spec.base_url().to_string());
+        add("turns", inner.turns.load(Ordering::Relaxed).to_string());
+        add("queued", inner.waiting.load(Ordering::Relaxed).to_string());
+        add("messages", messages.to_string());
+        add("tokens", usage.total().to_string());
+        add("api_calls", requests.to_string());
         if !spec.tools.is_empty() {
-            tell("tools", spec.tools.join(", "));
+            add("tools", spec.tools.join(", "));
         }
-        if let Some(path) = inner.setup.keep() {
-            tell("keep", path.display().to_string());
+        if let Some(path) = inner.setup.store_path() {
+            add("keep", path.display().to_string());
         }
         NodeInfo {
             id: inner.node.node.clone(),
@@ -332,46 +340,46 @@ impl ChatNode {
         *self.inner.state.borrow()
     }
 
-    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.inner.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn conversation(&self) -> MutexGuard<'_, Conversation> {
+        self.inner.conversation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
         self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn gone(&self) -> EngineError {
+    pub(super) fn stopped_error(&self) -> EngineError {
         self.error(ErrorKind::NodeStopped, "is stopped")
     }
 
-    /// In the words of the other nodes.
-    fn still(&self, states: &[StateName], limit: Duration) -> EngineError {
+    /// Builds the timeout error with the same wording as other nodes.
+    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         let (id, now) = (&self.inner.node.node, self.state());
         let message =
             format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
-        let why = if now == StateName::Ready { ENDED } else { ASKS };
+        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
         EngineError::new(ErrorKind::Timeout, message).hint(why)
     }
 
-    pub(super) fn of_mine(&self, mut error: EngineError) -> EngineError {
+    pub(super) fn with_node_name(&self, mut error: EngineError) -> EngineError {
         error.message = format!("node '{}': {}", self.inner.node.node, error.message);
         error
     }
 
     pub(super) fn error(&self, kind: ErrorKind, what: &str) -> EngineError {
-        self.of_mine(EngineError::new(kind, what))
+        self.with_node_name(EngineError::new(kind, what))
     }
 }
 
-/// The last `lines` lines.
+/// Returns the last `lines` lines.
 pub(super) fn tail(text: &str, lines: Option<usize>) -> String {
     let Some(lines) = lines else { return text.to_string() };
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {
     let done = tokio::task::spawn_blocking(work).await;

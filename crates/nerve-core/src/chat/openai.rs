@@ -1,17 +1,17 @@
-//! Chat Completions, OpenAI's and that of the many who speak it: requests, and what comes back.
+//! The Chat Completions API of OpenAI and compatible vendors: builds requests, and reads answers.
 
 use serde_json::{Value, json};
 
-use super::answer::{Growing, number, text};
+use super::answer::{PartialAnswer, number, text};
 use super::error::Fault;
 use super::message::Message;
 use super::spec::ChatSpec;
 use super::tools::{Choice, Tool};
 
-/// The last event of a stream.
+/// The data of the last event of a stream.
 const DONE: &str = "[DONE]";
 
-/// The body of a request.
+/// Builds the body of a request.
 pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], choice: &Choice) -> Value {
     let system = spec.system.as_ref().filter(|system| !system.trim().is_empty());
     let system = system.map(|system| json!({ "role": "system", "content": system }));
@@ -22,8 +22,8 @@ pub(super) fn request(spec: &ChatSpec, messages: &[Message], tools: &[Tool], cho
         "stream_options": { "include_usage": true },
         "messages": system.into_iter().chain(messages).collect::<Vec<Value>>(),
     });
-    // OpenAI's newer models refuse the older name, and most others know no other.
-    let limit = if spec.is_openai_itself() { "max_completion_tokens" } else { "max_tokens" };
+    // OpenAI's newer models reject the older name, and most compatible APIs know only that.
+    let limit = if spec.is_openai() { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = spec.max_tokens.into();
     if let Some(temperature) = spec.temperature {
         body["temperature"] = temperature.into();
@@ -62,7 +62,7 @@ fn message(message: &Message) -> Vec<Value> {
             }
             vec![message]
         }
-        // There is no mark for an error: the text says it.
+        // The API has no error flag, so the text begins with it.
         Message::Tools { results } => results
             .iter()
             .map(|result| {
@@ -73,65 +73,65 @@ fn message(message: &Message) -> Vec<Value> {
     }
 }
 
-/// Takes an event of a stream; gives the text that it adds.
-pub(super) fn event(growing: &mut Growing, data: &str) -> Result<Option<String>, Fault> {
+/// Applies an event of a stream and returns the text that it adds.
+pub(super) fn event(partial: &mut PartialAnswer, data: &str) -> Result<Option<String>, Fault> {
     if data.trim() == DONE {
-        growing.ended = true;
+        partial.ended = true;
         return Ok(None);
     }
-    let chunk: Value = serde_json::from_str(data).map_err(|error| Fault::Garbled(error.to_string()))?;
+    let chunk: Value = serde_json::from_str(data).map_err(|error| Fault::Malformed(error.to_string()))?;
     if chunk["error"].is_object() || chunk["error"].is_string() {
-        return Err(Fault::said(&chunk["error"]));
+        return Err(Fault::reported(&chunk["error"]));
     }
-    take_facts(growing, &chunk);
-    let piece = take_message(growing, &chunk["choices"][0]["delta"])?;
-    // Not everybody sends the last event after this.
-    growing.ended |= growing.finish.is_some();
+    apply_metadata(partial, &chunk);
+    let piece = apply_message(partial, &chunk["choices"][0]["delta"])?;
+    // Not every API sends the last event after this.
+    partial.ended |= partial.finish.is_some();
     Ok(piece)
 }
 
-/// Takes an answer that came whole; gives its text.
-pub(super) fn whole(growing: &mut Growing, completion: &Value) -> Result<Option<String>, Fault> {
+/// Applies an answer that was not streamed and returns its text.
+pub(super) fn whole(partial: &mut PartialAnswer, completion: &Value) -> Result<Option<String>, Fault> {
     let message = &completion["choices"][0]["message"];
     if !message.is_object() {
-        return Err(Fault::Garbled("it has no message".to_string()));
+        return Err(Fault::Malformed("the answer has no message".to_string()));
     }
-    take_facts(growing, completion);
-    let piece = take_message(growing, message)?;
-    growing.ended = true;
+    apply_metadata(partial, completion);
+    let piece = apply_message(partial, message)?;
+    partial.ended = true;
     Ok(piece)
 }
 
-fn take_facts(growing: &mut Growing, chunk: &Value) {
-    growing.model = chunk["model"].as_str().map(str::to_string).or(growing.model.take());
+fn apply_metadata(partial: &mut PartialAnswer, chunk: &Value) {
+    partial.model = chunk["model"].as_str().map(str::to_string).or(partial.model.take());
     if let Some(reason) = chunk["choices"][0]["finish_reason"].as_str() {
-        growing.finish = Some(if reason == "function_call" { "tool_calls" } else { reason }.to_string());
+        partial.finish = Some(if reason == "function_call" { "tool_calls" } else { reason }.to_string());
     }
     if let Some(prompt) = number(chunk, "/usage/prompt_tokens") {
-        growing.usage.prompt = prompt;
+        partial.usage.prompt = prompt;
     }
     if let Some(completion) = number(chunk, "/usage/completion_tokens") {
-        growing.usage.completion = completion;
+        partial.usage.completion = completion;
     }
 }
 
-/// A message, or a piece of one.
-fn take_message(growing: &mut Growing, message: &Value) -> Result<Option<String>, Fault> {
+/// Applies a message or a piece of one.
+fn apply_message(partial: &mut PartialAnswer, message: &Value) -> Result<Option<String>, Fault> {
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let (id, name) = (text(call, "/id"), text(call, "/function/name"));
-        let index = number(call, "/index").unwrap_or_else(|| match growing.last_call() {
-            // Who does not count sends whole calls, or goes on with the last.
+        let index = number(call, "/index").unwrap_or_else(|| match partial.last_call() {
+            // APIs without indices send whole calls, or continue the last one.
             Some(last) if id.is_empty() => last,
             Some(last) => last + 1,
             None => 0,
         });
-        growing.call(index, id, name)?;
-        growing.arguments(index, text(call, "/function/arguments"));
+        partial.call(index, id, name)?;
+        partial.arguments(index, text(call, "/function/arguments"));
     }
-    // Some who think aloud do it here.
-    growing.thinking.push_str(text(message, "/reasoning_content"));
+    // Some models send their reasoning here.
+    partial.thinking.push_str(text(message, "/reasoning_content"));
     let piece = format!("{}{}", text(message, "/content"), text(message, "/refusal"));
-    growing.text.push_str(&piece);
+    partial.text.push_str(&piece);
     Ok(Some(piece).filter(|piece| !piece.is_empty()))
 }
 
@@ -143,16 +143,16 @@ mod tests {
     use super::*;
 
     fn fold(events: &[&str]) -> Result<(Vec<String>, Answer), Fault> {
-        let mut growing = Growing::default();
+        let mut partial = PartialAnswer::default();
         let mut pieces = Vec::new();
         for data in events {
-            pieces.extend(event(&mut growing, data)?);
+            pieces.extend(event(&mut partial, data)?);
         }
-        Ok((pieces, growing.finish()?))
+        Ok((pieces, partial.finish()?))
     }
 
     #[test]
-    fn a_stream_becomes_an_answer() {
+    fn stream_is_assembled_into_answer() {
         let (pieces, answer) = fold(&[
             r#"{"model": "m-1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": null}]}"#,
             r#"{"choices": [{"delta": {"reasoning_content": "hm"}}]}"#,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_are_not_counted_come_apart() {
+    fn calls_without_indices_are_separate() {
         let (_, answer) = fold(&[
             r#"{"choices": [{"delta": {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}, {"id": "b", "function": {"name": "g", "arguments": "{}"}}]}}]}"#,
             "[DONE]",
@@ -188,24 +188,24 @@ mod tests {
     }
 
     #[test]
-    fn half_a_stream_is_no_answer() {
+    fn incomplete_stream_is_an_error() {
         assert!(matches!(
             fold(&[r#"{"choices": [{"delta": {"content": "Hel"}}]}"#]),
             Err(Fault::ClosedEarly)
         ));
-        assert!(matches!(fold(&["{\"choices\""]), Err(Fault::Garbled(_))));
+        assert!(matches!(fold(&["{\"choices\""]), Err(Fault::Malformed(_))));
         assert!(matches!(
             fold(&[r#"{"error": {"type": "server_error", "message": "sorry"}}"#]),
-            Err(Fault::Said { .. })
+            Err(Fault::Reported { .. })
         ));
         let many: Vec<Value> =
             (0..200).map(|index| json!({ "index": index, "function": { "name": "f" } })).collect();
         let many = json!({ "choices": [{ "delta": { "tool_calls": many } }] }).to_string();
-        assert!(matches!(fold(&[&many]), Err(Fault::Garbled(_))));
+        assert!(matches!(fold(&[&many]), Err(Fault::Malformed(_))));
     }
 
     #[test]
-    fn a_conversation_becomes_a_request() {
+    fn conversation_is_converted_to_request() {
         let call = ToolCall { id: "c1".into(), name: "b_run".into(), arguments: "{}".into() };
         let result = ToolResult { id: "c1".into(), content: "bad".into(), is_error: true };
         let messages = [
@@ -238,11 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_may_come_whole() {
+    fn unstreamed_answer_is_read() {
         let completion = json!({ "model": "m", "choices": [{ "message": { "role": "assistant", "content": "hi" }, "finish_reason": "stop" }] });
-        let mut growing = Growing::default();
-        assert_eq!(whole(&mut growing, &completion).unwrap().as_deref(), Some("hi"));
-        assert_eq!(growing.finish().unwrap().finish, "stop");
-        assert!(whole(&mut Growing::default(), &json!({ "hello": 1 })).is_err());
+        let mut partial = PartialAnswer::default();
+        assert_eq!(whole(&mut partial, &completion).unwrap().as_deref(), Some("hi"));
+        assert_eq!(partial.finish().unwrap().finish, "stop");
+        assert!(whole(&mut PartialAnswer::default(), &json!({ "hello": 1 })).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! When a request is sent again, and after how long.
+//! The retry policy: which requests are retried, and after which pause.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use nerve_term::event::TsNs;
 
-/// The longest pause of our own.
-const LONGEST: Duration = Duration::from_secs(30);
-/// The longest pause that an API may ask for; who asks for more has refused.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum pause chosen by this client.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Maximum pause that an API may request; a longer one counts as a refusal.
+const MAX_REQUESTED_PAUSE: Duration = Duration::from_secs(120);
 
-/// Can the same request have another answer a little later? 529 is Anthropic's word for overloaded.
-pub(super) fn is_passing(status: u16) -> bool {
+/// Returns true if a retry may succeed after this status. 529 is Anthropic's status for overload.
+pub(super) fn is_transient(status: u16) -> bool {
     matches!(status, 429 | 500 | 502 | 503 | 504 | 529)
 }
 
-/// The pause before the next try; `nth` counts from 0. What the API asks for counts, else a second, twice as long each time, thirty
-/// at most. `None`: it asks for more than anybody waits for.
-pub(super) fn pause(nth: u32, asked: Option<Duration>) -> Option<Duration> {
-    match asked {
-        Some(asked) => Some(asked).filter(|asked| *asked <= PATIENCE),
-        None => Some(Duration::from_secs(1 << nth.min(5)).min(LONGEST)),
+/// Returns the pause before the next attempt; `nth` counts from 0. The API's request has precedence; otherwise the pause starts
+/// at a second and doubles up to thirty. `None`: the API requests more than [`MAX_REQUESTED_PAUSE`].
+pub(super) fn pause(nth: u32, requested: Option<Duration>) -> Option<Duration> {
+    match requested {
+        Some(requested) => Some(requested).filter(|requested| *requested <= MAX_REQUESTED_PAUSE),
+        None => Some(Duration::from_secs(1 << nth.min(5)).min(MAX_BACKOFF)),
     }
 }
 
-/// What a `Retry-After` asks for (RFC 9110 §10.2.3): seconds, or a date. A date that is past is now; what cannot be read is nothing.
-pub(super) fn asked_for(header: &str, now: TsNs) -> Option<Duration> {
+/// Parses `Retry-After` (RFC 9110 §10.2.3): seconds or a date. A date in the past means zero; an invalid value means `None`.
+pub(super) fn parse_retry_after(header: &str, now: TsNs) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse::<f64>() {
-        // Whole by the RFC, and not by everybody.
+        // The RFC requires an integer, but not every API sends one.
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let date: Timestamp = rfc2822::DateTimeParser::new().parse_timestamp(header).ok()?;
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = TsNs(784_111_770 * 1_000_000_000);
-        for (header, asked) in [
+        for (header, requested) in [
             ("7", seconds(7)),
             (" 0 ", seconds(0)),
             ("1.5", Some(Duration::from_millis(1500))),
@@ -69,13 +69,13 @@ mod tests {
             ("soon", None),
             ("", None),
         ] {
-            assert_eq!(asked_for(header, now), asked, "{header:?}");
+            assert_eq!(parse_retry_after(header, now), requested, "{header:?}");
         }
     }
 
     #[test]
-    fn what_passes_by_itself() {
-        let passing: Vec<u16> = (200..600).filter(|status| is_passing(*status)).collect();
+    fn transient_statuses_are_retried() {
+        let passing: Vec<u16> = (200..600).filter(|status| is_transient(*status)).collect();
         assert_eq!(passing, [429, 500, 502, 503, 504, 529]);
     }
 }

@@ -1,50 +1,50 @@
-//! What a chat node is made with, its environment included.
+//! What a chat node is created from: its settings and its environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::call::Api;
+use super::request::Api;
 use super::spec::ChatSpec;
 use crate::error::EngineError;
 use crate::events::Publisher;
 use crate::node::factory::NodeFactory;
 
-/// What a node is made with.
+/// The inputs of a chat node.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    /// The model.
+    /// The settings.
     pub(crate) spec: ChatSpec,
-    /// Where relative paths begin.
+    /// Base of relative paths.
     pub(crate) cwd: Option<PathBuf>,
-    /// Variables on top of this process's own; the key may be among them.
+    /// Variables on top of this process's own. The key may be among them.
     pub(crate) env: BTreeMap<String, String>,
-    /// Limit of a turn that names none.
+    /// Timeout of turns that set none.
     pub(crate) timeout: Duration,
-    /// Where events go.
+    /// Publishes the node's events.
     pub(crate) events: Publisher,
-    /// Makes the audit logs of forks; `None` where this node keeps none.
-    pub(crate) journals: Option<NodeFactory>,
+    /// Creates the audit logs of forks; `None` if this node has none.
+    pub(crate) fork_journals: Option<NodeFactory>,
 }
 
 impl Setup {
-    /// Can a node be made of it?
+    /// Checks that a node can be created.
     ///
     /// # Errors
-    /// As of a node that is made of it.
+    /// As [`super::ChatNode::new`].
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         self.spec.check()?;
         self.api().map(drop)
     }
 
-    /// Whom it asks, with the key as it is now.
+    /// Returns the API, with the current value of the key.
     pub(super) fn api(&self) -> Result<Api, EngineError> {
         let variable = |name: &str| self.env.get(name).cloned().or_else(|| std::env::var(name).ok());
         Api::new(&self.spec, variable)
     }
 
-    /// The file that keeps its conversation.
-    pub(super) fn keep(&self) -> Option<PathBuf> {
+    /// Returns the file that stores the conversation.
+    pub(super) fn store_path(&self) -> Option<PathBuf> {
         self.spec.keep.as_deref().map(|path| self.absolute(path))
     }
 

@@ -1,4 +1,4 @@
-//! What a chat node is made with.
+//! The settings of a chat node.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,76 +10,75 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// The model of a chat node, and how it is talked to. There is no key in it: it names the variable that has one.
+/// The settings of a chat node. They contain no key, only the name of the variable that holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSpec {
-    /// Whose API it speaks.
+    /// The API to use.
     #[serde(default)]
     pub provider: Provider,
-    /// The model's name, as its API knows it.
+    /// The model's name in the API.
     pub model: String,
-    /// Where the API is: `http` or `https`, without user, query or fragment; the vendor's if `None`. Without a path, `/v1` is
+    /// The API's address: `http` or `https`, without user, query or fragment; the vendor's if `None`. Without a path, `/v1` is
     /// added for OpenAI's API; Anthropic's has it in its own paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Name of the variable with the key, looked for in the node's environment, then in the server's; the vendor's usual one if
-    /// `None`. Empty: no key is sent.
+    /// Name of the variable that holds the key, looked up in the node's environment, then in the server's. `None`: the vendor's
+    /// usual one. Empty: no key is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// What the model is told before everything else.
+    /// The system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// Tokens of one answer of the model, from 1.
+    /// Maximum number of tokens of one answer, from 1.
     #[serde(default = "max_tokens")]
     pub max_tokens: u32,
-    /// From 0 to 2; the API's own if `None`.
+    /// The temperature, from 0 to 2; the API's default if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Ids of nodes of the session that the model may use, at most 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Which of them, and whether it must.
+    /// Which tools the model may or must use.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
-    /// It may ask for several tools at once; they run at the same time.
+    /// The model may call several tools at once; they run at the same time.
     #[serde(default = "yes")]
     pub parallel_tool_calls: bool,
-    /// How often in one turn tools are run and the model asked again.
+    /// How often in one turn tools are run and the model is called again.
     #[serde(default = "max_tool_rounds")]
     pub max_tool_rounds: u32,
-    /// How often a request that failed is sent again.
+    /// How often a failed request is retried.
     #[serde(default = "retries")]
     pub retries: u32,
-    /// The file that keeps the conversation: read at the start if it is there, written after each turn.
+    /// The file that stores the conversation: read at the start if it exists, written after each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<PathBuf>,
 }
 
-/// Whose API a chat node speaks.
+/// The API of a chat node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
-    /// Messages, as Anthropic has it.
+    /// Anthropic's Messages API.
     #[default]
     Anthropic,
-    /// Chat Completions, as OpenAI and many others have it.
+    /// The Chat Completions API of OpenAI and many others.
     Openai,
 }
 
-/// Which tools a model uses. One that must be used must be in the first answer of a turn; after that the model is free, or it would
-/// use it for ever.
+/// Which tools a model uses. A forced tool is forced only in the first answer of a turn: otherwise the model would call it forever.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// None.
+    /// No tools.
     None,
-    /// At least one.
+    /// At least one tool.
     Required,
-    /// This node.
+    /// The tool of this node.
     Node(String),
 }
 
@@ -99,15 +98,15 @@ fn yes() -> bool {
     true
 }
 
-/// Tools a request can have.
+/// Maximum number of tools of a request.
 const MAX_TOOLS: usize = 64;
-/// Rounds and retries beyond this are mistakes.
+/// Maximum number of rounds and retries.
 const MAX_ROUNDS: u32 = 1000;
-/// Bytes of the system prompt.
+/// Maximum size of the system prompt in bytes.
 const MAX_SYSTEM: usize = 1 << 20;
 
 impl ChatSpec {
-    /// A model with all defaults.
+    /// Creates settings with all defaults.
     pub fn new(provider: Provider, model: impl Into<String>) -> ChatSpec {
         ChatSpec {
             provider,
@@ -126,22 +125,22 @@ impl ChatSpec {
         }
     }
 
-    /// The same for a fork: two nodes in one file would write over each other.
+    /// Returns the settings of a fork: without the file, because two nodes would overwrite each other's conversation.
     #[must_use]
-    pub fn for_a_fork(self) -> ChatSpec {
+    pub fn for_fork(self) -> ChatSpec {
         ChatSpec { keep: None, ..self }
     }
 
-    /// What cannot be.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// InvalidRequest: which field, and what is wrong with it. Values that may hold a secret are not repeated.
+    /// InvalidRequest: names the field and the problem. Values that may be secret are not repeated.
     pub fn check(&self) -> Result<(), EngineError> {
         if self.model.trim().is_empty() {
-            return Err(invalid("a chat node needs a model").hint("name it: `--model NAME`, or chat.model"));
+            return Err(invalid("a chat node needs a model").hint("add `--model NAME`, or chat.model"));
         }
         if self.model.chars().any(char::is_control) {
-            return Err(invalid("chat.model has a control character in it"));
+            return Err(invalid("chat.model contains a control character"));
         }
         if self.max_tokens == 0 {
             return Err(invalid("chat.max_tokens must be at least 1"));
@@ -150,7 +149,7 @@ impl ChatSpec {
             return Err(invalid("chat.temperature must be from 0 to 2"));
         }
         if self.max_tool_rounds > MAX_ROUNDS || self.retries > MAX_ROUNDS {
-            let message = format!("chat.max_tool_rounds and chat.retries can be {MAX_ROUNDS} at most");
+            let message = format!("chat.max_tool_rounds and chat.retries are limited to {MAX_ROUNDS}");
             return Err(invalid(message));
         }
         if self.system.as_ref().is_some_and(|system| system.len() > MAX_SYSTEM) {
@@ -169,28 +168,26 @@ impl ChatSpec {
         if let ToolChoice::Node(name) = &self.tool_choice
             && !self.tools.contains(name)
         {
-            let message = format!("chat.tool_choice: '{name}' is none of the node's tools");
-            return Err(
-                invalid(message).hint("it is auto, none, required, or the id of a node in chat.tools")
-            );
+            let message = format!("chat.tool_choice: '{name}' is not one of the node's tools");
+            return Err(invalid(message).hint("use auto, none, required, or the id of a node in chat.tools"));
         }
         if self.tool_choice == ToolChoice::Required && self.tools.is_empty() {
-            return Err(invalid("chat.tool_choice is required, and there are no tools"));
+            return Err(invalid("chat.tool_choice is required, but there are no tools"));
         }
         if self.key_variable().is_some_and(|name| name.contains(['=', '\0'])) {
             return Err(invalid("chat.api_key_env is not the name of a variable")
-                .hint("it names the variable that has the key, it is not the key"));
+                .hint("name the variable that holds the key, not the key itself"));
         }
         let base = self.base()?;
         let is_plain = base.scheme() == Some(&Scheme::HTTP) && !base.host().is_some_and(is_loopback);
         if is_plain && self.api_key_env.is_none() {
-            return Err(invalid("chat.base_url: the key would go over the network in the clear")
-                .hint("use https, or say which key may: name its variable as api_key_env ('' for none)"));
+            return Err(invalid("chat.base_url: the key would be sent in the clear")
+                .hint("use https, or name the key's variable explicitly as api_key_env ('' for none)"));
         }
         Ok(())
     }
 
-    /// Name of the variable that has the key; `None` where no key is sent.
+    /// Returns the name of the key's variable, or `None` if no key is sent.
     pub fn key_variable(&self) -> Option<&str> {
         let usual = match self.provider {
             Provider::Anthropic => "ANTHROPIC_API_KEY",
@@ -199,7 +196,7 @@ impl ChatSpec {
         Some(self.api_key_env.as_deref().unwrap_or(usual)).filter(|name| !name.is_empty())
     }
 
-    /// Where the API is, without a slash at the end.
+    /// Returns the API's address, without a trailing slash.
     pub fn base_url(&self) -> &str {
         let usual = match self.provider {
             Provider::Anthropic => "https://api.anthropic.com",
@@ -208,10 +205,10 @@ impl ChatSpec {
         self.base_url.as_deref().unwrap_or(usual).trim_end_matches('/')
     }
 
-    /// Where requests go.
+    /// Returns the URL of requests.
     ///
     /// # Errors
-    /// InvalidRequest: `base_url` is none.
+    /// InvalidRequest: `base_url` is not a valid address.
     pub(super) fn endpoint(&self) -> Result<Uri, EngineError> {
         let base = self.base_url();
         let path = self.base()?.path().trim_end_matches('/').to_string();
@@ -224,8 +221,8 @@ impl ChatSpec {
         format!("{base}{rest}").parse().map_err(|_| invalid("chat.base_url is not an address"))
     }
 
-    /// It talks to OpenAI itself, which has another name for the limit of tokens than those who speak its language.
-    pub(super) fn is_openai_itself(&self) -> bool {
+    /// Returns true for OpenAI's own API, which has a different name for the token limit than compatible APIs.
+    pub(super) fn is_openai(&self) -> bool {
         self.base().is_ok_and(|base| base.host() == Some("api.openai.com"))
     }
 
@@ -237,10 +234,10 @@ impl ChatSpec {
         let Some(authority) = uri.authority().filter(|_| has_scheme) else {
             return Err(invalid("chat.base_url must begin with http:// or https://").hint(hint));
         };
-        // A key in it would be in the file of the sessions and in what is told of the node.
+        // A key in the URL would end up in the sessions file and in the node's info.
         if authority.as_str().contains('@') || uri.query().is_some() || text.contains('#') {
-            return Err(invalid("chat.base_url has a user, a query or a fragment in it")
-                .hint("keys belong in the environment: api_key_env names the variable"));
+            return Err(invalid("chat.base_url contains a user, a query or a fragment")
+                .hint("keys belong in the environment: name the variable as api_key_env"));
         }
         Ok(uri)
     }
@@ -256,10 +253,10 @@ fn invalid(message: impl Into<String>) -> EngineError {
 }
 
 impl Provider {
-    /// All of them.
+    /// All providers.
     pub const ALL: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Provider::Anthropic => "anthropic",
@@ -274,8 +271,9 @@ impl FromStr for Provider {
     fn from_str(name: &str) -> Result<Provider, EngineError> {
         Provider::ALL.into_iter().find(|provider| provider.as_str() == name).ok_or_else(|| {
             let known = Provider::ALL.map(Provider::as_str).join(", ");
-            invalid(format!("unknown provider '{name}'"))
-                .hint(format!("there are {known}; most others speak openai: give their base_url"))
+            invalid(format!("unknown provider '{name}'")).hint(format!(
+                "providers: {known}; most other APIs are compatible with openai: set their base_url"
+            ))
         })
     }
 }
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints() {
+    fn endpoint_follows_provider_and_base_url() {
         let of = |spec: ChatSpec| spec.endpoint().unwrap().to_string();
         assert_eq!(of(ChatSpec::new(Provider::Anthropic, "m")), "https://api.anthropic.com/v1/messages");
         assert_eq!(of(ChatSpec::new(Provider::Openai, "m")), "https://api.openai.com/v1/chat/completions");
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_without_secrets() {
+    fn invalid_settings_are_rejected_without_secrets() {
         for (spec, says) in [
             (ChatSpec::new(Provider::Openai, " "), "needs a model"),
             (at(Provider::Openai, "https://me:hunter2@h/"), "a user, a query"),
@@ -359,7 +357,7 @@ mod tests {
                     tool_choice: ToolChoice::Node("b".into()),
                     ..ChatSpec::new(Provider::Openai, "m")
                 },
-                "none of the node's tools",
+                "not one of the node's tools",
             ),
             (
                 ChatSpec { api_key_env: Some("A=hunter2".into()), ..at(Provider::Openai, "https://h") },
@@ -378,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_defaults_and_refuses_what_it_does_not_know() {
+    fn json_has_defaults_and_rejects_unknown_fields() {
         let spec: ChatSpec = serde_json::from_str(r#"{"model": "m"}"#).unwrap();
         assert_eq!(spec, ChatSpec::new(Provider::Anthropic, "m"));
         let all =

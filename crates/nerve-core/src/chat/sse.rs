@@ -1,35 +1,35 @@
-//! Server-sent events out of bytes (WHATWG HTML, §9.2): any line end, any cut between two pieces of bytes.
+//! A parser of server-sent events (WHATWG HTML, §9.2). Accepts any line end, and input split at any byte.
 
-/// An event.
+/// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
-    /// Its name; empty if it has none.
+    /// The event's name, or an empty string.
     pub(super) name: String,
-    /// Its lines of data, with line feeds between them.
+    /// The data lines, joined by line feeds.
     pub(super) data: String,
 }
 
-/// An event that is larger than it may be.
+/// The event exceeds the size limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Takes bytes, gives events.
+/// Parses a stream of bytes into events.
 #[derive(Debug)]
 pub(super) struct Parser {
-    /// Bytes of one event, its unfinished line included.
+    /// Maximum size of one event in bytes, including its unfinished line.
     limit: usize,
     line: Vec<u8>,
     name: String,
     data: String,
     has_data: bool,
-    /// The last byte was a carriage return: a line feed after it belongs to the same end of line.
+    /// The last byte was a carriage return: a line feed that follows belongs to the same line end.
     after_return: bool,
-    /// Nothing came yet: a byte order mark may.
+    /// No byte was received yet: a byte order mark may come first.
     at_start: bool,
 }
 
 impl Parser {
-    /// A parser of events of at most `limit` bytes each.
+    /// Creates a parser for events of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Parser {
         Parser {
             limit,
@@ -42,7 +42,7 @@ impl Parser {
         }
     }
 
-    /// The events that end with these bytes. One that is not finished when no more bytes come is none.
+    /// Returns the events that are complete with these bytes. An event that never completes is dropped.
     ///
     /// # Errors
     /// [`TooLarge`].
@@ -85,7 +85,7 @@ impl Parser {
                 }
                 self.data.push_str(value);
             }
-            // Comments (no name), ids, times to reconnect.
+            // Comments (empty name), ids, retry times.
             _ => {}
         }
         None
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_comments_and_line_ends() {
+    fn fields_comments_and_line_ends_are_parsed() {
         let text = "\u{feff}event: a\ndata: one\ndata:two\n\n: ping\r\n\r\nid: 7\rdata: {\"x\": \"ä 日本\"}\r\rdata\n\nevent: lost\n\ndata: half";
         let expected = [event("a", "one\ntwo"), event("", r#"{"x": "ä 日本"}"#), event("", "")];
         for step in 1..text.len() {
@@ -115,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_no_panic() {
+    fn invalid_utf8_is_replaced() {
         assert_eq!(all(b"data: \xff\xfe\n\n", 3), [event("", "\u{fffd}\u{fffd}")]);
     }
 
     #[test]
-    fn an_event_has_a_limit_and_a_stream_has_none() {
+    fn limit_applies_to_events_not_to_the_stream() {
         let mut parser = Parser::new(20);
         for _ in 0..100 {
             assert_eq!(parser.push(b"data: 0123456789\n\n").unwrap().len(), 1);

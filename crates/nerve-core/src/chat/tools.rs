@@ -1,6 +1,6 @@
 //! Nodes as tools of a model. A bash node runs commands, a terminal node takes prompts, any other node takes an input.
 //!
-//! A tool is called `node.tool`. The APIs allow no dots in names, so there it is `node_tool`; ids of nodes have no underscore.
+//! A tool is called `node.tool`. The APIs allow no dots in names, so its API name is `node_tool`; node ids contain no underscore.
 
 use std::collections::BTreeMap;
 
@@ -15,27 +15,27 @@ use crate::graph::attempt::{reported_tokens, run_until_cancelled};
 use crate::node::NodeHandle;
 use crate::session::Session;
 
-/// A result holds at most so many characters; of more, the beginning is kept (facts: chat node).
+/// Maximum length of a result in characters; of a longer one, the beginning is kept.
 pub(super) const MAX_RESULT: usize = 50_000;
-/// Tools that run at the same time.
-const AT_ONCE: usize = 16;
+/// Maximum number of tools that run at the same time.
+const MAX_PARALLEL: usize = 16;
 
-/// A node that the model may use.
+/// A node that the model may call.
 #[derive(Debug, Clone)]
 pub(super) struct Tool {
     node: Option<NodeHandle>,
     kind: Kind,
     /// `node.tool`, for people.
     pub(super) name: String,
-    /// The same as the API knows it.
+    /// The name in the API.
     pub(super) api_name: String,
-    /// For the model.
+    /// The description for the model.
     pub(super) description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub(super) schema: Value,
 }
 
-/// What a tool takes, and how its result reads.
+/// Determines a tool's argument and the format of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Bash,
@@ -49,14 +49,14 @@ pub(super) enum Choice {
     Auto,
     None,
     Required,
-    /// By its name in the API.
+    /// The tool with this API name.
     Tool(String),
 }
 
-/// A call that was done.
+/// A finished call.
 #[derive(Debug, Clone)]
-pub(super) struct Done {
-    /// `node.tool`; what the model said where there is no such tool.
+pub(super) struct FinishedCall {
+    /// `node.tool`, or the name that the model used if there is no such tool.
     pub(super) name: String,
     pub(super) call: ToolCall,
     pub(super) result: ToolResult,
@@ -67,13 +67,13 @@ impl Kind {
         match node.kind() {
             _ if node.as_bash().is_some() => Some(Kind::Bash),
             _ if node.as_terminal().is_some() => Some(Kind::Terminal),
-            // Two models that ask each other would wait for each other; a graph has runs, a gate asks a person.
+            // Two models that call each other would wait for each other. A graph has runs, and a gate asks a person.
             "chat" | "graph" | "gate" => None,
             _ => Some(Kind::Other),
         }
     }
 
-    /// The second half of its name.
+    /// Returns the second part of the tool's name.
     fn verb(self) -> &'static str {
         match self {
             Kind::Bash => "run",
@@ -82,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// Name, type and description of its argument.
+    /// Returns the name and the schema of the argument.
     fn argument(self) -> (&'static str, Value) {
         match self {
             Kind::Bash => {
@@ -119,7 +119,7 @@ impl Tool {
         }
     }
 
-    /// For tests of requests: nothing that could run.
+    /// Creates a tool for tests of requests. It cannot run.
     #[cfg(test)]
     pub(super) fn sample() -> Tool {
         Tool {
@@ -133,18 +133,18 @@ impl Tool {
     }
 }
 
-/// The nodes a model may use, found in the session.
+/// Looks up the nodes that a model may use in the session.
 ///
 /// # Errors
-/// NotFound; InvalidRequest: a node that cannot be a tool.
+/// NotFound; InvalidRequest: the node cannot be a tool.
 pub(super) fn find(spec: &ChatSpec, session: &Session) -> Result<Vec<Tool>, EngineError> {
     let tool = |id: &String| {
         let node = session.find(id).map_err(|mut error| {
-            error.message = format!("its tool '{id}': {}", error.message);
+            error.message = format!("tool '{id}': {}", error.message);
             error
         })?;
         let kind = Kind::of(&node).ok_or_else(|| {
-            let message = format!("its tool '{id}' is a {} node", node.kind());
+            let message = format!("tool '{id}': a {} node cannot be a tool", node.kind());
             EngineError::new(ErrorKind::InvalidRequest, message)
                 .hint("tools are bash nodes, terminal nodes and functions")
         })?;
@@ -153,7 +153,7 @@ pub(super) fn find(spec: &ChatSpec, session: &Session) -> Result<Vec<Tool>, Engi
     spec.tools.iter().map(tool).collect()
 }
 
-/// What a request says of the tools. What must be used must be used in the first request of a turn.
+/// Returns the tool choice of a request. A forced tool is forced only in the first request of a turn.
 pub(super) fn choice(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> Choice {
     match &spec.tool_choice {
         ToolChoice::None => Choice::None,
@@ -166,41 +166,41 @@ pub(super) fn choice(spec: &ChatSpec, tools: &[Tool], is_first: bool) -> Choice 
     }
 }
 
-/// Runs what the model asks for; the results are in the order of the calls. Ends early when the context is cancelled.
+/// Runs the model's calls and returns the results in their order. Ends early if the context is cancelled.
 pub(super) async fn run(
     tools: &[Tool],
     calls: Vec<ToolCall>,
     context: &ExecutionContext,
-    at_once: bool,
-) -> Vec<Done> {
+    parallel: bool,
+) -> Vec<FinishedCall> {
     let runs = calls.into_iter().map(|call| run_one(tools, call, context));
-    stream::iter(runs).buffered(if at_once { AT_ONCE } else { 1 }).collect().await
+    stream::iter(runs).buffered(if parallel { MAX_PARALLEL } else { 1 }).collect().await
 }
 
-/// The answers to calls that are not run any more.
-pub(super) fn refuse(tools: &[Tool], calls: Vec<ToolCall>, rounds: u32) -> Vec<Done> {
+/// Returns the results of calls that are not run because the limit of rounds is reached.
+pub(super) fn refuse(tools: &[Tool], calls: Vec<ToolCall>, rounds: u32) -> Vec<FinishedCall> {
     let refused = |call: ToolCall| {
         let name = find_called(tools, &call).map_or(call.name.clone(), |tool| tool.name.clone());
         let content =
             format!("not run: the limit of {rounds} rounds of tools is reached; answer without them");
         let result = ToolResult { id: call.id.clone(), content, is_error: true };
-        Done { name, call, result }
+        FinishedCall { name, call, result }
     };
     calls.into_iter().map(refused).collect()
 }
 
 fn find_called<'a>(tools: &'a [Tool], call: &ToolCall) -> Option<&'a Tool> {
-    // Some models write the name as people do.
+    // Some models write the name with a dot.
     tools.iter().find(|tool| tool.api_name == call.name || tool.name == call.name)
 }
 
-async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> Done {
+async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> FinishedCall {
     let tool = find_called(tools, &call);
     let name = tool.map_or(call.name.clone(), |tool| tool.name.clone());
     let said = match tool {
         None => {
             let known: Vec<&str> = tools.iter().map(|tool| tool.api_name.as_str()).collect();
-            Err(format!("there is no tool '{}'; there are: {}", call.name, known.join(", ")))
+            Err(format!("no tool '{}'; tools: {}", call.name, known.join(", ")))
         }
         Some(tool) => match input_of(tool, &call) {
             Ok(input) => execute(tool, input, context).await,
@@ -211,9 +211,9 @@ async fn run_one(tools: &[Tool], call: ToolCall, context: &ExecutionContext) -> 
         Ok(content) => (content, false),
         Err(content) => (content, true),
     };
-    let content = if content.trim().is_empty() { "(no output)".to_string() } else { cut(content) };
+    let content = if content.trim().is_empty() { "(no output)".to_string() } else { truncate(content) };
     let result = ToolResult { id: call.id.clone(), content, is_error };
-    Done { name, call, result }
+    FinishedCall { name, call, result }
 }
 
 fn input_of(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
@@ -229,20 +229,20 @@ fn input_of(tool: &Tool, call: &ToolCall) -> Result<Value, String> {
 }
 
 async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Result<String, String> {
-    let Some(node) = &tool.node else { return Err("it cannot be run".to_string()) };
+    let Some(node) = &tool.node else { return Err("the tool cannot be run".to_string()) };
     let mut context = context.clone().with_input(input);
-    // The node's own; and what the tool says is not what the model says.
+    // The node uses its own timeout and parser, and its chunks are not part of the model's answer.
     (context.timeout, context.parser) = (None, None);
     context.run_mut().chunks = None;
     let value = run_until_cancelled(node, &context).await.map_err(|error| {
         let screen = error.screen.as_deref().map(|screen| format!("\n{screen}"));
         format!("{error}{}", screen.unwrap_or_default())
     })?;
-    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.meters()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.has_live_metering()) {
         context.add_tokens(tokens);
     }
     let text = match tool.kind {
-        Kind::Bash => of_bash(&value),
+        Kind::Bash => bash_output(&value),
         Kind::Terminal => value["text"].as_str().unwrap_or_default().to_string(),
         Kind::Other => match &value {
             Value::String(text) => text.clone(),
@@ -251,15 +251,15 @@ async fn execute(tool: &Tool, input: Value, context: &ExecutionContext) -> Resul
     };
     match value.get("success") {
         Some(Value::Bool(false)) => {
-            let error = value["error"].as_str().unwrap_or("the node says that it failed");
+            let error = value["error"].as_str().unwrap_or("the node reported a failure");
             Err(if text.trim().is_empty() { error.to_string() } else { format!("{error}\n{text}") })
         }
         _ => Ok(text),
     }
 }
 
-/// Both outputs.
-fn of_bash(value: &Value) -> String {
+/// Joins stdout and stderr.
+fn bash_output(value: &Value) -> String {
     let of = |name: &str| value["attributes"][name].as_str().unwrap_or_default();
     match (of("stdout"), of("stderr")) {
         (stdout, "") => stdout.to_string(),
@@ -268,8 +268,8 @@ fn of_bash(value: &Value) -> String {
     }
 }
 
-/// At most [`MAX_RESULT`] characters, the note about the rest included.
-fn cut(content: String) -> String {
+/// Limits a result to [`MAX_RESULT`] characters, including the note about the rest.
+fn truncate(content: String) -> String {
     let chars = content.chars().count();
     if chars <= MAX_RESULT {
         return content;
@@ -279,8 +279,8 @@ fn cut(content: String) -> String {
     kept + &note
 }
 
-/// Facts about a call, for the section that tells of it.
-pub(super) fn facts(done: &Done) -> BTreeMap<String, String> {
+/// Returns the metadata of a call's section.
+pub(super) fn call_metadata(done: &FinishedCall) -> BTreeMap<String, String> {
     let status = if done.result.is_error { "error" } else { "ok" };
     BTreeMap::from([
         ("tool".to_string(), done.name.clone()),
@@ -335,19 +335,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_is_a_tool() {
+    async fn functions_are_tools() {
         assert_eq!(result("upper_call", r#"{"input": {"a": "b"}}"#).await, (r#"{"A":"B"}"#.into(), false));
         assert_eq!(result("upper.call", r#"{"input": "x"}"#).await, (r#""X""#.into(), false));
     }
 
     #[tokio::test]
-    async fn what_goes_wrong_is_told_to_the_model() {
+    async fn errors_are_returned_to_the_model() {
         for (name, arguments, says) in [
             ("fails_call", r#"{"input": 1}"#, "no\n{"),
             ("panics_call", r#"{"input": 1}"#, "panicked: boo"),
             ("upper_call", "{", "not JSON"),
             ("upper_call", "{}", "'input' is missing"),
-            ("lower_call", "{}", "there is no tool 'lower_call'; there are: upper_call"),
+            ("lower_call", "{}", "no tool 'lower_call'; tools: upper_call"),
         ] {
             let (content, is_error) = result(name, arguments).await;
             assert!(is_error && content.contains(says), "{name}: {content}");
@@ -362,17 +362,17 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_cannot_be() {
+    fn invalid_tools_are_rejected() {
         let session = session();
         let error = find(&spec(&["nobody"]), &session).unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
-        assert!(error.message.starts_with("its tool 'nobody': no node 'nobody'"), "{}", error.message);
+        assert!(error.message.starts_with("tool 'nobody': no node 'nobody'"), "{}", error.message);
         session.register(Arc::new(crate::graph::Graph::new("g")), None).unwrap();
         assert_eq!(find(&spec(&["g"]), &session).unwrap_err().kind, ErrorKind::InvalidRequest);
     }
 
     #[test]
-    fn what_must_be_used_must_be_used_once() {
+    fn tool_is_forced_only_in_first_request() {
         let session = session();
         let spec = ChatSpec { tool_choice: ToolChoice::Node("upper".into()), ..spec(&["fails", "upper"]) };
         let tools = find(&spec, &session).unwrap();

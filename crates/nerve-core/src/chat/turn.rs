@@ -1,11 +1,11 @@
-//! A turn of a conversation: ask, run the tools that the model wants, ask again, until it has an answer.
+//! A turn of a conversation: calls the API, runs the requested tools, and repeats until there is an answer.
 
 use nerve_term::parse::{Section, SectionKind};
 use tokio::time::Instant;
 
 use super::answer::{LENGTH, Usage};
-use super::call::Api;
 use super::message::{Message, ToolCall};
+use super::request::Api;
 use super::spec::{ChatSpec, Provider};
 use super::tools::{self, Choice, Tool};
 use super::{anthropic, openai};
@@ -13,32 +13,32 @@ use crate::clock::Clock;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 
-/// The reason of an answer that was given because no more tools were run.
+/// The finish reason of an answer that was forced by the limit of tool rounds.
 const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";
 
-/// A turn on its way. What it has used is known however it ends.
+/// A turn in progress. Its usage is known however it ends.
 pub(super) struct Turn<'a> {
     pub(super) spec: &'a ChatSpec,
     pub(super) api: &'a Api,
     pub(super) tools: &'a [Tool],
-    /// What was said before, then what this turn adds.
+    /// The previous messages, followed by those of this turn.
     pub(super) messages: Vec<Message>,
-    /// Its cancellation ends the turn; pieces of the answer go to its chunks.
+    /// Its cancellation ends the turn, and its sink receives the chunks of the answer.
     pub(super) context: &'a ExecutionContext,
     pub(super) deadline: Instant,
     pub(super) clock: &'a Clock,
     pub(super) spent: Usage,
 }
 
-/// A turn that came to its end.
+/// A completed turn.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct TurnResult {
     /// The whole conversation.
     pub(super) messages: Vec<Message>,
     pub(super) sections: Vec<Section>,
-    /// The last answer.
+    /// The text of the last answer.
     pub(super) content: String,
-    pub(super) calls: Vec<tools::Done>,
+    pub(super) calls: Vec<tools::FinishedCall>,
     pub(super) model: Option<String>,
     pub(super) finish: String,
     pub(super) retries: u32,
@@ -47,12 +47,12 @@ pub(super) struct Done {
 }
 
 impl Turn<'_> {
-    /// Takes the turn.
+    /// Runs the turn.
     ///
     /// # Errors
-    /// What [`Api::ask`] says; Budget; Api: the model wants tools where it was told that there are none.
-    pub(super) async fn take(&mut self, prompt: &str) -> Result<Done, EngineError> {
-        let mut done = Done::default();
+    /// The errors of [`Api::send`]; Budget; Api: the model calls tools although it may not.
+    pub(super) async fn run(&mut self, prompt: &str) -> Result<TurnResult, EngineError> {
+        let mut done = TurnResult::default();
         let (mut rounds, mut is_over) = (0, false);
         self.messages.push(Message::User { text: prompt.to_string() });
         loop {
@@ -66,15 +66,15 @@ impl Turn<'_> {
                 Provider::Openai => openai::request(self.spec, &self.messages, self.tools, &choice),
             };
             let (context, chunks) = (self.context, self.context.chunks());
-            let asked = self.api.ask(&body, context, chunks, self.deadline, self.clock).await?;
+            let reply = self.api.send(&body, context, chunks, self.deadline, self.clock).await?;
             done.requests = self.api.sent();
-            done.retries += asked.retries;
-            done.bytes += asked.bytes;
-            let answer = asked.answer;
+            done.retries += reply.retries;
+            done.bytes += reply.bytes;
+            let answer = reply.answer;
             self.spent += answer.usage;
             done.model = answer.model.or(done.model);
-            tell(&mut done.sections, SectionKind::Thinking, &answer.thinking);
-            tell(&mut done.sections, SectionKind::Text, &answer.text);
+            push_section(&mut done.sections, SectionKind::Thinking, &answer.thinking);
+            push_section(&mut done.sections, SectionKind::Text, &answer.text);
             done.content.clone_from(&answer.text);
             let calls = answer.tool_calls;
             self.messages.push(Message::Assistant { text: answer.text, tool_calls: calls.clone() });
@@ -84,10 +84,10 @@ impl Turn<'_> {
                 return Ok(done);
             }
             if answer.finish == LENGTH {
-                return Err(self.cut_call());
+                return Err(self.truncated_call_error());
             }
             if is_over || choice == Choice::None {
-                return Err(self.forbidden(&calls));
+                return Err(self.forbidden_call_error(&calls));
             }
             let ran = if rounds < self.spec.max_tool_rounds {
                 rounds += 1;
@@ -99,7 +99,7 @@ impl Turn<'_> {
             self.context.check_cancelled()?;
             for ran in &ran {
                 let mut section = Section::new(SectionKind::ToolCall, ran.result.content.clone());
-                section.metadata = tools::facts(ran);
+                section.metadata = tools::call_metadata(ran);
                 done.sections.push(section);
             }
             let results = ran.iter().map(|ran| ran.result.clone()).collect();
@@ -108,7 +108,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What this turn has used counts when it ends; what it may not use any more is looked at before each request.
+    /// Checks the budget before each request. The turn's own usage is counted at its end, or here if it exceeds the budget.
     fn check_budget(&mut self) -> Result<(), EngineError> {
         let pool = self.context.pool();
         pool.check(false)?;
@@ -119,24 +119,24 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn cut_call(&self) -> EngineError {
+    fn truncated_call_error(&self) -> EngineError {
         let limit = self.spec.max_tokens;
-        let message = format!("the answer was cut at {limit} tokens in the middle of the call of a tool");
+        let message = format!("the answer was cut at {limit} tokens in a tool call");
         EngineError::new(ErrorKind::Api, message).hint("give the node a larger max_tokens")
     }
 
-    fn forbidden(&self, calls: &[ToolCall]) -> EngineError {
+    fn forbidden_call_error(&self, calls: &[ToolCall]) -> EngineError {
         let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
-        let message = format!("the model wants tools ({}) where it may use none", names.join(", "));
+        let message = format!("the model called tools ({}) although it may not use any", names.join(", "));
         let hint = match self.spec.max_tool_rounds {
             0 => "max_tool_rounds is 0".to_string(),
-            rounds => format!("the limit is {rounds} rounds of tools in a turn: max_tool_rounds"),
+            rounds => format!("max_tool_rounds limits a turn to {rounds} rounds of tools"),
         };
         EngineError::new(ErrorKind::Api, message).hint(hint)
     }
 }
 
-fn tell(sections: &mut Vec<Section>, kind: SectionKind, text: &str) {
+fn push_section(sections: &mut Vec<Section>, kind: SectionKind, text: &str) {
     if !text.trim().is_empty() {
         sections.push(Section::new(kind, text));
     }

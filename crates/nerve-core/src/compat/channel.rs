@@ -11,8 +11,8 @@ use crate::cancellation::cancelled;
 use crate::command::{NodeInfo, StateName};
 use crate::context::ExecutionContext;
 use crate::node::terminal::{Prompt, TerminalNode};
-use crate::node::{Node, NodeFuture, Quiet};
-use crate::session::compat::warn_once;
+use crate::node::{BoxFuture, Node, NodeFuture};
+use crate::session::deprecated::warn_once;
 
 /// Type of a channel's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -191,7 +191,7 @@ impl Node for ChannelNode {
         Duration::from_secs(5)
     }
 
-    fn stop<'a>(&'a self, _reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, _reason: &'a str) -> BoxFuture<'a> {
         Box::pin(async move {
             if let Err(error) = self.channel.close().await {
                 tracing::warn!(channel = self.id(), %error, "closing a channel failed");

@@ -16,7 +16,7 @@ use crate::graph::step::Step;
 use crate::graph::{Graph, OnFailure};
 use crate::node::NodeFuture;
 use crate::node::function::FunctionNode;
-use crate::session::compat::warn_once;
+use crate::session::deprecated::warn_once;
 use crate::trace::TraceStatus;
 
 type Execute = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + Sync;

@@ -1,20 +1,20 @@
-//! One thing that was said.
+//! A message of a conversation.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// Who said it.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Who asks.
+    /// The prompter.
     User,
-    /// Who answers.
+    /// The answering agent or model.
     Assistant,
 }
 
 impl Role {
-    /// The name in files and on the wire.
+    /// Returns the name in files and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::User => "user",
@@ -22,55 +22,55 @@ impl Role {
         }
     }
 
-    /// The role of that name.
+    /// Returns the role of that name.
     pub fn parse(name: &str) -> Option<Role> {
         [Role::User, Role::Assistant].into_iter().find(|role| role.as_str() == name)
     }
 }
 
-/// One thing that was said, as it stands in a conversation's file.
+/// A message as stored in a conversation's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who said it.
+    /// The author.
     pub role: Role,
-    /// What.
+    /// The text.
     pub content: String,
-    /// When: milliseconds since the Unix epoch; 0 where nobody knows.
+    /// Milliseconds since the Unix epoch; 0 if unknown.
     #[serde(default, deserialize_with = "milliseconds")]
     pub timestamp: u64,
-    /// Programs that were told it or said it themselves: see [`super::Listener`].
+    /// Programs that have seen the message: see [`super::ProgramSession`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) seen_by: Vec<String>,
 }
 
 impl Message {
-    /// Something that was said. `timestamp`: milliseconds since the Unix epoch.
+    /// Creates a message. `timestamp`: milliseconds since the Unix epoch.
     pub fn new(role: Role, content: impl Into<String>, timestamp: u64) -> Message {
         Message { role, content: content.into(), timestamp, seen_by: Vec::new() }
     }
 
-    /// The same thing, said at the same time.
+    /// Returns true if author, text and time are equal.
     pub(super) fn is_same(&self, other: &Message) -> bool {
         (self.timestamp, self.role) == (other.timestamp, other.role) && self.content == other.content
     }
 }
 
-/// Reads a list of messages; the error names the first that is none, counted from 0.
+/// Parses a list of messages.
 ///
 /// # Errors
-/// In words.
+/// Returns the reason. It names the first invalid message, counted from 0.
 pub fn parse_messages(value: Value) -> Result<Vec<Message>, String> {
-    let Value::Array(list) = value else { return Err("it is no list of messages".to_string()) };
+    let Value::Array(list) = value else { return Err("not a list of messages".to_string()) };
     let read = |(index, message): (usize, Value)| {
         serde_json::from_value(message).map_err(|error| format!("message {index}: {error}"))
     };
     list.into_iter().enumerate().map(read).collect()
 }
 
-/// Other programs write times with a fraction.
+/// Reads a time that may have a fraction, as other programs write it.
 fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
-    // A cast of a float ends at the bounds of the type.
+    // A float cast saturates.
     Ok(number.as_u64().or_else(|| number.as_f64().map(|ms| ms as u64)).unwrap_or(0))
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_the_first_nerve_are_read() {
+    fn files_of_first_version_are_read() {
         let list = json!([
             { "role": "user", "content": "Hello", "timestamp": 1_770_000_000_000_u64 },
             { "role": "assistant", "content": "Hi there!", "timestamp": 1.5e12, "more": true },
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn invalid_message_is_named() {
         let wrong = [
             json!({ "role": "system", "content": "x" }),
             json!({ "role": "user", "content": 7 }),

@@ -1,22 +1,22 @@
-//! Conversations that outlive the nodes they are held with: what was said in a chat of a workspace is kept, and given to an agent that does
-//! not know it (seed conversation-history-async).
+//! Conversations that outlive their nodes. The messages of a chat in a workspace are stored, and given to an agent that has not
+//! seen them.
 
-mod known;
 mod message;
+mod prompt;
+mod seen_messages;
 mod store;
-mod text;
 
 use serde::{Deserialize, Serialize};
 
 pub use message::{Message, Role, parse_messages};
+pub use prompt::{MAX_CONTEXT, prompt_with_context};
 pub use store::{ConversationStore, Loaded, MAX_FILE, MAX_HISTORY};
-pub use text::{MAX_CONTEXT, prompt_with_context};
 
-pub(crate) use known::Listener;
+pub(crate) use seen_messages::ProgramSession;
 
 use crate::error::{EngineError, ErrorKind};
 
-/// Which conversation: a chat of a workspace. Both are any text; the names of their files are made from them.
+/// Identifies a conversation: a chat of a workspace. Both names may be any text; file names are derived from them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ConversationId {
     /// The workspace.
@@ -26,18 +26,18 @@ pub struct ConversationId {
 }
 
 impl ConversationId {
-    /// Bytes a name may have.
+    /// Maximum length of a name in bytes.
     pub const MAX_NAME: usize = 512;
 
-    /// A conversation by its names.
+    /// Creates an id from its names.
     pub fn new(workspace: impl Into<String>, chat: impl Into<String>) -> ConversationId {
         ConversationId { workspace: workspace.into(), chat: chat.into() }
     }
 
-    /// Both names are there, and not endless.
+    /// Checks that neither name is empty or too long.
     ///
     /// # Errors
-    /// InvalidRequest, with the name that is wrong.
+    /// InvalidRequest: names the invalid part.
     pub fn check(&self) -> Result<(), EngineError> {
         for (what, name) in [("workspace", &self.workspace), ("chat", &self.chat)] {
             let problem = match name.len() {
@@ -49,29 +49,29 @@ impl ConversationId {
             };
             let message = format!("the conversation's {what} {problem}");
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
-                .hint("a conversation has a workspace and a chat, each with a name of its own"));
+                .hint("a conversation is named by a workspace and a chat"));
         }
         Ok(())
     }
 }
 
-/// Is what was said before put in front of the prompt?
+/// Whether earlier messages are put in front of the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UseContext {
-    /// As far as the node's program does not know it already; never where it would be run as commands.
+    /// Those that the node's program has not seen; none if the program would run them as commands.
     #[default]
     Auto,
-    /// All of it.
+    /// All messages.
     Always,
-    /// Nothing; the turn is kept all the same.
+    /// No messages. The turn is stored all the same.
     Never,
 }
 
 impl UseContext {
-    /// All of them.
+    /// All values.
     pub const ALL: [UseContext; 3] = [UseContext::Auto, UseContext::Always, UseContext::Never];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             UseContext::Auto => "auto",
@@ -80,19 +80,19 @@ impl UseContext {
         }
     }
 
-    /// The one of that name.
+    /// Returns the value of that name.
     pub fn parse(name: &str) -> Option<UseContext> {
         UseContext::ALL.into_iter().find(|context| context.as_str() == name)
     }
 }
 
-/// What a prompt has to do with a conversation.
+/// How a prompt relates to a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    /// Where it is kept; the node's own conversation if `None`, and nowhere if it has none.
+    /// Where the turn is stored. `None`: the node's own conversation, if it has one.
     pub id: Option<ConversationId>,
-    /// What was said before, for this prompt only; comes after what is kept, and is not kept itself.
+    /// Additional earlier messages for this prompt only. They follow the stored ones and are not stored.
     pub history: Vec<Message>,
-    /// Is what was said before put in front of the prompt?
+    /// Whether earlier messages are put in front of the prompt.
     pub context: UseContext,
 }

@@ -1,7 +1,7 @@
 //! The files of conversations: `<base>/<workspace>/<chat>.json`, each a JSON array of messages.
 //!
-//! A writer reads, adds and replaces under a lock of the workspace, which counts between processes: two writers of one chat lose nothing
-//! of each other. All of this blocks.
+//! A writer reads, appends and replaces under a lock of the workspace, which works across processes, so concurrent writers of one
+//! chat lose nothing. All functions block.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,64 +12,64 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::ConversationId;
-use super::known::Listener;
 use super::message::{Message, parse_messages};
+use super::seen_messages::ProgramSession;
 use crate::files::{Lock, private_folder, replace};
 
-/// Messages kept of a conversation (seed: MAX_HISTORY).
+/// Maximum number of messages kept in a conversation.
 pub const MAX_HISTORY: usize = 100;
-/// Bytes a file may have; a longer one is set aside.
+/// Maximum size of a file in bytes; a larger one is set aside.
 pub const MAX_FILE: u64 = 16 << 20;
-/// Bytes kept of one message; of a longer one, its beginning and its end.
+/// Maximum size of a message in bytes; of a longer one, beginning and end are kept.
 const MAX_MESSAGE: usize = 256 << 10;
-/// A writer has the lock for milliseconds. One that has it for so long is stuck.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Characters of a name that its file is called by.
-const NAME: usize = 80;
+/// Maximum wait for the lock. Writers hold it for milliseconds, so one that takes longer is stuck.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of characters of a name in its file name.
+const MAX_NAME_CHARS: usize = 80;
 
 /// The conversations of one user. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ConversationStore {
     base: PathBuf,
-    /// How long a lock is waited for.
-    patience: Duration,
+    /// Maximum wait for a lock.
+    lock_timeout: Duration,
 }
 
-/// What is kept of a conversation.
+/// The messages of a conversation.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// Oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
-    /// Why it is not all there, in a whole sentence.
+    /// Why messages are missing, as a sentence.
     pub problem: Option<String>,
 }
 
-/// What is at a path.
-enum Found {
+/// The contents of a path.
+enum FileContents {
     Messages(Vec<Message>),
     Missing,
-    /// Why it is no conversation.
+    /// The file holds no conversation; the reason.
     Broken(String),
 }
 
 impl ConversationStore {
-    /// Conversations below `base`, which is made when something is kept.
+    /// Stores conversations below `base`, which is created on the first write.
     pub fn new(base: impl Into<PathBuf>) -> ConversationStore {
-        ConversationStore { base: base.into(), patience: PATIENCE }
+        ConversationStore { base: base.into(), lock_timeout: LOCK_TIMEOUT }
     }
 
-    /// The file of a conversation. Two conversations never share one, and it is never outside of the base.
+    /// Returns the file of a conversation. Different conversations have different files, all of them below the base.
     pub fn path(&self, id: &ConversationId) -> PathBuf {
-        self.base.join(safe(&id.workspace)).join(safe(&id.chat) + ".json")
+        self.base.join(file_name(&id.workspace)).join(file_name(&id.chat) + ".json")
     }
 
-    /// What was said so far; nothing, and why, if it cannot be read. A file that is no conversation is set aside.
+    /// Returns the messages, or none and the reason if the file cannot be read. An invalid file is set aside.
     pub fn load(&self, id: &ConversationId) -> Loaded {
         let path = self.path(id);
         match read(&path) {
-            Ok(Found::Messages(messages)) => Loaded { messages, problem: None },
-            Ok(Found::Missing) => Loaded::default(),
-            Ok(Found::Broken(_)) => {
+            Ok(FileContents::Messages(messages)) => Loaded { messages, problem: None },
+            Ok(FileContents::Missing) => Loaded::default(),
+            Ok(FileContents::Broken(_)) => {
                 let locked = self.lock(&path).and_then(|lock| read_or_set_aside(&path, &lock));
                 locked.unwrap_or_else(|error| Loaded::without(&path, &error))
             }
@@ -77,20 +77,20 @@ impl ConversationStore {
         }
     }
 
-    /// Adds to a conversation, and notes that `listener` knows this, and those of `given` too. Tells what was wrong with the file
-    /// before, if something was.
+    /// Appends messages, and marks them and those of `given` as seen by `reader`. Returns what was wrong with the file before, if
+    /// anything.
     ///
     /// # Errors
-    /// Why nothing was kept, in a whole sentence.
+    /// Returns why nothing was stored, as a sentence.
     pub(crate) fn append(
         &self,
         id: &ConversationId,
         new: &[Message],
-        listener: &Listener,
+        reader: &ProgramSession,
         given: &[Message],
     ) -> Result<Option<String>, String> {
         let path = self.path(id);
-        self.append_at(&path, new, listener, given)
+        self.append_at(&path, new, reader, given)
             .map_err(|error| format!("the turn was not added to {}: {error}", path.display()))
     }
 
@@ -98,7 +98,7 @@ impl ConversationStore {
         &self,
         path: &Path,
         new: &[Message],
-        listener: &Listener,
+        reader: &ProgramSession,
         given: &[Message],
     ) -> io::Result<Option<String>> {
         private_folder(&self.base)?;
@@ -106,20 +106,20 @@ impl ConversationStore {
         let lock = self.lock(path)?;
         let Loaded { mut messages, problem } = read_or_set_aside(path, &lock)?;
         for message in &mut messages {
-            if listener.knows(message) || given.iter().any(|known| known.is_same(message)) {
-                listener.mark(message);
+            if reader.has_seen(message) || given.iter().any(|known| known.is_same(message)) {
+                reader.mark_seen(message);
             }
         }
         for message in new {
             let mut message = message.clone();
-            message.content = shortened(message.content);
-            listener.mark(&mut message);
+            message.content = shorten(message.content);
+            reader.mark_seen(&mut message);
             messages.push(message);
         }
         messages.drain(..messages.len().saturating_sub(MAX_HISTORY));
         let mut bytes = serde_json::to_vec_pretty(&messages)?;
         if bytes.len() as u64 > MAX_FILE {
-            messages.drain(..too_much(&messages)?);
+            messages.drain(..overflow_count(&messages)?);
             bytes = serde_json::to_vec_pretty(&messages)?;
         }
         replace(path, &bytes)?;
@@ -127,20 +127,20 @@ impl ConversationStore {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        Lock::take(&path.with_file_name(".lock"), self.patience)
+        Lock::take(&path.with_file_name(".lock"), self.lock_timeout)
     }
 }
 
 impl Loaded {
     fn without(path: &Path, error: &io::Error) -> Loaded {
-        let problem = format!("the conversation in {} cannot be read: {error}", path.display());
+        let problem = format!("cannot read the conversation in {}: {error}", path.display());
         Loaded { messages: Vec::new(), problem: Some(problem) }
     }
 }
 
-/// How many of the oldest messages have to go for the rest to have room in a file.
-fn too_much(messages: &[Message]) -> io::Result<usize> {
-    // What each line is indented by has room too.
+/// Returns how many of the oldest messages must be dropped to fit the rest into a file.
+fn overflow_count(messages: &[Message]) -> io::Result<usize> {
+    // Leave room for the indentation.
     let mut room = MAX_FILE - MAX_FILE / 8;
     for (at, message) in messages.iter().enumerate().rev() {
         let size = serde_json::to_vec(message)?.len() as u64;
@@ -152,35 +152,35 @@ fn too_much(messages: &[Message]) -> io::Result<usize> {
     Ok(0)
 }
 
-/// The file is only ever replaced whole: this needs no lock.
-fn read(path: &Path) -> io::Result<Found> {
+/// Reads a file. Needs no lock, because files are only replaced as a whole.
+fn read(path: &Path) -> io::Result<FileContents> {
     match fs::metadata(path) {
-        // Something else may be opened for ever.
-        Ok(meta) if !meta.is_file() => return Ok(Found::Broken("it is not a file".to_string())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        // Opening a pipe, for example, could block forever.
+        Ok(meta) if !meta.is_file() => return Ok(FileContents::Broken("it is not a file".to_string())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FileContents::Missing),
         Err(error) => return Err(error),
         Ok(_) => {}
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_FILE {
-        return Ok(Found::Broken(format!("it is longer than {} MiB", MAX_FILE >> 20)));
+        return Ok(FileContents::Broken(format!("it is longer than {} MiB", MAX_FILE >> 20)));
     }
-    // The short way; the other one says which message is wrong.
+    // The fast path. The slow path finds out which message is invalid.
     if let Ok(messages) = serde_json::from_slice(&bytes) {
-        return Ok(Found::Messages(messages));
+        return Ok(FileContents::Messages(messages));
     }
-    let value = serde_json::from_slice::<Value>(&bytes).map_err(|error| format!("it is no JSON: {error}"));
-    Ok(value.and_then(parse_messages).map_or_else(Found::Broken, Found::Messages))
+    let value = serde_json::from_slice::<Value>(&bytes).map_err(|error| format!("not JSON: {error}"));
+    Ok(value.and_then(parse_messages).map_or_else(FileContents::Broken, FileContents::Messages))
 }
 
 fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<Loaded> {
     let why = match read(path)? {
-        Found::Messages(messages) => return Ok(Loaded { messages, problem: None }),
-        Found::Missing => return Ok(Loaded::default()),
-        Found::Broken(why) => why,
+        FileContents::Messages(messages) => return Ok(Loaded { messages, problem: None }),
+        FileContents::Missing => return Ok(Loaded::default()),
+        FileContents::Broken(why) => why,
     };
-    let aside = aside(path)?;
+    let aside = unused_path(path)?;
     fs::rename(path, &aside)?;
     let problem = format!(
         "the conversation in {} could not be used ({why}) and is now in {}",
@@ -190,8 +190,8 @@ fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<Loaded> {
     Ok(Loaded { messages: Vec::new(), problem: Some(problem) })
 }
 
-/// A name beside `path` that is free: it says when the file was set aside.
-fn aside(path: &Path) -> io::Result<PathBuf> {
+/// Returns an unused path next to `path` that contains the current time.
+fn unused_path(path: &Path) -> io::Result<PathBuf> {
     let seconds = crate::clock::Clock::start().now().0 / 1_000_000_000;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (0..1000_u32)
@@ -201,11 +201,12 @@ fn aside(path: &Path) -> io::Result<PathBuf> {
         .ok_or_else(|| io::ErrorKind::AlreadyExists.into())
 }
 
-/// A name as the name of a file (the seed's rule). One that had to be changed is told from others by its digest, behind a dot that no
-/// unchanged name has.
-fn safe(name: &str) -> String {
+/// Converts a name to a file name. If characters had to be replaced, a dot and a digest are added. Unchanged names contain no
+/// dot, so the result is unique.
+fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let mut safe: String = name.chars().take(NAME).map(|c| if plain(c) { c } else { '_' }).collect();
+    let mut safe: String =
+        name.chars().take(MAX_NAME_CHARS).map(|c| if plain(c) { c } else { '_' }).collect();
     if safe != name {
         let digest = digest(&SHA256, name.as_bytes());
         safe.push('.');
@@ -214,7 +215,7 @@ fn safe(name: &str) -> String {
     safe
 }
 
-fn shortened(content: String) -> String {
+fn shorten(content: String) -> String {
     if content.len() <= MAX_MESSAGE {
         return content;
     }

@@ -27,9 +27,7 @@ impl Engine {
         let in_panes = panes.of_server(server);
         let labels = hosts.iter().flat_map(|(_, hosts)| hosts).map(|(_, label)| label);
         let labels = labels.chain(in_panes.iter().map(|entry| &entry.label));
-        self.inner
-            .factory
-            .forget_proxies_but(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
+        self.inner.factory.prune_proxies(&labels.filter_map(|label| label.proxy.clone()).collect::<Vec<_>>());
         if let Some((hosting, hosts)) = hosts {
             for (entry, label) in hosts {
                 let memory = serde_json::from_value(entry.memory.clone()).unwrap_or_default();
@@ -88,7 +86,7 @@ impl Engine {
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
         let node = named(&node_of(label));
         // Before the node: its agent may be in the middle of a turn.
-        let starting = self.inner.factory.starting(&node);
+        let starting = self.inner.factory.proxy_launch(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
         Ok(TerminalSpec {
             node,

@@ -8,7 +8,7 @@ use nerve_term::profile::ContextKind;
 use super::Engine;
 use crate::command::{EventKind, NodeRef, Response};
 use crate::conversation::{
-    ConversationId, ConversationStore, Listener, Loaded, Message, Role, UseContext, prompt_with_context,
+    ConversationId, ConversationStore, Loaded, Message, ProgramSession, Role, UseContext, prompt_with_context,
 };
 use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
@@ -50,12 +50,12 @@ impl Programs {
     }
 
     /// The program of a node as somebody who is told things. One in a host is the same for the next server too.
-    fn listener(&self, at: &NodeRef, node: &NodeHandle) -> Listener {
+    fn listener(&self, at: &NodeRef, node: &NodeHandle) -> ProgramSession {
         let facts = node.info().metadata;
         let session = facts.get("agent_session").map(String::as_str);
         match facts.get("host") {
-            Some(host) => Listener::new(&format!("host {host}"), session),
-            None => Listener::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
+            Some(host) => ProgramSession::new(&format!("host {host}"), session),
+            None => ProgramSession::new(&format!("{}/{}", self.engine, self.number(at, node)), session),
         }
     }
 
@@ -134,7 +134,7 @@ impl Engine {
         let knows_itself = kind == ContextKind::Own && asked.context == UseContext::Auto;
         let given: Vec<Message> = persisted
             .into_iter()
-            .filter(|message| tells && !(knows_itself && listener.knows(message)))
+            .filter(|message| tells && !(knows_itself && listener.has_seen(message)))
             .collect();
         let history: &[Message] = if tells { &asked.history } else { &[] };
         let (prompt, left_out) = prompt_with_context(given.iter().chain(history), &execute.text);

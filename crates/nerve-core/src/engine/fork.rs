@@ -11,7 +11,7 @@ use nerve_term::profile::{Profile, TranscriptKind};
 use super::Engine;
 use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, Outcome, PanePlace, Reply, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::fork::records::{Records, read_transcript, write_beside};
+use crate::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use crate::fork::{new_id, words_of};
 use crate::node::NodeHandle;
 use crate::node::terminal::TerminalNode;
@@ -54,7 +54,7 @@ impl Engine {
             return self.copy(&session, source, at, node, turn);
         }
         let terminal = node.as_ref().and_then(|node| node.as_terminal());
-        let definition = definition.or_else(|| terminal.map(TerminalNode::as_definition));
+        let definition = definition.or_else(|| terminal.map(TerminalNode::to_spec));
         let Some(definition) = definition.filter(|spec| spec.backend.terminal().is_some()) else {
             return Err(no_fork(source, "a node that does not run and has no terminal"));
         };
@@ -88,7 +88,7 @@ impl Engine {
         };
         let made = made.inspect_err(|_| session.release(&at.node, reservation))?;
         let spec = session.definition(&source.node).map(|spec| {
-            let chat = spec.chat.map(|chat| Box::new(chat.for_a_fork()));
+            let chat = spec.chat.map(|chat| Box::new(chat.for_fork()));
             NodeSpec { node: at.clone(), chat, ..spec }
         });
         let info = made.info();
@@ -127,7 +127,7 @@ impl Engine {
         let node = session.get(&like.node.node);
         let terminal = node.as_ref().and_then(|node| node.as_terminal());
         let definition = session.definition(&like.node.node);
-        let Some(other) = definition.or_else(|| terminal.map(TerminalNode::as_definition)) else {
+        let Some(other) = definition.or_else(|| terminal.map(TerminalNode::to_spec)) else {
             // Says which there are.
             session.find(&like.node.node)?;
             let message = format!("nobody knows how node '{}' was made", like.node.node);
@@ -168,7 +168,7 @@ impl Engine {
         });
         let is_there = |id: &String| {
             forms.learn == Some(Learn::Claude)
-                && Records::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
+                && SessionFiles::of(&spec.env).is_some_and(|records| records.transcript(id).is_some())
         };
         match id.filter(is_there).and_then(|id| Some((forms.resume_command(&argv, &id)?, id))) {
             Some((argv, id)) => {
@@ -209,7 +209,7 @@ impl Source {
         if turn.is_some() && !keeps_transcript {
             return Err(only_now(&self.at));
         }
-        let records = Records::of(&self.definition.env);
+        let records = SessionFiles::of(&self.definition.env);
         let records = records.ok_or_else(|| {
             EngineError::new(ErrorKind::Process, "no home folder: nobody knows where agents keep their files")
         })?;
@@ -251,12 +251,12 @@ impl Source {
     }
 
     fn size(&self) -> Size {
-        self.terminal.as_ref().map_or(self.definition.size, |node| node.as_definition().size)
+        self.terminal.as_ref().map_or(self.definition.size, |node| node.to_spec().size)
     }
 
     /// Agents find a conversation from the folder that it was begun in.
     fn cwd(&self) -> Option<PathBuf> {
-        let shown = || self.terminal.as_ref()?.as_definition().cwd;
+        let shown = || self.terminal.as_ref()?.to_spec().cwd;
         self.definition.cwd.clone().or_else(shown)
     }
 
@@ -264,7 +264,7 @@ impl Source {
     fn conversation(
         &self,
         forms: &SessionForms,
-        records: &Records,
+        records: &SessionFiles,
         argv: &[String],
         state: StateName,
     ) -> Result<String, EngineError> {
@@ -298,7 +298,7 @@ impl Source {
 
     /// Where the conversation is kept, if anything was said in it. The agent may still be writing the end of a turn that it has drawn
     /// already.
-    fn transcript(&self, records: &Records, id: &str) -> Result<PathBuf, EngineError> {
+    fn transcript(&self, records: &SessionFiles, id: &str) -> Result<PathBuf, EngineError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let path = records.transcript(id);
@@ -328,7 +328,7 @@ impl Source {
     fn cut(&self, file: &Path, turn: u64, id: &str) -> Result<PathBuf, EngineError> {
         let (kind, hint) = match read_transcript(file).map(|text| cut(&text, turn, id)) {
             Ok(Ok(text)) => {
-                return write_beside(file, id, &text).map_err(|error| {
+                return write_sibling(file, id, &text).map_err(|error| {
                     self.not_cut(ErrorKind::Process, file, &error.to_string(), "nothing was started")
                 });
             }

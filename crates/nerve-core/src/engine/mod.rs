@@ -90,7 +90,7 @@ impl Engine {
         let server = config.nodes.server.clone();
         let mut nodes = config.nodes;
         nodes.proxies.telemetry = config.telemetry.clone();
-        let factory = NodeFactory::publishing(nodes, events.clone(), clock);
+        let factory = NodeFactory::with_publisher(nodes, events.clone(), clock);
         let sessions = SessionManager::new(factory.clone());
         let book = Book::open(config.sessions_file, &server, &sessions, &events);
         let inner = Inner {
@@ -228,7 +228,7 @@ impl Engine {
         // Runs are interrupted, not ended: they can be resumed.
         self.inner.runs.interrupt_all(keep_nodes).await;
         // Who comes later is refused, and who is on the way ends by itself.
-        let mut nodes = self.inner.sessions.close_names();
+        let mut nodes = self.inner.sessions.close_registration();
         if keep_nodes {
             let mut left = Vec::new();
             for node in nodes {
@@ -275,13 +275,13 @@ impl Engine {
         let never = CancellationToken::new();
         let cancellation = cancellation.unwrap_or(&never);
         let mut response = if let Some(node) = node.as_terminal() {
-            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.asked());
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.telemetry_target());
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
             let done = node.execute_until(prompt, cancellation).await;
             end_turn(span, telemetry, &done, || node.agent_session());
             done?
         } else if let Some(node) = node.as_bash() {
-            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::asked);
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::telemetry_target);
             let prompt = Prompt { trace: span.context().cloned(), ..prompt };
             let done = node.execute_until(prompt, cancellation).await;
             end_turn(span, telemetry, &done, || None);

@@ -12,7 +12,7 @@ use crate::cancellation::cancelled;
 use crate::clock::FAR;
 use crate::command::{Background, EventKind, Execute, NodeRef, Outcome, Reply, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::results::{Live, ResultRecord, ResultStatus};
+use crate::results::{ActiveResult, ResultRecord, ResultStatus};
 use crate::telemetry::{ActiveSpan, TraceContext};
 use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
 
@@ -40,7 +40,7 @@ impl Engine {
         }
         let results = &self.inner.results;
         let at = without_default(execute.node.clone());
-        let lane = results.lane(&at);
+        let lane = results.node_lock(&at);
         let alone = if execute.fail_if_busy {
             let message = format!("node '{}' does another turn", at.node);
             let busy =
@@ -51,7 +51,7 @@ impl Engine {
         };
         let webhook = background.webhook;
         let live = results.accept(&at, &execute.text, webhook.as_ref().map(Into::into)).await?;
-        let result = live.now().result_id.clone();
+        let result = live.current().result_id.clone();
         let caller = execute.trace.take().map(Arc::new);
         let mut span = self.inner.telemetry.begin_result(caller.as_ref(), &at, &result);
         execute.trace = span.context().map(|context| TraceContext::clone(context));
@@ -82,7 +82,7 @@ impl Engine {
 
     async fn run_in_background(
         &self,
-        live: &Live,
+        live: &ActiveResult,
         mut execute: Execute,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
@@ -90,13 +90,13 @@ impl Engine {
         let running = Arc::new(ResultRecord {
             status: ResultStatus::Running,
             started_at: Some(results.seconds()),
-            ..ResultRecord::clone(&live.now())
+            ..ResultRecord::clone(&live.current())
         });
         // On the disk first: who finds it there must not think that nothing was begun.
         results.save(live, Arc::clone(&running)).await.map_err(|problem| {
             EngineError::new(ErrorKind::Internal, format!("the turn was not begun: {problem}"))
         })?;
-        live.tell(running);
+        live.set(running);
         if execute.timeout.is_some() {
             execute.timeout = Some(deadline.saturating_duration_since(Instant::now()));
         }
@@ -112,7 +112,7 @@ impl Engine {
     /// `None`: the server goes down first.
     async fn end_in_background(
         &self,
-        live: &Live,
+        live: &ActiveResult,
         outcome: Option<Result<Response, EngineError>>,
         webhook: Option<Webhook>,
         span: &mut ActiveSpan,
@@ -121,7 +121,7 @@ impl Engine {
         let now = results.seconds();
         let goes_down = outcome.is_none();
         let record = Arc::new({
-            let mut record = ResultRecord::clone(&live.now());
+            let mut record = ResultRecord::clone(&live.current());
             match outcome {
                 Some(outcome) => record.end(now, outcome),
                 None => {
@@ -133,7 +133,7 @@ impl Engine {
         });
         // On the disk before anybody is told.
         let mut saved = self.saved(live, &record).await;
-        live.tell(Arc::clone(&record));
+        live.set(Arc::clone(&record));
         let at = at_of(&record);
         let success = record.status == ResultStatus::Done;
         span.describe(|span| {
@@ -152,12 +152,18 @@ impl Engine {
         );
         if let Some(webhook) = webhook.filter(|_| !goes_down) {
             self.deliver(live, &webhook, &record, span).await;
-            saved = self.saved(live, &live.now()).await;
+            saved = self.saved(live, &live.current()).await;
         }
         results.close(live, saved).await;
     }
 
-    async fn deliver(&self, live: &Live, webhook: &Webhook, record: &ResultRecord, span: &mut ActiveSpan) {
+    async fn deliver(
+        &self,
+        live: &ActiveResult,
+        webhook: &Webhook,
+        record: &ResultRecord,
+        span: &mut ActiveSpan,
+    ) {
         let delivery = Delivery {
             event: READY,
             id: record.result_id.clone(),
@@ -203,7 +209,7 @@ impl Engine {
         }
     }
 
-    async fn saved(&self, live: &Live, record: &Arc<ResultRecord>) -> bool {
+    async fn saved(&self, live: &ActiveResult, record: &Arc<ResultRecord>) -> bool {
         match self.inner.results.save(live, Arc::clone(record)).await {
             Ok(()) => true,
             Err(problem) => {
@@ -226,7 +232,7 @@ impl Engine {
                 // It is not live any more.
                 Ok(Err(_)) => {}
                 Err(_) => {
-                    let status = live.now().status.as_str();
+                    let status = live.current().status.as_str();
                     let message =
                         format!("result '{id}' is still {status} after {:?}", timeout.unwrap_or(FAR));
                     return Err(EngineError::new(ErrorKind::Timeout, message)
@@ -253,7 +259,7 @@ impl Engine {
 
     /// Takes the prompt back, or interrupts its turn; answers with the result as it is then.
     pub(super) async fn cancel_result(&self, id: &str) -> Outcome {
-        let Some(live) = self.inner.results.live(id).filter(|live| !live.now().status.is_end()) else {
+        let Some(live) = self.inner.results.live(id).filter(|live| !live.current().status.is_end()) else {
             let record = self.inner.results.get(id).await?;
             let message = format!("result '{id}' is {} already", record.status.as_str());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
@@ -265,7 +271,7 @@ impl Engine {
         let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
         match ended {
             Ok(Ok(record)) => Ok(Reply::Result(Arc::clone(&record))),
-            _ => Ok(Reply::Result(live.now())),
+            _ => Ok(Reply::Result(live.current())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The executions of a session, as their list grows. Nothing is polled: the folder tells when a file in it has changed.
+//! Follows the list of a session's executions as it grows. Nothing is polled: the folder is watched for changes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::executions::{self, Executions, MAX_LIST};
 
-use crate::activity::lines::{Found, Lines};
-use crate::activity::watch::Watcher;
+use crate::activity::line_reader::{LineEvent, LineReader};
+use crate::activity::watcher::Watcher;
 
-/// Follows the list beside a recording.
+/// Follows the list next to a recording.
 #[derive(Debug)]
 pub struct Follow {
     folder: PathBuf,
     watcher: Watcher,
-    lines: Lines,
+    lines: LineReader,
     known: Executions,
     is_brief: bool,
-    news: News,
+    diff: Diff,
 }
 
-/// What was read since somebody asked last.
+/// The changes read since the last call of [`Follow::take_diff`].
 #[derive(Debug, Default)]
-pub(super) struct News {
-    /// The list is another one than before: what was told of it does not hold.
-    pub(super) anew: bool,
-    /// Numbers of the executions of which something was said.
+pub(super) struct Diff {
+    /// The list was replaced: earlier updates are invalid.
+    pub(super) was_reset: bool,
+    /// Numbers of the executions that changed.
     pub(super) numbers: BTreeSet<u64>,
 }
 
 impl Follow {
-    /// Reads the list of this recording as it is now; there need not be one yet. Must be called on a runtime.
+    /// Reads the list of a recording, which need not exist yet. Must be called on a runtime.
     ///
     /// # Errors
     /// The folder cannot be watched, or the list cannot be read.
@@ -38,7 +38,7 @@ impl Follow {
         Follow::with(recording, Executions::default(), false)
     }
 
-    /// The same for an overview ([`Executions::brief`]).
+    /// Reads the list for an overview ([`Executions::brief`]).
     ///
     /// # Errors
     /// As [`Follow::new`].
@@ -50,61 +50,61 @@ impl Follow {
         let folder = recording.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::path::absolute(folder.unwrap_or(Path::new(".")))?;
         let watcher = Watcher::new()?;
-        // Watched before it is read: what changes in between is told.
+        // Watched before it is read, so that no change is missed.
         watcher.folder(&folder)?;
         // The last line may end behind the limit.
-        let lines = Lines::of_at_most(executions::path_of(recording), 2 * MAX_LIST);
-        let mut follow = Follow { folder, watcher, lines, known, is_brief, news: News::default() };
-        follow.look()?;
+        let lines = LineReader::of_at_most(executions::path_of(recording), 2 * MAX_LIST);
+        let mut follow = Follow { folder, watcher, lines, known, is_brief, diff: Diff::default() };
+        follow.read_new()?;
         Ok(follow)
     }
 
-    /// What is known now.
+    /// Returns the executions read so far.
     pub fn known(&self) -> &Executions {
         &self.known
     }
 
-    /// The list has the size at which no more is added to it.
+    /// Returns true if the list has reached the size at which nothing is added any more.
     pub(super) fn is_full(&self) -> bool {
         self.lines.position() >= MAX_LIST
     }
 
-    /// What was read since this was called last.
-    pub(super) fn news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    /// Returns the changes read since the last call.
+    pub(super) fn take_diff(&mut self) -> Diff {
+        std::mem::take(&mut self.diff)
     }
 
-    /// Waits until more is known. May be dropped and called again: nothing is lost.
+    /// Waits for changes. Cancel safe.
     ///
     /// # Errors
-    /// What the system says of the watch or of the list.
+    /// The I/O error of the watch or of the list.
     pub async fn changed(&mut self) -> io::Result<&Executions> {
         loop {
             self.watcher.changed().await?;
-            // The folder may have been missing until now.
+            // The folder may have been created just now.
             self.watcher.folder(&self.folder)?;
-            if self.look()? {
+            if self.read_new()? {
                 return Ok(&self.known);
             }
         }
     }
 
-    /// Reads what was added; true if there was something.
-    pub(super) fn look(&mut self) -> io::Result<bool> {
-        let Follow { lines, known, is_brief, news, .. } = self;
+    /// Reads what was added. Returns true if there was anything.
+    pub(super) fn read_new(&mut self) -> io::Result<bool> {
+        let Follow { lines, known, is_brief, diff, .. } = self;
         let mut any = false;
         lines.read(|found| {
             any = true;
             match found {
-                Found::Line(line) => news.numbers.extend(known.line(line.as_bytes())),
-                Found::Anew => {
+                LineEvent::Line(line) => diff.numbers.extend(known.line(line.as_bytes())),
+                LineEvent::Reset => {
                     *known = if *is_brief { Executions::brief() } else { Executions::default() };
-                    *news = News { anew: true, ..News::default() };
+                    *diff = Diff { was_reset: true, ..Diff::default() };
                 }
             }
         })?;
-        // Of what is forgotten nothing is said.
-        news.numbers = news.numbers.split_off(&known.numbers().start);
+        // Executions that were dropped from memory are not reported.
+        diff.numbers = diff.numbers.split_off(&known.numbers().start);
         Ok(any)
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_listed_is_told_and_other_files_are_not() {
+    async fn listed_executions_are_reported_and_other_files_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let add = |id: &str, ended| {
@@ -134,11 +134,11 @@ mod tests {
         assert_eq!(ids(follow.known()), ["a"]);
         std::fs::write(&recording, "bytes").unwrap();
         add("b", None);
-        let patience = Duration::from_secs(20);
-        let known = tokio::time::timeout(patience, follow.changed()).await.unwrap().unwrap();
+        let deadline = Duration::from_secs(20);
+        let known = tokio::time::timeout(deadline, follow.changed()).await.unwrap().unwrap();
         assert_eq!(ids(known), ["a", "b"]);
         add("a", Some(1));
-        let known = tokio::time::timeout(patience, follow.changed()).await.unwrap().unwrap();
+        let known = tokio::time::timeout(deadline, follow.changed()).await.unwrap().unwrap();
         assert!(known.get("a").unwrap().has_ended());
     }
 }

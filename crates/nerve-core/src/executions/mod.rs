@@ -1,21 +1,21 @@
-//! What an agent runs: each execution of a tool has an id that is the same live and in a replay, and is listed beside the session's
-//! recording ([`nerve_record::executions`]).
+//! What an agent runs. Each execution of a tool has an id that is the same live and in a replay, and is listed next to the
+//! session's recording ([`nerve_record::executions`]).
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `note` | what an agent's activities say of executions → lines of the list |
-//! | [`follow`] | the list, as it grows |
-//! | `states` | how they are, from the list and from who runs them |
-//! | [`watch`] | both, on a thread of its own, for a viewer |
-//! | [`runs`] | what runs under one id, one after the other |
-//! | [`trace`] | an agent's commands run under `nerve exec`, with the ids that the agent gave them |
+//! | `log` | writes executions from an agent's activities to the list |
+//! | [`follow`] | follows the list as it grows |
+//! | `states` | the states of executions, from the list and the hosts that run them |
+//! | [`watch`] | combines both on a thread of its own, for a viewer |
+//! | [`runs`] | the successive runs under one id |
+//! | [`trace`] | runs an agent's commands under `nerve exec`, with the ids that the agent gave them |
 
 pub mod follow;
-mod note;
+mod log;
 pub mod runs;
 mod states;
 pub mod trace;
 pub mod watch;
 
-pub(crate) use note::Noter;
-pub use states::{Changes, Reader, State, Told};
+pub(crate) use log::ExecutionLog;
+pub use states::{ExecutionUpdate, Reader, State, UpdateBatch};

@@ -1,4 +1,4 @@
-//! Runs under one id, one after the other, whatever session each of them is a part of.
+//! The successive runs under one id, in any session.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,38 +6,38 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::activity::watch::Watcher;
+use crate::activity::watcher::Watcher;
 use crate::host::EXECUTION;
 use crate::host::registry::{Entry, entries};
 
-/// Waits for the next run of an id. Nothing is polled: the folder with the entries of hosts tells.
+/// Waits for the next run of an id. Nothing is polled: the folder of the hosts' entries is watched.
 #[derive(Debug)]
 pub struct Runs {
     id: String,
     registry: PathBuf,
-    /// Ids of hosts that were there, or were given.
+    /// Ids of hosts that existed before or were returned already.
     seen: BTreeSet<String>,
     watcher: Watcher,
 }
 
 impl Runs {
-    /// Those that begin from now on. `registry` has the entries of hosts. Must be called on a runtime.
+    /// Watches for runs that begin from now on. `registry` is the folder of the hosts' entries. Must be called on a runtime.
     ///
     /// # Errors
     /// The folder cannot be watched.
     pub fn of(id: &str, registry: PathBuf) -> io::Result<Runs> {
         let watcher = Watcher::new()?;
-        // Watched before it is read: what comes in between is told.
+        // Watched before it is read, so that no change is missed.
         watcher.folder(&registry)?;
         let mut runs = Runs { id: id.to_string(), registry, seen: BTreeSet::new(), watcher };
         runs.seen = runs.there().map(|entry| entry.id).collect();
         Ok(runs)
     }
 
-    /// Waits for one that is at work and was not there before; of several, the one that began last. May be dropped and called again.
+    /// Waits for a new running host and returns it; if there are several, the one that began last. Cancel safe.
     ///
     /// # Errors
-    /// What the system says of the watch.
+    /// The I/O error of the watch.
     pub async fn next(&mut self) -> io::Result<Entry> {
         loop {
             let new: Vec<Entry> = self.there().filter(|entry| !self.seen.contains(&entry.id)).collect();
@@ -46,12 +46,12 @@ impl Runs {
                 return Ok(entry);
             }
             self.watcher.changed().await?;
-            // The folder may have been missing until now.
+            // The folder may have been created just now.
             self.watcher.folder(&self.registry)?;
         }
     }
 
-    /// Hosts of that id, oldest first.
+    /// Returns the hosts of the id, oldest first.
     fn there(&self) -> impl Iterator<Item = Entry> + use<> {
         let id = self.id.clone();
         let is_it = move |entry: &Entry| entry.label.get(EXECUTION).and_then(Value::as_str) == Some(&id);
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
     use crate::host::registry::start_ticks;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const DEADLINE: Duration = Duration::from_secs(20);
 
-    /// Lists a host; one that is at work is this process.
+    /// Lists a host. An alive one refers to this process.
     fn host(registry: &Path, id: &str, execution: &str, alive: bool) {
         let own = std::process::id();
         let start = if alive { start_ticks(own).unwrap() } else { 1 };
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_run_is_given_once_and_what_was_there_before_is_not() {
+    async fn next_run_is_returned_once_and_earlier_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let registry = dir.path().join("hosts");
         let mut runs = Runs::of("build", registry.clone()).unwrap();
-        // There is no folder yet.
+        // The folder does not exist yet.
         std::fs::create_dir(&registry).unwrap();
         host(&registry, "aa", "build", true);
-        let first = tokio::time::timeout(PATIENCE, runs.next()).await.unwrap().unwrap();
+        let first = tokio::time::timeout(DEADLINE, runs.next()).await.unwrap().unwrap();
         assert_eq!(first.id, "aa");
         let mut later = Runs::of("build", registry.clone()).unwrap();
         host(&registry, "bb", "other", true);
@@ -101,7 +101,7 @@ mod tests {
         assert!(tokio::time::timeout(nothing, later.next()).await.is_err());
         host(&registry, "dd", "build", true);
         for runs in [&mut runs, &mut later] {
-            assert_eq!(tokio::time::timeout(PATIENCE, runs.next()).await.unwrap().unwrap().id, "dd");
+            assert_eq!(tokio::time::timeout(DEADLINE, runs.next()).await.unwrap().unwrap().id, "dd");
         }
     }
 }

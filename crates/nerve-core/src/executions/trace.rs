@@ -1,12 +1,12 @@
 //! Runs the commands of an agent's shell tool under `nerve exec`, with the ids that the agent gave them.
 //!
-//! Claude Code (seen: 2.1.330) does it in two steps. Its PreToolUse hook tells id and command before anybody is asked for permission:
-//! the hook notes them in the node's folder for hooks. When the command is really run, the line for the shell, with the agent's own
-//! preparations around the command, is given to the program that `CLAUDE_CODE_SHELL_PREFIX` names: a link in the same folder that is
-//! this program under the name [`LINK`]. It finds the note and runs the line in a terminal of its own.
+//! With Claude Code (2.1.330) this takes two steps. Its PreToolUse hook announces id and command before the user is asked for
+//! permission, and the announcement is stored in the node's hook folder. When the command runs, Claude Code passes the shell line,
+//! with its own preparations around the command, to the program in `CLAUDE_CODE_SHELL_PREFIX`. That is a link in the same folder to
+//! this program under the name [`LINK`], which finds the announcement and runs the line in a terminal of its own.
 //!
-//! A hook could put the wrapped command in the place of the command itself (`updatedInput`), but then dialogs ask for permission to run
-//! `nerve`, rules that allow certain commands fit no more, and "don't ask again" would allow everything.
+//! A hook could also replace the command with the wrapped one (`updatedInput`). But then dialogs would ask for permission to run
+//! `nerve`, rules that allow certain commands would not match, and "don't ask again" would allow everything.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,45 +18,45 @@ use nerve_record::store::check_id;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The variable of a node's program that asks for it, set to `1`.
+/// The variable that enables tracing for a node's program, if set to `1`.
 pub const VARIABLE: &str = "NERVE_TRACE_TOOLS";
-/// Claude Code's variable for the program that runs what its shells and hooks are to run.
+/// Claude Code's variable for the program that runs the lines of its shells and hooks.
 pub const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";
 /// The name under which this program runs a traced command.
 pub const LINK: &str = "nerve-tool";
-/// Notes of commands that were announced, in the folder for hooks.
+/// Folder of the announcements, in the hook folder.
 const NOTES: &str = "tools";
-/// Notes that may wait: an agent whose commands are all refused leaves no more than that.
+/// Maximum number of stored announcements. Rejected commands leave theirs behind.
 const MAX_NOTES: usize = 256;
-/// A longer note is none.
+/// Maximum size of an announcement in bytes.
 const MAX_NOTE: u64 = 16 << 20;
 
 /// A command that an agent announced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Announced {
-    /// Its id.
+pub struct Announcement {
+    /// The id.
     pub id: String,
-    /// As the agent wrote it.
+    /// The command as the agent wrote it.
     pub command: String,
 }
 
-impl Announced {
-    /// What the input of a PreToolUse hook announces, if it is a command for a shell.
-    pub fn of(input: &Value) -> Option<Announced> {
+impl Announcement {
+    /// Returns the announcement in a PreToolUse hook's input, if it is a shell command.
+    pub fn of(input: &Value) -> Option<Announcement> {
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_string);
         let is_shell = text(input, "hook_event_name")? == "PreToolUse" && text(input, "tool_name")? == "Bash";
         let id = text(input, "tool_use_id").filter(|id| is_shell && check_id(id).is_ok())?;
-        Some(Announced { id, command: text(input.get("tool_input")?, "command")? })
+        Some(Announcement { id, command: text(input.get("tool_input")?, "command")? })
     }
 
-    /// Notes it for whoever runs the command.
+    /// Stores the announcement for the process that runs the command.
     ///
     /// # Errors
-    /// What the system says.
+    /// The I/O error.
     pub fn note(&self, folder: &Path) -> io::Result<()> {
         let notes = folder.join(NOTES);
         for (_, stale) in waiting(&notes).into_iter().skip(MAX_NOTES - 1) {
-            // Somebody else may have taken it meanwhile.
+            // Another process may have removed it in the meantime.
             let _ = fs::remove_file(stale);
         }
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&notes)?;
@@ -65,23 +65,24 @@ impl Announced {
         Ok(())
     }
 
-    /// Takes the announcement of the command that this line of a shell runs. `None` for a line that no tool runs.
-    pub fn take(folder: &Path, line: &str) -> Option<Announced> {
+    /// Removes and returns the announcement of the command in this shell line. `None` for a line that does not come from a tool.
+    pub fn take(folder: &Path, line: &str) -> Option<Announcement> {
         let run = command_in(line)?;
         let notes = waiting(&folder.join(NOTES)).into_iter();
         let mut known = notes.filter_map(|(_, path)| Some((read(&path)?, path)));
-        // The newest of the same words: an older one was refused.
-        let (announced, path) = known.find(|(announced, _)| bare(&announced.command) == bare(&run))?;
-        // Whoever removes it has it.
+        // The newest one with the same words: older ones were rejected.
+        let (announcement, path) =
+            known.find(|(announcement, _)| bare(&announcement.command) == bare(&run))?;
+        // Only one process succeeds in removing the file.
         fs::remove_file(path).ok()?;
-        Some(announced)
+        Some(announcement)
     }
 }
 
-/// Makes what [`Announced::note`] and the agent's shell need in the folder for hooks; gives back the program for [`PREFIX`].
+/// Prepares the hook folder for [`Announcement::note`] and the agent's shell. Returns the program for [`PREFIX`].
 ///
 /// # Errors
-/// What the system says.
+/// The I/O error.
 pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     fs::DirBuilder::new().mode(0o700).create(folder.join(NOTES))?;
     let link = folder.join(LINK);
@@ -89,7 +90,7 @@ pub fn prepare(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     Ok(link)
 }
 
-/// Notes that wait, the newest first.
+/// Returns the stored announcements, newest first.
 fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     let entries = fs::read_dir(notes).into_iter().flatten().flatten();
     let named = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
@@ -99,7 +100,7 @@ fn waiting(notes: &Path) -> Vec<(SystemTime, PathBuf)> {
     notes
 }
 
-fn read(note: &Path) -> Option<Announced> {
+fn read(note: &Path) -> Option<Announcement> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
     let mut bytes = Vec::new();
@@ -107,8 +108,8 @@ fn read(note: &Path) -> Option<Announced> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The command in the line that Claude Code gives its shell: what is evaluated, between preparations and a note of the folder that it
-/// ended in. Hooks and other programs that are run the same way have no such frame.
+/// Returns the command in a line that Claude Code gives its shell: the evaluated word, between preparations and a redirection
+/// that saves the working directory. Lines of hooks and other programs do not have this frame.
 fn command_in(line: &str) -> Option<String> {
     if !line.contains("pwd -P >| ") {
         return None;
@@ -118,7 +119,7 @@ fn command_in(line: &str) -> Option<String> {
     words.get(at + 1).cloned()
 }
 
-/// Whether Claude Code's shell gives the command of this line `/dev/null` to read: all of it, or the first of a pipeline.
+/// Returns true if Claude Code's shell line redirects `/dev/null` to the command or to the first command of its pipeline.
 pub fn reads_nothing(line: &str) -> bool {
     let Some(words) = shell_words::split(line).ok() else { return false };
     let eval = words.iter().position(|word| word == "eval");
@@ -127,7 +128,7 @@ pub fn reads_nothing(line: &str) -> bool {
         || after.first().is_some_and(|command| command.contains("< /dev/null |"))
 }
 
-/// A command without its blanks and without the end of input that the agent puts into the first of a pipeline.
+/// Normalises a command: removes whitespace and the redirection that the agent adds to the first command of a pipeline.
 fn bare(command: &str) -> String {
     let without: String = command.chars().filter(|letter| !letter.is_whitespace()).collect();
     without.replace("</dev/null", "")
@@ -144,7 +145,7 @@ mod tests {
                 "tool_input": { "command": command, "description": "d" }, "cwd": "/" })
     }
 
-    /// As Claude Code 2.1.330 gives it.
+    /// A line as Claude Code 2.1.330 gives it to its shell.
     fn line(command: &str) -> String {
         let quoted = shell_words::quote(command).into_owned();
         let quoted = if quoted == command { format!("'{command}'") } else { quoted };
@@ -162,56 +163,56 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_command_is_found_by_what_the_shell_is_given_and_once() {
+    fn announced_command_is_found_once_by_its_shell_line() {
         let (_dir, folder) = folder();
         let odd = "echo 'it''s' \"$HOME\" | wc -l # none\nls";
-        Announced::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
-        Announced::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
-        let found = Announced::take(&folder, &line(odd)).unwrap();
-        assert_eq!(found, Announced { id: "t2".into(), command: odd.into() });
-        assert_eq!(Announced::take(&folder, &line("ls")).unwrap().id, "t1");
-        assert_eq!(Announced::take(&folder, &line("ls")), None);
+        Announcement::of(&input("t1", "ls")).unwrap().note(&folder).unwrap();
+        Announcement::of(&input("t2", odd)).unwrap().note(&folder).unwrap();
+        let found = Announcement::take(&folder, &line(odd)).unwrap();
+        assert_eq!(found, Announcement { id: "t2".into(), command: odd.into() });
+        assert_eq!(Announcement::take(&folder, &line("ls")).unwrap().id, "t1");
+        assert_eq!(Announcement::take(&folder, &line("ls")), None);
     }
 
     #[test]
-    fn of_the_same_words_the_newest_counts_and_other_words_are_another_command() {
+    fn newest_announcement_with_the_same_words_is_taken() {
         let (_dir, folder) = folder();
         for id in ["refused", "run"] {
-            Announced::of(&input(id, "make")).unwrap().note(&folder).unwrap();
-            // Files are told apart by their times.
+            Announcement::of(&input(id, "make")).unwrap().note(&folder).unwrap();
+            // Announcements are ordered by their modification times.
             let file = fs::File::open(folder.join(NOTES).join(id)).unwrap();
             let ago = if id == "refused" { 10 } else { 0 };
             file.set_modified(SystemTime::now() - std::time::Duration::from_secs(ago)).unwrap();
         }
-        assert_eq!(Announced::take(&folder, &line("make")).unwrap().id, "run");
-        assert_eq!(Announced::take(&folder, &line("make clean")), None);
-        assert_eq!(Announced::take(&folder, &line("make < /dev/null")).unwrap().id, "refused");
+        assert_eq!(Announcement::take(&folder, &line("make")).unwrap().id, "run");
+        assert_eq!(Announcement::take(&folder, &line("make clean")), None);
+        assert_eq!(Announcement::take(&folder, &line("make < /dev/null")).unwrap().id, "refused");
     }
 
     #[test]
-    fn hooks_and_other_programs_are_none_of_the_tools() {
+    fn lines_of_hooks_and_other_programs_are_ignored() {
         let (_dir, folder) = folder();
-        Announced::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
+        Announcement::of(&input("t", "ls")).unwrap().note(&folder).unwrap();
         for line in ["ls", "nerve hook /s", "eval ls", "", "'"] {
-            assert_eq!(Announced::take(&folder, line), None, "{line}");
+            assert_eq!(Announcement::take(&folder, line), None, "{line}");
         }
-        assert!(Announced::take(&folder, &line("ls")).is_some());
+        assert!(Announcement::take(&folder, &line("ls")).is_some());
     }
 
     #[test]
-    fn only_commands_for_a_shell_with_a_plain_id_are_announced() {
-        assert!(Announced::of(&input("../up", "ls")).is_none());
+    fn only_shell_commands_with_plain_ids_are_announced() {
+        assert!(Announcement::of(&input("../up", "ls")).is_none());
         let mut other = input("t", "ls");
         other["tool_name"] = "Read".into();
-        assert!(Announced::of(&other).is_none());
+        assert!(Announcement::of(&other).is_none());
         other["tool_name"] = "Bash".into();
         other["hook_event_name"] = "PostToolUse".into();
-        assert!(Announced::of(&other).is_none());
-        assert!(Announced::of(&json!([])).is_none());
+        assert!(Announcement::of(&other).is_none());
+        assert!(Announcement::of(&json!([])).is_none());
     }
 
     #[test]
-    fn what_a_command_can_read_is_in_its_line() {
+    fn null_input_is_recognised_in_shell_line() {
         assert!(reads_nothing(&line("sudo true")));
         assert!(reads_nothing("eval 'cat < /dev/null | wc' && pwd -P >| /tmp/x"));
         assert!(!reads_nothing("eval 'cat' && pwd -P >| /tmp/x"));
@@ -219,10 +220,10 @@ mod tests {
     }
 
     #[test]
-    fn refused_commands_do_not_pile_up() {
+    fn announcements_of_rejected_commands_do_not_pile_up() {
         let (_dir, folder) = folder();
         for at in 0..MAX_NOTES + 20 {
-            Announced::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
+            Announcement::of(&input(&at.to_string(), "ls")).unwrap().note(&folder).unwrap();
         }
         assert_eq!(fs::read_dir(folder.join(NOTES)).unwrap().count(), MAX_NOTES);
     }

@@ -1,6 +1,6 @@
-//! The executions of a session, watched on a thread of its own: whoever shows them reads no file and waits for none.
+//! Watches the executions of a session on a thread of its own, so that viewers read no files and never block.
 //!
-//! Nothing is polled. The folder tells of new lines; the system tells when a host has ended, however it did (pidfd_open(2)).
+//! Nothing is polled. The folder is watched for new lines, and the kernel reports the end of hosts (pidfd_open(2)).
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -13,25 +13,25 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::follow::Follow;
-use super::states::{Changes, States};
+use super::states::{States, UpdateBatch};
 use crate::backend;
 use crate::host::registry::{Entry, entries, entry, real};
 
-/// Hosts whose ends are waited for at once; a descriptor each. Of more than that, the end is seen when it is listed.
+/// Maximum number of hosts whose ends are awaited, with a descriptor each. For other hosts, only a listed end is noticed.
 const MAX_WATCHED: usize = 256;
 
-/// The executions of one session. The thread ends with this.
+/// Watches the executions of one session. The thread ends when this is dropped.
 #[derive(Debug)]
 pub struct Watch {
-    changes: mpsc::Receiver<io::Result<Changes>>,
+    changes: mpsc::Receiver<io::Result<UpdateBatch>>,
 }
 
 impl Watch {
-    /// Of the session with this recording; `registry` has the entries of hosts.
+    /// Starts watching the session of a recording. `registry` is the folder of the hosts' entries.
     pub fn start(recording: &Path, registry: &Path) -> Watch {
-        // One that waits to be taken: what changes meanwhile is told at once with the next.
+        // At most one batch is queued: changes in the meantime are merged into the next.
         let (sender, changes) = mpsc::channel(1);
-        // A link to a recording has no list beside it.
+        // Resolve links: the list is next to the recording itself.
         let (recording, registry) = (real(recording), registry.to_path_buf());
         let failed = sender.clone();
         let watching = move || {
@@ -40,23 +40,22 @@ impl Watch {
                 .build()
                 .and_then(|runtime| runtime.block_on(watch(&recording, registry, &sender)));
             if let Err(error) = done {
-                // Nobody is there, or hears it.
+                // A send error means that the receiver was dropped.
                 let _ = sender.blocking_send(Err(error));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("executions".into()).spawn(watching) {
-            // There is room: it is the first.
+            // This cannot fail: the channel is empty.
             let _ = failed.try_send(Err(error));
         }
         Watch { changes }
     }
 
-    /// Waits for what is new; first comes what is there already, in pieces. May be dropped and called again: nothing is lost. Waits for
-    /// ever after an error.
+    /// Waits for updates, beginning with the current state in batches. Cancel safe. Never returns after an error.
     ///
     /// # Errors
     /// The list cannot be read or watched.
-    pub async fn changed(&mut self) -> io::Result<Changes> {
+    pub async fn changed(&mut self) -> io::Result<UpdateBatch> {
         match self.changes.recv().await {
             Some(changes) => changes,
             None => pending().await,
@@ -67,50 +66,50 @@ impl Watch {
 async fn watch(
     recording: &Path,
     registry: PathBuf,
-    sender: &mpsc::Sender<io::Result<Changes>>,
+    sender: &mpsc::Sender<io::Result<UpdateBatch>>,
 ) -> io::Result<()> {
     let (mut follow, mut states) = (Follow::brief(recording)?, States::default());
     let mut hosts = Hosts::of(registry);
-    states.goes_on = hosts.watch_agent(recording);
+    states.agent_alive = hosts.watch_agent(recording);
     loop {
-        let news = follow.news();
-        states.read(news, follow.known(), |host| hosts.watch(host));
+        let diff = follow.take_diff();
+        states.apply(diff, follow.known(), |host| hosts.watch(host));
         if follow.is_full() {
-            states.filled();
+            states.on_list_full();
         }
         tokio::select! {
-            permit = sender.reserve(), if states.has_news() => match permit {
-                Ok(permit) => permit.send(Ok(states.changes(follow.known()))),
+            permit = sender.reserve(), if states.has_updates() => match permit {
+                Ok(permit) => permit.send(Ok(states.next_batch(follow.known()))),
                 Err(_gone) => return Ok(()),
             },
             () = sender.closed() => return Ok(()),
             changed = follow.changed() => drop(changed?),
             Some(Ok(end)) = hosts.ends.join_next() => {
-                hosts.ended(&end);
-                // It lists its end before it ends.
-                follow.look()?;
+                hosts.on_reported(&end);
+                // The host lists the end before it ends.
+                follow.read_new()?;
                 match end {
-                    End::Of(host) => states.lost(&host),
-                    End::OfAgent => states.left_alone(follow.known()),
+                    End::Of(host) => states.on_host_ended(&host),
+                    End::OfAgent => states.on_agent_ended(follow.known()),
                 }
             }
         }
     }
 }
 
-/// Who has ended.
+/// The end of a host.
 enum End {
     /// The host of that id.
     Of(String),
-    /// The one whose session it is.
+    /// The host of the session itself.
     OfAgent,
 }
 
-/// Hosts whose ends are waited for.
+/// The hosts whose ends are awaited.
 struct Hosts {
     registry: PathBuf,
     ends: JoinSet<End>,
-    /// Ids of those whose ends are told in `ends`: a list that is read anew names them once more.
+    /// Ids of the hosts in `ends`, because a list that is read again names them again.
     watched: BTreeSet<String>,
 }
 
@@ -119,32 +118,32 @@ impl Hosts {
         Hosts { registry, ends: JoinSet::new(), watched: BTreeSet::new() }
     }
 
-    /// Whether the host of that id is at work. If it is, its end will be told.
+    /// Returns true if the host is alive, and then awaits its end.
     fn watch(&mut self, id: &str) -> bool {
         let found = entry(&self.registry, id);
         found.is_some_and(|entry| match self.watched.contains(id) {
             true => entry.is_alive(),
-            false => self.until_its_end(&entry, End::Of(id.to_string())),
+            false => self.await_end(&entry, End::Of(id.to_string())),
         })
     }
 
-    /// This end was told.
-    fn ended(&mut self, end: &End) {
+    /// Records that this end was reported.
+    fn on_reported(&mut self, end: &End) {
         if let End::Of(id) = end {
             self.watched.remove(id);
         }
     }
 
-    /// As [`Hosts::watch`], for the host of the session with this file.
+    /// Like [`Hosts::watch`], for the host that writes this recording.
     fn watch_agent(&mut self, recording: &Path) -> bool {
         let writes = |entry: &Entry| entry.is_of(recording) && entry.is_alive();
         let found = entries(&self.registry).into_iter().find(writes);
-        found.is_some_and(|entry| self.until_its_end(&entry, End::OfAgent))
+        found.is_some_and(|entry| self.await_end(&entry, End::OfAgent))
     }
 
-    fn until_its_end(&mut self, entry: &Entry, end: End) -> bool {
+    fn await_end(&mut self, entry: &Entry, end: End) -> bool {
         let pid = i32::try_from(entry.pid).ok().and_then(Pid::from_raw);
-        // The descriptor is taken before it is asked whether that is the host: what it tells is of that process.
+        // Open the descriptor before checking the process, so that both refer to the same one.
         let handle = pid.filter(|_| self.ends.len() < MAX_WATCHED).and_then(|pid| {
             let handle = pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?;
             backend::watch(handle).ok()
@@ -157,7 +156,7 @@ impl Hosts {
                 self.watched.insert(id.clone());
             }
             self.ends.spawn(async move {
-                // Readable when the process has ended; a descriptor that cannot be asked tells nothing.
+                // Readable once the process has ended. On an error, the end is never reported.
                 if handle.readable().await.is_err() {
                     pending::<()>().await;
                 }

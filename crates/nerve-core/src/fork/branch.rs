@@ -1,7 +1,7 @@
-//! The conversation of a recorded session, gone on with from one of its moments: in another folder, in a new node, while the recorded
-//! program may still run or be long gone.
+//! Continues the conversation of a recorded session from one of its moments: in another folder and a new node. The recorded program
+//! may still be running or long gone.
 //!
-//! [`Branch::plan`] looks and writes nothing; [`Branch::place`] makes the copy of the conversation that it planned, if any.
+//! [`Branch::plan`] only reads. [`Branch::place`] makes the copy of the conversation that it planned, if any.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,88 +16,88 @@ use nerve_term::profile::{Profile, TranscriptKind};
 
 use super::new_id;
 use super::opencode::Opencode;
-use super::records::{Records, project, read_transcript, write_into};
+use super::session_files::{SessionFiles, project, read_transcript, write_into};
 
-/// What is known of the session that was recorded.
+/// What is known of the recorded session.
 #[derive(Debug, Clone, Copy)]
-pub struct Past<'a> {
-    /// The agent.
+pub struct RecordedSession<'a> {
+    /// The agent's profile.
     pub profile: &'a Profile,
-    /// Its command, without what was added to it for the recording.
+    /// The command, without the arguments added for the recording.
     pub command: &'a [String],
-    /// Id of its conversation, as last told.
+    /// The last known id of the conversation.
     pub agent_session: Option<&'a str>,
-    /// Its own record of that conversation.
+    /// The agent's transcript of the conversation.
     pub transcript: Option<&'a Path>,
-    /// Its `HOME`, if it had another than this process.
+    /// The agent's `HOME`, if it differed from that of this process.
     pub home: Option<&'a Path>,
-    /// Where it worked.
+    /// The working directory.
     pub cwd: &'a Path,
-    /// When it was started, and when it ended: nanoseconds since the Unix epoch.
+    /// When the agent was started: nanoseconds since the Unix epoch.
     pub begun: TsNs,
-    /// `None` while it runs.
+    /// When it ended; `None` while it runs.
     pub ended: Option<TsNs>,
-    /// Where copies of conversations go that an agent is started with; made when first needed.
+    /// Folder for copies of conversations that are passed to the agent by path. It is created when needed.
     pub copies: &'a Path,
 }
 
-/// What the new node knows of what was said.
+/// How much of the conversation the new node has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conversation {
-    /// A copy of the transcript, up to the moment.
+    /// A copy of the transcript up to the moment.
     Cut {
-        /// The transcript it is copied from.
+        /// The source transcript.
         from: PathBuf,
-        /// The copy's folder and name.
+        /// The path of the copy.
         to: PathBuf,
-        /// Turns in the copy, and in the whole.
+        /// Turns in the copy.
         turns: u64,
-        /// Turns of the whole.
+        /// Turns in the source.
         of: u64,
     },
-    /// The same, in a database of the agent's own.
+    /// A copy up to the moment in the agent's own database.
     Imported {
-        /// The conversation it is copied from.
+        /// The source conversation.
         from: String,
-        /// The copy's id.
+        /// The id of the copy.
         to: String,
         /// Turns in the copy.
         turns: u64,
-        /// Turns of the whole.
+        /// Turns in the source.
         of: u64,
     },
-    /// The agent forks it by itself, with everything that was said in it, also after the moment.
+    /// The agent's own fork, with the whole conversation including what followed the moment.
     Whole {
         /// The id of the conversation.
         id: String,
     },
-    /// It begins anew, and why.
+    /// A new conversation; the reason.
     New(String),
 }
 
-/// How a new node goes on.
+/// The plan of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
-    /// What it knows.
+    /// The conversation of the new node.
     pub conversation: Conversation,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Variables it needs to find the conversation.
+    /// Variables that the agent needs to find the conversation.
     pub env: BTreeMap<String, String>,
-    making: Making,
+    copy: PlannedCopy,
     at: Option<TsNs>,
     moved: Option<(PathBuf, PathBuf)>,
 }
 
-/// What is left to do for the conversation.
+/// The copy that is still to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Making {
+enum PlannedCopy {
     Nothing,
-    /// A copy of Claude Code's transcript, of this id.
+    /// A copy of Claude Code's transcript with this id.
     Transcript(String),
-    /// A copy of Gemini CLI's file, of this name.
+    /// A copy of Gemini CLI's file with this name.
     Chat(String),
-    /// This is imported, where the agent is to work.
+    /// An import with the agent's working directory.
     Import {
         text: Arc<str>,
         by: Opencode,
@@ -105,45 +105,51 @@ enum Making {
     },
 }
 
-/// What was made for a conversation. It may be taken back as long as no agent has it.
+/// The copy that was made for a conversation. It can be removed again until an agent uses it.
 #[derive(Debug)]
-pub struct Placed(Option<Thing>);
+pub struct Placed(Option<MadeCopy>);
 
 #[derive(Debug)]
-enum Thing {
+enum MadeCopy {
     File(PathBuf),
     Imported { id: String, by: Opencode, cwd: PathBuf },
 }
 
 impl Placed {
-    /// Nothing was made.
+    /// No copy was made.
     pub const NOTHING: Placed = Placed(None);
 
-    /// The file that was made, if one was.
+    /// Returns the file that was made, if any.
     pub fn file(&self) -> Option<&Path> {
         match &self.0 {
-            Some(Thing::File(path)) => Some(path),
+            Some(MadeCopy::File(path)) => Some(path),
             _ => None,
         }
     }
 
-    /// Removes it.
+    /// Removes the copy.
     ///
     /// # Errors
-    /// What the system says, or the agent.
-    pub fn take_back(&self) -> io::Result<()> {
+    /// The I/O error, or the agent's.
+    pub fn remove(&self) -> io::Result<()> {
         match &self.0 {
             None => Ok(()),
-            Some(Thing::File(path)) => std::fs::remove_file(path),
-            Some(Thing::Imported { id, by, cwd }) => by.delete(id, cwd),
+            Some(MadeCopy::File(path)) => std::fs::remove_file(path),
+            Some(MadeCopy::Imported { id, by, cwd }) => by.delete(id, cwd),
         }
     }
 }
 
 impl Branch {
-    /// Finds out how to go on from `at` (the end, if `None`) in the folder `cwd`. `moved`: the folder whose files are another's from now
-    /// on. Reads other programs' files; what is missing or not understood there makes the conversation a new one, and is said.
-    pub fn plan(past: &Past<'_>, at: Option<TsNs>, cwd: &Path, moved: Option<(&Path, &Path)>) -> Branch {
+    /// Plans how to continue from `at` (`None`: the end) in the folder `cwd`. `moved`: a folder and its new location, for paths
+    /// in the conversation. Reads other programs' files; if they are missing or unreadable, the conversation is a new one, with
+    /// the reason.
+    pub fn plan(
+        past: &RecordedSession<'_>,
+        at: Option<TsNs>,
+        cwd: &Path,
+        moved: Option<(&Path, &Path)>,
+    ) -> Branch {
         let mut env = BTreeMap::new();
         if let Some(home) = past.home.and_then(Path::to_str) {
             env.insert("HOME".to_string(), home.to_string());
@@ -160,63 +166,65 @@ impl Branch {
             conversation,
             command,
             env: env.clone(),
-            making: Making::Nothing,
+            copy: PlannedCopy::Nothing,
             at,
             moved: moved.clone(),
         };
-        let planned = match (&past.profile.session, Records::of(&env)) {
-            (None, _) => Err(format!("a '{}' program has none", past.profile.name)),
-            (_, None) => Err("there is no home folder to look for it in".to_string()),
-            (Some(forms), Some(records)) => match (past.profile.transcript, forms.past) {
-                (Some(TranscriptKind::Claude), _) => cut(past, forms, &records, (at, cwd)),
-                (None, Some(PastKind::Gemini)) => chat(past, forms, &records, at),
-                (None, Some(PastKind::Opencode)) => imported(past, forms, &env, (at, cwd, folders)),
-                (None, None) => whole(past, forms, &records, cwd),
+        let planned = match (&past.profile.session, SessionFiles::of(&env)) {
+            (None, _) => Err(format!("a '{}' program has no conversations", past.profile.name)),
+            (_, None) => Err("the home folder is not known".to_string()),
+            (Some(forms), Some(session_files)) => match (past.profile.transcript, forms.past) {
+                (Some(TranscriptKind::Claude), _) => {
+                    plan_transcript_copy(past, forms, &session_files, (at, cwd))
+                }
+                (None, Some(PastKind::Gemini)) => plan_gemini_copy(past, forms, &session_files, at),
+                (None, Some(PastKind::Opencode)) => plan_import(past, forms, &env, (at, cwd, folders)),
+                (None, None) => plan_own_fork(past, forms, &session_files, cwd),
             },
         };
         match planned {
-            Ok((conversation, command, making)) => {
-                let mut branch = Branch { making, ..branch(conversation, command) };
-                branch.find_from(&env);
+            Ok((conversation, command, copy)) => {
+                let mut branch = Branch { copy, ..branch(conversation, command) };
+                branch.set_config_dir(&env);
                 branch
             }
             Err(why) => branch(Conversation::New(why), base()),
         }
     }
 
-    /// Makes the copy of the conversation that was planned, if any.
+    /// Makes the planned copy of the conversation, if any.
     ///
     /// # Errors
-    /// The conversation cannot be read any more, or the copy not be written; nothing is left of it.
+    /// The conversation cannot be read any more, or the copy cannot be written. Nothing is left of the copy.
     pub fn place(&self) -> io::Result<Placed> {
         let moved = self.moved.as_ref().map(|(from, to)| (from.as_path(), to.as_path()));
-        let placed = match (&self.making, &self.conversation) {
-            (Making::Transcript(id), Conversation::Cut { from, to, .. }) => {
+        let placed = match (&self.copy, &self.conversation) {
+            (PlannedCopy::Transcript(id), Conversation::Cut { from, to, .. }) => {
                 let cut = cut_at(&read_transcript(from)?, self.at, id, moved).map_err(io::Error::other)?;
-                Some(Thing::File(write_into(folder_of(to), id, &cut.text)?))
+                Some(MadeCopy::File(write_into(folder_of(to), id, &cut.text)?))
             }
-            (Making::Chat(id), Conversation::Cut { from, to, .. }) => {
+            (PlannedCopy::Chat(id), Conversation::Cut { from, to, .. }) => {
                 let cut = cut_gemini(&read_transcript(from)?, self.at, moved).map_err(io::Error::other)?;
-                Some(Thing::File(write_into(folder_of(to), id, &cut.text)?))
+                Some(MadeCopy::File(write_into(folder_of(to), id, &cut.text)?))
             }
-            (Making::Import { text, by, cwd }, Conversation::Imported { to, .. }) => {
+            (PlannedCopy::Import { text, by, cwd }, Conversation::Imported { to, .. }) => {
                 by.import(text, cwd)?;
-                Some(Thing::Imported { id: to.clone(), by: by.clone(), cwd: cwd.clone() })
+                Some(MadeCopy::Imported { id: to.clone(), by: by.clone(), cwd: cwd.clone() })
             }
             _ => None,
         };
         Ok(Placed(placed))
     }
 
-    /// An agent whose settings were elsewhere finds its conversation only there.
-    fn find_from(&mut self, env: &BTreeMap<String, String>) {
-        let (Making::Transcript(_), Conversation::Cut { to, .. }, Some(records)) =
-            (&self.making, &self.conversation, Records::of(env))
+    /// Points the agent to its settings folder if that is not the default one.
+    fn set_config_dir(&mut self, env: &BTreeMap<String, String>) {
+        let (PlannedCopy::Transcript(_), Conversation::Cut { to, .. }, Some(session_files)) =
+            (&self.copy, &self.conversation, SessionFiles::of(env))
         else {
             return;
         };
         let folder = to.ancestors().nth(3).unwrap_or(Path::new("/"));
-        if folder != records.claude().1
+        if folder != session_files.claude().1
             && let Some(folder) = folder.to_str()
         {
             self.env.insert("CLAUDE_CONFIG_DIR".to_string(), folder.to_string());
@@ -224,38 +232,38 @@ impl Branch {
     }
 }
 
-/// What the new node knows, its command, and what is to be made for it.
-type Planned = (Conversation, Vec<String>, Making);
+/// The conversation, the command, and the copy to make.
+type Planned = (Conversation, Vec<String>, PlannedCopy);
 
-/// A transcript cut at the moment, with its own id, in the folder where the agent looks for it.
-fn cut(
-    past: &Past<'_>,
+/// Plans a copy of Claude Code's transcript up to the moment, with a new id, in the folder where the agent looks for it.
+fn plan_transcript_copy(
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
-    records: &Records,
+    session_files: &SessionFiles,
     (at, cwd): (Option<TsNs>, &Path),
 ) -> Result<Planned, String> {
     let new = new_id();
-    let command = forms.resume_command(past.command, &new).ok_or_else(|| not_started_by(past.command))?;
+    let command = forms.resume_command(past.command, &new).ok_or_else(|| not_started_directly(past.command))?;
     let cut = |path: PathBuf| -> Result<(PathBuf, TranscriptCut), String> {
         let read = read_transcript(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Counted here; written when everything else is there.
+        // Only counts turns here; the copy is written when everything else succeeded.
         let cut = cut_at(&read, at, &new, None).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok((path, cut))
     };
-    let known = transcript(past, forms, records);
+    let known = transcript(past, forms, session_files);
     let found = match &known {
         Ok(path) => cut(path.clone())?,
-        Err(why) => cut(begun_then(past, records, at).ok_or_else(|| why.clone())?)?,
+        Err(why) => cut(only_transcript_begun(past, session_files, at).ok_or_else(|| why.clone())?)?,
     };
     let (from, cut) = match found {
-        // It was another conversation then: `/clear` begins a new one.
+        // No turn before the moment: the conversation was a different one then, because `/clear` begins a new one.
         (_, TranscriptCut { turns: 0, .. }) if known.is_ok() && at.is_some() => {
-            cut(begun_then(past, records, at).ok_or_else(nothing_said)?)?
+            cut(only_transcript_begun(past, session_files, at).ok_or_else(no_messages)?)?
         }
         found => found,
     };
     if cut.turns == 0 {
-        return Err(nothing_said());
+        return Err(no_messages());
     }
     let projects = from.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let folder = match cwd == past.cwd {
@@ -263,48 +271,50 @@ fn cut(
         false => projects.join(project(cwd)),
     };
     let to = folder.join(format!("{new}.jsonl"));
-    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, Making::Transcript(new)))
+    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Transcript(new)))
 }
 
-/// A copy of Gemini CLI's file up to the moment, which it is started with.
-fn chat(
-    past: &Past<'_>,
+/// Plans a copy of Gemini CLI's file up to the moment, with which the agent is started.
+fn plan_gemini_copy(
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
-    records: &Records,
+    session_files: &SessionFiles,
     at: Option<TsNs>,
 ) -> Result<Planned, String> {
-    let begun = || only_one(records.chats_begun_in(past.cwd, past.begun, until(past, at)));
-    let id = told_id(past, forms).map_or_else(begun, Ok)?;
-    let from = records.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
+    let begun = || only_one(session_files.chats_begun_in(past.cwd, past.begun, until(past, at)));
+    let id = conversation_id(past, forms).map_or_else(begun, Ok)?;
+    let from =
+        session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?;
     let named = |error: String| format!("{}: {error}", from.display());
     let text = read_transcript(&from).map_err(|error| named(error.to_string()))?;
-    // Counted here; written when everything else is there.
+    // Only counts turns here; the copy is written when everything else succeeded.
     let cut = cut_gemini(&text, at, None).map_err(|error| named(error.to_string()))?;
     if cut.turns == 0 {
-        return Err(nothing_said());
+        return Err(no_messages());
     }
     let new = new_id();
     let to = past.copies.join(format!("{new}.jsonl"));
     let file = to.to_str().ok_or_else(|| format!("{} is not UTF-8", to.display()))?;
     let command =
-        forms.fork_command(past.command, &id, &new, file).ok_or_else(|| not_started_by(past.command))?;
-    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, Making::Chat(new)))
+        forms.fork_command(past.command, &id, &new, file).ok_or_else(|| not_started_directly(past.command))?;
+    Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Chat(new)))
 }
 
-/// A conversation of opencode up to the moment, with another id and another folder to work in. Its own fork would work in the old one.
-fn imported(
-    past: &Past<'_>,
+/// Plans an import of opencode's conversation up to the moment, with a new id and folder. Its own fork would work in the old
+/// folder.
+fn plan_import(
+    past: &RecordedSession<'_>,
     forms: &SessionForms,
     env: &BTreeMap<String, String>,
     (at, cwd, moved): (Option<TsNs>, &Path, Option<(&Path, &Path)>),
 ) -> Result<Planned, String> {
-    let by = Opencode::of(past.command, forms, env).ok_or_else(|| not_started_by(past.command))?;
-    let id = match told_id(past, forms) {
+    let by = Opencode::of(past.command, forms, env).ok_or_else(|| not_started_directly(past.command))?;
+    let id = match conversation_id(past, forms) {
         Some(id) => id,
         None if past.cwd.is_dir() => only_one(by.begun_in(past.cwd, past.begun, until(past, at))?)?,
         None => {
             return Err(format!(
-                "which conversation the agent had is not known, and cannot be asked for in {}, which is gone",
+                "the agent's conversation is not known, and its folder {}, in which to ask for it, is gone",
                 past.cwd.display()
             ));
         }
@@ -315,15 +325,15 @@ fn imported(
     let cut = cut_opencode(&export, at, NewSession { salt: &salt, cwd, moved });
     let cut = cut.map_err(|error| format!("its conversation {id}: {error}"))?;
     if cut.turns == 0 {
-        return Err(nothing_said());
+        return Err(no_messages());
     }
-    let command = forms.resume_command(past.command, &cut.id).ok_or_else(|| not_started_by(past.command))?;
-    let making = Making::Import { text: cut.text.into(), by, cwd: cwd.to_path_buf() };
-    Ok((Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.of }, command, making))
+    let command = forms.resume_command(past.command, &cut.id).ok_or_else(|| not_started_directly(past.command))?;
+    let copy = PlannedCopy::Import { text: cut.text.into(), by, cwd: cwd.to_path_buf() };
+    Ok((Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.of }, command, copy))
 }
 
-/// The id of the conversation, as the agent told it or its command names it.
-fn told_id(past: &Past<'_>, forms: &SessionForms) -> Option<String> {
+/// Returns the id of the conversation, as reported by the agent or named by its command.
+fn conversation_id(past: &RecordedSession<'_>, forms: &SessionForms) -> Option<String> {
     let told = || match forms.conversation(past.command) {
         ConversationRef::Id(id) => Some(id),
         _ => None,
@@ -331,18 +341,18 @@ fn told_id(past: &Past<'_>, forms: &SessionForms) -> Option<String> {
     past.agent_session.map(str::to_string).or_else(told).filter(|id| forms.is_id(id))
 }
 
-/// Until when a conversation may have begun.
-fn until(past: &Past<'_>, at: Option<TsNs>) -> TsNs {
+/// Returns the time before which the conversation began.
+fn until(past: &RecordedSession<'_>, at: Option<TsNs>) -> TsNs {
     at.or(past.ended).unwrap_or(TsNs(u64::MAX))
 }
 
-/// Who else works in the folder cannot be told from it.
+/// Returns the only conversation, because several cannot be told apart.
 fn only_one(mut begun: Vec<String>) -> Result<String, String> {
     match (begun.pop(), begun.len()) {
         (Some(id), 0) => Ok(id),
-        (None, _) => Err(nothing_said()),
+        (None, _) => Err(no_messages()),
         (Some(_), others) => Err(format!(
-            "which conversation the agent had is not known: {} were begun in its folder meanwhile",
+            "the agent's conversation is not known: {} were begun in its folder in that time",
             others + 1
         )),
     }
@@ -352,55 +362,70 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new("."))
 }
 
-/// Where the conversation is kept that the program had last.
-fn transcript(past: &Past<'_>, forms: &SessionForms, records: &Records) -> Result<PathBuf, String> {
-    let id = told_id(past, forms).ok_or("which conversation the agent had is not known")?;
+/// Returns the transcript of the program's last conversation.
+fn transcript(
+    past: &RecordedSession<'_>,
+    forms: &SessionForms,
+    session_files: &SessionFiles,
+) -> Result<PathBuf, String> {
+    let id = conversation_id(past, forms).ok_or("the agent's conversation is not known")?;
     let is_its = |path: &&Path| path.file_stem().is_some_and(|stem| stem == id.as_str()) && path.is_file();
-    let path = past.transcript.filter(is_its).map(Path::to_path_buf).or_else(|| records.transcript(&id));
+    let path =
+        past.transcript.filter(is_its).map(Path::to_path_buf).or_else(|| session_files.transcript(&id));
     path.ok_or_else(|| match past.transcript {
         Some(path) => format!("its transcript {} is gone", path.display()),
         None => format!("the agent has no transcript of conversation {id}"),
     })
 }
 
-/// The only conversation in the same folder that began while the program ran, before the moment.
-fn begun_then(past: &Past<'_>, records: &Records, at: Option<TsNs>) -> Option<PathBuf> {
-    let mut begun = records.begun_in(past.cwd, past.begun, until(past, at));
+/// Returns the only conversation in the same folder that began while the program ran, before the moment.
+fn only_transcript_begun(
+    past: &RecordedSession<'_>,
+    session_files: &SessionFiles,
+    at: Option<TsNs>,
+) -> Option<PathBuf> {
+    let mut begun = session_files.begun_in(past.cwd, past.begun, until(past, at));
     let one = begun.pop()?;
     begun.is_empty().then_some(one)
 }
 
-/// The agent's own fork, of everything.
-fn whole(past: &Past<'_>, forms: &SessionForms, records: &Records, cwd: &Path) -> Result<Planned, String> {
-    let id = told_id(past, forms).ok_or_else(|| match forms.learn {
+/// Plans the agent's own fork of the whole conversation.
+fn plan_own_fork(
+    past: &RecordedSession<'_>,
+    forms: &SessionForms,
+    session_files: &SessionFiles,
+    cwd: &Path,
+) -> Result<Planned, String> {
+    let id = conversation_id(past, forms).ok_or_else(|| match forms.learn {
         Some(Learn::Codex) => {
-            "which conversation the agent had is not known: it tells when something is said".to_string()
+            "the agent's conversation is not known: the agent reports it after the first message".to_string()
         }
-        _ => "which conversation the agent had is not known: its command does not say, and it does not tell"
-            .to_string(),
+        _ => "the agent's conversation is not known: neither its command nor the agent names it".to_string(),
     })?;
     let file = match forms.fork.iter().any(|word| word.contains("{file}")) {
-        true => records.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?,
+        true => {
+            session_files.chat(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
+        }
         false => PathBuf::new(),
     };
     let new = new_id();
     let command = forms
         .fork_command(past.command, &id, &new, &file.display().to_string())
-        .ok_or_else(|| forms.cannot.clone().unwrap_or_else(|| not_started_by(past.command)))?;
+        .ok_or_else(|| forms.cannot.clone().unwrap_or_else(|| not_started_directly(past.command)))?;
     let command = match cwd.to_str().filter(|_| cwd != past.cwd) {
         Some(cwd) => forms.with_cwd(command, cwd),
         None => command,
     };
-    Ok((Conversation::Whole { id }, command, Making::Nothing))
+    Ok((Conversation::Whole { id }, command, PlannedCopy::Nothing))
 }
 
-fn nothing_said() -> String {
-    "nothing had been said yet".to_string()
+fn no_messages() -> String {
+    "the conversation had no messages yet".to_string()
 }
 
-fn not_started_by(command: &[String]) -> String {
+fn not_started_directly(command: &[String]) -> String {
     format!(
-        "the command '{}' does not start the agent itself, so nothing can be said to it there",
+        "the command '{}' does not start the agent directly, so no arguments can be added",
         shell_words::join(command)
     )
 }

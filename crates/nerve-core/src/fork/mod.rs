@@ -1,13 +1,13 @@
-//! Conversations of agents: which one a node has, and how another node goes on from it (seed claude-fork).
+//! Conversations of agents: which one a node has, and how another node continues it.
 //!
-//! [`branch`] goes on from a place in a recording, whether or not its node is still there.
+//! [`branch`] continues from a moment in a recording, whether or not its node still exists.
 //!
-//! What the words of a command mean is data of the profile ([`nerve_term::profile::session`]); where agents keep their conversations
-//! is in `records`; the command FORK_NODE is the engine's.
+//! The meaning of a command's arguments is data of the profile ([`nerve_term::profile::session`]). `session_files` knows where
+//! agents store their conversations. The engine implements the command FORK_NODE.
 
 pub mod branch;
 mod opencode;
-pub(crate) mod records;
+pub(crate) mod session_files;
 
 use nerve_term::profile::Profile;
 use nerve_term::profile::session::{ConversationRef, IdKind, SessionForms};
@@ -16,11 +16,11 @@ use uuid::Uuid;
 use crate::command::CommandLine;
 use crate::error::{EngineError, ErrorKind};
 
-/// The id of the conversation that a command begins or goes on with: the one that was given, else the one in the command, else one that
-/// is made up, for agents that take one. Where it is not in the command, it is put in.
+/// Determines the id of the conversation that a command begins or continues: the given one, else the one in the command, else a new
+/// one for agents that accept ids. Adds the id to the command if it is not there.
 ///
 /// # Errors
-/// InvalidRequest: what was given is no id, or not one that this command can have.
+/// InvalidRequest: the given id is invalid, or cannot be used with this command.
 pub(crate) fn identify(
     profile: &Profile,
     argv: &mut Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) fn identify(
         return match given {
             None => Ok(None),
             Some(_) => {
-                let message = format!("a '{}' node has no id of a conversation", profile.name);
+                let message = format!("a '{}' node has no conversation id", profile.name);
                 Err(EngineError::new(ErrorKind::InvalidRequest, message)
                     .hint("leave claude_session_id out: only agents have one"))
             }
@@ -40,7 +40,7 @@ pub(crate) fn identify(
     let Some(id) = given else {
         return Ok(match told {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
-            ConversationRef::New | ConversationRef::Fork if forms.inject => put_in(forms, argv, new_id()),
+            ConversationRef::New | ConversationRef::Fork if forms.inject => insert_id(forms, argv, new_id()),
             ConversationRef::New | ConversationRef::Fork | ConversationRef::Unspecified => None,
         });
     };
@@ -48,22 +48,22 @@ pub(crate) fn identify(
     match told {
         ConversationRef::Id(other) if other == id => Ok(Some(id)),
         ConversationRef::Id(other) => {
-            let message = format!("two ids of a conversation: '{other}' in the command, and '{id}'");
-            Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give one of them"))
+            let message = format!("two conversation ids: '{other}' in the command, and '{id}'");
+            Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("give only one of them"))
         }
-        _ => put_in(forms, argv, id).map(Some).ok_or_else(|| {
+        _ => insert_id(forms, argv, id).map(Some).ok_or_else(|| {
             let command = argv.join(" ");
             let message = format!("the conversation of '{command}' cannot be given an id");
             let program = profile.session.as_ref().and_then(|forms| forms.programs.first());
             let program = program.map_or("the agent", String::as_str);
             EngineError::new(ErrorKind::InvalidRequest, message).hint(format!(
-                "the command has to start {program} itself, on a new conversation, to work with a person"
+                "the command has to start {program} directly and interactively, with a new conversation"
             ))
         }),
     }
 }
 
-/// Is this an id of a conversation of such an agent?
+/// Checks an id of a conversation of an agent.
 ///
 /// # Errors
 /// InvalidRequest.
@@ -75,18 +75,18 @@ pub(crate) fn check_id(forms: &SessionForms, id: &str) -> Result<(), EngineError
         IdKind::Uuid => "it must be a UUID",
         IdKind::Word => "it must be 1-128 letters, digits, '-' and '_'",
     };
-    // What is no id may be anything, of any length.
+    // An invalid id may be any text of any length.
     let shown: String = id.chars().take(60).collect();
-    let message = format!("'{shown}' is no id of a conversation: {shape}");
-    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("leave it out, and one is made up"))
+    let message = format!("'{shown}' is not a conversation id: {shape}");
+    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("leave it out to generate one"))
 }
 
-/// A new id.
+/// Creates a new id.
 pub(crate) fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// The words of a command; one that a shell could not split is split where its spaces are (seed claude-fork §2.2).
+/// Splits a command into words. A command with invalid shell syntax is split at its spaces.
 pub(crate) fn words_of(command: &CommandLine) -> Vec<String> {
     match command {
         CommandLine::Argv(argv) => argv.clone(),
@@ -96,7 +96,7 @@ pub(crate) fn words_of(command: &CommandLine) -> Vec<String> {
     }
 }
 
-fn put_in(forms: &SessionForms, argv: &mut Vec<String>, id: String) -> Option<String> {
+fn insert_id(forms: &SessionForms, argv: &mut Vec<String>, id: String) -> Option<String> {
     *argv = forms.start_command(argv, &id)?;
     Some(id)
 }
@@ -118,17 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn one_is_made_up_and_put_in() {
+    fn new_id_is_generated_and_inserted() {
         let (id, command) = identified("claude --dangerously-skip-permissions", None).unwrap();
         let id = id.unwrap();
         assert_eq!(id.len(), 36);
-        assert_eq!(id.as_bytes()[14], b'4', "a random one: {id}");
+        assert_eq!(id.as_bytes()[14], b'4', "a random UUID: {id}");
         assert_eq!(command, format!("claude --session-id {id} --dangerously-skip-permissions"));
         assert_ne!(identified("claude", None).unwrap().0, Some(id));
     }
 
     #[test]
-    fn the_given_one_is_used() {
+    fn given_id_is_used() {
         let (id, command) = identified("claude", Some(A)).unwrap();
         assert_eq!((id.as_deref(), command), (Some(A), format!("claude --session-id {A}")));
         let line = format!("claude --session-id {A}");
@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn the_one_in_the_command_is_found() {
+    fn id_in_command_is_found() {
         let line = format!("claude --resume={A}");
         assert_eq!(identified(&line, None).unwrap(), (Some(A.to_string()), line));
     }
 
     #[test]
-    fn one_that_only_the_agent_knows_is_left_open() {
+    fn unknown_id_is_left_open() {
         for line in [
             "claude --continue",
             "claude -r",
@@ -160,22 +160,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_or_cannot_be_one_is_refused() {
+    fn invalid_ids_are_rejected() {
         let message = |line: &str, given: &str| {
             let error = identified(line, Some(given)).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InvalidRequest);
             error.message
         };
-        assert_eq!(message("claude", "custom"), "'custom' is no id of a conversation: it must be a UUID");
-        assert!(message(&format!("claude --session-id {A}"), B).contains("two ids"));
+        assert_eq!(message("claude", "custom"), "'custom' is not a conversation id: it must be a UUID");
+        assert!(message(&format!("claude --session-id {A}"), B).contains("two conversation ids"));
         for line in ["claude -p x", "claude --continue", "nerve mock-agent", "codex"] {
             assert!(message(line, A).contains("cannot be given an id"), "{line}");
         }
-        assert!(message("bash", A).contains("has no id"));
+        assert!(message("bash", A).contains("has no conversation id"));
     }
 
     #[test]
-    fn what_no_shell_could_split_is_split_at_its_spaces() {
+    fn invalid_shell_syntax_is_split_at_spaces() {
         let words = words_of(&CommandLine::Text("claude --name 'open --session-id x".to_string()));
         assert_eq!(words, ["claude", "--name", "'open", "--session-id", "x"]);
     }

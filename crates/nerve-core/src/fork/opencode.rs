@@ -1,4 +1,4 @@
-//! opencode keeps conversations in a database of its own: they are listed, read and written by the program itself.
+//! Access to opencode's conversations. They are in its own database, so the program itself lists, exports and imports them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,25 +11,25 @@ use nerve_term::event::TsNs;
 use nerve_term::profile::session::SessionForms;
 use serde::Deserialize;
 
-/// The program takes seconds to start; on a loaded machine many.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has ended.
-const STEP: Duration = Duration::from_millis(10);
-/// What it may print.
-const LIMIT: u64 = 512 << 20;
-/// Of what it complains, so much is told.
-const COMPLAINT: usize = 200;
+/// Timeout of one call. The program takes seconds to start, and many on a loaded machine.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often to poll for the program's exit.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum number of bytes read of its output.
+const MAX_OUTPUT: u64 = 512 << 20;
+/// Maximum number of characters of its error output in a message.
+const MAX_ERROR_CHARS: usize = 200;
 
-/// How the program is asked.
+/// Runs the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opencode {
-    /// The program with what stands before it in the command.
+    /// The program, with the words before it in the command.
     argv: Vec<String>,
     env: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListEntry {
     id: String,
     /// Milliseconds since the Unix epoch.
     created: u64,
@@ -37,7 +37,7 @@ struct Listed {
 }
 
 impl Opencode {
-    /// The program of a command. `None`: the command does not start it itself.
+    /// Creates the runner from a command. `None`: the command does not start the program directly.
     pub(super) fn of(
         command: &[String],
         forms: &SessionForms,
@@ -47,40 +47,41 @@ impl Opencode {
         Some(Opencode { argv: command[..=program].to_vec(), env: env.clone() })
     }
 
-    /// The conversations that were begun in a folder between two times (nanoseconds since the Unix epoch).
+    /// Returns the conversations begun in a folder between two times (nanoseconds since the Unix epoch).
     pub(super) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Result<Vec<String>, String> {
         let text = self.run(&["session", "list", "--format", "json"], cwd)?;
-        // Where there is none, nothing is printed.
+        // The program prints nothing if there are none.
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }
-        let listed: Vec<Listed> = serde_json::from_str(&text)
-            .map_err(|_| "its list of conversations cannot be read".to_string())?;
+        let listed: Vec<ListEntry> =
+            serde_json::from_str(&text).map_err(|_| "its list of conversations is malformed".to_string())?;
         let ms = |at: TsNs| at.0 / 1_000_000;
-        let is_one = |one: &Listed| one.directory == cwd && (ms(from)..=ms(to)).contains(&one.created);
+        let is_one = |one: &ListEntry| one.directory == cwd && (ms(from)..=ms(to)).contains(&one.created);
         Ok(listed.into_iter().filter(is_one).map(|one| one.id).collect())
     }
 
-    /// A whole conversation.
+    /// Returns a whole conversation.
     pub(super) fn export(&self, id: &str, cwd: &Path) -> Result<String, String> {
         self.run(&["export", id], cwd)
     }
 
-    /// Puts a conversation into its database, which works in `cwd` from then on.
+    /// Imports a conversation, with `cwd` as its folder.
     pub(super) fn import(&self, text: &str, cwd: &Path) -> io::Result<()> {
-        // Private: conversations have in them what was read from files.
+        // A private file: conversations may contain the contents of files.
         let mut file = tempfile::Builder::new().prefix("nerve-").suffix(".json").tempfile()?;
         file.write_all(text.as_bytes())?;
         let path = file.path().to_str().ok_or(io::ErrorKind::InvalidFilename)?;
         self.run(&["import", path], cwd).map(drop).map_err(io::Error::other)
     }
 
-    /// Removes a conversation.
+    /// Deletes a conversation.
     pub(super) fn delete(&self, id: &str, cwd: &Path) -> io::Result<()> {
         self.run(&["session", "delete", id], cwd).map(drop).map_err(io::Error::other)
     }
 
-    /// What it prints, if it succeeds. Into files: it ends before a pipe is read.
+    /// Returns the program's output if it succeeds. The output goes to files, because the program does not wait for a pipe's
+    /// reader.
     fn run(&self, words: &[&str], cwd: &Path) -> Result<String, String> {
         let what = words.iter().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()));
         let what = what.copied().collect::<Vec<_>>().join(" ");
@@ -88,7 +89,7 @@ impl Opencode {
         let ran = self.output(words, cwd).map_err(|error| failed(&error.to_string()))?;
         match ran {
             Ok(text) => Ok(text),
-            Err(complaint) => Err(failed(&complaint)),
+            Err(error_output) => Err(failed(&error_output)),
         }
     }
 
@@ -103,7 +104,7 @@ impl Opencode {
             .stdout(out.try_clone()?)
             .stderr(err.try_clone()?)
             .spawn()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CALL_TIMEOUT;
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break status;
@@ -111,15 +112,15 @@ impl Opencode {
             if Instant::now() >= deadline {
                 child.kill()?;
                 child.wait()?;
-                return Ok(Err(format!("it did not end within {PATIENCE:?}")));
+                return Ok(Err(format!("timed out after {CALL_TIMEOUT:?}")));
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(POLL_INTERVAL);
         };
         if status.success() {
-            return read(&mut out, LIMIT).map(Ok);
+            return read(&mut out, MAX_OUTPUT).map(Ok);
         }
         let said: String =
-            read(&mut err, LIMIT)?.chars().filter(|c| !c.is_control()).take(COMPLAINT).collect();
+            read(&mut err, MAX_OUTPUT)?.chars().filter(|c| !c.is_control()).take(MAX_ERROR_CHARS).collect();
         Ok(Err(if said.is_empty() { status.to_string() } else { format!("{status}: {said}") }))
     }
 }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_the_folder_and_the_time_are_found() {
+    fn conversations_are_filtered_by_folder_and_time() {
         let list = r#"[{"id":"ses_a","created":1000,"directory":"/tmp"},{"id":"ses_b","created":1500,"directory":"/usr"},
             {"id":"ses_c","created":9000,"directory":"/tmp"}]"#;
         let (_folder, opencode) =
@@ -162,11 +163,11 @@ mod tests {
         assert_eq!(found(500, 2000), ["ses_a"]);
         assert_eq!(found(500, 9000), ["ses_a", "ses_c"]);
         let (_folder, opencode) = program("true");
-        assert_eq!(opencode.begun_in(Path::new("/tmp"), TsNs(0), TsNs(1)), Ok(Vec::new()), "there is none");
+        assert_eq!(opencode.begun_in(Path::new("/tmp"), TsNs(0), TsNs(1)), Ok(Vec::new()), "none");
     }
 
     #[test]
-    fn what_it_complains_of_is_told() {
+    fn error_output_is_reported() {
         let (_folder, opencode) = program("echo no such session >&2; exit 3");
         let why = opencode.export("ses_x", Path::new("/tmp")).unwrap_err();
         assert!(why.contains("opencode export': exit status: 3: no such session"), "{why}");

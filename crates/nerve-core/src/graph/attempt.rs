@@ -74,7 +74,7 @@ pub(crate) async fn run_until_cancelled(
     let caught = tokio::select! {
         biased;
         caught = &mut execution => caught,
-        () = context.cancellation().wait() => match within(node.winds_down(), execution).await {
+        () = context.cancellation().wait() => match within(node.cancel_grace(), execution).await {
             Some(caught) => caught,
             None => return Err(cancelled()),
         },

@@ -1,6 +1,6 @@
-//! One-shot commands: each execute is a `bash -c` of its own, no terminal, no state between them.
+//! One-shot commands: each execute runs its own `bash -c`, without a terminal and without state in between.
 //!
-//! Success is exit code 0. Timeout and interrupt reach the whole process group (facts: agent capabilities, bash node).
+//! Exit code 0 means success. A timeout or an interrupt kills the whole process group.
 
 mod chunks;
 mod tail;
@@ -23,10 +23,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
 
-use self::chunks::Chunks;
-use self::tail::Tail;
+use self::chunks::ChunkPublisher;
+use self::tail::OutputTail;
 use super::terminal::{Prompt, prompt_of};
-use super::{Node, NodeFuture, Quiet};
+use super::{BoxFuture, Node, NodeFuture};
 use crate::backend::os::kill_with_parent;
 use crate::cancellation::{CancellationToken, cancelled};
 use crate::clock::{Clock, FAR};
@@ -37,15 +37,15 @@ use crate::events::Publisher;
 use crate::node::terminal::Journal;
 use crate::telemetry::{TurnAttributes, end_turn};
 
-/// Limit of a command that names none (facts).
+/// Timeout of a command that sets none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the output of a command that is gone is waited for: another process may hold the pipes open.
-const DRAIN: Duration = Duration::from_millis(500);
+/// How long to read output after the command's exit: another process may hold the pipes open.
+const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// Evidence of a busy node.
-const RUNS: &str = "input: a command runs";
+const BUSY_EVIDENCE: &str = "input: a command runs";
 /// Evidence of a ready node.
-const ENDED: &str = "exit: the command ended";
+const READY_EVIDENCE: &str = "exit: the command ended";
 
 /// A node that runs one command at a time. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ struct Inner {
     journal: Mutex<Journal>,
     state: watch::Sender<StateName>,
     turns: AtomicU64,
-    /// Prompts have it alone; steps of graphs share it: they keep no state, and so can run at once.
+    /// Prompts take the write lock. Steps of graphs share the read lock: they keep no state and can run at once.
     turn: tokio::sync::RwLock<()>,
     running: AtomicU64,
     interrupt: Notify,
@@ -81,10 +81,10 @@ impl Node for BashNode {
 
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            let done = self.execute_in(context).await;
-            let by_its_context = context.cancellation().is_cancelled();
+            let done = self.execute_in_context(context).await;
+            let context_cancelled = context.cancellation().is_cancelled();
             match done {
-                Err(error) if by_its_context && error.kind == ErrorKind::Interrupted => Err(cancelled()),
+                Err(error) if context_cancelled && error.kind == ErrorKind::Interrupted => Err(cancelled()),
                 done => Ok(done?.into_value()),
             }
         })
@@ -94,12 +94,12 @@ impl Node for BashNode {
         BashNode::info(self)
     }
 
-    /// A killed group is waited for half a second, and its output as long again.
-    fn winds_down(&self) -> Duration {
-        4 * DRAIN
+    /// Allows half a second for the killed group to exit, half a second for its output, and a margin.
+    fn cancel_grace(&self) -> Duration {
+        4 * DRAIN_TIME
     }
 
-    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
         Box::pin(BashNode::stop(self, reason))
     }
 
@@ -113,23 +113,23 @@ impl Node for BashNode {
     }
 }
 
-/// What came of one command.
-struct Ran {
+/// The result of one command.
+struct CommandResult {
     code: Option<i32>,
-    stdout: Tail,
-    stderr: Tail,
-    ended: Ended,
+    stdout: OutputTail,
+    stderr: OutputTail,
+    ended: EndReason,
 }
 
 #[derive(PartialEq)]
-enum Ended {
+enum EndReason {
     Exited,
     TimedOut,
     Interrupted,
 }
 
 impl BashNode {
-    /// A node that is ready at once.
+    /// Creates a node that is ready at once.
     pub fn new(
         node: NodeRef,
         cwd: Option<PathBuf>,
@@ -155,7 +155,7 @@ impl BashNode {
         }
     }
 
-    /// The same with another limit of commands that name none. For a node that nobody has a handle of yet.
+    /// Sets the timeout of commands that set none. Call it before the node is cloned.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> BashNode {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
@@ -166,8 +166,8 @@ impl BashNode {
 
     /// Runs a command and returns its output. A failing command is a response with its exit code, not an error.
     ///
-    /// A command has ended when its `bash` has: what it left running in the background runs on, and of its output what comes
-    /// within half a second still counts.
+    /// A command ends when its `bash` exits. Processes that it left in the background run on, and their output counts only for
+    /// another half second.
     ///
     /// # Errors
     /// Timeout (the group is killed), Interrupted, Busy, NodeStopped, Process.
@@ -175,7 +175,7 @@ impl BashNode {
         self.execute_until(prompt, &CancellationToken::new()).await
     }
 
-    /// The same, ended by `cancellation`.
+    /// Runs a command like [`BashNode::execute`] until `cancellation`.
     ///
     /// # Errors
     /// As [`BashNode::execute`]; Cancelled.
@@ -194,10 +194,10 @@ impl BashNode {
                     turn = tokio::time::timeout_at(deadline, inner.turn.write()) => turn,
                     () = cancellation.wait() => return Err(cancelled()),
                 };
-                turn.map_err(|_| self.not_in_time())?
+                turn.map_err(|_| self.start_timeout_error())?
             }
         };
-        let done = self.take_turn(prompt, deadline, cancellation).await;
+        let done = self.run_metered(prompt, deadline, cancellation).await;
         match done {
             Err(error) if cancellation.is_cancelled() && error.kind == ErrorKind::Interrupted => {
                 Err(cancelled())
@@ -206,8 +206,8 @@ impl BashNode {
         }
     }
 
-    /// A command beside others, which its context can end.
-    async fn execute_in(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
+    /// Runs a command that its context can cancel, possibly at the same time as others.
+    async fn execute_in_context(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
         let prompt = Prompt {
             text: prompt_of(&context.input),
             parser: None,
@@ -219,26 +219,31 @@ impl BashNode {
             trace: None,
         };
         let (telemetry, node) = (context.telemetry(), &self.inner.node);
-        let span = telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::asked);
+        let span =
+            telemetry.begin_turn(context.trace_context(), node, &prompt.text, BashNode::telemetry_target);
         let prompt = Prompt { trace: span.context().cloned(), ..prompt };
-        let done = self.share_turn(prompt, context).await;
+        let done = self.execute_shared(prompt, context).await;
         end_turn(span, telemetry, &done, || None);
         done
     }
 
-    /// Waits until no prompt has it alone, and runs a command.
-    async fn share_turn(&self, prompt: Prompt, context: &ExecutionContext) -> Result<Response, EngineError> {
+    /// Waits until no prompt holds the lock exclusively, then runs a command.
+    async fn execute_shared(
+        &self,
+        prompt: Prompt,
+        context: &ExecutionContext,
+    ) -> Result<Response, EngineError> {
         let deadline = self.deadline(&prompt);
         let turn = tokio::select! {
             turn = tokio::time::timeout_at(deadline, self.inner.turn.read()) => turn,
             () = context.cancellation().wait() => return Err(cancelled()),
         };
-        let _turn = turn.map_err(|_| self.not_in_time())?;
-        self.take_turn(prompt, deadline, context.cancellation()).await
+        let _turn = turn.map_err(|_| self.start_timeout_error())?;
+        self.run_metered(prompt, deadline, context.cancellation()).await
     }
 
-    /// Who is asked, for whoever tells of it.
-    pub(crate) fn asked() -> TurnAttributes {
+    /// Describes the node for telemetry.
+    pub(crate) fn telemetry_target() -> TurnAttributes {
         TurnAttributes { kind: "bash", ..TurnAttributes::default() }
     }
 
@@ -246,51 +251,51 @@ impl BashNode {
         Instant::now() + prompt.timeout.unwrap_or(self.inner.timeout).min(FAR)
     }
 
-    fn not_in_time(&self) -> EngineError {
-        self.error(ErrorKind::Timeout, "the command was not started in time: another runs")
+    fn start_timeout_error(&self) -> EngineError {
+        self.error(ErrorKind::Timeout, "timed out before the command was started: another one is running")
     }
 
-    /// Runs a command; the turn is ours.
-    async fn take_turn(
+    /// Runs a command. The caller holds the turn lock.
+    async fn run_metered(
         &self,
         prompt: Prompt,
         deadline: Instant,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let mut metered = self.inner.events.begin_turn("bash");
-        let done = self.do_turn(prompt, deadline, cancellation).await;
+        let done = self.run_turn(prompt, deadline, cancellation).await;
         metered.end(&done);
         done
     }
 
-    async fn do_turn(
+    async fn run_turn(
         &self,
         prompt: Prompt,
         deadline: Instant,
         cancellation: &CancellationToken,
     ) -> Result<Response, EngineError> {
         let inner = &self.inner;
-        // Counts from here on: who sees the node busy can interrupt it.
+        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
         let interrupted = inner.interrupt.notified();
         let number = self.begin()?;
-        let running = Running(self.clone());
+        let running = BusyGuard(self.clone());
         let started = inner.clock.now();
         let ran = self.run(number, &prompt, deadline, pin!(interrupted), cancellation).await;
-        // In the history before the node is ready again: who waits for that finds it there.
+        // Logged before the node is ready again: whoever waits for that finds the entry in the history.
         let answer = self.respond(number, &prompt, ran?, (started, inner.clock.now()));
         drop(running);
         answer
     }
 
-    /// Ends the running command, if there is one.
+    /// Kills the running command, if there is one.
     pub fn interrupt(&self) {
         self.inner.interrupt.notify_waiters();
     }
 
-    /// Waits until the node is in one of `states`; answers at once when it is.
+    /// Waits until the node is in one of `states`. Returns at once if it is.
     ///
     /// # Errors
-    /// Timeout; NodeStopped when it can no longer come to that.
+    /// Timeout; NodeStopped if no such state can be reached any more.
     pub async fn wait(
         &self,
         states: &[StateName],
@@ -302,13 +307,15 @@ impl BashNode {
             found.map_or(StateName::Stopped, |state| *state)
         };
         let state = match limit {
-            Some(limit) => timeout(limit, reached).await.map_err(|_| self.still(states, limit))?,
+            Some(limit) => {
+                timeout(limit, reached).await.map_err(|_| self.wait_timeout_error(states, limit))?
+            }
             None => reached.await,
         };
-        if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
+        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
     }
 
-    /// Stops the node; a running command is ended with its group. Returns when it is gone, whoever stopped it first.
+    /// Stops the node and kills a running command with its group. Returns when the node is gone, even if another caller stopped it.
     pub async fn stop(&self, reason: &str) {
         let inner = &self.inner;
         inner.state.send_if_modified(|state| {
@@ -318,17 +325,17 @@ impl BashNode {
             }
             lives
         });
-        // The turn's lock is free once the command is gone.
+        // The turn lock is free once the command is gone.
         let _turn = inner.turn.write().await;
         if self.state() == StateName::Stopped {
             return;
         }
-        self.journal().closed(inner.clock.now(), Some(reason), String::new);
+        self.journal().close(inner.clock.now(), Some(reason), String::new);
         inner.state.send_replace(StateName::Stopped);
         inner.events.publish(Some(&inner.node), EventKind::NodeStopped { reason: reason.to_string() });
     }
 
-    /// What is known of it.
+    /// Returns the node's current description.
     pub fn info(&self) -> NodeInfo {
         let inner = &self.inner;
         let turns = inner.turns.load(Ordering::Relaxed);
@@ -344,7 +351,7 @@ impl BashNode {
         *self.inner.state.borrow()
     }
 
-    /// Takes up a turn; the lock is held.
+    /// Begins a turn. The caller holds the turn lock.
     fn begin(&self) -> Result<u64, EngineError> {
         let inner = &self.inner;
         let mut gone = false;
@@ -360,10 +367,10 @@ impl BashNode {
             ready
         });
         if gone {
-            return Err(self.gone());
+            return Err(self.stopped_error());
         }
         if begun {
-            let evidence = RUNS.to_string();
+            let evidence = BUSY_EVIDENCE.to_string();
             inner.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence });
         }
         Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
@@ -376,13 +383,13 @@ impl BashNode {
         deadline: Instant,
         mut interrupted: Pin<&mut Notified<'_>>,
         cancellation: &CancellationToken,
-    ) -> Result<Ran, EngineError> {
-        let mut child = self.spawn(prompt).map_err(|error| self.not_run(&error))?;
-        // A caller that leaves must not leave the group behind.
-        let mut group = Group(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
-        let (mut stdout, mut stderr) = (Tail::default(), Tail::default());
+    ) -> Result<CommandResult, EngineError> {
+        let mut child = self.spawn(prompt).map_err(|error| self.spawn_error(&error))?;
+        // A caller that drops this future must not leave the group running.
+        let mut group = ProcessGroup(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
+        let (mut stdout, mut stderr) = (OutputTail::default(), OutputTail::default());
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let mut chunks = prompt.stream.then(|| Chunks::new(self.publish_chunks(turn, prompt)));
+        let mut chunks = prompt.stream.then(|| ChunkPublisher::new(self.chunk_sink(turn, prompt)));
         let mut stopping = self.inner.state.subscribe();
         let (ended, status) = {
             let mut pipes =
@@ -391,34 +398,34 @@ impl BashNode {
             let (ended, status) = loop {
                 tokio::select! {
                     _ = &mut pipes, if !drained => drained = true,
-                    status = child.wait() => break (Ended::Exited, Some(status)),
-                    () = sleep_until(deadline) => break (Ended::TimedOut, None),
-                    () = &mut interrupted => break (Ended::Interrupted, None),
-                    () = cancellation.wait() => break (Ended::Interrupted, None),
-                    _ = stopping.wait_for(|state| *state != StateName::Busy) => break (Ended::Interrupted, None),
+                    status = child.wait() => break (EndReason::Exited, Some(status)),
+                    () = sleep_until(deadline) => break (EndReason::TimedOut, None),
+                    () = &mut interrupted => break (EndReason::Interrupted, None),
+                    () = cancellation.wait() => break (EndReason::Interrupted, None),
+                    _ = stopping.wait_for(|state| *state != StateName::Busy) => break (EndReason::Interrupted, None),
                 }
             };
             let status = match status {
                 Some(status) => Some(status),
                 None => group.end(&mut child).await,
             };
-            // The group's number can be another's from now on.
+            // The group's id may be reused from now on.
             group.0 = None;
             if !drained {
-                // Not in time: what was read so far is the output.
-                let _ = timeout(DRAIN, pipes).await;
+                // On a timeout, what was read so far is the output.
+                let _ = timeout(DRAIN_TIME, pipes).await;
             }
             (ended, status)
         };
         if let Some(chunks) = chunks {
             chunks.end();
         }
-        let status = status.transpose().map_err(|error| self.not_run(&error))?;
-        Ok(Ran { code: status.and_then(|status| status.code()), stdout, stderr, ended })
+        let status = status.transpose().map_err(|error| self.spawn_error(&error))?;
+        Ok(CommandResult { code: status.and_then(|status| status.code()), stdout, stderr, ended })
     }
 
-    /// What is done with the chunks of a turn.
-    fn publish_chunks(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
+    /// Returns a sink that publishes the chunks of a turn.
+    fn chunk_sink(&self, turn: u64, prompt: &Prompt) -> impl FnMut(String) + use<> {
         let (inner, tag) = (Arc::clone(&self.inner), prompt.tag);
         move |chunk| inner.events.publish(Some(&inner.node), EventKind::OutputChunk { turn, tag, chunk })
     }
@@ -441,20 +448,20 @@ impl BashNode {
         &self,
         turn: u64,
         prompt: &Prompt,
-        ran: Ran,
+        ran: CommandResult,
         time: (TsNs, TsNs),
     ) -> Result<Response, EngineError> {
         let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
         let mut attributes = BTreeMap::from([("command".to_string(), prompt.text.clone())]);
         attributes.insert("exit_code".into(), ran.code.map_or("-1".into(), |code| code.to_string()));
-        attributes.insert("interrupted".into(), (ran.ended == Ended::Interrupted).to_string());
+        attributes.insert("interrupted".into(), (ran.ended == EndReason::Interrupted).to_string());
         attributes.insert("stdout".into(), stdout.to_string());
         attributes.insert("stderr".into(), stderr.to_string());
         if let Some(truncated) = ran.truncated() {
             attributes.insert("truncated".into(), truncated);
         }
         let sections = vec![Section::new(SectionKind::Text, stdout.trim_end())];
-        let complete = ran.ended == Ended::Exited;
+        let complete = ran.ended == EndReason::Exited;
         let data = ResponseData {
             sections: sections.clone(),
             tokens: None::<Tokens>,
@@ -480,13 +487,13 @@ impl BashNode {
             self.journal().log_send(SendEntry { ts_start, ts_end, input, preceding_buffer_seq, response });
         }
         match ran.ended {
-            Ended::TimedOut => {
-                return Err(self.error(ErrorKind::Timeout, "the command did not end in time and was killed"));
+            EndReason::TimedOut => {
+                return Err(self.error(ErrorKind::Timeout, "the command timed out and was killed"));
             }
-            Ended::Interrupted => {
+            EndReason::Interrupted => {
                 return Err(self.error(ErrorKind::Interrupted, "the command was interrupted"));
             }
-            Ended::Exited => {}
+            EndReason::Exited => {}
         }
         Ok(Response {
             node: self.inner.node.node.clone(),
@@ -500,7 +507,7 @@ impl BashNode {
             is_ready: true,
             source: "process",
             delivery: "started",
-            ended_by: ENDED.into(),
+            ended_by: READY_EVIDENCE.into(),
             bytes: (0, ran.stdout.total() + ran.stderr.total()),
             time,
             attributes,
@@ -511,21 +518,21 @@ impl BashNode {
         self.inner.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gone(&self) -> EngineError {
+    fn stopped_error(&self) -> EngineError {
         self.error(ErrorKind::NodeStopped, "is stopped")
     }
 
-    fn not_run(&self, error: &std::io::Error) -> EngineError {
-        self.error(ErrorKind::Process, &format!("bash could not be run: {error}"))
+    fn spawn_error(&self, error: &std::io::Error) -> EngineError {
+        self.error(ErrorKind::Process, &format!("cannot run bash: {error}"))
     }
 
-    /// In the words of a terminal node.
-    fn still(&self, states: &[StateName], limit: Duration) -> EngineError {
+    /// Builds the timeout error with the same wording as terminal nodes.
+    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         let (id, now) = (&self.inner.node.node, self.state());
         let message =
             format!("node '{id}' is still {}, not {}, after {limit:?}", now.as_str(), wanted.join(" or "));
-        let why = if now == StateName::Ready { ENDED } else { RUNS };
+        let why = if now == StateName::Ready { READY_EVIDENCE } else { BUSY_EVIDENCE };
         EngineError::new(ErrorKind::Timeout, message).hint(why)
     }
 
@@ -534,11 +541,11 @@ impl BashNode {
     }
 }
 
-impl Ran {
-    /// What a response does not have of the output, in words.
+impl CommandResult {
+    /// Describes the output that the response omits.
     fn truncated(&self) -> Option<String> {
-        let of = |name: &str, tail: &Tail| {
-            let bytes = tail.left_out();
+        let of = |name: &str, tail: &OutputTail| {
+            let bytes = tail.omitted();
             (bytes > 0).then(|| format!("the first {bytes} bytes of {name}"))
         };
         let parts: Vec<String> =
@@ -547,10 +554,10 @@ impl Ran {
     }
 }
 
-/// Marks the node ready again, however the turn ends.
-struct Running(BashNode);
+/// Marks the node ready again when the turn ends, however it ends.
+struct BusyGuard(BashNode);
 
-impl Drop for Running {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         let inner = &self.0.inner;
         let ready = inner.state.send_if_modified(|state| {
@@ -562,31 +569,31 @@ impl Drop for Running {
             busy
         });
         if ready {
-            let evidence = ENDED.to_string();
+            let evidence = READY_EVIDENCE.to_string();
             inner.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
         }
     }
 }
 
-/// Kills a process group unless it ended by itself.
-struct Group(Option<Pid>);
+/// Kills a process group on drop, unless it has ended by itself.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    /// Kills it and waits for its first process, [`DRAIN`] at most: one that hangs in the kernel is not waited for.
+impl ProcessGroup {
+    /// Kills the group and waits at most [`DRAIN_TIME`] for its leader. A process that hangs in the kernel is not waited for.
     async fn end(&mut self, child: &mut Child) -> Option<std::io::Result<ExitStatus>> {
         self.kill();
-        timeout(DRAIN, child.wait()).await.ok()
+        timeout(DRAIN_TIME, child.wait()).await.ok()
     }
 
     fn kill(&mut self) {
         if let Some(group) = self.0.take() {
-            // Gone already is what the signal is for.
+            // An error means that the group is gone already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,4 +1,4 @@
-//! Makes nodes, and does not register them (seed REQ-F1).
+//! Creates nodes without registering them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,10 +27,10 @@ use crate::host::manager::{HostManager, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::LoadedProfiles;
-use crate::proxy::{Kept, NodeProxy, Proxies, ProxySpec, Starting};
+use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySpec, StoredProxy};
 use crate::session::{DEFAULT, check_name};
 
-/// Makes nodes of all kinds. Cheap to clone.
+/// Creates nodes of all kinds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct NodeFactory {
     shared: Arc<Shared>,
@@ -49,22 +49,22 @@ struct Shared {
     clock: Clock,
 }
 
-/// What a factory gives the nodes it makes.
+/// Settings shared by all nodes of a factory.
 #[derive(Debug, Clone)]
 pub struct FactoryConfig {
-    /// Name of the server: 1–32 of `a-z 0-9 -`; part of the paths of histories.
+    /// Name of the server: 1–32 of `a-z 0-9 -`. It is part of the paths of histories.
     pub server: String,
-    /// Where histories go; `.nerve/history` under the current directory if `None`.
+    /// Folder of the histories; `.nerve/history` under the current directory if `None`.
     pub history_dir: Option<PathBuf>,
-    /// Folder with the user's own profiles (`*.toml`), if there is one.
+    /// Folder with the user's own profiles (`*.toml`).
     pub profile_dir: Option<PathBuf>,
-    /// The program that agents' hooks run to reach us (`PROGRAM hook SOCKET`); without one, no hooks are asked for.
+    /// The program that agents' hooks run to send events (`PROGRAM hook SOCKET`). No hooks are installed if `None`.
     pub hook_relay: Option<PathBuf>,
-    /// Nodes run in host processes, which outlive this one; without it, in this process.
+    /// Runs nodes in host processes, which outlive this process. Nodes run in this process if `None`.
     pub hosting: Option<HostManager>,
-    /// What is kept of nodes in panes of tmux and WezTerm.
+    /// Persistent state of nodes in tmux and WezTerm panes.
     pub panes: Panes,
-    /// What is kept of nodes' proxies, and who is told what passes through them.
+    /// Persistent state of nodes' proxies, and the observers of their calls.
     pub proxies: Proxies,
 }
 
@@ -83,24 +83,24 @@ impl Default for FactoryConfig {
 }
 
 impl Default for NodeFactory {
-    /// Of a program that has no server: nodes in this process, histories under the current directory.
+    /// Creates a factory without a server: nodes run in this process, with histories under the current directory.
     fn default() -> NodeFactory {
         NodeFactory::new(FactoryConfig::default())
     }
 }
 
 impl NodeFactory {
-    /// A factory whose nodes' events nobody hears.
+    /// Creates a factory whose events have no subscriber.
     pub fn new(config: FactoryConfig) -> NodeFactory {
         let clock = Clock::start();
-        NodeFactory::publishing(config, Publisher::new(clock), clock)
+        NodeFactory::with_publisher(config, Publisher::new(clock), clock)
     }
 
-    pub(crate) fn publishing(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
+    pub(crate) fn with_publisher(config: FactoryConfig, events: Publisher, clock: Clock) -> NodeFactory {
         let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
         let shared = Shared {
             server: config.server,
-            // Relative folders mean the folder of now, not of whenever a node is made.
+            // Relative folders refer to the current directory of now, not of when a node is created.
             history_dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
             profile_dir: config.profile_dir,
             hook_relay: config.hook_relay,
@@ -113,10 +113,10 @@ impl NodeFactory {
         NodeFactory { shared: Arc::new(shared) }
     }
 
-    /// Makes a node as it is specified, started and ready to be worked with (not yet to be ready).
+    /// Creates and starts a node. Its program need not be ready yet.
     ///
     /// # Errors
-    /// InvalidRequest, NotFound (a profile), Process: nothing was started.
+    /// InvalidRequest, NotFound (no such profile), Process. Nothing was started then.
     pub async fn create(&self, spec: NodeSpec) -> Result<NodeHandle, EngineError> {
         match spec.backend {
             BackendKind::Bash => Ok(Arc::new(self.create_bash(spec)?)),
@@ -130,7 +130,7 @@ impl NodeFactory {
         }
     }
 
-    /// Makes a terminal node; its program runs.
+    /// Creates a terminal node and starts its program.
     ///
     /// # Errors
     /// As [`NodeFactory::create`].
@@ -144,24 +144,24 @@ impl NodeFactory {
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
         check_place(kind, &spec.place, &spec.command)?;
-        let mut argv = program_of(spec.backend, spec.command)?;
+        let mut argv = program_argv(spec.backend, spec.command)?;
         let profile = self.profile_of(spec.backend, spec.profile.as_deref(), &argv)?;
         let agent_session = match spec.place.pane {
-            // What runs in a pane that is there already was started by somebody else.
+            // The program in an existing pane was started by someone else.
             Some(_) => spec.agent_session,
             None => identify(&profile, &mut argv, spec.agent_session)?,
         };
         let journal = self.journal(&spec.node, spec.history)?;
         let mut env = spec.env;
-        // It is told apart, with its value.
-        let given = env.keys().filter(|name| *name != "HOME").cloned().collect();
+        // HOME is part of the label itself, with its value.
+        let env_names = env.keys().filter(|name| *name != "HOME").cloned().collect();
         let mut env_remove = profile.env_remove.clone();
-        // Last of what can be refused: from here on it listens.
+        // The proxy comes after all other checks, because it listens from here on.
         let proxy = match spec.proxy {
             Some(proxy) => {
-                let starting = self.starting(&node);
+                let launch = self.proxy_launch(&node);
                 Some(self.start_proxy(
-                    starting,
+                    launch,
                     (*proxy, &spec.place),
                     &profile,
                     (&mut env, &mut env_remove),
@@ -170,7 +170,7 @@ impl NodeFactory {
             None => None,
         };
         let is_set = |name: &String| env.contains_key(name) || std::env::var_os(name).is_some();
-        // All or none: half of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
+        // All or none: a part of them can be worse than none (PS0 marks a start, PROMPT_COMMAND its end).
         if !profile.env.keys().chain(&profile.env_unless).any(is_set) {
             env.extend(profile.env.clone());
         }
@@ -188,7 +188,7 @@ impl NodeFactory {
             ready_timeout: spec.ready_timeout,
             response_timeout: spec.response_timeout,
             history: spec.history,
-            env: given,
+            env: env_names,
             proxy_kind: proxy
                 .as_ref()
                 .and_then(|proxy| proxy.spec())
@@ -230,45 +230,46 @@ impl NodeFactory {
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
             proxy.end().await;
         }
-        terminal.map_err(|error| not_startable(&node, &error))
+        terminal.map_err(|error| start_error(&node, &error))
     }
 
     fn start_proxy(
         &self,
-        starting: Starting<'_>,
+        launch: ProxyLaunch<'_>,
         (spec, place): (ProxySpec, &PanePlace),
         profile: &Profile,
         (env, env_remove): (&mut BTreeMap<String, String>, &mut Vec<String>),
     ) -> Result<NodeProxy, EngineError> {
-        let of_mine = |mut error: EngineError| {
-            error.message = format!("node '{}' was not started: {}", starting.node.node, error.message);
+        let with_node_name = |mut error: EngineError| {
+            error.message = format!("node '{}' was not started: {}", launch.node.node, error.message);
             error
         };
         if let Some(pane) = &place.pane {
-            let message = format!("the program in pane '{pane}' runs already: it cannot be told of a proxy");
-            return Err(of_mine(EngineError::new(ErrorKind::InvalidRequest, message).hint(
-                "let the node start the program, or run `nerve proxy` and set its variables before it starts",
+            let message =
+                format!("the program in pane '{pane}' is already running and cannot be given a proxy");
+            return Err(with_node_name(EngineError::new(ErrorKind::InvalidRequest, message).hint(
+                "let the node start the program, or start `nerve proxy` and set its variables before the program starts",
             )));
         }
-        NodeProxy::start(starting, spec, profile, env, env_remove).map_err(of_mine)
+        NodeProxy::start(launch, spec, profile, env, env_remove).map_err(with_node_name)
     }
 
-    /// Removes what is kept of proxies that no node comes back for: all but these.
-    pub(crate) fn forget_proxies_but(&self, ids: &[String]) {
+    /// Removes the stored state of all proxies except these.
+    pub(crate) fn prune_proxies(&self, ids: &[String]) {
         if let Some(folder) = &self.shared.proxies.folder {
-            Kept::forget_others(folder, &self.shared.server, ids);
+            StoredProxy::prune(folder, &self.shared.server, ids);
         }
     }
 
-    /// Where the proxy of a node is kept, and who is told of it.
-    pub(crate) fn starting<'a>(&'a self, node: &'a NodeRef) -> Starting<'a> {
-        Starting { proxies: &self.shared.proxies, server: &self.shared.server, node }
+    /// Returns what the proxy of a node needs to start.
+    pub(crate) fn proxy_launch<'a>(&'a self, node: &'a NodeRef) -> ProxyLaunch<'a> {
+        ProxyLaunch { proxies: &self.shared.proxies, server: &self.shared.server, node }
     }
 
-    /// The profile of that name, else the one that fits the command.
+    /// Returns the profile of that name, otherwise the one that matches the command.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// NotFound: no profile has that name.
     pub(crate) fn profile_of(
         &self,
         backend: BackendKind,
@@ -278,13 +279,13 @@ impl NodeFactory {
         let profiles = self.profiles();
         let profile = profiles.find(name, argv)?;
         if backend.is_claude() && name.is_none() && profile.name != CLAUDE {
-            // A script that starts it, say: what is typed into is still Claude Code.
+            // For example a script that starts Claude Code: the program that reads the input is still Claude Code.
             return profiles.find(Some(CLAUDE), argv);
         }
         Ok(profile)
     }
 
-    /// Makes a node of one-shot commands.
+    /// Creates a node that runs one-shot commands.
     ///
     /// # Errors
     /// InvalidRequest; Process: no such folder.
@@ -292,28 +293,28 @@ impl NodeFactory {
         let node = named(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
-        no_proxy(&spec)?;
+        reject_proxy(&spec)?;
         let journal = self.journal(&spec.node, spec.history)?;
         Ok(BashNode::new(node, spec.cwd, spec.env, journal, self.shared.events.clone()))
     }
 
-    /// Makes a node of a conversation with a model's API.
+    /// Creates a node for a conversation with a model's API.
     ///
     /// # Errors
-    /// InvalidRequest: no model, no key, what cannot be; Process: no such folder, or a kept conversation that cannot be read.
+    /// InvalidRequest: no model, no key, invalid settings. Process: no such folder, or the stored conversation cannot be read.
     pub fn create_chat(&self, spec: NodeSpec) -> Result<ChatNode, EngineError> {
         let node = named(&spec.node);
         check_name(&node.node, "node")?;
         check_cwd(&node, spec.cwd.as_deref())?;
-        no_proxy(&spec)?;
-        let of_mine = |mut error: EngineError| {
+        reject_proxy(&spec)?;
+        let with_node_name = |mut error: EngineError| {
             error.message = format!("node '{}' was not started: {}", node.node, error.message);
             error
         };
         let chat = spec.chat.ok_or_else(|| {
-            of_mine(
+            with_node_name(
                 EngineError::new(ErrorKind::InvalidRequest, "a chat node needs a model")
-                    .hint("name it: `--model NAME`, or chat.model"),
+                    .hint("add `--model NAME`, or chat.model"),
             )
         })?;
         let setup = Setup {
@@ -322,15 +323,15 @@ impl NodeFactory {
             env: spec.env,
             timeout: spec.response_timeout,
             events: self.shared.events.clone(),
-            journals: spec.history.then(|| self.clone()),
+            fork_journals: spec.history.then(|| self.clone()),
         };
-        // Who cannot be made has no history.
-        setup.check().map_err(of_mine)?;
+        // A node that cannot be created leaves no history.
+        setup.check().map_err(with_node_name)?;
         let journal = self.journal(&spec.node, spec.history)?;
-        ChatNode::new(node.clone(), setup, journal).map_err(of_mine)
+        ChatNode::new(node.clone(), setup, journal).map_err(with_node_name)
     }
 
-    /// Makes a node of a function.
+    /// Creates a node that calls a function.
     pub fn create_function(
         &self,
         id: &str,
@@ -339,12 +340,12 @@ impl NodeFactory {
         FunctionNode::new(id, function)
     }
 
-    /// Makes a graph without steps.
+    /// Creates a graph without steps.
     pub fn create_graph(&self, id: &str) -> Graph {
         Graph::new(id)
     }
 
-    /// A log that cannot be opened costs the log, not the node (seed channel-history §6.1).
+    /// Opens the audit log of a node. A failure costs the log, not the node.
     pub(crate) fn journal(&self, at: &NodeRef, history: bool) -> Result<Journal, EngineError> {
         if !history {
             return Ok(Journal::off());
@@ -364,7 +365,7 @@ impl NodeFactory {
         }
     }
 
-    /// Profiles are read when a node is made: an edited file counts for the next node.
+    /// Reads the profiles. They are read for each new node, so that edits take effect.
     pub(crate) fn profiles(&self) -> LoadedProfiles {
         let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
         for message in loaded.broken.iter().cloned() {
@@ -374,12 +375,12 @@ impl NodeFactory {
         loaded
     }
 
-    /// Name of the server, for the paths of histories.
+    /// Returns the name of the server.
     pub fn server_name(&self) -> &str {
         &self.shared.server
     }
 
-    /// Where histories are.
+    /// Returns the folder of the histories.
     pub fn history_base_dir(&self) -> &Path {
         &self.shared.history_dir
     }
@@ -393,7 +394,7 @@ impl NodeFactory {
     }
 }
 
-/// The same node with its session named.
+/// Returns the reference with its session filled in.
 pub(crate) fn named(at: &NodeRef) -> NodeRef {
     NodeRef {
         session: Some(at.session.clone().unwrap_or_else(|| DEFAULT.to_string())),
@@ -403,38 +404,39 @@ pub(crate) fn named(at: &NodeRef) -> NodeRef {
 
 fn check_cwd(node: &NodeRef, cwd: Option<&Path>) -> Result<(), EngineError> {
     match cwd.filter(|cwd| !cwd.is_dir()) {
-        Some(cwd) => Err(not_startable(node, &SpawnError::NoDirectory(cwd.to_path_buf()))),
+        Some(cwd) => Err(start_error(node, &SpawnError::NoDirectory(cwd.to_path_buf()))),
         None => Ok(()),
     }
 }
 
-/// Only what runs a program of its own can have one.
-fn no_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
+/// Rejects a proxy for a node that does not start an agent.
+fn reject_proxy(spec: &NodeSpec) -> Result<(), EngineError> {
     if spec.proxy.is_none() {
         return Ok(());
     }
     let (node, backend) = (&spec.node.node, spec.backend.as_str());
-    let message =
-        format!("node '{node}' was not started: a {backend} node cannot have a proxy, for it runs no agent");
-    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("terminals with Claude Code can"))
+    let message = format!(
+        "node '{node}' was not started: a {backend} node cannot have a proxy, because it runs no agent"
+    );
+    Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("only Claude Code nodes support a proxy"))
 }
 
-/// A pane that is there runs its program already.
+/// Checks the pane. An existing pane already runs its program, so it takes no command.
 fn check_place(kind: TerminalKind, place: &PanePlace, command: &CommandLine) -> Result<(), EngineError> {
     let refused = |message: String, hint: &str| {
         Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(hint.to_string()))
     };
     match &place.pane {
         Some(pane) if kind == TerminalKind::Pty => {
-            refused(format!("a pty node has no pane, and pane '{pane}' was named"), "take -b tmux or wezterm")
+            refused(format!("a pty node cannot use pane '{pane}'"), "use backend tmux or wezterm")
         }
         Some(pane) if pane.trim().is_empty() => {
-            // tmux would take the one that somebody looks at.
+            // tmux would use the active pane.
             refused("the name of the pane is empty".into(), "`nerve tmux list` lists the panes")
         }
         Some(pane) if !is_empty(command) => refused(
-            format!("pane '{pane}' is there and runs its program already: it cannot be given a command"),
-            "leave one of them out; the profile says what is known of the program",
+            format!("pane '{pane}' already runs its program and cannot be given a command"),
+            "leave out the command or the pane; the profile describes the program in the pane",
         ),
         _ => Ok(()),
     }
@@ -447,7 +449,7 @@ fn is_empty(command: &CommandLine) -> bool {
     }
 }
 
-fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
+fn start_error(node: &NodeRef, error: &SpawnError) -> EngineError {
     let kind = match error {
         SpawnError::Empty | SpawnError::ZeroByte => ErrorKind::InvalidRequest,
         SpawnError::NoPane(_) => ErrorKind::NotFound,
@@ -462,8 +464,8 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
         SpawnError::NoProgram { .. } => {
             "check the spelling; `nerve doctor` lists the agents found on this machine"
         }
-        SpawnError::NoDirectory(_) => "make the directory first, or give another one",
-        SpawnError::NoPane(_) => "`nerve tmux list` and `nerve wezterm list` show the panes there are",
+        SpawnError::NoDirectory(_) => "create the directory, or name another one",
+        SpawnError::NoPane(_) => "`nerve tmux list` and `nerve wezterm list` show the existing panes",
         _ => "nothing was started",
     };
     EngineError::new(kind, format!("node '{}' was not started: {error}", node.node)).hint(hint)
@@ -472,25 +474,25 @@ fn not_startable(node: &NodeRef, error: &SpawnError) -> EngineError {
 /// The name of Claude Code's profile, and of its program.
 const CLAUDE: &str = "claude";
 
-/// What to run. A node for Claude Code runs just that (seed channel-history §5.7).
-fn program_of(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
+/// Returns the command to run. A node for Claude Code runs nothing else.
+fn program_argv(backend: BackendKind, command: CommandLine) -> Result<Vec<String>, EngineError> {
     if !backend.is_claude() {
-        return words(command);
+        return split_command(command);
     }
     if is_empty(&command) {
         return Ok(vec![CLAUDE.to_string()]);
     }
-    let argv = words(command)?;
+    let argv = split_command(command)?;
     if argv.iter().any(|word| word.to_lowercase().contains(CLAUDE)) {
         return Ok(argv);
     }
     let message = format!("Command must contain 'claude'. Got: {}", argv.join(" "));
     Err(EngineError::new(ErrorKind::InvalidRequest, message)
-        .hint(format!("backend '{}' is for Claude Code; others run any program", backend.as_str())))
+        .hint(format!("backend '{}' is for Claude Code; other backends run any program", backend.as_str())))
 }
 
-/// Splits a command as a shell would, without running one. Empty means the user's shell.
-fn words(command: CommandLine) -> Result<Vec<String>, EngineError> {
+/// Splits a command like a shell, without running one. An empty command means the user's shell.
+fn split_command(command: CommandLine) -> Result<Vec<String>, EngineError> {
     let argv = match command {
         CommandLine::Argv(argv) => argv,
         CommandLine::Text(text) => shell_words::split(&text).map_err(|error| {

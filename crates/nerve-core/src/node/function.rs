@@ -1,4 +1,4 @@
-//! A function as a node (seed REQ-N3a): no state, so it can run many times at once.
+//! A function as a node. It keeps no state, so it can run many times at once.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use crate::error::{EngineError, ErrorKind};
 type Sync = dyn Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync;
 type Async = dyn Fn(ExecutionContext) -> NodeFuture<'static> + Send + std::marker::Sync;
 
-/// A function as a node.
+/// A node that calls a function.
 pub struct FunctionNode {
     id: String,
     function: Function,
@@ -25,8 +25,8 @@ enum Function {
 }
 
 impl FunctionNode {
-    /// Of a function that is done at once. It must not block: nothing else of its graph runs meanwhile. See
-    /// [`FunctionNode::blocking`].
+    /// Creates a node from a function that returns at once. The function must not block, because nothing else of its graph runs
+    /// meanwhile; see [`FunctionNode::blocking`].
     ///
     /// ```
     /// use nerve_core::node::function::FunctionNode;
@@ -42,7 +42,7 @@ impl FunctionNode {
         FunctionNode { id: id.into(), function: Function::Sync(Box::new(function)) }
     }
 
-    /// Of a function that waits for something. When its step is cancelled or its time is over, it is dropped where it waits.
+    /// Creates a node from an asynchronous function. The future is dropped when its step is cancelled or times out.
     pub fn asynchronous<F>(
         id: impl Into<String>,
         function: impl Fn(ExecutionContext) -> F + Send + std::marker::Sync + 'static,
@@ -54,7 +54,8 @@ impl FunctionNode {
         FunctionNode { id: id.into(), function: Function::Async(Box::new(function)) }
     }
 
-    /// Of a function that blocks its thread: it gets one of its own. It cannot be stopped, only not waited for.
+    /// Creates a node from a function that blocks its thread. Each call runs on a thread of its own and cannot be stopped, only
+    /// abandoned.
     pub fn blocking(
         id: impl Into<String>,
         function: impl Fn(&ExecutionContext) -> Result<Value, EngineError> + Send + std::marker::Sync + 'static,
@@ -65,7 +66,7 @@ impl FunctionNode {
             async move {
                 let done = tokio::task::spawn_blocking(move || function(&context)).await;
                 done.unwrap_or_else(|error| {
-                    let message = format!("a function did not come to its end: {error}");
+                    let message = format!("the function did not finish: {error}");
                     Err(EngineError::new(ErrorKind::Internal, message))
                 })
             }

@@ -1,4 +1,4 @@
-//! A gate: a step that is done when a person has answered.
+//! A gate: a step that ends when a person has answered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::event::{StepEvent, StepEventKind};
 
-/// A node that asks. What it is given as input is the question; without one, it asks its own.
+/// A node that asks a question: the input, or its own if the input is null.
 ///
-/// Its result: `{"choice": "yes", "by": "person"}`, or by `default`.
+/// Its result is `{"choice": "yes", "by": "person"}`, or by `default`.
 #[derive(Debug)]
 pub struct GateNode {
     id: String,
@@ -24,7 +24,7 @@ pub struct GateNode {
     timeout: Option<Duration>,
 }
 
-/// Gates of a run that wait for an answer. Cheap to clone: all clones are the same.
+/// The open gates of a run. Cheap to clone; clones share their state.
 #[derive(Debug, Clone)]
 pub struct Gates {
     shared: Arc<Shared>,
@@ -32,18 +32,18 @@ pub struct Gates {
 
 #[derive(Debug)]
 struct Shared {
-    open: Mutex<Vec<Open>>,
+    open: Mutex<Vec<OpenGate>>,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenGate {
     info: GateInfo,
     reply: oneshot::Sender<String>,
 }
 
 impl GateNode {
-    /// A gate that takes any answer, and waits for ever.
+    /// Creates a gate that accepts any answer and waits without a deadline.
     pub fn new(id: impl Into<String>, question: impl Into<String>) -> GateNode {
         GateNode {
             id: id.into(),
@@ -54,21 +54,21 @@ impl GateNode {
         }
     }
 
-    /// Takes only these answers.
+    /// Accepts only these answers.
     #[must_use]
     pub fn choices<I: IntoIterator<Item: Into<String>>>(mut self, choices: I) -> GateNode {
         self.choices = choices.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Takes this for the answer when none has come in time.
+    /// Sets the answer that is used if none arrives in time.
     #[must_use]
     pub fn default_choice(mut self, choice: impl Into<String>) -> GateNode {
         self.default = Some(choice.into());
         self
     }
 
-    /// Waits so long.
+    /// Sets how long to wait for an answer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> GateNode {
         self.timeout = Some(timeout);
@@ -98,7 +98,7 @@ impl Node for GateNode {
             let step = context.step.as_deref().unwrap_or(&self.id).to_string();
             let (key, clock) = (context.key, context.run().clock);
             let past = context.run().journal.as_ref().and_then(|(_, past)| past.as_deref());
-            // Answered before the run was interrupted.
+            // The gate was answered before the run was interrupted.
             if let Some(choice) = past.and_then(|past| past.answer(&step, key)) {
                 let by = past.and_then(|past| past.answered_by(&step, key)).unwrap_or("person");
                 return Ok(json!({ "choice": choice, "by": by }));
@@ -118,7 +118,7 @@ impl Node for GateNode {
     }
 }
 
-/// Asks, and waits for the answer or the deadline.
+/// Opens a gate and waits for the answer or the deadline.
 pub(crate) async fn ask(
     context: &ExecutionContext,
     node: &str,
@@ -132,144 +132,142 @@ pub(crate) async fn ask(
     let (step, default, deadline) = (info.step.clone(), info.default.clone(), info.deadline);
     let Some(gates) = &run.gates else {
         return default.map(|choice| (choice, "default")).ok_or_else(|| {
-            EngineError::new(ErrorKind::Blocked, format!("step '{step}' asks, and nobody can answer here"))
-                .hint("give the gate a default, or the context gates")
+            EngineError::new(
+                ErrorKind::Blocked,
+                format!("step '{step}' needs an answer, and gates are not available here"),
+            )
+            .hint("give the gate a default, or the context gates")
         });
     };
     if let Some((journal, _)) = run.journal.as_ref().filter(|_| !asked_before) {
         let GateInfo { step, question, choices, default, deadline } = &info;
         let (at, default, deadline) = (run.clock.now(), default.as_deref(), *deadline);
-        journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
+        journal.record(&JournalRecord::TurnAttributes { at, step, key, question, choices, default, deadline });
     }
     let question = Value::from(info.question.as_str());
-    let tell = |kind, data| {
+    let notify = |kind, data| {
         if let Some(observer) = &run.observer {
             let (step, node) = (Arc::from(step.as_str()), Arc::from(node));
             observer(StepEvent { kind, step, node, data, at: run.clock.now() });
         }
     };
     let answer = gates.open(info);
-    tell(StepEventKind::Asked, question);
-    let given = async {
+    notify(StepEventKind::Asked, question);
+    let wait = async {
         match deadline {
-            Some(deadline) => tokio::time::timeout_at(run.clock.instant(deadline), answer.given).await.ok(),
-            None => Some(answer.given.await),
+            Some(deadline) => tokio::time::timeout_at(run.clock.instant(deadline), answer.choice).await.ok(),
+            None => Some(answer.choice.await),
         }
     };
-    // Nobody else ends this wait where it is asked whether a step may run again.
+    // An answer wins over a cancellation that happens at the same time.
     let waited = tokio::select! {
         biased;
-        waited = given => waited,
+        waited = wait => waited,
         () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
     };
-    drop(answer.open);
+    drop(answer.guard);
     let (choice, by) = match (waited, default) {
         (Some(Ok(choice)), _) => (choice, "person"),
         (Some(Err(_)), _) => return Err(crate::cancellation::cancelled()),
         (None, Some(choice)) => (choice, "default"),
         (None, None) => {
-            let message = format!("step '{step}': nobody answered in time");
+            let message = format!("step '{step}': no answer in time");
             return Err(
                 EngineError::new(ErrorKind::Timeout, message).hint("give the gate a default or more time")
             );
         }
     };
-    tell(StepEventKind::Answered { by }, Value::from(choice.as_str()));
+    notify(StepEventKind::Answered { by }, Value::from(choice.as_str()));
     if let Some((journal, _)) = &run.journal {
-        journal.record(&JournalRecord::Answered {
-            at: run.clock.now(),
-            step: &step,
-            key,
-            choice: &choice,
-            by,
-        });
-        // A person's word is not asked for twice.
+        journal.record(&JournalRecord::Answered { at: run.clock.now(), step: &step, key, choice: &choice, by });
+        // The answer must be durable: a person is not asked twice.
         journal.flush().await.ok();
     }
     Ok((choice, by))
 }
 
-struct Asked {
-    given: oneshot::Receiver<String>,
-    open: Waiting,
+struct PendingAnswer {
+    choice: oneshot::Receiver<String>,
+    guard: CloseOnDrop,
 }
 
-/// Takes the gate back, however the wait ends.
-struct Waiting {
+/// Closes the gate when the wait ends, however it ends.
+struct CloseOnDrop {
     gates: Gates,
     step: String,
 }
 
-impl Drop for Waiting {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.gates.close(&self.step);
     }
 }
 
 impl Gates {
-    /// No gates.
+    /// Creates a set without open gates.
     pub fn new() -> Gates {
         Gates { shared: Arc::new(Shared { open: Mutex::default(), changed: watch::Sender::new(0) }) }
     }
 
-    /// Those that wait, in the order in which they began to.
+    /// Returns the open gates, oldest first.
     pub fn waiting(&self) -> Vec<GateInfo> {
         self.lock().iter().map(|open| open.info.clone()).collect()
     }
 
-    /// Counts up whenever a gate is opened or closed.
+    /// Returns a counter that changes whenever a gate opens or closes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
-    /// Answers the gate of a step; with no step named, the only one that waits. Gives the step.
+    /// Answers the gate of a step, or the only open gate if `step` is `None`. Returns the step.
     ///
     /// # Errors
-    /// NotFound: none waits there. InvalidRequest: several wait and none is named, or that is none of the choices.
+    /// NotFound: no such gate is open. InvalidRequest: several are open and `step` is `None`, or `choice` is not one of the
+    /// choices.
     pub fn answer(&self, step: Option<&str>, choice: &str) -> Result<String, EngineError> {
         let mut open = self.lock();
         let names = || open.iter().map(|open| open.info.step.as_str()).collect::<Vec<_>>().join(", ");
         let at = match step {
             Some(step) => open.iter().position(|open| open.info.step == step),
             None if open.len() > 1 => {
-                let message = format!("{} gates wait: {}", open.len(), names());
-                return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("say which"));
+                let message = format!("{} gates are open: {}", open.len(), names());
+                return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint("name the step"));
             }
             None => (!open.is_empty()).then_some(0),
         };
         let Some(at) = at else {
-            let what =
-                step.map_or("no gate waits".to_string(), |step| format!("no gate waits at step '{step}'"));
+            let what = step
+                .map_or("no gate is open".to_string(), |step| format!("no gate is open at step '{step}'"));
             let hint = if open.is_empty() {
-                "nothing is asked now".into()
+                "the run waits for no answer".into()
             } else {
-                format!("these wait: {}", names())
+                format!("open gates: {}", names())
             };
             return Err(EngineError::new(ErrorKind::NotFound, what).hint(hint));
         };
         let choices = &open[at].info.choices;
         let meant = choices.iter().find(|known| known.eq_ignore_ascii_case(choice));
         if meant.is_none() && !choices.is_empty() {
-            let message = format!("'{choice}' is none of the choices of step '{}'", open[at].info.step);
+            let message = format!("'{choice}' is not one of the choices of step '{}'", open[at].info.step);
             let mut error = EngineError::new(ErrorKind::InvalidRequest, message);
             error.choices = choices.clone().into();
             return Err(error);
         }
         let choice = meant.cloned().unwrap_or_else(|| choice.to_string());
-        let Open { info, reply } = open.remove(at);
+        let OpenGate { info, reply } = open.remove(at);
         drop(open);
-        // Nobody waits any more: the run was cancelled just now.
+        // A send error means that the run was cancelled just now.
         let _ = reply.send(choice);
-        self.changed();
+        self.notify_change();
         Ok(info.step)
     }
 
-    fn open(&self, info: GateInfo) -> Asked {
-        let (reply, given) = oneshot::channel();
+    fn open(&self, info: GateInfo) -> PendingAnswer {
+        let (reply, choice) = oneshot::channel();
         let step = info.step.clone();
-        self.lock().push(Open { info, reply });
-        self.changed();
-        Asked { given, open: Waiting { gates: self.clone(), step } }
+        self.lock().push(OpenGate { info, reply });
+        self.notify_change();
+        PendingAnswer { choice, guard: CloseOnDrop { gates: self.clone(), step } }
     }
 
     fn close(&self, step: &str) {
@@ -279,15 +277,15 @@ impl Gates {
         let closed = open.len() < before;
         drop(open);
         if closed {
-            self.changed();
+            self.notify_change();
         }
     }
 
-    fn changed(&self) {
+    fn notify_change(&self) {
         self.shared.changed.send_modify(|count| *count += 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<OpenGate>> {
         self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

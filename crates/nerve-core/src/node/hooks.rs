@@ -1,8 +1,8 @@
-//! Listens to an agent's own hooks.
+//! Receives the events of an agent's own hooks.
 //!
-//! The agent is started with settings that make it run a relay program at certain moments; the relay sends what it was given
-//! as one datagram to a socket of this node, in a folder only its user can enter. A message that is lost or never sent costs
-//! nothing: the screen tells the same, later.
+//! The agent is started with settings that make it run a relay program on certain events. The relay sends a filtered copy of the
+//! hook's input as one datagram to a socket of the node, in a folder that only its user can enter. Lost messages do no harm: the
+//! screen shows the same, later.
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,39 +18,41 @@ use tokio::net::UnixDatagram;
 use super::terminal::TerminalSpec;
 use crate::executions::trace;
 
-/// The moments Claude Code is asked to tell.
+/// The events for which hooks are installed in Claude Code.
 const CLAUDE_EVENTS: [&str; 3] = ["SessionStart", "UserPromptSubmit", "Stop"];
-/// Arguments that say that the user has settings of their own, or that nothing is interactive.
+/// Arguments that mean that the user has their own settings, or that the agent is not interactive.
 const OWN_SETTINGS: [&str; 3] = ["--settings", "-p", "--print"];
-/// The socket in a node's folder for hooks.
+/// Name of the socket in a node's hook folder.
 const SOCKET: &str = "socket";
-/// A message holds names and ids, no text of the conversation.
+/// Maximum size of a message in bytes. Messages hold names and ids, no text of the conversation.
 const MESSAGE_LIMIT: usize = 16 * 1024;
 
-/// The receiving end of one node's hooks. The folder with socket and settings goes with it.
+/// The receiving end of one node's hooks. Dropping it removes the folder with the socket and the settings, unless the caller gave
+/// it.
 #[derive(Debug)]
 pub(crate) struct HookSocket {
     socket: UnixDatagram,
     buffer: Vec<u8>,
-    /// The agent's tools are run in terminals of their own.
+    /// The agent's tools run in terminals of their own.
     traces: bool,
-    /// Where nobody else has made one.
+    /// The temporary folder, if the caller gave none.
     _folder: Option<TempDir>,
 }
 
-/// What a hook said.
+/// The filter_hook_input input of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) hook: Hook,
-    /// The agent's record of the conversation, if it named one.
+    /// The path of the transcript, if the hook named it.
     pub(super) transcript: Option<PathBuf>,
-    /// The conversation it has now: another one after `/clear` or `/resume`.
+    /// The id of the current conversation. It changes after `/clear` and `/resume`.
     pub(super) session: Option<String>,
 }
 
 impl HookSocket {
-    /// Adds to `argv` what makes the agent tell, if it is one that can, and listens. Hooks are a help, not a need: without them the
-    /// screen tells. `folder` is a private folder that outlives this process, to be [taken up](HookSocket::resume) again.
+    /// Adds the hook settings to `argv` if the agent supports hooks, and listens. Hooks are optional: without them the state is
+    /// read from the screen. `folder` is a private folder that outlives this process, from which a successor can
+    /// [resume](HookSocket::resume).
     pub(crate) fn attach_if_able(
         spec: &TerminalSpec,
         relay: Option<&Path>,
@@ -62,24 +64,24 @@ impl HookSocket {
         let mut traces = env(trace::VARIABLE).is_some_and(|value| value == "1");
         if traces && env(trace::PREFIX).is_some_and(|value| !value.is_empty()) {
             let (node, prefix) = (&spec.node.node, trace::PREFIX);
-            tracing::warn!(%node, "its tools are not traced: {prefix} is set to something else");
+            tracing::warn!(%node, "tools are not traced: {prefix} is already set");
             traces = false;
         }
         HookSocket::attach(hooks, relay, argv, folder, traces).unwrap_or_else(|error| {
-            tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent is known by its screen only");
+            tracing::warn!(node = %spec.node.node, %error, "no hooks: the agent's state is read from the screen only");
             None
         })
     }
 
-    /// Its tools are run in terminals of their own: that was asked for and can be.
+    /// Returns true if the agent's tools run in terminals of their own.
     pub(crate) fn traces(&self) -> bool {
         self.traces
     }
 
-    /// Listens again where a process that is gone has listened.
+    /// Listens again on the socket of a previous process.
     ///
     /// # Errors
-    /// There was no socket, or it cannot be made again.
+    /// There was no socket, or it cannot be created again.
     pub(crate) fn resume(folder: &Path) -> io::Result<HookSocket> {
         let path = folder.join(SOCKET);
         fs::remove_file(&path)?;
@@ -120,19 +122,20 @@ impl HookSocket {
         Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces, _folder: own }))
     }
 
-    /// The next message that says something. Bad ones are passed over.
+    /// Returns the next valid message. Invalid ones are skipped.
     pub(super) async fn next(&mut self) -> io::Result<Message> {
         loop {
             let size = self.socket.recv(&mut self.buffer).await?;
-            if let Some(message) = serde_json::from_slice(&self.buffer[..size]).ok().as_ref().and_then(read) {
+            if let Some(message) = serde_json::from_slice(&self.buffer[..size]).ok().as_ref().and_then(parse)
+            {
                 return Ok(message);
             }
         }
     }
 }
 
-/// What the relay keeps of a hook's input: never the conversation's text.
-pub fn relayed(input: &Value) -> Value {
+/// Returns the fields of a hook's input that the relay forwards. They contain no text of the conversation.
+pub fn filter_hook_input(input: &Value) -> Value {
     let keep = ["hook_event_name", "session_id", "transcript_path", "prompt_id"];
     keep.iter()
         .filter_map(|key| Some(((*key).to_string(), input.get(key)?.clone())))
@@ -140,9 +143,9 @@ pub fn relayed(input: &Value) -> Value {
         .into()
 }
 
-/// `prefix`: the program that runs what its shells are to run.
+/// `prefix`: the program that runs the commands of the agent's shells.
 fn claude_settings(relay: &Path, socket: &Path, prefix: Option<&Path>) -> Value {
-    // The agent runs this line with a shell: every word is quoted for one.
+    // The agent runs this line in a shell, so every word is quoted.
     let command =
         shell_words::join([relay.display().to_string(), "hook".into(), socket.display().to_string()]);
     let entry = json!([{ "hooks": [{ "type": "command", "command": command, "timeout": 5 }] }]);
@@ -155,7 +158,7 @@ fn claude_settings(relay: &Path, socket: &Path, prefix: Option<&Path>) -> Value 
     json!({ "hooks": hooks, "env": { trace::PREFIX: prefix } })
 }
 
-fn read(message: &Value) -> Option<Message> {
+fn parse(message: &Value) -> Option<Message> {
     let text = |key: &str| message.get(key)?.as_str().map(str::to_string);
     let hook = match message.get("hook_event_name")?.as_str()? {
         "SessionStart" => Hook::SessionStarted,
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settings_go_right_behind_the_program_and_messages_arrive() {
+    async fn settings_follow_program_and_messages_arrive() {
         let mut command = argv(&["env", "A=b", "/x/claude", "--model", "m"]);
         let mut socket = HookSocket::attach(&hooks(), Path::new("/opt/my nerve"), &mut command, None, false)
             .unwrap()
@@ -196,18 +199,18 @@ mod tests {
         let peer = UnixDatagram::unbound().unwrap();
         peer.send_to(b"not json", &words[2]).await.unwrap();
         let input = json!({"hook_event_name": "Stop", "prompt_id": "p", "session_id": "s", "transcript_path": "/t", "last_assistant_message": "secret"});
-        assert!(!relayed(&input).to_string().contains("secret"));
-        peer.send_to(relayed(&input).to_string().as_bytes(), &words[2]).await.unwrap();
+        assert!(!filter_hook_input(&input).to_string().contains("secret"));
+        peer.send_to(filter_hook_input(&input).to_string().as_bytes(), &words[2]).await.unwrap();
         let message = socket.next().await.unwrap();
         let hook = Hook::Stopped(Some("p".into()));
         assert_eq!(message, Message { hook, transcript: Some("/t".into()), session: Some("s".into()) });
         let folder = Path::new(&words[2]).parent().unwrap().to_path_buf();
         drop(socket);
-        assert!(!folder.exists(), "nothing is left behind");
+        assert!(!folder.exists(), "the folder is removed");
     }
 
     #[tokio::test]
-    async fn tools_are_traced_only_where_that_is_asked_for() {
+    async fn tools_are_traced_only_on_request() {
         let settings = |traces| {
             let dir = tempfile::tempdir().unwrap();
             let mut command = argv(&["claude"]);
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_with_settings_of_its_own_or_of_another_program_is_left_alone() {
+    async fn other_programs_and_custom_settings_are_left_alone() {
         for words in [
             &["claude", "--settings", "x"][..],
             &["claude", "--settings=x"],

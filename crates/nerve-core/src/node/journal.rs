@@ -1,5 +1,5 @@
-//! When to log what (seed channel-history, auto-read rules): a capture before a prompt, one after input has settled, one
-//! before the end. Nothing sleeps: a capture is due when output has been silent for a moment, or before the next entry.
+//! The audit log of a node, and when to capture the screen for it: before a prompt, after input has settled, and before the end.
+//! Nothing sleeps: a capture is due after a moment without output, or before the next entry.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use nerve_record::history::{HISTORY_BUFFER_LINES, HistoryWriter, ResponseData, S
 use nerve_term::event::TsNs;
 use nerve_term::parse::ParserKind;
 
-/// Silence that says that input has shown its effect.
-const SETTLE: Duration = Duration::from_millis(60);
-/// The latest moment for the capture after an input that keeps the program talking.
-const LATEST: Duration = Duration::from_secs(1);
+/// Silence after which the effect of an input is assumed to be on the screen.
+const SETTLE_TIME: Duration = Duration::from_millis(60);
+/// Maximum delay of the capture after an input.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// The audit log of a node and the captures that are due.
+/// Writes the audit log of a node, with screen captures.
 #[derive(Debug)]
 pub struct Journal {
     writer: HistoryWriter,
-    due: Option<Due>,
+    due: Option<PendingCapture>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Due {
+struct PendingCapture {
     at: TsNs,
     latest: TsNs,
 }
 
 /// A finished prompt to log.
-pub(super) struct Sent<'a> {
+pub(super) struct FinishedPrompt<'a> {
     pub(super) input: &'a str,
     pub(super) preceding: Option<u64>,
     pub(super) time: (TsNs, TsNs),
@@ -34,42 +34,42 @@ pub(super) struct Sent<'a> {
 }
 
 impl Journal {
-    /// A journal that writes with `writer`.
+    /// Creates a journal that writes with `writer`.
     pub fn new(writer: HistoryWriter) -> Journal {
         Journal { writer, due: None }
     }
 
-    /// A journal that keeps nothing.
+    /// Creates a journal that discards everything.
     pub fn off() -> Journal {
         Journal::new(HistoryWriter::disabled())
     }
 
-    /// Does it keep anything?
+    /// Returns true if entries are written.
     pub fn enabled(&self) -> bool {
         self.writer.enabled()
     }
 
-    /// When a capture is due.
+    /// Returns when a capture is due.
     pub(super) fn deadline(&self) -> Option<TsNs> {
         self.due.map(|due| due.at)
     }
 
-    /// The program wrote: a due capture waits for silence.
-    pub(super) fn output(&mut self, now: TsNs) {
+    /// Records that the program wrote: a pending capture waits for silence.
+    pub(super) fn on_output(&mut self, now: TsNs) {
         if let Some(due) = &mut self.due {
-            due.at = (now + SETTLE).min(due.latest);
+            due.at = (now + SETTLE_TIME).min(due.latest);
         }
     }
 
-    /// Takes the capture that is due now.
-    pub(super) fn settle(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
+    /// Takes the pending capture if it is due.
+    pub(super) fn capture_if_due(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
         if self.due.is_some_and(|due| due.at <= now) {
             self.flush(now, tail);
         }
     }
 
-    /// A prompt goes in: logs what stood there before, returns its sequence number.
-    pub(super) fn before_send(&mut self, now: TsNs, tail: impl Fn() -> String) -> Option<u64> {
+    /// Captures the screen before a prompt and returns the entry's sequence number.
+    pub(super) fn capture_before_prompt(&mut self, now: TsNs, tail: impl Fn() -> String) -> Option<u64> {
         if !self.enabled() {
             return None;
         }
@@ -77,18 +77,23 @@ impl Journal {
         Some(self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES)).filter(|seq| *seq > 0)
     }
 
-    /// Logs a prompt of a node without a terminal whose answer was streamed.
+    /// Logs a streamed prompt of a node without a terminal.
     pub(crate) fn log_stream(&mut self, entry: SendStreamEntry<'_>) {
         self.writer.log_send_stream(entry);
     }
 
-    /// Logs a prompt of a node without a terminal: there is nothing to capture.
+    /// Logs a prompt of a node without a terminal. There is nothing to capture.
     pub(crate) fn log_send(&mut self, entry: SendEntry<'_>) {
         self.writer.log_send(entry);
     }
 
-    /// A turn ended: logs it, what input in its middle showed first.
-    pub(super) fn sent(&mut self, sent: &Sent<'_>, response: ResponseData, tail: impl FnOnce() -> String) {
+    /// Logs an ended turn, after the capture that an input during the turn may have left pending.
+    pub(super) fn log_turn(
+        &mut self,
+        sent: &FinishedPrompt<'_>,
+        response: ResponseData,
+        tail: impl FnOnce() -> String,
+    ) {
         self.flush(sent.time.1, tail);
         self.writer.log_send(SendEntry {
             ts_start: sent.time.0,
@@ -99,8 +104,8 @@ impl Journal {
         });
     }
 
-    /// The same for a turn that was streamed.
-    pub(super) fn streamed(&mut self, sent: &Sent<'_>, tail: impl Fn() -> String) {
+    /// Logs an ended turn that was streamed.
+    pub(super) fn log_streamed_turn(&mut self, sent: &FinishedPrompt<'_>, tail: impl Fn() -> String) {
         self.flush(sent.time.1, &tail);
         self.writer.log_send_stream(SendStreamEntry {
             ts_start: sent.time.0,
@@ -112,25 +117,25 @@ impl Journal {
         });
     }
 
-    pub(super) fn wrote(&mut self, now: TsNs, data: &str, tail: impl FnOnce() -> String) {
+    pub(super) fn log_write(&mut self, now: TsNs, data: &str, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
         self.writer.log_write(now, data);
-        self.await_effect(now);
+        self.schedule_capture(now);
     }
 
-    pub(super) fn ran(&mut self, now: TsNs, command: &str, tail: impl FnOnce() -> String) {
+    pub(super) fn log_run(&mut self, now: TsNs, command: &str, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
         self.writer.log_run(now, command);
-        self.await_effect(now);
+        self.schedule_capture(now);
     }
 
-    pub(super) fn interrupted(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
+    pub(super) fn log_interrupt(&mut self, now: TsNs, tail: impl FnOnce() -> String) {
         self.flush(now, tail);
         self.writer.log_interrupt(now);
-        self.await_effect(now);
+        self.schedule_capture(now);
     }
 
-    pub(crate) fn closed(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
+    pub(crate) fn close(&mut self, now: TsNs, reason: Option<&str>, tail: impl FnOnce() -> String) {
         if self.enabled() {
             self.due = None;
             self.writer.log_read(now, &tail(), HISTORY_BUFFER_LINES);
@@ -139,9 +144,9 @@ impl Journal {
         }
     }
 
-    fn await_effect(&mut self, now: TsNs) {
+    fn schedule_capture(&mut self, now: TsNs) {
         if self.enabled() {
-            self.due = Some(Due { at: now + SETTLE, latest: now + LATEST });
+            self.due = Some(PendingCapture { at: now + SETTLE_TIME, latest: now + MAX_DELAY });
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use nerve_term::event::TsNs;
 
 use super::hooks::HookSocket;
-use super::terminal::{Outside, TerminalNode, TerminalSpec};
+use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
 use crate::backend::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
 use crate::backend::{HostedBackend, SpawnError, tmux, wezterm};
 use crate::host::EndSnapshot;
@@ -47,7 +47,7 @@ impl<'a> Launch<'a> {
             hooks = HookSocket::attach_if_able(&spec, self.relay, argv, Some(folder));
         });
         let (backend, entry) = started.await?;
-        Ok(TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry)))
     }
 
     /// Starts a node in a pane of tmux.
@@ -62,7 +62,7 @@ impl<'a> Launch<'a> {
         let (backend, entry, size) = started.await?;
         spec.size = size;
         spec.program.cwd = entry.cwd.clone();
-        Ok(TerminalNode::over(spec, backend, hooks, tmux_location(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, tmux_location(&entry)))
     }
 
     /// Starts a node in a pane of WezTerm.
@@ -76,7 +76,7 @@ impl<'a> Launch<'a> {
         });
         let (backend, entry, size) = started.await?;
         spec.size = size;
-        Ok(TerminalNode::over(spec, backend, hooks, wezterm_location(&entry)))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, wezterm_location(&entry)))
     }
 
     fn context(self, spec: &'a TerminalSpec) -> PaneContext<'a> {
@@ -100,7 +100,7 @@ impl<'a> Launch<'a> {
 pub(crate) fn adopt_host(manager: &HostManager, spec: TerminalSpec, entry: Entry) -> TerminalNode {
     let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
     let backend = HostedBackend::adopt(entry.clone(), manager.registry.clone());
-    TerminalNode::over(spec, backend, hooks, Outside::of_host(&entry))
+    TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry))
 }
 
 /// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
@@ -109,11 +109,11 @@ pub(crate) fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) ->
     match entry.terminal {
         TerminalKind::Wezterm => {
             let (backend, entry) = wezterm::adopt(panes, entry, is_full_screen(&spec));
-            TerminalNode::over(spec, backend, hooks, wezterm_location(&entry))
+            TerminalNode::with_backend(spec, backend, hooks, wezterm_location(&entry))
         }
         TerminalKind::Tmux | TerminalKind::Pty => {
             let location = tmux_location(&entry);
-            TerminalNode::over(spec, tmux::adopt(panes, entry), hooks, location)
+            TerminalNode::with_backend(spec, tmux::adopt(panes, entry), hooks, location)
         }
     }
 }
@@ -123,13 +123,13 @@ fn is_full_screen(spec: &TerminalSpec) -> bool {
     spec.profile.composer.is_some()
 }
 
-fn tmux_location(entry: &PaneEntry) -> Outside {
+fn tmux_location(entry: &PaneEntry) -> TerminalLocation {
     let mut place = vec![("pane_id", entry.pane.clone()), ("owned", entry.ours.to_string())];
     place.extend(entry.session.clone().map(|session| ("tmux_session", session)));
     place.extend(entry.socket.clone().map(|socket| ("tmux_socket", socket)));
-    Outside { recording: entry.recording.clone(), unrecorded: None, place }
+    TerminalLocation { recording: entry.recording.clone(), unrecorded: None, place }
 }
 
-fn wezterm_location(entry: &PaneEntry) -> Outside {
-    Outside { recording: entry.recording.clone(), ..Outside::default() }
+fn wezterm_location(entry: &PaneEntry) -> TerminalLocation {
+    TerminalLocation { recording: entry.recording.clone(), ..TerminalLocation::default() }
 }

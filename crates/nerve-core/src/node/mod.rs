@@ -1,6 +1,5 @@
-//! Units of work (seed node-refactoring REQ-N1). A terminal node drives a program on a terminal, turn by turn; a bash node runs
-//! one-shot commands; a chat node talks with a model's API; a function node calls a function; a gate asks a person; a graph is a node
-//! too.
+//! Units of work. A terminal node drives a program on a terminal, turn by turn. A bash node runs one-shot commands, a chat node
+//! talks to a model's API, a function node calls a function, and a gate waits for a person. A graph is a node too.
 
 pub mod bash;
 pub mod factory;
@@ -15,8 +14,8 @@ mod actor;
 pub mod hooks;
 mod journal;
 mod queue;
-pub(crate) mod reply;
 pub(crate) mod response;
+pub(crate) mod response_value;
 mod stream;
 mod transcript;
 
@@ -29,7 +28,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use self::terminal::TerminalNode;
-/// What is known of a node, where it is in its life, how it is made (seed REQ-N0).
+/// The info, configuration and state of a node.
 pub use crate::command::{NodeInfo, NodeSpec as NodeConfig, StateName as NodeState};
 
 use crate::chat::ChatNode;
@@ -38,33 +37,34 @@ use crate::context::ExecutionContext;
 use crate::error::EngineError;
 use crate::graph::Graph;
 
-/// What a node does, on its way.
+/// The future of a fallible node operation.
 pub type NodeFuture<'a, T = Value> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
-/// Something that cannot fail, on its way.
-pub type Quiet<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// The future of a node operation that cannot fail.
+pub type BoxFuture<'a, T = ()> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// A node of any kind.
 pub type NodeHandle = Arc<dyn Node>;
 
-/// A unit of work. What only terminals can do is on [`TerminalNode`] (decision D10).
+/// A unit of work. Operations that only terminals support are on [`TerminalNode`].
 pub trait Node: fmt::Debug + Send + Sync + 'static {
-    /// Its name: 1–32 of `a-z 0-9 -` where it is registered under it.
+    /// Returns the node's name: 1–32 of `a-z 0-9 -` where it is registered under it.
     fn id(&self) -> &str;
 
-    /// `pty`, `bash`, `function`, `gate`, `graph` …
+    /// Returns the kind: `pty`, `bash`, `function`, `gate`, `graph` …
     fn kind(&self) -> &'static str;
 
-    /// Keeps state between executions: does one at a time, cannot be repeated without consequences, must be stopped.
+    /// Returns true if the node keeps state between executions. Such a node runs one execution at a time, must not be run again
+    /// without need, and has to be stopped.
     fn persistent(&self) -> bool {
         false
     }
 
-    /// Works on the context's input. An object with `"success": false` is a failure that has something to show.
+    /// Works on the context's input. An object with `"success": false` reports a failure that has a result to show.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Returns why the execution failed.
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a>;
 
-    /// What is known of it.
+    /// Returns the node's current description.
     fn info(&self) -> NodeInfo {
         NodeInfo {
             id: self.id().to_string(),
@@ -76,79 +76,79 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// How long an execution whose context is cancelled may take to end by itself; then it is dropped. Who says more than zero
-    /// watches the context's cancellation and keeps its limit of time.
-    fn winds_down(&self) -> Duration {
+    /// Returns how long a cancelled execution may take to end by itself before it is dropped. A node with a non-zero grace period
+    /// has to watch the context's cancellation and to enforce the context's timeout itself.
+    fn cancel_grace(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// What an execution uses is counted in its context while it runs, and not by what its response says.
-    fn meters(&self) -> bool {
+    /// Returns true if usage is counted in the context while an execution runs, not taken from its response.
+    fn has_live_metering(&self) -> bool {
         false
     }
 
-    /// Gets what it needs (seed REQ-N2). Nodes that are made started have nothing to do.
+    /// Acquires the node's resources. Nodes that are created running have nothing to do.
     ///
     /// # Errors
-    /// It could not be started.
+    /// Returns why the node could not be started.
     fn start(&self) -> NodeFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Gives back what it holds; returns when it is gone.
-    fn stop<'a>(&'a self, _reason: &'a str) -> Quiet<'a> {
+    /// Releases the node's resources and returns when they are gone.
+    fn stop<'a>(&'a self, _reason: &'a str) -> BoxFuture<'a> {
         Box::pin(async {})
     }
 
-    /// Forgets what it knows and keeps what it holds.
+    /// Forgets the node's state but keeps its resources.
     ///
     /// # Errors
-    /// It cannot.
+    /// Returns why the node cannot be reset.
     fn reset(&self) -> NodeFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Interrupts what it does.
+    /// Interrupts the current execution.
     ///
     /// # Errors
-    /// It is stopped.
+    /// NodeStopped: the node is stopped.
     fn interrupt(&self) -> NodeFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Leaves what it drives running without us; `false` if it cannot.
-    fn release(&self) -> Quiet<'_, bool> {
+    /// Detaches from what the node drives and leaves it running. Returns false if the node cannot do that.
+    fn release(&self) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
     }
 
-    /// A node of the same kind that goes on by itself from where this one is, under another name: for nodes that fork by copying
-    /// what they hold. `None`: it does not fork that way. An error says why it cannot now.
+    /// Returns a copy of the node in its current state under another name, or `None` if this kind of node does not fork by copying.
+    /// An error says why it cannot fork now.
     fn fork(&self, _at: &NodeRef) -> Option<Result<NodeHandle, EngineError>> {
         None
     }
 
-    /// It is on a terminal.
+    /// Returns the terminal node, if this is one.
     fn as_terminal(&self) -> Option<&TerminalNode> {
         None
     }
 
-    /// It runs one-shot commands.
+    /// Returns the bash node, if this is one.
     fn as_bash(&self) -> Option<&bash::BashNode> {
         None
     }
 
-    /// It is a conversation with a model's API.
+    /// Returns the chat node, if this is one.
     fn as_chat(&self) -> Option<&ChatNode> {
         None
     }
 
-    /// It is a graph.
+    /// Returns the graph, if this is one.
     fn as_graph(&self) -> Option<&Graph> {
         None
     }
 }
 
-/// Where a node is in its life.
+/// Returns the node's lifecycle state.
 pub(crate) fn state_of(node: &dyn Node) -> StateName {
     node.info().state
 }

@@ -9,15 +9,14 @@ use nerve_term::profile::Profile;
 use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;
-use super::terminal::{Journal, Outside, TerminalNode, TerminalSpec};
+use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
 use crate::backend::{HostedBackend, Program};
 use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
-use crate::host::HostSpec;
-use crate::host::manager::HOOKS;
-use crate::host::process::Host;
+use crate::node::hooks::HookSocket;
+use crate::node::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
@@ -111,8 +110,8 @@ impl Observer {
     pub fn start(self, host: &Host) -> RunningObserver {
         let events = self.spec.events.clone();
         let backend = HostedBackend::drive(host.entry.clone(), self.registry);
-        let outside = Outside::of_host(&host.entry);
-        RunningObserver { node: TerminalNode::over(self.spec, backend, self.hooks, outside), events }
+        let outside = TerminalLocation::of_host(&host.entry);
+        RunningObserver { node: TerminalNode::with_backend(self.spec, backend, self.hooks, outside), events }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Prompts that wait for their turn, and the one that has it.
+//! The queue of prompts and the active turn.
 
 use std::collections::VecDeque;
 
@@ -12,73 +12,76 @@ use crate::command::Response;
 use crate::error::{EngineError, ErrorKind};
 use crate::metrics::TurnTimer;
 
-/// How many prompts may wait.
-const LIMIT: usize = 64;
+/// Maximum number of queued prompts.
+const MAX_QUEUED: usize = 64;
 
-/// Where a turn's answer goes.
+/// Receives a turn's answer.
 pub(super) type Reply = oneshot::Sender<Result<Response, EngineError>>;
 
-/// A prompt that waits.
+/// A queued prompt.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedPrompt {
     pub(super) prompt: Prompt,
     pub(super) call: Option<Call>,
     pub(super) reply: Reply,
     pub(super) deadline: TsNs,
 }
 
-/// The prompt that has its turn.
+/// The turn in progress.
 #[derive(Debug)]
-pub(super) struct Active {
+pub(super) struct ActiveTurn {
     pub(super) prompt: Prompt,
     pub(super) call: Option<Call>,
     pub(super) number: u64,
-    /// `None`: nobody waits any more, the turn runs on its own.
+    /// `None` once answered: the turn may still be running.
     pub(super) reply: Option<Reply>,
     pub(super) deadline: Option<TsNs>,
     pub(super) preceding: Option<u64>,
-    /// Where chunks of the answer are wanted.
+    /// The chunk stream, if chunks were requested.
     pub(super) stream: Option<Stream>,
     pub(super) stream_due: Option<TsNs>,
-    /// It ended; its transcript is being read. The response as the screen tells it.
+    /// The response as parsed from the screen, while the transcript of the ended turn is being read.
     pub(super) finishing: Option<Box<Response>>,
     pub(super) metered: TurnTimer,
 }
 
-impl Active {
-    /// Answers whoever waits, once.
+impl ActiveTurn {
+    /// Answers the caller. Does nothing after the first call.
     pub(super) fn answer(&mut self, answer: Result<Response, EngineError>) {
         self.metered.end(&answer);
         if let Some(reply) = self.reply.take() {
-            // Gone: the caller left, the turn is in the history.
+            // A send error means that the caller left; the turn is in the history.
             let _ = reply.send(answer);
         }
         self.deadline = None;
     }
 }
 
-/// Waiting prompts, first come first served, bounded.
+/// A bounded first-in, first-out queue of prompts.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<Waiting>);
+pub(super) struct PromptQueue(VecDeque<QueuedPrompt>);
 
-impl Queue {
+impl PromptQueue {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Queues a prompt, or answers it when the queue is full.
-    pub(super) fn push(&mut self, waiting: Waiting) {
-        if self.0.len() >= LIMIT {
-            let error = EngineError::new(ErrorKind::Busy, format!("{LIMIT} prompts wait already"))
-                .hint("try again later");
+    /// Queues a prompt, or fails it if the queue is full.
+    pub(super) fn push(&mut self, waiting: QueuedPrompt) {
+        if self.0.len() >= MAX_QUEUED {
+            let error = EngineError::new(
+                ErrorKind::Busy,
+                format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
+            )
+            .hint("try again later");
             let _ = waiting.reply.send(Err(error));
         } else {
             self.0.push_back(waiting);
         }
     }
 
-    /// The next prompt whose caller still waits.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    /// Removes the next prompt whose caller still waits.
+    pub(super) fn pop(&mut self) -> Option<QueuedPrompt> {
         loop {
             let waiting = self.0.pop_front()?;
             if !waiting.reply.is_closed() {
@@ -88,7 +91,7 @@ impl Queue {
     }
 
     /// Puts a prompt back to the front.
-    pub(super) fn unpop(&mut self, waiting: Waiting) {
+    pub(super) fn push_front(&mut self, waiting: QueuedPrompt) {
         self.0.push_front(waiting);
     }
 
@@ -96,28 +99,32 @@ impl Queue {
         self.0.iter().map(|waiting| waiting.deadline).min()
     }
 
-    /// Answers those whose time is up.
+    /// Fails the prompts whose deadline has passed.
     pub(super) fn expire(&mut self, now: TsNs, error: impl Fn() -> EngineError) {
         let (late, waiting) =
             std::mem::take(&mut self.0).into_iter().partition(|waiting| waiting.deadline <= now);
         self.0 = waiting;
-        let late: VecDeque<Waiting> = late;
+        let late: VecDeque<QueuedPrompt> = late;
         for waiting in late {
             let _ = waiting.reply.send(Err(error()));
         }
     }
 
-    /// Answers those that `is_it` finds, and takes them out.
-    pub(super) fn remove(&mut self, is_it: impl Fn(&Waiting) -> bool, error: impl Fn() -> EngineError) {
-        let (found, rest) = std::mem::take(&mut self.0).into_iter().partition(is_it);
+    /// Removes and fails the prompts that match.
+    pub(super) fn remove(
+        &mut self,
+        matches: impl Fn(&QueuedPrompt) -> bool,
+        error: impl Fn() -> EngineError,
+    ) {
+        let (found, rest) = std::mem::take(&mut self.0).into_iter().partition(matches);
         self.0 = rest;
-        let found: VecDeque<Waiting> = found;
+        let found: VecDeque<QueuedPrompt> = found;
         for waiting in found {
             let _ = waiting.reply.send(Err(error()));
         }
     }
 
-    /// Answers all of them with an error.
+    /// Fails all prompts.
     pub(super) fn fail_all(&mut self, error: impl Fn() -> EngineError) {
         for waiting in self.0.drain(..) {
             let _ = waiting.reply.send(Err(error()));

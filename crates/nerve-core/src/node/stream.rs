@@ -1,7 +1,7 @@
-//! What of a growing answer has been published, and what may follow it.
+//! Computes the chunks of a growing answer.
 //!
-//! Only what still stands as it was published is gone on with: a program may rewrite rows it has drawn. Then nothing more is
-//! published until they are as they were; the response has the whole answer in any case.
+//! Chunks continue only if the rows already published are unchanged, because a program may rewrite rows that it has drawn.
+//! Otherwise nothing is published until the rows are as they were. The response contains the whole answer in any case.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,76 +9,77 @@ use std::time::Duration;
 use nerve_term::driver::Span;
 use nerve_term::terminal::{LineIndex, TerminalState};
 
-/// A growing answer is looked at this often.
-const EVERY: Duration = Duration::from_millis(100);
-/// The same for a long one that has to be parsed from its beginning each time.
-const SELDOM: Duration = Duration::from_secs(1);
-/// Rows from which on an answer that has to be parsed is long.
-const LONG: usize = 2_000;
-/// Rows taken at once: the terminal must not wait for more.
-const ROWS: u64 = 20_000;
-/// A chunk holds about this many bytes.
-const CHUNK: usize = 256 << 10;
-/// What is published before the end of an answer that has to be parsed, in bytes; the rest comes at its end.
-const KEPT: usize = 4 << 20;
+/// How often a growing answer is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a long answer is polled if it has to be parsed from its beginning each time.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of rows from which a parsed answer counts as long.
+const LONG_ANSWER_ROWS: usize = 2_000;
+/// Maximum number of rows read at once, so that the terminal is not blocked for long.
+const MAX_ROWS_PER_POLL: u64 = 20_000;
+/// Approximate maximum size of a chunk in bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Maximum size of a parsed answer that is published before its end, in bytes; the rest follows at the end.
+const MAX_PARSED_BYTES: usize = 4 << 20;
 
-/// The chunks of one turn.
+/// Computes the chunks of one turn.
 #[derive(Debug)]
 pub(super) struct Stream {
-    how: How,
-    every: Duration,
+    mode: Mode,
+    poll_interval: Duration,
 }
 
 #[derive(Debug)]
-enum How {
-    /// Of a program that writes line by line and has no structure: rows are the answer.
+enum Mode {
+    /// A line-based program without structure: the rows are the answer.
     Rows(Rows),
-    /// The answer is what the parser finds. What was published of it.
+    /// The answer as found by a parser; the text published so far.
     Parsed(String),
 }
 
 impl Stream {
-    /// A stream of rows as they are.
-    pub(super) fn of_rows() -> Stream {
-        Stream { how: How::Rows(Rows::default()), every: EVERY }
+    /// Creates a stream of plain rows.
+    pub(super) fn rows() -> Stream {
+        Stream { mode: Mode::Rows(Rows::default()), poll_interval: POLL_INTERVAL }
     }
 
-    /// A stream of what a parser finds.
+    /// Creates a stream of a parser's text.
     pub(super) fn parsed() -> Stream {
-        Stream { how: How::Parsed(String::new()), every: EVERY }
+        Stream { mode: Mode::Parsed(String::new()), poll_interval: POLL_INTERVAL }
     }
 
-    /// How long to wait before the next look.
-    pub(super) fn every(&self) -> Duration {
-        self.every
+    /// Returns how long to wait before the next poll.
+    pub(super) fn poll_interval(&self) -> Duration {
+        self.poll_interval
     }
 
-    /// What the answer has grown by: whole rows, for the last one may still be rewritten. The answer begins at line `start`.
-    /// `parse` gives its text, and how many rows were parsed for it.
+    /// Returns what the answer has grown by, in whole rows because the last row may still be rewritten. The answer begins at line
+    /// `start`. `parse` returns its text and the number of rows parsed.
     pub(super) fn grow(
         &mut self,
         terminal: &TerminalState,
         start: u64,
         parse: impl FnOnce() -> (String, usize),
     ) -> Vec<String> {
-        match &mut self.how {
-            How::Rows(rows) => {
+        match &mut self.mode {
+            Mode::Rows(rows) => {
                 let end = terminal.cursor_line().0;
-                let limit = rows.next.max(start).max(terminal.first_kept_line().0) + ROWS;
+                let limit = rows.next.max(start).max(terminal.first_kept_line().0) + MAX_ROWS_PER_POLL;
                 let text = rows.grow(terminal, start, end.min(limit));
-                self.every = if limit < end && !text.is_empty() { Duration::ZERO } else { EVERY };
-                chunks_of(&text)
+                self.poll_interval =
+                    if limit < end && !text.is_empty() { Duration::ZERO } else { POLL_INTERVAL };
+                split_into_chunks(&text)
             }
-            How::Parsed(published) => {
+            Mode::Parsed(published) => {
                 let (text, rows) = parse();
-                if rows > LONG {
-                    self.every = (self.every * 2).min(SELDOM);
+                if rows > LONG_ANSWER_ROWS {
+                    self.poll_interval = (self.poll_interval * 2).min(MAX_POLL_INTERVAL);
                 }
                 let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
                 match whole.strip_prefix(published.as_str()) {
-                    Some(more) if whole.len() <= KEPT => {
+                    Some(more) if whole.len() <= MAX_PARSED_BYTES => {
                         published.push_str(more);
-                        chunks_of(more)
+                        split_into_chunks(more)
                     }
                     _ => Vec::new(),
                 }
@@ -86,23 +87,23 @@ impl Stream {
         }
     }
 
-    /// The rest of an answer that is finished: its place on the terminal and its text.
+    /// Returns the rest of a finished answer, given its span on the terminal and its text.
     pub(super) fn rest(self, terminal: &TerminalState, span: &Span, text: &str) -> Vec<String> {
-        match self.how {
-            How::Rows(rows) if !rows.has_published => chunks_of(text),
-            How::Rows(rows) => chunks_of(&rows.rest(terminal, span)),
-            How::Parsed(published) => {
-                text.strip_prefix(published.as_str()).map(chunks_of).unwrap_or_default()
+        match self.mode {
+            Mode::Rows(rows) if !rows.has_published => split_into_chunks(text),
+            Mode::Rows(rows) => split_into_chunks(&rows.rest(terminal, span)),
+            Mode::Parsed(published) => {
+                text.strip_prefix(published.as_str()).map(split_into_chunks).unwrap_or_default()
             }
         }
     }
 }
 
-/// Cuts text into chunks, behind line ends where there are any.
-fn chunks_of(mut text: &str) -> Vec<String> {
+/// Splits text into chunks, after line ends where possible.
+fn split_into_chunks(mut text: &str) -> Vec<String> {
     let mut chunks = Vec::new();
-    while text.len() > CHUNK {
-        let whole = (0..=CHUNK).rfind(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    while text.len() > CHUNK_BYTES {
+        let whole = (0..=CHUNK_BYTES).rfind(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         let at = text[..whole].rfind('\n').map_or(whole, |end| end + 1);
         chunks.push(text[..at].to_string());
         text = &text[at..];
@@ -111,19 +112,19 @@ fn chunks_of(mut text: &str) -> Vec<String> {
     chunks
 }
 
-/// Rows from a cursor on. Blank rows before the first and after the last one that says something are left out, as the parser
-/// does, so a line's end is published with the row that follows it.
+/// Rows from a position on. Blank rows at the beginning and the end are omitted, as by the parser, so a line end is published
+/// together with the row that follows it.
 #[derive(Debug, Default)]
 struct Rows {
-    /// Where the answer begins.
+    /// First line of the answer.
     start: u64,
-    /// The next row to publish.
+    /// Next line to publish.
     next: u64,
-    /// Line ends behind what was published.
+    /// Line ends after the published text that were not published yet.
     ends: usize,
     has_published: bool,
-    /// The rows before `next` that may still be on the screen.
-    shown: VecDeque<Row>,
+    /// Published rows before `next` that may still be on the screen.
+    published: VecDeque<Row>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ struct Row {
 }
 
 impl Row {
-    /// The row up to column `col`; `None` if it is not kept or not there yet.
+    /// Reads the row up to column `col`; `None` if it is no longer or not yet there.
     fn read(terminal: &TerminalState, line: u64, col: u16) -> Option<Row> {
         let line = LineIndex(line);
         let mut text = terminal.line_text_to(line, col)?;
@@ -146,20 +147,20 @@ impl Row {
 }
 
 impl Rows {
-    /// The rows before line `end`.
+    /// Returns the new rows before line `end`.
     fn grow(&mut self, terminal: &TerminalState, start: u64, end: u64) -> String {
         let mut text = String::new();
-        if self.goes_on(terminal, start) {
+        if self.can_continue(terminal, start) {
             self.take(terminal, end, u16::MAX, &mut text);
         }
         text
     }
 
-    /// The rows up to the end of a finished answer.
+    /// Returns the rest of a finished answer.
     fn rest(mut self, terminal: &TerminalState, span: &Span) -> String {
         let (start, end) = (span.lines.0, span.lines.1.min(terminal.line_count()));
         let mut text = String::new();
-        if self.goes_on(terminal, start) {
+        if self.can_continue(terminal, start) {
             let last = if span.last_col.is_some() { end.saturating_sub(1) } else { end };
             self.take(terminal, last, u16::MAX, &mut text);
             self.take(terminal, end, span.last_col.unwrap_or(u16::MAX), &mut text);
@@ -167,28 +168,28 @@ impl Rows {
         text
     }
 
-    /// Does the answer begin where it did, and does what was published of it still stand there?
-    fn goes_on(&mut self, terminal: &TerminalState, start: u64) -> bool {
+    /// Returns true if the answer begins at the same line as before and the published rows are unchanged.
+    fn can_continue(&mut self, terminal: &TerminalState, start: u64) -> bool {
         if terminal.modes().alternate {
             return false;
         }
-        let goes_on = self.start == start && self.stands(terminal);
-        if !goes_on && !self.has_published {
+        let can_continue = self.start == start && self.is_unchanged(terminal);
+        if !can_continue && !self.has_published {
             *self = Rows { start, next: start, ..Rows::default() };
             return true;
         }
-        goes_on
+        can_continue
     }
 
-    fn stands(&self, terminal: &TerminalState) -> bool {
-        // What is not kept any more was not rewritten: it left the screen as it was.
-        let (first, kept) = (self.next - self.shown.len() as u64, terminal.first_kept_line().0);
+    fn is_unchanged(&self, terminal: &TerminalState) -> bool {
+        // Rows that were dropped from the scrollback had left the screen unchanged.
+        let (first, kept) = (self.next - self.published.len() as u64, terminal.first_kept_line().0);
         (first..)
-            .zip(&self.shown)
+            .zip(&self.published)
             .all(|(line, row)| line < kept || Row::read(terminal, line, u16::MAX).as_ref() == Some(row))
     }
 
-    /// Appends the rows before line `end`, the part left of column `col` of each.
+    /// Appends the rows before line `end`, up to column `col` of each.
     fn take(&mut self, terminal: &TerminalState, end: u64, col: u16, text: &mut String) {
         self.next = self.next.max(terminal.first_kept_line().0.min(end));
         while self.next < end {
@@ -200,9 +201,9 @@ impl Rows {
             }
             self.ends += usize::from(self.has_published && !row.wrapped);
             self.next += 1;
-            self.shown.push_back(row);
+            self.published.push_back(row);
         }
         let rows = usize::from(terminal.size().rows);
-        self.shown.drain(..self.shown.len().saturating_sub(rows));
+        self.published.drain(..self.published.len().saturating_sub(rows));
     }
 }

@@ -1,4 +1,4 @@
-//! A node that puts its input into a text.
+//! A node that renders a template.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::graph::file::templates::Template;
 use crate::graph::step::Scope;
 
-/// A template over `input`; its result is the text.
+/// A template over `input`; the result is the rendered text.
 ///
 /// ```
 /// use nerve_core::context::ExecutionContext;
@@ -29,10 +29,10 @@ pub struct TemplateNode {
 }
 
 impl TemplateNode {
-    /// A node of this template (minijinja).
+    /// Creates a node from a template (minijinja syntax).
     ///
     /// # Errors
-    /// InvalidRequest: it is no template.
+    /// InvalidRequest: the template is malformed.
     pub fn new(id: impl Into<String>, template: &str) -> Result<TemplateNode, EngineError> {
         let id = id.into();
         let template = Template::compile(template).map_err(|malformed| {

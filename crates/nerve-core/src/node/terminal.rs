@@ -1,4 +1,4 @@
-//! The handle of a terminal node: what callers can ask of a program on a terminal (seed REQ-N4).
+//! The handle of a terminal node: the operations on a program on a terminal.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
-use super::{Node, NodeFuture, Quiet};
+use super::{BoxFuture, Node, NodeFuture};
 use crate::backend::pane::PaneInfo;
 use crate::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
 use crate::cancellation::{CancellationToken, cancelled};
@@ -28,7 +28,7 @@ use crate::command::{
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
-use crate::executions::Noter;
+use crate::executions::ExecutionLog;
 use crate::host::registry::Entry;
 use crate::proxy::{NodeProxy, SpendSink};
 use crate::tap::Tap;
@@ -36,72 +36,72 @@ use crate::telemetry::{TraceContext, TurnAttributes, end_turn};
 
 pub use super::journal::Journal;
 
-/// A turn in which a budget is used up, and that goes on after its interrupt, is interrupted once more.
-const INTERRUPT_AGAIN: Duration = Duration::from_secs(3);
-/// A turn that was interrupted because a budget is used up, and goes on, is waited for so long.
-const GIVE_UP: Duration = Duration::from_secs(20);
+/// Time after which a turn that exceeded a budget and ignored an interrupt is interrupted again.
+const INTERRUPT_RETRY: Duration = Duration::from_secs(3);
+/// Time after which a turn that exceeded a budget and ignores interrupts is abandoned.
+const ABANDON_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How a terminal node is started.
+/// What a terminal node is started with.
 pub struct TerminalSpec {
     /// Session and id.
     pub node: NodeRef,
-    /// What to run.
+    /// The program to run.
     pub program: Program,
     /// Size of the terminal.
     pub size: Size,
-    /// What is known of the program.
+    /// The program's profile.
     pub profile: Arc<Profile>,
-    /// Parser where a turn names none.
+    /// Parser of turns that set none.
     pub parser: ParserKind,
-    /// Limit of a start.
+    /// Timeout of the start.
     pub ready_timeout: Duration,
-    /// Limit of a turn that names none.
+    /// Timeout of turns that set none.
     pub response_timeout: Duration,
     /// The audit log.
     pub journal: Journal,
-    /// The program runs already, what it wrote before comes first, and this is what the one who drove it before left.
+    /// The state left by the previous owner of a running program; its earlier output is replayed first. `None` for a new program.
     pub adopted: Option<Memory>,
-    /// Its questions to the terminal are answered by us; not where another terminal in front of it does.
+    /// Answer the program's terminal queries. False if another terminal in front of it does.
     pub answers: bool,
-    /// Where events go.
+    /// Publishes the node's events.
     pub events: Publisher,
     /// Kind of the node, as on the wire.
     pub kind: &'static str,
-    /// The program's start is logged as a command that was run (seed channel-history §5.7).
+    /// Log the start as a typed command.
     pub log_start: bool,
-    /// Id of the agent's own conversation, where it was given one.
+    /// Id of the agent's own conversation, if it was given one.
     pub agent_session: Option<String>,
-    /// Its proxy, which runs already and ends with it.
+    /// The node's proxy. It is already running and ends with the node.
     pub proxy: Option<NodeProxy>,
 }
 
-/// What of a node is outside this process.
+/// Where a node's terminal lives outside this process.
 #[derive(Debug, Default)]
-pub(crate) struct Outside {
-    /// The file in which its terminal is recorded.
+pub(crate) struct TerminalLocation {
+    /// The recording of the terminal.
     pub(crate) recording: Option<PathBuf>,
-    /// What stands for that file where there is none ([`Entry::unrecorded`]).
+    /// The path that replaces the recording's if there is none ([`Entry::unrecorded`]).
     pub(crate) unrecorded: Option<PathBuf>,
-    /// Where its terminal is, as told in its info: names and values.
+    /// The location as shown in the node's info: names and values.
     pub(crate) place: Vec<(&'static str, String)>,
 }
 
-impl Outside {
-    /// Of a node in a host.
-    pub(crate) fn of_host(entry: &Entry) -> Outside {
+impl TerminalLocation {
+    /// Returns the location of a node in a host.
+    pub(crate) fn of_host(entry: &Entry) -> TerminalLocation {
         let Entry { recording, unrecorded, .. } = entry.clone();
-        Outside { recording, unrecorded, place: vec![("host", entry.id.clone())] }
+        TerminalLocation { recording, unrecorded, place: vec![("host", entry.id.clone())] }
     }
 
-    fn noter(&self) -> Option<Noter> {
+    fn execution_log(&self) -> Option<ExecutionLog> {
         match (&self.recording, &self.unrecorded) {
-            (Some(recording), _) => Some(Noter::new(recording.clone())),
-            (None, unrecorded) => unrecorded.clone().map(Noter::passing),
+            (Some(recording), _) => Some(ExecutionLog::new(recording.clone())),
+            (None, unrecorded) => unrecorded.clone().map(ExecutionLog::ephemeral),
         }
     }
 }
 
-/// A program on a terminal. Cheap to clone; all clones are the same node.
+/// A program on a terminal. Cheap to clone; clones are the same node.
 #[derive(Debug, Clone)]
 pub struct TerminalNode {
     inner: Arc<Inner>,
@@ -111,20 +111,20 @@ pub struct TerminalNode {
 struct Inner {
     node: NodeRef,
     program: Program,
-    /// How long a start and a turn may take.
+    /// Timeouts of the start and of a turn.
     limits: (Duration, Duration),
     profile: Arc<Profile>,
     parser: ParserKind,
     pid: Option<i32>,
     kind: &'static str,
-    outside: Outside,
-    noter: Option<Noter>,
+    location: TerminalLocation,
+    execution_log: Option<ExecutionLog>,
     proxy: Option<NodeProxy>,
     requests: mpsc::Sender<Request>,
     status: watch::Receiver<Status>,
 }
 
-/// What the node's task publishes.
+/// The status that the node's task publishes.
 #[derive(Debug, Clone)]
 pub(super) struct Status {
     pub(super) state: AgentState,
@@ -136,11 +136,11 @@ pub(super) struct Status {
     pub(super) turns: u64,
     pub(super) queued: usize,
     pub(super) faults: Vec<String>,
-    /// Why it ended, where the program's exit does not say it.
+    /// Why the node ended, if the exit status does not tell.
     pub(super) lost: Option<String>,
     /// Id of the agent's own conversation.
     pub(super) agent_session: Option<String>,
-    /// Where its terminal is, as far as that changes: names and values.
+    /// The changing part of the terminal's location: names and values.
     pub(super) place: Vec<(&'static str, String)>,
 }
 
@@ -159,28 +159,28 @@ impl Status {
     }
 }
 
-/// A prompt for a terminal node.
+/// A prompt for a terminal or bash node.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     /// The text.
     pub text: String,
     /// Parser of this turn.
     pub parser: Option<ParserKind>,
-    /// Publish chunks, log `send_stream`.
+    /// Publish chunks, and log as `send_stream`.
     pub stream: bool,
-    /// Goes with the chunks.
+    /// Sent with each chunk, to tell streams apart.
     pub tag: Option<u64>,
-    /// Limit, waiting in the queue included.
+    /// Timeout, including the time in the queue.
     pub timeout: Option<Duration>,
-    /// Do not queue.
+    /// Fail instead of waiting in the queue.
     pub fail_if_busy: bool,
-    /// Do not interrupt on timeout.
+    /// Let the turn continue after a timeout.
     pub detach_on_timeout: bool,
-    /// The span of the turn: programs that are started for it are told.
+    /// The turn's span, which programs started for it inherit.
     pub trace: Option<Arc<TraceContext>>,
 }
 
-/// The pieces of an answer as they come, then the response.
+/// The chunks of an answer, followed by its response. Dropping it cancels the turn.
 #[derive(Debug)]
 pub struct ChunkStream {
     chunks: mpsc::UnboundedReceiver<String>,
@@ -189,12 +189,12 @@ pub struct ChunkStream {
 }
 
 impl ChunkStream {
-    /// The next piece; `None` when the turn has ended.
+    /// Returns the next chunk, or `None` at the end of the turn.
     pub async fn next(&mut self) -> Option<String> {
         self.chunks.recv().await
     }
 
-    /// The finished turn.
+    /// Waits for the response.
     ///
     /// # Errors
     /// As [`TerminalNode::execute`].
@@ -210,7 +210,7 @@ impl Drop for ChunkStream {
     }
 }
 
-/// What a step gives a terminal: a text as it is, anything else as JSON.
+/// Converts a step's input to a prompt: a string as it is, other values as JSON.
 pub(crate) fn prompt_of(input: &Value) -> String {
     match input {
         Value::Null => String::new(),
@@ -233,27 +233,27 @@ impl Node for TerminalNode {
     }
 
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
-        Box::pin(async move { Ok(self.execute_in(context).await?.into_value()) })
+        Box::pin(async move { Ok(self.execute_in_context(context).await?.into_value()) })
     }
 
     fn info(&self) -> NodeInfo {
         TerminalNode::info(self)
     }
 
-    fn meters(&self) -> bool {
+    fn has_live_metering(&self) -> bool {
         self.inner.proxy.is_some()
     }
 
-    /// An interrupt has its effect in that time, with an agent that has one.
-    fn winds_down(&self) -> Duration {
+    /// Agents that support interrupts stop within this time.
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
     }
 
-    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
         Box::pin(TerminalNode::stop(self, reason))
     }
 
-    /// Forgets the scrollback; what an agent remembers is its own.
+    /// Clears the scrollback. The agent keeps its own memory.
     fn reset(&self) -> NodeFuture<'_, ()> {
         Box::pin(self.clear_buffer())
     }
@@ -262,7 +262,7 @@ impl Node for TerminalNode {
         Box::pin(TerminalNode::interrupt(self))
     }
 
-    fn release(&self) -> Quiet<'_, bool> {
+    fn release(&self) -> BoxFuture<'_, bool> {
         Box::pin(TerminalNode::release(self))
     }
 
@@ -272,8 +272,8 @@ impl Node for TerminalNode {
 }
 
 impl TerminalNode {
-    /// Starts the program in this process. The node ends when it is stopped, or with its last handle. Agents that can are told
-    /// to run `relay hook SOCKET` at certain moments; without a relay, no hooks are asked for. `taps` get every byte first.
+    /// Starts the program in this process. The node ends when it is stopped or when its last handle is dropped. Agents with hooks
+    /// run `relay hook SOCKET` on certain events; without a relay no hooks are installed. `taps` receive every byte first.
     ///
     /// # Errors
     /// [`SpawnError`]: nothing was started.
@@ -285,25 +285,25 @@ impl TerminalNode {
         let mut program = spec.program.clone();
         let hooks = HookSocket::attach_if_able(&spec, relay, &mut program.argv, None);
         let backend = PtyBackend::spawn(&program, spec.size, taps, Clock::start())?;
-        Ok(TerminalNode::over(spec, backend, hooks, Outside::default()))
+        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::default()))
     }
 
-    /// A node over a backend that runs. A node over a host is left, not stopped, when its last handle goes.
-    pub(crate) fn over(
+    /// Creates a node over a running backend. A hosted node is detached, not stopped, when its last handle is dropped.
+    pub(crate) fn with_backend(
         spec: TerminalSpec,
         backend: impl Backend,
         hooks: Option<HookSocket>,
-        outside: Outside,
+        location: TerminalLocation,
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);
-        let noter = outside.noter();
+        let execution_log = location.execution_log();
         let inner = |status| Inner {
             node: spec.node.clone(),
-            program: as_asked_for(&spec),
+            program: without_proxy_env(&spec),
             limits: (spec.ready_timeout, spec.response_timeout),
             kind: spec.kind,
-            outside,
-            noter: noter.clone(),
+            location,
+            execution_log: execution_log.clone(),
             proxy: spec.proxy.clone(),
             profile: spec.profile.clone(),
             parser: spec.parser,
@@ -314,24 +314,32 @@ impl TerminalNode {
         let clock = Clock::start();
         let (status, watcher) = watch::channel(actor::first_status(&spec, clock.now()));
         let inner = Arc::new(inner(watcher));
-        tokio::spawn(actor::run(spec, backend, (hooks, noter), clock, inbox, requests.downgrade(), status));
+        tokio::spawn(actor::run(
+            spec,
+            backend,
+            (hooks, execution_log),
+            clock,
+            inbox,
+            requests.downgrade(),
+            status,
+        ));
         TerminalNode { inner }
     }
 
-    /// The list of what its agent runs, if that could not be written.
-    pub fn unlisted(&self) -> Option<PathBuf> {
-        self.inner.noter.as_ref().and_then(Noter::unwritten)
+    /// Returns the path of the list of executions if writing it has failed.
+    pub fn failed_execution_log(&self) -> Option<PathBuf> {
+        self.inner.execution_log.as_ref().and_then(ExecutionLog::failed_path)
     }
 
-    /// Sends a prompt, waits for the finished turn, returns it parsed.
+    /// Sends a prompt, waits for the end of the turn and returns the parsed response.
     ///
     /// # Errors
     /// Blocked (with screen and choices), Timeout, Busy, Delivery, Process, NodeStopped, InvalidRequest.
     pub async fn execute(&self, prompt: Prompt) -> Result<Response, EngineError> {
-        self.ask(|reply| Request::Execute { prompt, call: None, reply }).await?
+        self.request(|reply| Request::Execute { prompt, call: None, reply }).await?
     }
 
-    /// The same, ended by `cancellation`: the prompt is taken back, or its turn interrupted.
+    /// Runs a turn like [`TerminalNode::execute`]. `cancellation` withdraws the prompt or interrupts its turn.
     ///
     /// # Errors
     /// As [`TerminalNode::execute`]; Cancelled.
@@ -343,7 +351,7 @@ impl TerminalNode {
         self.send_until(prompt, (None, None), (cancellation, cancellation)).await
     }
 
-    /// Sends a prompt, and gives the pieces of its answer as they come (seed REQ-N4). Dropping the stream takes the prompt back.
+    /// Sends a prompt and returns the chunks of its answer as they arrive. Dropping the stream withdraws the prompt.
     ///
     /// Must be called on a runtime.
     pub fn execute_stream(&self, context: ExecutionContext) -> ChunkStream {
@@ -352,19 +360,19 @@ impl TerminalNode {
         let cancellation = context.cancellation().child();
         let context =
             context.with_cancellation(cancellation.clone()).with_chunks(Arc::new(move |chunk: &str| {
-                // Nobody listens any more.
+                // A send error means that the receiver was dropped.
                 let _ = sender.send(chunk.to_string());
             }));
         let turn = tokio::spawn(async move {
-            // The context holds the sender: the chunks end with it.
+            // The context owns the sender, so dropping it ends the chunks.
             let context = context;
-            node.execute_in(&context).await
+            node.execute_in_context(&context).await
         });
         ChunkStream { chunks, turn, cancellation }
     }
 
-    /// A turn that its context can end.
-    async fn execute_in(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
+    /// Runs a turn that its context can cancel.
+    async fn execute_in_context(&self, context: &ExecutionContext) -> Result<Response, EngineError> {
         let chunks = context.chunks().cloned();
         let prompt = Prompt {
             text: prompt_of(&context.input),
@@ -378,15 +386,15 @@ impl TerminalNode {
         };
         let telemetry = context.telemetry();
         let node = &self.inner.node;
-        let span = telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.asked());
-        let done = self.send_counted(prompt, chunks, context).await;
+        let span =
+            telemetry.begin_turn(context.trace_context(), node, &prompt.text, || self.telemetry_target());
+        let done = self.execute_metered(prompt, chunks, context).await;
         end_turn(span, telemetry, &done, || self.agent_session());
         done
     }
 
-    /// What the model's API is asked in the turn counts at once, where a proxy sees it: a turn in which a budget is used up is
-    /// interrupted.
-    async fn send_counted(
+    /// Runs a turn and counts its usage while it runs, if a proxy observes the model's API. Exceeding a budget interrupts the turn.
+    async fn execute_metered(
         &self,
         prompt: Prompt,
         chunks: Option<ChunkSink>,
@@ -406,34 +414,34 @@ impl TerminalNode {
                 }
             })
         };
-        let given_up = async {
+        let abandoned = async {
             stop.wait().await;
-            tokio::time::sleep(GIVE_UP).await;
+            tokio::time::sleep(ABANDON_TIMEOUT).await;
         };
-        let came = tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            came = self.send_until(prompt, (chunks, Some(spend)), (&stop, context.cancellation())) => came,
-            () = given_up => Err(cancelled()),
+            outcome = self.send_until(prompt, (chunks, Some(spend)), (&stop, context.cancellation())) => outcome,
+            () = abandoned => Err(cancelled()),
         };
-        match came {
+        match outcome {
             Err(error) if error.kind == ErrorKind::Cancelled && !context.cancellation().is_cancelled() => {
                 context.pool().check(false).and(Err(error))
             }
-            came => came,
+            outcome => outcome,
         }
     }
 
-    /// Until `stop`, which is the caller's own cancellation, or follows it and is a budget's too.
+    /// Runs a turn until `stop`: the caller's own cancellation, or a child of it that a budget can trigger too.
     async fn send_until(
         &self,
         prompt: Prompt,
         (chunks, spend): (Option<ChunkSink>, Option<SpendSink>),
-        (stop, callers): (&CancellationToken, &CancellationToken),
+        (stop, caller): (&CancellationToken, &CancellationToken),
     ) -> Result<Response, EngineError> {
         static TICKETS: AtomicU64 = AtomicU64::new(1);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let call = Some(Call { ticket, chunks, spend });
-        let turn = self.ask(|reply| Request::Execute { prompt, call, reply });
+        let turn = self.request(|reply| Request::Execute { prompt, call, reply });
         tokio::pin!(turn);
         tokio::select! {
             biased;
@@ -441,119 +449,119 @@ impl TerminalNode {
             () = stop.wait() => {}
         }
         let response = loop {
-            // An error means that the node is gone, and the turn with it.
+            // A send error means that the node and its turn are gone.
             let _ = self.inner.requests.send(Request::Cancel { ticket }).await;
-            if callers.is_cancelled() {
-                // To some agents a second one means that they are to go.
+            if caller.is_cancelled() {
+                // Some agents exit on a second interrupt.
                 break turn.await??;
             }
-            // An interrupt that comes between two commands of a line, or two requests of an agent, is lost.
-            if let Ok(response) = tokio::time::timeout(INTERRUPT_AGAIN, &mut turn).await {
+            // An interrupt between two commands of a line or two requests of an agent is lost, so repeat it.
+            if let Ok(response) = tokio::time::timeout(INTERRUPT_RETRY, &mut turn).await {
                 break response??;
             }
         };
         if response.is_complete { Ok(response) } else { Err(cancelled()) }
     }
 
-    /// Types bytes as they are.
+    /// Writes raw bytes to the terminal.
     ///
     /// # Errors
-    /// NodeStopped; Busy if too much waits already for a child that does not read.
+    /// NodeStopped; Busy if too many bytes wait for a child that does not read.
     pub async fn write(&self, data: Vec<u8>) -> Result<usize, EngineError> {
-        self.ask(|reply| Request::Write { data, reply }).await?
+        self.request(|reply| Request::Write { data, reply }).await?
     }
 
-    /// Types a command and Enter and does not wait for its end.
+    /// Types a command and Enter, without waiting for its end.
     ///
     /// # Errors
     /// As [`TerminalNode::write`].
     pub async fn run(&self, command: String) -> Result<(), EngineError> {
-        self.ask(|reply| Request::Run { command, reply }).await?
+        self.request(|reply| Request::Run { command, reply }).await?
     }
 
-    /// All text, scrollback included.
+    /// Returns all text, including the scrollback.
     ///
     /// # Errors
-    /// NodeStopped when the node is gone from memory.
+    /// NodeStopped.
     pub async fn read(&self) -> Result<String, EngineError> {
-        self.ask(|reply| Request::Read { lines: None, reply }).await
+        self.request(|reply| Request::Read { lines: None, reply }).await
     }
 
-    /// The last `lines` rows of text.
+    /// Returns the last `lines` lines of text.
     ///
     /// # Errors
     /// As [`TerminalNode::read`].
     pub async fn read_tail(&self, lines: usize) -> Result<String, EngineError> {
-        self.ask(|reply| Request::Read { lines: Some(lines), reply }).await
+        self.request(|reply| Request::Read { lines: Some(lines), reply }).await
     }
 
-    /// Forgets the scrollback.
+    /// Clears the scrollback.
     ///
     /// # Errors
     /// NodeStopped.
     pub async fn clear_buffer(&self) -> Result<(), EngineError> {
-        self.ask(|reply| Request::Clear { reply }).await
+        self.request(|reply| Request::Clear { reply }).await
     }
 
-    /// Interrupts what runs, the profile's way.
+    /// Sends the interrupt that the profile defines.
     ///
     /// # Errors
     /// NodeStopped.
     pub async fn interrupt(&self) -> Result<(), EngineError> {
-        self.ask(|reply| Request::Interrupt { reply }).await?
+        self.request(|reply| Request::Interrupt { reply }).await?
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     ///
     /// # Errors
     /// NodeStopped, Internal.
     pub async fn resize(&self, size: Size) -> Result<(), EngineError> {
-        self.ask(|reply| Request::Resize { size, reply }).await?
+        self.request(|reply| Request::Resize { size, reply }).await?
     }
 
-    /// Picks an answer of the dialog shown. With `wait`: the response of the turn it belongs to.
+    /// Answers the open dialog. With `wait`, waits for the turn that it belongs to and returns its response.
     ///
     /// # Errors
-    /// InvalidRequest (no dialog, no such choice), and what [`TerminalNode::execute`] says.
+    /// InvalidRequest (no dialog, no such choice), and the errors of [`TerminalNode::execute`].
     pub async fn answer(
         &self,
         choice: Choice,
         wait: bool,
         timeout: Option<Duration>,
     ) -> Result<Option<Response>, EngineError> {
-        self.ask(|reply| Request::Answer { choice, wait, timeout, reply }).await?
+        self.request(|reply| Request::Answer { choice, wait, timeout, reply }).await?
     }
 
-    /// State, evidence and screen.
+    /// Returns state, evidence and screen.
     ///
     /// # Errors
-    /// NodeStopped when the node is gone from memory.
+    /// NodeStopped.
     pub async fn explain(&self) -> Result<Explanation, EngineError> {
-        let mut explanation = self.ask(|reply| Request::Explain { reply }).await?;
+        let mut explanation = self.request(|reply| Request::Explain { reply }).await?;
         explanation.info = self.info();
         Ok(explanation)
     }
 
-    /// Makes its pane the one that its window shows and types into (seed node-refactoring §4, `focus`).
+    /// Focuses the node's pane in its multiplexer.
     ///
     /// # Errors
-    /// InvalidRequest: it is in no pane, or in one that cannot be focused. Process: the multiplexer's words.
+    /// InvalidRequest: the node is not in a pane, or its pane cannot be focused. Process: the multiplexer failed.
     pub async fn focus(&self) -> Result<(), EngineError> {
-        self.ask(|reply| Request::Focus { reply }).await?
+        self.request(|reply| Request::Focus { reply }).await?
     }
 
-    /// What its multiplexer tells of its pane now (seed node-refactoring §4, `get_pane_info`).
+    /// Returns the multiplexer's current description of the node's pane.
     ///
     /// # Errors
     /// As [`TerminalNode::focus`].
     pub async fn pane_info(&self) -> Result<PaneInfo, EngineError> {
-        self.ask(|reply| Request::PaneInfo { reply }).await?
+        self.request(|reply| Request::PaneInfo { reply }).await?
     }
 
-    /// Waits until the node is in one of `states`; answers at once when it is.
+    /// Waits until the node is in one of `states`. Returns at once if it is.
     ///
     /// # Errors
-    /// Timeout; NodeStopped when it can no longer come to that.
+    /// Timeout; NodeStopped if no such state can be reached any more.
     pub async fn wait(
         &self,
         states: &[StateName],
@@ -567,36 +575,36 @@ impl TerminalNode {
             found.map_or(StateName::Stopped, |status| status.name())
         };
         let state = match timeout {
-            Some(limit) => {
-                tokio::time::timeout(limit, reached).await.map_err(|_| self.still(states, limit))?
-            }
+            Some(limit) => tokio::time::timeout(limit, reached)
+                .await
+                .map_err(|_| self.wait_timeout_error(states, limit))?,
             None => reached.await,
         };
-        if states.contains(&state) { Ok(state) } else { Err(self.gone()) }
+        if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }
     }
 
-    /// Ends the program and its process group; returns when they are gone.
+    /// Ends the program and its process group. Returns when they are gone.
     pub async fn stop(&self, reason: &str) {
         let reason = reason.to_string();
-        // An error means that it is gone already.
-        let _ = self.ask(|reply| Request::Stop { reason, reply }).await;
+        // An error means that the node is gone already.
+        let _ = self.request(|reply| Request::Stop { reason, reply }).await;
         if let Some(proxy) = &self.inner.proxy {
             proxy.end().await;
         }
     }
 
-    /// Leaves the program running without us. `false` if it cannot: it is in this process.
+    /// Detaches from the program and leaves it running. Returns false if the program runs in this process.
     pub async fn release(&self) -> bool {
-        // An error means that it is gone already: there is nothing to leave.
-        let is_released = self.ask(|reply| Request::Release { reply }).await.unwrap_or(true);
+        // An error means that the node is gone already and there is nothing to detach from.
+        let is_released = self.request(|reply| Request::Release { reply }).await.unwrap_or(true);
         if let Some(proxy) = self.inner.proxy.as_ref().filter(|_| is_released) {
-            proxy.leave().await;
+            proxy.detach().await;
         }
         is_released
     }
 
-    /// Who is asked, for whoever tells of it.
-    pub(crate) fn asked(&self) -> TurnAttributes {
+    /// Describes the node for telemetry.
+    pub(crate) fn telemetry_target(&self) -> TurnAttributes {
         let profile = &self.inner.profile;
         TurnAttributes {
             kind: self.inner.kind,
@@ -607,12 +615,12 @@ impl TerminalNode {
         }
     }
 
-    /// What its program makes of what was said before.
+    /// Returns how the program treats previous messages.
     pub(crate) fn context_kind(&self) -> ContextKind {
         self.inner.profile.context_kind()
     }
 
-    /// What is known of it.
+    /// Returns the node's current description.
     pub fn info(&self) -> NodeInfo {
         let status = self.inner.status.borrow();
         let inner = &self.inner;
@@ -634,11 +642,11 @@ impl TerminalNode {
         add("pid", inner.pid.map(|pid| pid.to_string()));
         add("title", (!status.title.is_empty()).then(|| status.title.clone()));
         add("faults", (!status.faults.is_empty()).then(|| status.faults.join("; ")));
-        add("recording", inner.outside.recording.as_ref().map(|path| path.display().to_string()));
-        for (name, value) in inner.outside.place.iter().chain(&status.place) {
+        add("recording", inner.location.recording.as_ref().map(|path| path.display().to_string()));
+        for (name, value) in inner.location.place.iter().chain(&status.place) {
             add(name, Some(value.clone()));
         }
-        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::facts) {
+        for (name, value) in inner.proxy.iter().flat_map(NodeProxy::metadata) {
             add(name, Some(value));
         }
         add("agent_session", status.agent_session.clone());
@@ -667,18 +675,18 @@ impl TerminalNode {
         self.inner.status.borrow().agent_session.clone()
     }
 
-    /// It has a proxy of which nobody knows any more what it was to be.
+    /// Returns true if the node has a proxy whose settings are lost.
     pub(crate) fn has_unknown_proxy(&self) -> bool {
         self.inner.proxy.as_ref().is_some_and(|proxy| proxy.spec().is_none())
     }
 
-    /// Process id of its program, where it is known.
+    /// Returns the process id of the program, if known.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.inner.pid
     }
 
-    /// What it takes to make another one like it, as far as it shows: where no definition says more.
-    pub(crate) fn as_definition(&self) -> NodeSpec {
+    /// Returns a spec for a similar node, as far as the settings are known. Use it only if there is no stored definition.
+    pub(crate) fn to_spec(&self) -> NodeSpec {
         let inner = &self.inner;
         let backend = BackendKind::parse(inner.kind).unwrap_or(BackendKind::Pty);
         let command = CommandLine::Argv(inner.program.argv.clone());
@@ -695,13 +703,16 @@ impl TerminalNode {
         }
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, EngineError> {
+    async fn request<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Result<T, EngineError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.requests.send(request(reply)).await.map_err(|_| self.gone())?;
-        answer.await.map_err(|_| self.gone())
+        self.inner.requests.send(request(reply)).await.map_err(|_| self.stopped_error())?;
+        answer.await.map_err(|_| self.stopped_error())
     }
 
-    fn gone(&self) -> EngineError {
+    fn stopped_error(&self) -> EngineError {
         let status = self.inner.status.borrow();
         let how = match status.state {
             _ if status.lost.is_some() => {
@@ -713,7 +724,7 @@ impl TerminalNode {
         EngineError::new(ErrorKind::NodeStopped, format!("node '{}' is stopped{how}", self.inner.node.node))
     }
 
-    fn still(&self, states: &[StateName], limit: Duration) -> EngineError {
+    fn wait_timeout_error(&self, states: &[StateName], limit: Duration) -> EngineError {
         let wanted: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         let status = self.inner.status.borrow();
         let (id, now) = (&self.inner.node.node, status.name().as_str());
@@ -723,11 +734,11 @@ impl TerminalNode {
     }
 }
 
-/// The program without what it was given for its proxy: that has a token in it, and is made anew for another node.
-fn as_asked_for(spec: &TerminalSpec) -> Program {
+/// Returns the program without its proxy's variables: they contain a token and are generated anew for another node.
+fn without_proxy_env(spec: &TerminalSpec) -> Program {
     let mut program = spec.program.clone();
     if let Some(proxy) = &spec.proxy {
-        proxy.take_out(&mut program.env);
+        proxy.remove_env(&mut program.env);
     }
     program
 }

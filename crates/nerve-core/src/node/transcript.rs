@@ -1,7 +1,7 @@
-//! Finds and reads the record Claude Code keeps of its own conversation (facts: the real agents).
+//! Finds and reads the transcript that Claude Code keeps of its conversation.
 //!
 //! `$HOME/.claude/sessions/<pid>.json` names the session of a process; `$HOME/.claude/projects/<cwd>/<session>.jsonl` is its
-//! transcript. Both belong to another program: whatever is missing or new there means "ask the screen", never an error.
+//! transcript. Both belong to another program: anything missing or unknown means "use the screen", never an error.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,111 +13,113 @@ use nerve_term::parse::Parsed;
 use nerve_term::parse::transcript::{TranscriptTurn, parse_turn};
 use tokio::time::Instant;
 
-use crate::activity::Tail;
+use crate::activity::TranscriptTail;
 
-/// How much of a transcript's end is read: a turn is rarely a megabyte.
-const TAIL: u64 = 8 << 20;
-/// How much is read first.
-const SHORT_TAIL: u64 = 256 << 10;
-/// How often it is looked at.
-const STEP: Duration = Duration::from_millis(5);
-/// How long the agent may take to write the end of a turn it has drawn already (seen: 50 ms on a quiet machine).
-const PATIENCE: Duration = Duration::from_millis(250);
-/// The same where the screen is a poor stand-in: a full-screen renderer has no scrollback.
-const MORE_PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum number of bytes read from a transcript's end. A turn rarely exceeds a megabyte.
+const MAX_TAIL_BYTES: u64 = 8 << 20;
+/// Number of bytes read at first.
+const SHORT_TAIL_BYTES: u64 = 256 << 10;
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long to wait for the agent to write the end of a turn that it has already drawn (observed: 50 ms on an idle machine).
+const END_TIMEOUT: Duration = Duration::from_millis(250);
+/// The same for agents on the alternate screen, which has no scrollback and so is a poor substitute.
+const FULL_SCREEN_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where one agent process keeps its records.
+/// Locates the session files of one agent process.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
+pub(super) struct TranscriptSource {
     /// The transcript, if the agent's hooks named it.
     pub(super) file: Option<PathBuf>,
     pub(super) home: PathBuf,
     pub(super) pid: i32,
-    /// The conversation is on the alternate screen.
+    /// The agent uses the alternate screen.
     pub(super) full_screen: bool,
 }
 
-/// What the file said at one look.
-struct Look {
+/// The result of reading the file once.
+struct Reading {
     bytes: u64,
     turn: TranscriptTurn,
 }
 
-impl Source {
-    /// The turn that answered `prompt`, sent at `since`, if the transcript has its end. Waits shortly for it to be written, where
-    /// there is a record at all. The screen has said already that the turn is over.
+impl TranscriptSource {
+    /// Returns the turn that answered `prompt`, sent at `since`, if the transcript contains its end. Waits shortly for it to be
+    /// written if the session files exist. Call it after the screen has shown the end of the turn.
     pub(super) async fn turn(self, prompt: String, since: TsNs) -> Option<Parsed> {
-        let deadline = Instant::now() + if self.full_screen { MORE_PATIENCE } else { PATIENCE };
-        let mut step = tokio::time::interval(STEP);
-        let mut seen: Option<Look> = None;
+        let deadline = Instant::now() + if self.full_screen { FULL_SCREEN_END_TIMEOUT } else { END_TIMEOUT };
+        let mut interval = tokio::time::interval(POLL_INTERVAL);
+        let mut seen: Option<Reading> = None;
         let is_there = self.clone();
         if !tokio::task::spawn_blocking(move || is_there.exists()).await.ok()? {
             return None;
         }
         loop {
-            // The file has no event to wait for that is cheaper than looking: a few looks, once a turn.
-            step.tick().await;
-            let (source, text, bytes) = (self.clone(), prompt.clone(), seen.as_ref().map(|look| look.bytes));
-            let look = tokio::task::spawn_blocking(move || source.look(&text, since, bytes)).await.ok()?;
-            let is_settled = look.is_none();
-            seen = look.or(seen);
-            let turn = seen.as_ref().map(|look| &look.turn).filter(|turn| !turn.sections.is_empty());
-            // Its last words may be followed by more until a look finds the file as it was.
-            let is_over = turn
-                .is_some_and(|turn| turn.is_complete || (turn.said_end && (is_settled || is_late(deadline))));
-            if is_over || is_late(deadline) {
+            // A few polls once a turn are cheaper than a file watch.
+            interval.tick().await;
+            let (source, text, bytes) =
+                (self.clone(), prompt.clone(), seen.as_ref().map(|reading| reading.bytes));
+            let reading = tokio::task::spawn_blocking(move || source.read(&text, since, bytes)).await.ok()?;
+            let is_settled = reading.is_none();
+            seen = reading.or(seen);
+            let turn = seen.as_ref().map(|reading| &reading.turn).filter(|turn| !turn.sections.is_empty());
+            // More may follow the last text until a poll finds the file unchanged.
+            let is_over = turn.is_some_and(|turn| {
+                turn.is_complete || (turn.said_end && (is_settled || has_passed(deadline)))
+            });
+            if is_over || has_passed(deadline) {
                 let turn = seen.filter(|_| is_over)?.turn;
                 return Some(Parsed { sections: turn.sections, tokens: turn.tokens, is_complete: true });
             }
         }
     }
 
-    /// Tells what the transcript says that was not told.
-    pub(super) fn tell(&self, tail: &Tail) {
+    /// Reports new activities in the transcript.
+    pub(super) fn report(&self, tail: &TranscriptTail) {
         if let Some(path) = self.path() {
-            tail.at(path);
+            tail.follow(path);
             tail.catch_up();
         }
     }
 
-    /// Where it is, as far as that is known.
+    /// Returns the path of the transcript, if it is known.
     fn path(&self) -> Option<PathBuf> {
         self.file.clone().or_else(|| self.transcript())
     }
 
-    /// Does the agent keep a record? A program that only draws itself like it does not.
+    /// Returns true if the agent keeps session files. A program that only mimics the agent's screen does not.
     fn exists(&self) -> bool {
-        self.file.as_ref().is_some_and(|file| file.exists()) || self.session().exists()
+        self.file.as_ref().is_some_and(|file| file.exists()) || self.status_file().exists()
     }
 
-    /// Reads the transcript; `None` if it has not grown since it had `seen` bytes, or cannot be read.
-    fn look(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<Look> {
+    /// Reads the transcript. Returns `None` if its size is still `seen` bytes, or if it cannot be read.
+    fn read(&self, prompt: &str, since: TsNs, seen: Option<u64>) -> Option<Reading> {
         let mut file = File::open(self.path()?).ok()?;
         let bytes = file.metadata().ok()?.len();
         if seen == Some(bytes) {
             return None;
         }
-        let read =
+        let parse =
             |file: &mut File, limit| Some(parse_turn(tail(file, bytes, limit)?.lines(), prompt, Some(since)));
-        // Most turns are short, and parsing megabytes takes longer than the agent takes to write the end.
-        let mut turn = read(&mut file, SHORT_TAIL)?;
-        if !turn.is_found && bytes > SHORT_TAIL {
-            turn = read(&mut file, TAIL)?;
+        // Most turns are short, and parsing megabytes takes longer than the agent needs to write the end.
+        let mut turn = parse(&mut file, SHORT_TAIL_BYTES)?;
+        if !turn.is_found && bytes > SHORT_TAIL_BYTES {
+            turn = parse(&mut file, MAX_TAIL_BYTES)?;
         }
-        Some(Look { bytes, turn })
+        Some(Reading { bytes, turn })
     }
 
-    /// What the agent says about this process.
-    fn session(&self) -> PathBuf {
+    /// Returns the path of the process's status file.
+    fn status_file(&self) -> PathBuf {
         self.home.join(".claude/sessions").join(format!("{}.json", self.pid))
     }
 
     fn transcript(&self) -> Option<PathBuf> {
-        let status = std::fs::read_to_string(self.session()).ok()?;
+        let status = std::fs::read_to_string(self.status_file()).ok()?;
         let status: serde_json::Value = serde_json::from_str(&status).ok()?;
         let session = status.get("sessionId")?.as_str()?;
         let cwd = status.get("cwd")?.as_str()?;
-        // A file name taken from another program's file: only what a session id can be.
+        // The name comes from another program's file, so accept only characters of a session id.
         if !session.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return None;
         }
@@ -126,11 +128,11 @@ impl Source {
     }
 }
 
-fn is_late(deadline: Instant) -> bool {
+fn has_passed(deadline: Instant) -> bool {
     Instant::now() >= deadline
 }
 
-/// The last bytes of a file of `size` bytes, at most `limit`.
+/// Reads at most the last `limit` bytes of a file of `size` bytes.
 fn tail(file: &mut File, size: u64, limit: u64) -> Option<String> {
     file.seek(SeekFrom::Start(size.saturating_sub(limit))).ok()?;
     let mut bytes = Vec::new();

@@ -1,31 +1,31 @@
-//! A proxy between one node's agent and the API of its model: it starts before the program, ends with the node, and is there again when
-//! a server takes its nodes back. What passes is tied to the node's turns.
+//! A proxy between one node's agent and its model's API. It starts before the program, ends with the node, and is restarted when a
+//! server takes over its nodes. Requests are attributed to the node's turns.
 
-mod kept;
+mod launch;
 mod node;
+mod persist;
 mod spec;
-mod starting;
-mod tally;
+mod usage;
 
-pub(crate) use kept::Kept;
+pub(crate) use launch::ProxyLaunch;
 pub use node::NodeProxy;
+pub(crate) use persist::StoredProxy;
 pub use spec::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
-pub(crate) use starting::Starting;
-pub(crate) use tally::SpendSink;
-pub use tally::TurnUsage;
+pub(crate) use usage::SpendSink;
+pub use usage::TurnUsage;
 
 use std::path::PathBuf;
 
 use crate::telemetry::Telemetry;
 
-/// Where proxies keep what they need, and who is told what passes. Without a folder there are no logs, and no proxy is there again after
-/// its server.
+/// Where proxies store their state, and who observes their requests. Without a folder there are no logs, and a proxy does not
+/// survive its server.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     /// A private folder: `log/<server>/<session>/<node>.jsonl`, `run/<server>/<id>.json`.
     pub folder: Option<PathBuf>,
-    /// Told of every request of every node that has ended. It is called on the way of the reply and must not wait.
+    /// Called for every finished request of every node, while the reply is being passed on. Must not block.
     pub on_call: Option<nerve_proxy::OnCall>,
-    /// Where calls are told as spans.
+    /// Records requests as spans.
     pub telemetry: Telemetry,
 }

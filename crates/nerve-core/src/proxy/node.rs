@@ -1,4 +1,4 @@
-//! The proxy of one node, running or not.
+//! The proxy of one node, running or ended.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::ProxySpec;
-use super::kept::Kept;
-use super::starting::{Starting, forms_of, gone, not_kept, open};
-use super::tally::{SpendSink, Tally, TurnUsage};
+use super::launch::{ProxyLaunch, not_running, open, proxy_forms, write_error};
+use super::persist::StoredProxy;
+use super::usage::{SpendSink, TurnUsage, UsageTracker};
 use crate::error::{EngineError, ErrorKind};
 
-/// The proxy of a node. Cheap to clone; all clones are the same proxy.
+/// The proxy of a node. Cheap to clone; clones are the same proxy.
 #[derive(Debug, Clone)]
 pub struct NodeProxy {
     inner: Arc<Inner>,
@@ -25,36 +25,36 @@ pub struct NodeProxy {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) id: String,
-    /// `None`: it is gone with its server, and so is what was kept of it.
+    /// `None` if the stored state was lost together with the server.
     pub(super) spec: Option<ProxySpec>,
     pub(super) address: Option<SocketAddr>,
     pub(super) token: Option<Token>,
     pub(super) upstream: String,
     pub(super) log: Option<PathBuf>,
-    /// Names of the variables that its program was given.
+    /// Names of the variables set for the program.
     pub(super) variables: Vec<String>,
-    pub(super) tally: Arc<Tally>,
-    pub(super) running: Mutex<Running>,
-    /// One ends it; whoever wants that too waits until it has ended.
-    pub(super) ending: tokio::sync::Mutex<()>,
-    /// Where it is kept.
+    pub(super) tracker: Arc<UsageTracker>,
+    pub(super) state: Mutex<ProxyState>,
+    /// Serialises shutdowns: later callers wait for the first.
+    pub(super) shutdown: tokio::sync::Mutex<()>,
+    /// The file of the stored state.
     pub(super) file: Option<PathBuf>,
-    /// One writes the file at a time; `true`: nobody does any more.
-    pub(super) writing: Mutex<bool>,
-    /// Something has passed.
-    pub(super) passed: Arc<Notify>,
-    /// Why it does not run.
-    pub(super) trouble: Option<String>,
+    /// Serialises writes of the file; true once it must not be written any more.
+    pub(super) is_closed: Mutex<bool>,
+    /// Notified after each request.
+    pub(super) call_ended: Arc<Notify>,
+    /// Why the proxy does not run.
+    pub(super) failure: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) enum Running {
-    Yes(Proxy),
-    /// It has ended, and this had passed.
-    No(Spent),
+pub(super) enum ProxyState {
+    Running(Proxy),
+    /// Ended, with the final totals.
+    Ended(Spent),
 }
 
-/// What a program shows to be let in.
+/// The token that a program presents to the proxy.
 #[derive(Clone)]
 pub(super) struct Token(pub(super) String);
 
@@ -65,29 +65,30 @@ impl std::fmt::Debug for Token {
 }
 
 impl NodeProxy {
-    /// Starts the proxy of a node that is about to be made, and puts what its program must know into `env`. Must be called on a runtime.
+    /// Starts the proxy of a node that is about to be created, and adds the program's variables to `env`. Must be called on a
+    /// runtime.
     ///
     /// # Errors
-    /// InvalidRequest: settings that cannot be, a program that cannot be told, variables that somebody has set already. Process: a log
-    /// that cannot be written, no port.
+    /// InvalidRequest: invalid settings, a program without proxy support, or variables that are already set. Process: the log
+    /// cannot be written, or no port is available.
     pub(crate) fn start(
-        starting: Starting<'_>,
+        launch: ProxyLaunch<'_>,
         spec: ProxySpec,
         profile: &Profile,
         env: &mut BTreeMap<String, String>,
         env_remove: &mut Vec<String>,
     ) -> Result<NodeProxy, EngineError> {
         spec.check()?;
-        let forms = forms_of(profile, &spec, env, env_remove)?;
+        let forms = proxy_forms(profile, &spec, env, env_remove)?;
         let id = Uuid::new_v4().simple().to_string();
-        let token = spec.gives_token().then(|| {
-            // 244 bits of chance.
+        let token = spec.needs_token().then(|| {
+            // 244 random bits.
             Token(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
         });
         let begun = (0, token.clone(), Spent::default());
-        let mut inner = open(starting, &id, &spec, begun)?;
+        let mut inner = open(launch, &id, &spec, begun)?;
         let Some(address) = inner.address else {
-            return Err(EngineError::new(ErrorKind::Internal, "a proxy has no port"));
+            return Err(EngineError::new(ErrorKind::Internal, "the proxy has no port"));
         };
         inner.variables = [Some(&forms.url), forms.token.as_ref().filter(|_| token.is_some())]
             .into_iter()
@@ -97,96 +98,95 @@ impl NodeProxy {
         env.insert(forms.url.clone(), format!("http://{address}"));
         if let (Some(name), Some(Token(token))) = (&forms.token, &token) {
             env.insert(name.clone(), token.clone());
-            // The key is the proxy's, not the program's.
+            // The proxy holds the key, so the program must not inherit one.
             env_remove.extend(forms.unset.iter().cloned());
         }
         env_remove.extend(spec.api_key_env.clone().filter(|name| !inner.variables.contains(name)));
         let proxy = NodeProxy { inner: Arc::new(inner) };
         if let Err(error) = proxy.inner.write() {
-            return Err(not_kept(&error, starting.node));
+            return Err(write_error(&error, launch.node));
         }
-        proxy.keep();
+        proxy.spawn_persister();
         Ok(proxy)
     }
 
-    /// Starts the proxy of a node that runs already, as it was. Where that fails, the node says so ([`NodeProxy::trouble`]). Must be
-    /// called on a runtime.
-    pub(crate) fn resume(starting: Starting<'_>, id: &str) -> NodeProxy {
-        let kept = match &starting.proxies.folder {
-            Some(folder) => {
-                Kept::read(&Kept::path(folder, starting.server, id)).map_err(|error| error.to_string())
-            }
-            None => Err("this server keeps no proxies".to_string()),
+    /// Restarts the proxy of a running node with its stored state. On failure, the node reports the reason
+    /// ([`NodeProxy::failure`]). Must be called on a runtime.
+    pub(crate) fn resume(launch: ProxyLaunch<'_>, id: &str) -> NodeProxy {
+        let stored = match &launch.proxies.folder {
+            Some(folder) => StoredProxy::read(&StoredProxy::path(folder, launch.server, id))
+                .map_err(|error| error.to_string()),
+            None => Err("this server stores no proxies".to_string()),
         };
-        let kept = match kept {
-            Ok(kept) => kept,
+        let stored = match stored {
+            Ok(stored) => stored,
             Err(error) => {
                 let why = format!(
-                    "what was kept of its proxy cannot be read: {error}; its agent reaches no model: make the node anew"
+                    "cannot read the stored state of its proxy: {error}; its agent cannot reach the model: create the node again"
                 );
-                return NodeProxy { inner: Arc::new(gone(id, None, why)) };
+                return NodeProxy { inner: Arc::new(not_running(id, None, why)) };
             }
         };
-        let token = kept.token.map(Token);
-        let begun = (kept.port, token.clone(), Spent::from(kept.spent));
-        match open(starting, id, &kept.spec, begun) {
+        let token = stored.token.map(Token);
+        let begun = (stored.port, token.clone(), Spent::from(stored.spent));
+        match open(launch, id, &stored.spec, begun) {
             Ok(inner) => {
                 let proxy = NodeProxy { inner: Arc::new(inner) };
-                proxy.keep();
+                proxy.spawn_persister();
                 proxy
             }
             Err(error) => {
                 let why = format!(
-                    "its proxy is not there again, and its agent reaches no model: {}; mend that and start the server again, or make the node anew",
+                    "its proxy did not restart, so its agent cannot reach the model: {}; fix that and restart the server, or create the node again",
                     error.message
                 );
-                let mut inner = gone(id, Some(kept.spec), why);
-                inner.address = Some((Ipv4Addr::LOCALHOST, kept.port).into());
-                inner.running = Mutex::new(Running::No(Spent::from(kept.spent)));
+                let mut inner = not_running(id, Some(stored.spec), why);
+                inner.address = Some((Ipv4Addr::LOCALHOST, stored.port).into());
+                inner.state = Mutex::new(ProxyState::Ended(Spent::from(stored.spent)));
                 NodeProxy { inner: Arc::new(inner) }
             }
         }
     }
 
-    /// Names what is kept of it.
+    /// Returns the id of the stored state.
     pub(crate) fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Its settings, as far as they are known.
+    /// Returns the settings, if they are known.
     pub(crate) fn spec(&self) -> Option<&ProxySpec> {
         self.inner.spec.as_ref()
     }
 
-    /// Why it does not run, where it should.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        self.inner.trouble.as_deref()
+    /// Returns why the proxy does not run although it should.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.inner.failure.as_deref()
     }
 
-    /// Takes out what was put into a program's environment for it: that is no part of how the node was made.
-    pub(crate) fn take_out(&self, env: &mut BTreeMap<String, String>) {
+    /// Removes the proxy's variables from a program's environment. They are no part of the node's definition.
+    pub(crate) fn remove_env(&self, env: &mut BTreeMap<String, String>) {
         for name in &self.inner.variables {
             env.remove(name);
         }
     }
 
-    /// A turn begins; `sink` is told what each of its requests uses, of those that end before the next turn begins.
+    /// Begins a turn. `sink` receives the usage of each of its requests that end before the next turn begins.
     pub(crate) fn begin_turn(&self, number: u64, sink: Option<SpendSink>) {
-        self.inner.tally.begin(number, sink);
+        self.inner.tracker.begin(number, sink);
     }
 
-    /// No turn runs any more.
+    /// Ends the turn.
     pub(crate) fn end_turn(&self) {
-        self.inner.tally.end();
+        self.inner.tracker.end();
     }
 
-    /// What the turn has used until now.
-    pub(crate) fn used_in_turn(&self, number: u64) -> Option<TurnUsage> {
-        self.inner.tally.used(number)
+    /// Returns the usage of the turn so far.
+    pub(crate) fn turn_usage(&self, number: u64) -> Option<TurnUsage> {
+        self.inner.tracker.used(number)
     }
 
-    /// What is told of it in the node's info: names and values.
-    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+    /// Returns the proxy's part of the node's info: names and values.
+    pub(crate) fn metadata(&self) -> Vec<(&'static str, String)> {
         let inner = &self.inner;
         let spent = inner.spent();
         let spec = inner.spec.as_ref();
@@ -201,95 +201,96 @@ impl NodeProxy {
             ("proxy_tokens", Some(spent.usage.total().to_string())),
             ("proxy_cost_usd", cost),
             ("proxy_log", inner.log.as_ref().map(|path| path.display().to_string())),
-            ("proxy_trouble", inner.trouble.clone()),
+            ("proxy_trouble", inner.failure.clone()),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
     }
 
-    /// Ends it, with what is kept of it.
+    /// Ends the proxy and removes its stored state.
     pub(crate) async fn end(&self) {
         self.shut_down(false).await;
     }
 
-    /// Ends it; a new server can start it again.
-    pub(crate) async fn leave(&self) {
+    /// Ends the proxy but keeps its stored state, from which a new server can restart it.
+    pub(crate) async fn detach(&self) {
         self.shut_down(true).await;
     }
 
     async fn shut_down(&self, is_kept: bool) {
-        let _alone = self.inner.ending.lock().await;
+        let _alone = self.inner.shutdown.lock().await;
         let last = self.inner.spent();
-        let running = std::mem::replace(&mut *self.inner.running(), Running::No(last));
-        if let Running::Yes(proxy) = running {
+        let state = std::mem::replace(&mut *self.inner.state(), ProxyState::Ended(last));
+        if let ProxyState::Running(proxy) = state {
             let spent = proxy.shutdown().await;
-            *self.inner.running() = Running::No(spent);
+            *self.inner.state() = ProxyState::Ended(spent);
         }
         let inner = self.inner.clone();
         let done = tokio::task::spawn_blocking(move || {
             if is_kept {
                 if let Err(error) = inner.write() {
-                    tracing::warn!(%error, "what a proxy has counted is not kept");
+                    tracing::warn!(%error, "the totals of a proxy were not stored");
                 }
             } else {
                 inner.forget();
             }
         });
-        // A disk that hangs is no reason to panic here too.
+        // An error means that the thread panicked. That is no reason to panic here too.
         let _ = done.await;
     }
 
-    /// Keeps what it has counted, as it goes on.
-    fn keep(&self) {
+    /// Stores the totals from now on.
+    fn spawn_persister(&self) {
         if self.inner.file.is_some() {
-            let (inner, passed) = (Arc::downgrade(&self.inner), self.inner.passed.clone());
-            tokio::spawn(keep(inner, passed));
+            let (inner, call_ended) = (Arc::downgrade(&self.inner), self.inner.call_ended.clone());
+            tokio::spawn(persist_totals(inner, call_ended));
         }
     }
 }
 
-/// Writes down what has passed, whenever something has; many requests at once are one write.
-async fn keep(inner: Weak<Inner>, passed: Arc<Notify>) {
+/// Stores the totals after requests. Requests that end at the same time share one write.
+async fn persist_totals(inner: Weak<Inner>, call_ended: Arc<Notify>) {
     loop {
-        passed.notified().await;
+        call_ended.notified().await;
         let Some(inner) = inner.upgrade() else { return };
         let written = tokio::task::spawn_blocking(move || inner.write()).await;
         if let Ok(Err(error)) = written {
-            tracing::warn!(%error, "what a proxy has counted is not kept");
+            tracing::warn!(%error, "the totals of a proxy were not stored");
         }
     }
 }
 
 impl Inner {
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spent(&self) -> Spent {
-        match &*self.running() {
-            Running::Yes(proxy) => proxy.spent(),
-            Running::No(spent) => *spent,
+        match &*self.state() {
+            ProxyState::Running(proxy) => proxy.spent(),
+            ProxyState::Ended(spent) => *spent,
         }
     }
 
-    /// Blocks.
+    /// Writes the stored state. Blocks.
     fn write(&self) -> std::io::Result<()> {
-        let is_over = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(file), Some(spec), Some(address), false) = (&self.file, &self.spec, self.address, *is_over)
         else {
             return Ok(());
         };
         let token = self.token.as_ref().map(|Token(token)| token.clone());
-        Kept { spec: spec.clone(), port: address.port(), token, spent: self.spent().into() }.write(file)
+        StoredProxy { spec: spec.clone(), port: address.port(), token, spent: self.spent().into() }
+            .write(file)
     }
 
-    /// Blocks.
+    /// Removes the stored state and prevents later writes. Blocks.
     fn forget(&self) {
-        let mut is_over = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_over = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         *is_over = true;
         if let Some(file) = &self.file {
-            // Gone already is as good.
+            // An error means that the file is gone already.
             let _ = std::fs::remove_file(file);
         }
     }
@@ -297,7 +298,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever writes down what passes goes.
-        self.passed.notify_one();
+        // Lets the task that stores the totals end.
+        self.call_ended.notify_one();
     }
 }

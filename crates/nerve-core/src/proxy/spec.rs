@@ -1,4 +1,4 @@
-//! What a node's proxy is to be.
+//! The settings of a node's proxy.
 
 use std::path::PathBuf;
 
@@ -8,79 +8,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// A proxy of one node, between its agent and the API of its model. There is no key in it: it names the variable that has one.
+/// A proxy of one node, between its agent and its model's API. It contains no key, only the name of the variable that holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProxySpec {
-    /// Whose API is behind it: `anthropic` (passed on as it comes) or `openai` (Chat Completions, translated).
+    /// The upstream API: `anthropic` (passed through) or `openai` (Chat Completions, translated).
     pub kind: ProxyKind,
-    /// Where requests go; the vendor's own API without it.
+    /// The upstream's address [default: the vendor's API].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// A file of certificates (PEM) on the server's machine, by its whole path: who vouches for the upstream, instead of the usual
-    /// authorities.
+    /// Absolute path of a PEM file on the server's machine with the root certificates for the upstream, instead of the usual ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_ca: Option<PathBuf>,
-    /// The model that every request is for, instead of the one it asks for.
+    /// The model of every request, instead of the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Name of the variable in the server's environment that has the upstream's key. Without it `anthropic` passes the agent's own key
-    /// on, and `openai` sends none.
+    /// Name of the variable in the server's environment that holds the upstream's key. Without it, `anthropic` passes on the
+    /// agent's own key, and `openai` sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// What tokens cost.
+    /// Token prices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<ProxyPrices>,
-    /// After how much it refuses.
+    /// Limits after which requests are refused.
     #[serde(default, skip_serializing_if = "ProxyBudget::is_none")]
     pub budget: ProxyBudget,
-    /// `openai`: the largest number of tokens of an answer that is asked for.
+    /// `openai`: maximum number of output tokens to request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
-    /// `openai`: thinking is asked for where the agent does.
+    /// `openai`: request reasoning if the agent does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reasoning: bool,
-    /// Keep a log of requests and replies.
+    /// Log requests and replies.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub log: bool,
-    /// What was said is in it too, without the keys that are known.
+    /// Log bodies too, with known keys removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_bodies: bool,
 }
 
-/// Whose API is behind a proxy.
+/// The API behind a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyKind {
-    /// Anthropic's, or one that speaks like it: everything is passed on.
+    /// Anthropic's API or a compatible one: requests are passed through.
     Anthropic,
-    /// OpenAI's Chat Completions, or one that speaks like it: what is said is translated.
+    /// OpenAI's Chat Completions API or a compatible one: requests are translated.
     Openai,
 }
 
-/// What a million tokens cost, in US dollars. Of a cache, a tenth of `input` to read and a quarter more than it to write.
+/// Prices in US dollars per million tokens. Reading a cached token costs a tenth of `input`, writing one 1.25 times `input`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyPrices {
-    /// That go in.
+    /// Per million input tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// That come out.
+    /// Per million output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
 }
 
-/// After how much a proxy refuses, over the whole life of its node; none is no limit.
+/// Limits over the whole life of a node, after which its proxy refuses requests. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyBudget {
-    /// Tokens: all that went in, cached ones too, and all that came out.
+    /// Tokens: input, including cached ones, and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<u64>,
-    /// US dollars, by `prices`.
+    /// US dollars, according to `prices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_cost_usd: Option<f64>,
@@ -102,7 +101,7 @@ fn is_yes(yes: &bool) -> bool {
 }
 
 impl ProxyKind {
-    /// The name on the wire: `anthropic` or `openai`.
+    /// Returns the name on the wire: `anthropic` or `openai`.
     pub fn as_str(self) -> &'static str {
         self.behind().as_str()
     }
@@ -114,23 +113,23 @@ impl ProxyKind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of that name.
     ///
     /// # Errors
-    /// InvalidRequest: there is none.
+    /// InvalidRequest: unknown kind.
     pub fn parse(name: &str) -> Result<ProxyKind, EngineError> {
         [ProxyKind::Anthropic, ProxyKind::Openai].into_iter().find(|kind| kind.as_str() == name).ok_or_else(
             || {
-                // Whatever this is may be of any length.
+                // The value may be of any length.
                 let shown: String = name.chars().take(40).collect();
-                invalid(format!("proxy.kind: there is no proxy {shown:?}")).hint("it is anthropic or openai")
+                invalid(format!("proxy.kind: unknown kind {shown:?}")).hint("use anthropic or openai")
             },
         )
     }
 }
 
 impl ProxySpec {
-    /// A proxy with all defaults.
+    /// Creates settings with all defaults.
     pub fn new(kind: ProxyKind) -> ProxySpec {
         ProxySpec {
             kind,
@@ -147,15 +146,15 @@ impl ProxySpec {
         }
     }
 
-    /// Whether it has a key of its own: then its agent gets a token, and no key.
-    pub(super) fn gives_token(&self) -> bool {
+    /// Returns true if the proxy adds a key of its own. Its agent then gets a token instead of a key.
+    pub(super) fn needs_token(&self) -> bool {
         self.api_key_env.is_some() || self.kind == ProxyKind::Openai
     }
 
-    /// Where requests go.
+    /// Returns the upstream's address.
     ///
     /// # Errors
-    /// InvalidRequest: that is no address.
+    /// InvalidRequest: not a valid address.
     pub(super) fn upstream(&self) -> Result<Upstream, EngineError> {
         let usual = match self.kind {
             ProxyKind::Anthropic => Upstream::ANTHROPIC,
@@ -165,43 +164,43 @@ impl ProxySpec {
             .map_err(|error| invalid(format!("proxy.base_url: {error}")))
     }
 
-    /// What cannot be, as far as the settings themselves tell. Neither the environment nor a file is looked at.
+    /// Checks the settings, without reading the environment or files.
     ///
     /// # Errors
-    /// InvalidRequest: which setting, and what is wrong with it.
+    /// InvalidRequest: names the setting and the problem.
     pub fn check(&self) -> Result<(), EngineError> {
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
             return Err(invalid("proxy.model is empty"));
         }
         if self.log_bodies && !self.log {
-            return Err(invalid("proxy.log_bodies wants a log, and proxy.log is false"));
+            return Err(invalid("proxy.log_bodies needs proxy.log"));
         }
         if self.kind == ProxyKind::Anthropic && (self.max_output.is_some() || self.reasoning) {
-            return Err(invalid("proxy.max_output and proxy.reasoning are for a proxy of kind openai"));
+            return Err(invalid("proxy.max_output and proxy.reasoning need a proxy of kind openai"));
         }
         if self.upstream_ca.as_ref().is_some_and(|path| !path.is_absolute()) {
-            return Err(invalid("proxy.upstream_ca must be a whole path: the server reads the file"));
+            return Err(invalid("proxy.upstream_ca must be an absolute path: the server reads the file"));
         }
         if self.api_key_env.as_ref().is_some_and(|name| !is_name(name)) {
             return Err(invalid("proxy.api_key_env is not the name of a variable")
-                .hint("it names the variable that has the key, it is not the key"));
+                .hint("name the variable that holds the key, not the key itself"));
         }
-        // A key that is there, in place of the one that is meant: what the settings allow does not hang on which it is.
+        // A placeholder for the key: whether the settings are valid does not depend on its value.
         let key = self.api_key_env.as_ref().map(|_| Secret::new("a key"));
         let config = ProxyConfig { api_key: key, ..self.config_without_key()? };
         config.validate(self.kind.behind()).map_err(|error| invalid(format!("proxy: {error}")))
     }
 
-    /// For a proxy that runs, with the key from the server's environment.
+    /// Builds the configuration of a running proxy, with the key from the server's environment.
     ///
     /// # Errors
-    /// InvalidRequest: no such variable, no such file of certificates.
+    /// InvalidRequest: the variable or the certificate file does not exist.
     pub(super) fn config(&self) -> Result<ProxyConfig, EngineError> {
         let key = self.api_key_env.as_deref().map(|name| {
             let found = std::env::var(name).ok().map(|text| Secret::new(&text));
             found.filter(|secret| !secret.is_empty()).ok_or_else(|| {
-                invalid(format!("proxy.api_key_env: there is no key in the variable '{name}' of the server"))
-                    .hint("the server's environment is that of the shell it was started in: export the key there, and start it again")
+                invalid(format!("proxy.api_key_env: the variable '{name}' holds no key in the server's environment"))
+                    .hint("the server inherits the environment of the shell that starts it: export the key there and restart the server")
             })
         });
         let authorities = self.upstream_ca.as_ref().map(|path| {
@@ -230,7 +229,7 @@ impl ProxySpec {
     }
 }
 
-/// Could a shell export it? Somebody may have written the key itself.
+/// Returns true for a name that a shell could export. The value may be the key itself by mistake.
 fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
@@ -254,10 +253,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_settings_are_rejected() {
         assert!(ProxySpec::new(ProxyKind::Anthropic).check().is_ok());
         assert!(ProxySpec::new(ProxyKind::Openai).check().is_ok());
-        assert!(ProxyKind::parse("gemini").unwrap_err().message.contains("there is no proxy \"gemini\""));
+        assert!(ProxyKind::parse("gemini").unwrap_err().message.contains("unknown kind \"gemini\""));
         assert!(wrong(|spec| spec.base_url = Some("host".into())).contains("proxy.base_url"));
         let clear = wrong(|spec| spec.base_url = Some("http://far.example".into()));
         assert!(clear.contains("in the clear"), "{clear}");
@@ -271,18 +270,18 @@ mod tests {
         );
         assert!(wrong(|spec| spec.model = Some(" ".into())).contains("proxy.model"));
         assert!(wrong(|spec| spec.max_output = Some(1)).contains("kind openai"));
-        assert!(wrong(|spec| spec.upstream_ca = Some("ca.pem".into())).contains("whole path"));
+        assert!(wrong(|spec| spec.upstream_ca = Some("ca.pem".into())).contains("absolute path"));
         assert!(
             wrong(|spec| {
                 spec.log = false;
                 spec.log_bodies = true;
             })
-            .contains("wants a log")
+            .contains("needs proxy.log")
         );
     }
 
     #[test]
-    fn a_key_that_is_not_there_is_missed_when_it_starts() {
+    fn missing_key_is_detected_at_start() {
         let name = "NERVE_TEST_NO_SUCH_KEY";
         let spec = ProxySpec { api_key_env: Some(name.into()), ..ProxySpec::new(ProxyKind::Anthropic) };
         assert!(spec.check().is_ok());
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_in_few_words() {
+    fn defaults_are_omitted_from_json() {
         let text = serde_json::to_string(&ProxySpec::new(ProxyKind::Openai)).unwrap();
         assert_eq!(text, r#"{"kind":"openai"}"#);
         assert_eq!(serde_json::from_str::<ProxySpec>(&text).unwrap(), ProxySpec::new(ProxyKind::Openai));

@@ -1,8 +1,8 @@
-//! Executions that nobody waits for: each has an id at once, and what came of it is kept.
+//! Background executions: each gets an id at once, and its result is stored.
 
-mod live;
 mod record;
+mod registry;
 mod store;
 
-pub(crate) use live::{Live, Results};
 pub use record::{RecordedError, ResultRecord, ResultStatus, WebhookRecord};
+pub(crate) use registry::{ActiveResult, Results};

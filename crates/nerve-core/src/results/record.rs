@@ -1,4 +1,4 @@
-//! What is kept of an execution, as it stands in its file.
+//! The stored record of an execution.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,25 +7,25 @@ use crate::command::Response;
 use crate::error::EngineError;
 use crate::webhook::{Attempt, Webhook};
 
-/// Where an execution is in its life.
+/// The state of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultStatus {
-    /// Others are before it.
+    /// Waiting for earlier executions.
     #[default]
     Queued,
-    /// Its turn runs, or waits for the node.
+    /// The turn is running, or waits for the node.
     Running,
-    /// The turn ended, and the node did what it was asked.
+    /// The turn ended successfully.
     Done,
-    /// It did not, or somebody cancelled it.
+    /// The turn failed or was cancelled.
     Failed,
-    /// Its server ended before it did. What became of the turn is not known here.
+    /// The server ended before the execution. The outcome of the turn is unknown.
     Lost,
 }
 
 impl ResultStatus {
-    /// The name in files and on the wire.
+    /// Returns the name in files and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             ResultStatus::Queued => "queued",
@@ -36,75 +36,75 @@ impl ResultStatus {
         }
     }
 
-    /// Nothing comes after it.
+    /// Returns true if the state is final.
     pub fn is_end(self) -> bool {
         !matches!(self, ResultStatus::Queued | ResultStatus::Running)
     }
 }
 
-/// What is kept of an execution. Times are seconds since the Unix epoch.
+/// The stored record of an execution. Times are seconds since the Unix epoch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ResultRecord {
-    /// Its id.
+    /// The id.
     pub result_id: String,
     /// The node.
     pub node_id: String,
     /// The node's session.
     pub session_id: String,
-    /// Where it is in its life.
+    /// The state.
     pub status: ResultStatus,
-    /// How the prompt begins.
+    /// The beginning of the prompt.
     pub prompt: String,
-    /// When it was asked for.
+    /// When the execution was requested.
     pub created_at: f64,
-    /// When its turn came.
+    /// When the turn began.
     pub started_at: Option<f64>,
-    /// When it ended.
+    /// When the execution ended.
     pub ended_at: Option<f64>,
-    /// The turn's response, as [`Response::into_value`] has it.
+    /// The turn's response, as built by [`Response::into_value`].
     pub response: Option<Value>,
-    /// Why there is none.
+    /// Why there is no response.
     pub error: Option<RecordedError>,
-    /// Who is told of its end.
+    /// The webhook that is called at the end.
     pub webhook: Option<WebhookRecord>,
 }
 
-/// Why an execution has no response: an [`EngineError`].
+/// A stored [`EngineError`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedError {
-    /// What happened, to what.
+    /// What failed, and why.
     pub message: String,
-    /// Which kind, as on the wire.
+    /// The kind, as on the wire.
     pub error_type: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What the terminal showed.
+    /// The screen of the terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub screen: Option<String>,
-    /// The choices of the dialog that blocks.
+    /// The choices of the open dialog.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// How far the prompt came.
+    /// How far the prompt was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
 }
 
-/// Who is told of the end, and what came of it. The secret is not kept, and of the URL neither path nor query.
+/// The delivery of a webhook. The secret, and the URL's path and query are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WebhookRecord {
     /// Scheme, host and port.
     pub origin: String,
-    /// There is a secret.
+    /// The webhook is signed with a secret.
     pub signed: bool,
-    /// Somebody has taken it.
+    /// The receiver accepted the delivery.
     pub delivered: bool,
-    /// All tries so far.
+    /// All attempts so far.
     pub attempts: Vec<Attempt>,
-    /// Why it is not tried any more.
+    /// Why delivery was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
 }
@@ -130,7 +130,7 @@ impl From<EngineError> for RecordedError {
 }
 
 impl ResultRecord {
-    /// The execution ended in this way.
+    /// Records the outcome.
     pub(crate) fn end(&mut self, at: f64, outcome: Result<Response, EngineError>) {
         self.ended_at = Some(at);
         match outcome {
@@ -147,19 +147,19 @@ impl ResultRecord {
         }
     }
 
-    /// Its server ended before it did: `how`, in words.
+    /// Marks the execution as lost because its server ended; `how` says how.
     pub(crate) fn lose(&mut self, at: f64, how: &str) {
         let begun = self.started_at.is_some();
         self.status = ResultStatus::Lost;
         self.ended_at = Some(at);
         let (message, hint) = if begun {
             let hint = format!(
-                "the turn may have gone on: see 'nerve server node history {0}' and 'nerve server node read {0}'",
+                "the turn may have continued: see 'nerve server node history {0}' and 'nerve server node read {0}'",
                 self.node_id
             );
             (format!("{how} before the turn ended"), hint)
         } else {
-            (format!("{how} before the turn began"), "ask again".to_string())
+            (format!("{how} before the turn began"), "run it again".to_string())
         };
         self.error = Some(RecordedError {
             message,
@@ -169,14 +169,14 @@ impl ResultRecord {
         });
     }
 
-    /// Nobody tries to deliver its webhook any more: `why`.
+    /// Gives up the delivery of the webhook, unless it was delivered.
     pub(crate) fn give_up_webhook(&mut self, why: &str) {
         if let Some(webhook) = self.webhook.as_mut().filter(|webhook| !webhook.delivered) {
             webhook.gave_up.get_or_insert_with(|| why.to_string());
         }
     }
 
-    /// The same without its response: as it is listed.
+    /// Returns the record without response and screen, for lists.
     #[must_use]
     pub(crate) fn summary(mut self) -> ResultRecord {
         self.response = None;

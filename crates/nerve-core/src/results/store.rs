@@ -1,4 +1,4 @@
-//! The files of results: `<folder>/<id>.json`, and an empty `<id>.open` beside each that something is still done for. All of this blocks.
+//! The files of results: `<folder>/<id>.json`, and an empty `<id>.open` next to each result in progress. All functions block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -9,29 +9,29 @@ use std::time::Duration;
 use super::record::ResultRecord;
 use crate::files::{private_folder, replace};
 
-/// Results kept; of more, the newest.
-pub(super) const KEPT: usize = 1000;
+/// Maximum number of results kept; the newest are kept.
+pub(super) const MAX_RESULTS: usize = 1000;
 /// How long a result is kept.
-pub(super) const AGE: Duration = Duration::from_secs(7 * 86_400);
-/// Bytes a result's file may have.
+pub(super) const MAX_AGE: Duration = Duration::from_secs(7 * 86_400);
+/// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 64 << 20;
-/// Digits of an id that say when it was made, in milliseconds.
+/// Number of hexadecimal digits of an id that hold its creation time in milliseconds.
 const TIME_DIGITS: usize = 11;
 
-/// An id: its order is that of time.
+/// Creates an id. Ids sort by time.
 pub(super) fn new_id(ms: u64) -> String {
     let random = uuid::Uuid::new_v4().as_u128() as u32;
     format!("{ms:0TIME_DIGITS$x}{random:08x}")
 }
 
-/// When the result of that id was asked for, in milliseconds since the Unix epoch; `None` for what is no id.
-fn time_of(id: &str) -> Option<u64> {
+/// Returns the creation time of an id in milliseconds since the Unix epoch, or `None` if it is not a valid id.
+fn creation_time(id: &str) -> Option<u64> {
     let is_id =
         id.len() == TIME_DIGITS + 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     u64::from_str_radix(id.get(..TIME_DIGITS).filter(|_| is_id)?, 16).ok()
 }
 
-/// The results of one server.
+/// The result files of one server.
 #[derive(Debug, Clone)]
 pub(super) struct ResultStore {
     folder: PathBuf,
@@ -42,7 +42,7 @@ impl ResultStore {
         ResultStore { folder }
     }
 
-    /// Writes a result that something is still done for, the first time.
+    /// Writes a new result and marks it as in progress.
     pub(super) fn open(&self, record: &ResultRecord) -> io::Result<()> {
         private_folder(&self.folder)?;
         OpenOptions::new()
@@ -58,15 +58,15 @@ impl ResultStore {
         replace(&self.file(&record.result_id), &serde_json::to_vec_pretty(record)?)
     }
 
-    /// Nothing is done for it any more.
+    /// Removes the mark of a result in progress.
     pub(super) fn close(&self, id: &str) {
-        // The next server finds the mark, and that nothing is left to do.
+        // A mark that is left over is removed by the next server.
         let _ = fs::remove_file(self.mark(id));
     }
 
-    /// A result; `None` if there is no such one.
+    /// Reads a result; `None` if there is none of that id.
     pub(super) fn get(&self, id: &str) -> io::Result<Option<ResultRecord>> {
-        if time_of(id).is_none() {
+        if creation_time(id).is_none() {
             return Ok(None);
         }
         let file = match File::open(self.file(id)) {
@@ -78,23 +78,23 @@ impl ResultStore {
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 
-    /// Ids of all results, newest first.
+    /// Returns the ids of all results, newest first.
     pub(super) fn ids(&self) -> Vec<String> {
         self.with_extension("json")
     }
 
-    /// Those that a server that is gone still had something to do for.
-    pub(super) fn left_open(&self) -> Vec<String> {
+    /// Returns the results that a previous server left in progress.
+    pub(super) fn unfinished(&self) -> Vec<String> {
         self.with_extension("open")
     }
 
-    /// Removes what is too old or too many; not what something is still done for.
+    /// Removes results that are too old or too many, except those in progress.
     pub(super) fn prune(&self, now_ms: u64) {
-        let oldest = now_ms.saturating_sub(u64::try_from(AGE.as_millis()).unwrap_or(u64::MAX));
+        let oldest = now_ms.saturating_sub(u64::try_from(MAX_AGE.as_millis()).unwrap_or(u64::MAX));
         for (at, id) in self.ids().into_iter().enumerate() {
-            let old = time_of(&id).is_some_and(|made| made < oldest);
-            if (old || at >= KEPT) && !self.mark(&id).exists() {
-                // It is tried again the next time.
+            let old = creation_time(&id).is_some_and(|made| made < oldest);
+            if (old || at >= MAX_RESULTS) && !self.mark(&id).exists() {
+                // On failure it is tried again next time.
                 let _ = fs::remove_file(self.file(&id));
             }
         }
@@ -104,7 +104,7 @@ impl ResultStore {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let id = |path: PathBuf| {
             let ours = path.extension().is_some_and(|found| found == extension);
-            path.file_stem()?.to_str().filter(|id| ours && time_of(id).is_some()).map(str::to_string)
+            path.file_stem()?.to_str().filter(|id| ours && creation_time(id).is_some()).map(str::to_string)
         };
         let mut ids: Vec<String> = entries.flatten().filter_map(|entry| id(entry.path())).collect();
         ids.sort_unstable_by(|one, other| other.cmp(one));
@@ -131,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_in_the_order_of_time_and_nothing_else_is_one() {
+    fn ids_sort_by_time_and_reject_other_names() {
         let (one, two) = (new_id(1_800_000_000_000), new_id(1_800_000_000_001));
-        assert!(one < two && time_of(&one) == Some(1_800_000_000_000), "{one}");
+        assert!(one < two && creation_time(&one) == Some(1_800_000_000_000), "{one}");
         for no in [
             "",
             "../x",
@@ -142,22 +142,22 @@ mod tests {
             &one.to_uppercase().replace(char::is_numeric, "A"),
             "é23456789012345678",
         ] {
-            assert_eq!(time_of(no), None, "{no}");
+            assert_eq!(creation_time(no), None, "{no}");
         }
     }
 
     #[test]
-    fn what_is_written_is_found_private_and_pruned() {
+    fn stored_results_are_private_and_pruned() {
         let folder = tempfile::tempdir().unwrap();
         let store = ResultStore::new(folder.path().join("a/b"));
         assert!(store.ids().is_empty() && store.get(&new_id(1)).unwrap().is_none());
         let now = 1_800_000_000_000;
-        let old = now - u64::try_from(AGE.as_millis()).unwrap() - 1;
+        let old = now - u64::try_from(MAX_AGE.as_millis()).unwrap() - 1;
         let (kept, gone, open) = (new_id(now), new_id(old), new_id(old));
         for id in [&kept, &gone, &open] {
             store.open(&record(id.clone())).unwrap();
         }
-        assert_eq!(store.left_open().len(), 3);
+        assert_eq!(store.unfinished().len(), 3);
         let mode = store.file(&kept).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         store.close(&kept);
@@ -165,25 +165,25 @@ mod tests {
         store.prune(now);
         assert_eq!(store.get(&kept).unwrap(), Some(record(kept.clone())));
         assert_eq!(store.get(&gone).unwrap(), None);
-        assert_eq!(store.left_open(), std::slice::from_ref(&open));
+        assert_eq!(store.unfinished(), std::slice::from_ref(&open));
         assert_eq!(store.ids(), [kept, open]);
     }
 
     #[test]
-    fn a_thousand_are_kept() {
+    fn a_thousand_results_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let store = ResultStore::new(folder.path().to_path_buf());
-        let ids: Vec<String> = (0..KEPT as u64 + 3).map(new_id).collect();
+        let ids: Vec<String> = (0..MAX_RESULTS as u64 + 3).map(new_id).collect();
         for id in &ids {
             std::fs::write(store.file(id), "{}").unwrap();
         }
         store.prune(5000);
-        assert_eq!(store.ids().len(), KEPT);
+        assert_eq!(store.ids().len(), MAX_RESULTS);
         assert!(!store.file(&ids[2]).exists() && store.file(&ids[3]).exists());
     }
 
     #[test]
-    fn a_damaged_file_is_an_error() {
+    fn damaged_file_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let store = ResultStore::new(folder.path().to_path_buf());
         let id = new_id(1);

@@ -10,7 +10,7 @@ use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
 use crate::node::factory::NodeFactory;
 
-/// All sessions of a server: the default one, and those that were made. Cheap to clone.
+/// All sessions of a server: the default one and those that were created. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SessionManager {
     shared: Arc<Shared>,
@@ -20,12 +20,12 @@ pub struct SessionManager {
 struct Shared {
     sessions: Mutex<BTreeMap<String, Session>>,
     factory: NodeFactory,
-    /// Nothing is taken in any more. Changed while `sessions` is locked.
+    /// No more sessions are accepted. Changed only while `sessions` is locked.
     closed: AtomicBool,
 }
 
 impl SessionManager {
-    /// The default session, empty. `factory` makes nodes for whoever asks for one.
+    /// Creates a manager with an empty default session. `factory` creates nodes on request.
     pub fn new(factory: NodeFactory) -> SessionManager {
         let default = Session::new(DEFAULT);
         default.keep();
@@ -33,7 +33,7 @@ impl SessionManager {
         SessionManager { shared: Arc::new(Shared { sessions, factory, closed: AtomicBool::new(false) }) }
     }
 
-    /// Makes nodes; does not register them.
+    /// Returns the factory. The nodes that it creates are not registered.
     pub fn node_factory(&self) -> &NodeFactory {
         &self.shared.factory
     }
@@ -42,14 +42,14 @@ impl SessionManager {
     #[deprecated(note = "use SessionManager::node_factory")]
     pub fn channels(&self) -> &NodeFactory {
         static WARNED: AtomicBool = AtomicBool::new(false);
-        super::compat::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
+        super::deprecated::warn_once(&WARNED, "SessionManager::channels is deprecated, use node_factory");
         self.node_factory()
     }
 
-    /// Makes a session.
+    /// Creates a session.
     ///
     /// # Errors
-    /// A bad name, or one that is taken.
+    /// InvalidRequest: invalid name; AlreadyExists.
     pub fn create(&self, name: &str, description: String, tags: Vec<String>) -> Result<Session, EngineError> {
         let session = Session::new(name);
         session.describe(description, tags);
@@ -58,10 +58,10 @@ impl SessionManager {
         Ok(session)
     }
 
-    /// The session of a name, made if there is none; the default one if no name is given.
+    /// Returns the session of that name after creating it if it does not exist; the default session if `name` is `None`.
     ///
     /// # Errors
-    /// A bad name.
+    /// InvalidRequest: invalid name.
     pub fn ensure(&self, name: Option<&str>) -> Result<Session, EngineError> {
         match self.find_by_name(name.unwrap_or(DEFAULT)) {
             Some(session) => Ok(session),
@@ -73,10 +73,10 @@ impl SessionManager {
         }
     }
 
-    /// Puts a session in that was made elsewhere.
+    /// Adds a session that was created elsewhere.
     ///
     /// # Errors
-    /// A bad name, or one that is taken.
+    /// InvalidRequest: invalid name; AlreadyExists.
     pub fn insert(&self, session: Session) -> Result<(), EngineError> {
         check_name(session.name(), "session")?;
         let mut sessions = self.lock();
@@ -91,31 +91,31 @@ impl SessionManager {
         Ok(())
     }
 
-    /// One session; the default one if no name is given.
+    /// Returns the session of that name; the default session if `name` is `None`.
     ///
     /// # Errors
-    /// NotFound; the names there are, are named.
+    /// NotFound; the hint lists the existing sessions.
     pub fn get(&self, name: Option<&str>) -> Result<Session, EngineError> {
         let name = name.unwrap_or(DEFAULT);
         let sessions = self.lock();
         sessions.get(name).cloned().ok_or_else(|| {
             let known: Vec<&str> = sessions.keys().map(String::as_str).take(20).collect();
             let error = EngineError::new(ErrorKind::NotFound, format!("no session '{name}'"));
-            error.hint(format!("there are: {}", known.join(", ")))
+            error.hint(format!("sessions: {}", known.join(", ")))
         })
     }
 
-    /// One session, if there is one of that name.
+    /// Returns the session of that name, if it exists.
     pub fn find_by_name(&self, name: &str) -> Option<Session> {
         self.lock().get(name).cloned()
     }
 
-    /// All sessions, by name.
+    /// Returns all sessions, sorted by name.
     pub fn list(&self) -> Vec<Session> {
         self.lock().values().cloned().collect()
     }
 
-    /// A node of a session.
+    /// Returns a node of a session.
     ///
     /// # Errors
     /// NotFound.
@@ -123,39 +123,39 @@ impl SessionManager {
         self.get(at.session.as_deref())?.find(&at.node)
     }
 
-    /// Stops the nodes of a session and forgets it.
+    /// Stops the nodes of a session and removes it.
     ///
     /// # Errors
-    /// NotFound; the default session cannot be closed.
+    /// NotFound; InvalidRequest: the default session cannot be closed.
     pub async fn close(&self, name: &str) -> Result<(), EngineError> {
         let session = self.get(Some(name))?;
         if name == DEFAULT {
             return Err(EngineError::new(ErrorKind::InvalidRequest, "the default session cannot be deleted"));
         }
-        let nodes = session.close_names();
+        let nodes = session.close_registration();
         self.lock().remove(name);
         stop_all(nodes, "its session was deleted").await;
         Ok(())
     }
 
-    /// Takes a session out; its nodes run on.
+    /// Removes a session. Its nodes keep running.
     pub(crate) fn forget(&self, name: &str) {
         self.lock().remove(name);
     }
 
-    /// Stops all nodes of all sessions; nothing is taken in any more.
+    /// Stops all nodes of all sessions and accepts no more.
     pub async fn close_all(&self) {
-        stop_all(self.close_names(), "all sessions were closed").await;
+        stop_all(self.close_registration(), "all sessions were closed").await;
     }
 
-    /// Takes nothing in from now on, and hands out all nodes, still running.
-    pub(crate) fn close_names(&self) -> Vec<NodeHandle> {
+    /// Accepts nothing from now on, and returns all nodes, still running.
+    pub(crate) fn close_registration(&self) -> Vec<NodeHandle> {
         let sessions: Vec<Session> = {
             let sessions = self.lock();
             self.shared.closed.store(true, Ordering::Relaxed);
             sessions.values().cloned().collect()
         };
-        sessions.iter().flat_map(Session::close_names).collect()
+        sessions.iter().flat_map(Session::close_registration).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {

@@ -1,6 +1,6 @@
-//! Sessions: nodes and graphs under names, and their lives (seed node-refactoring §5.3).
+//! Sessions: named groups of nodes and graphs, and their lifecycle.
 
-pub(crate) mod compat;
+pub(crate) mod deprecated;
 pub mod manager;
 pub mod store;
 #[cfg(test)]
@@ -19,12 +19,12 @@ use crate::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::{NodeHandle, state_of};
 
-/// The session that is always there.
+/// The session that always exists.
 pub const DEFAULT: &str = "default";
-/// How long all nodes of a session together may take to start or to stop.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time for all nodes of a session together to start or to stop.
+pub const START_STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A workspace: nodes of all kinds under names. Cheap to clone; all clones are the same session.
+/// A named group of nodes of all kinds. Cheap to clone; clones are the same session.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,33 +53,33 @@ struct Inner {
 struct State {
     description: String,
     tags: Vec<String>,
-    /// Where names are looked for that are not here.
+    /// The session in which names are looked up that are not found here.
     outer: Option<Session>,
-    /// It is there again after a restart of its server.
+    /// The session is restored after a restart of its server.
     kept: bool,
     slots: BTreeMap<String, Slot>,
-    /// How nodes can be started again.
+    /// The specs from which nodes can be started again.
     definitions: BTreeMap<String, NodeSpec>,
     reservations: u64,
-    /// Nothing is taken in any more.
+    /// No more nodes are accepted.
     closed: bool,
 }
 
-/// A name that is taken.
+/// A reserved or used name.
 #[derive(Debug)]
 enum Slot {
-    /// Its node is being started.
+    /// The node is being started.
     Reserved(Reservation),
-    /// Its node.
+    /// The node.
     Node(NodeHandle),
 }
 
-/// Says who reserved a name: a name can be given up and reserved again by somebody else.
+/// Identifies who reserved a name, because a name can be released and reserved again by another caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reservation(u64);
 
 impl Session {
-    /// An empty session.
+    /// Creates an empty session.
     pub fn new(name: impl Into<String>) -> Session {
         Session::created_at(name, Clock::start().now())
     }
@@ -88,12 +88,12 @@ impl Session {
         Session { inner: Arc::new(Inner { name: name.into(), created, state: Mutex::default() }) }
     }
 
-    /// From now on names that are not here are looked for in `outer`.
+    /// Sets the session in which names are looked up that are not found here.
     pub(crate) fn set_outer(&self, outer: Session) {
         self.lock().outer = Some(outer);
     }
 
-    /// From now on it is there again after a restart of its server.
+    /// Marks the session to be restored after a restart of its server.
     pub(crate) fn keep(&self) {
         self.lock().kept = true;
     }
@@ -102,38 +102,38 @@ impl Session {
         self.lock().kept
     }
 
-    /// Its name.
+    /// Returns the session's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// When it was made.
+    /// Returns when the session was created.
     pub fn created(&self) -> TsNs {
         self.inner.created
     }
 
-    /// Says what it is for.
+    /// Sets description and tags.
     pub fn describe(&self, description: String, tags: Vec<String>) {
         let mut state = self.lock();
         state.description = description;
         state.tags = tags;
     }
 
-    /// Puts a node under a name; under its id if none is given. Nothing is started.
+    /// Registers a node under a name, or under its id if `name` is `None`. Does not start it.
     ///
     /// # Errors
-    /// AlreadyExists; InvalidRequest: no name of 1–32 of `a-z 0-9 -`.
+    /// AlreadyExists; InvalidRequest: the name is not 1–32 of `a-z 0-9 -`.
     pub fn register(&self, node: NodeHandle, name: Option<&str>) -> Result<(), EngineError> {
         let name = name.unwrap_or(node.id()).to_string();
         let reservation = self.reserve(&name)?;
         match self.fill(&name, reservation, node) {
             true => Ok(()),
-            // Meanwhile: a session that is closed already takes no names.
+            // The session was closed in the meantime.
             false => Err(EngineError::new(ErrorKind::Process, "the session is being closed")),
         }
     }
 
-    /// Takes a node out, and does not stop it.
+    /// Removes a node without stopping it.
     pub fn unregister(&self, name: &str) -> Option<NodeHandle> {
         let mut state = self.lock();
         state.definitions.remove(name);
@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// The node under a name.
+    /// Returns the node of that name, if it exists.
     pub fn get(&self, name: &str) -> Option<NodeHandle> {
         let outer = {
             let state = self.lock();
@@ -158,10 +158,10 @@ impl Session {
         outer?.get(name)
     }
 
-    /// The node under a name.
+    /// Returns the node of that name.
     ///
     /// # Errors
-    /// NotFound; the names there are, are named.
+    /// NotFound; the hint lists the existing nodes.
     pub fn find(&self, name: &str) -> Result<NodeHandle, EngineError> {
         self.get(name).ok_or_else(|| {
             let session = self.lock().outer.clone().unwrap_or_else(|| self.clone());
@@ -169,23 +169,24 @@ impl Session {
             let message = format!("no node '{name}' in session '{}'", session.name());
             let error = EngineError::new(ErrorKind::NotFound, message);
             if state.definitions.contains_key(name) {
-                return error.hint("it is defined and does not run: `nerve server node start` starts it");
+                return error
+                    .hint("the node is defined but not running: `nerve server node start` starts it");
             }
             let known: Vec<&str> = state.slots.keys().map(String::as_str).take(20).collect();
             let hint = match known.is_empty() {
-                true => "it has no nodes".to_string(),
-                false => format!("it has: {}", known.join(", ")),
+                true => "the session has no nodes".to_string(),
+                false => format!("nodes: {}", known.join(", ")),
             };
             error.hint(hint)
         })
     }
 
-    /// Names of all nodes and graphs, sorted.
+    /// Returns the names of all nodes and graphs, sorted.
     pub fn list_nodes(&self) -> Vec<String> {
         self.nodes().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Names of nodes that can be worked with: neither stopped nor stopping nor not yet started.
+    /// Returns the names of usable nodes: those that are started and neither stopped nor stopping.
     pub fn list_ready_nodes(&self) -> Vec<String> {
         let works = |node: &NodeHandle| {
             !matches!(state_of(&**node), StateName::Created | StateName::Stopping | StateName::Stopped)
@@ -193,34 +194,34 @@ impl Session {
         self.nodes().into_iter().filter(|(_, node)| works(node)).map(|(name, _)| name).collect()
     }
 
-    /// What is known of a node.
+    /// Returns the current description of a node.
     pub fn get_node_info(&self, name: &str) -> Option<NodeInfo> {
         self.get(name).map(|node| node.info())
     }
 
-    /// Nodes and graphs by name.
+    /// Returns all nodes and graphs, sorted by name.
     pub fn nodes(&self) -> Vec<(String, NodeHandle)> {
         let state = self.lock();
         let nodes = state.slots.iter().filter_map(|(name, slot)| Some((name.clone(), slot.node()?.clone())));
         nodes.collect()
     }
 
-    /// How many nodes it has.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes().len()
     }
 
-    /// It has none.
+    /// Returns true if the session has no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Has it a node of that name?
+    /// Returns true if the session has a node of that name.
     pub fn contains(&self, name: &str) -> bool {
         self.lock().slots.get(name).is_some_and(|slot| slot.node().is_some())
     }
 
-    /// As an object: name, description, tags, created_at (seconds since the Unix epoch), nodes with what is known of them.
+    /// Returns the session as an object: name, description, tags, created_at (seconds since the Unix epoch), and its nodes' info.
     pub fn to_dict(&self) -> Value {
         let nodes: Vec<Value> = self
             .nodes()
@@ -238,7 +239,7 @@ impl Session {
         })
     }
 
-    /// What is known of it.
+    /// Returns the session's current description.
     pub fn info(&self) -> SessionInfo {
         let state = self.lock();
         let is_graph = |name: &&String| {
@@ -259,38 +260,39 @@ impl Session {
         }
     }
 
-    /// Starts all persistent nodes, those in graphs included, at the same time. Nodes that were made started stay as they are.
+    /// Starts all persistent nodes in parallel, including those in graphs. Nodes that were created running are not affected.
     ///
     /// # Errors
-    /// Of each that did not start in time, why; the others run.
+    /// Returns the error of each node that did not start in time. The others run.
     pub async fn start(&self) -> Result<(), Vec<(String, EngineError)>> {
         let starts = self.persistent_nodes().into_iter().map(|node| {
             let id = node.id().to_string();
             (id, tokio::spawn(async move { node.start().await }))
         });
         let mut failed = Vec::new();
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
         for (id, start) in starts.collect::<Vec<_>>() {
             let error = match tokio::time::timeout_at(deadline, start).await {
                 Ok(Ok(Ok(()))) => continue,
                 Ok(Ok(Err(error))) => error,
                 Ok(Err(error)) => EngineError::new(ErrorKind::Internal, error.to_string()),
-                Err(_) => {
-                    EngineError::new(ErrorKind::Timeout, format!("it did not start within {PATIENCE:?}"))
-                }
+                Err(_) => EngineError::new(
+                    ErrorKind::Timeout,
+                    format!("it did not start within {START_STOP_TIMEOUT:?}"),
+                ),
             };
             failed.push((id, error));
         }
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    /// Stops all persistent nodes, those in graphs included, at the same time; returns when they are gone, or after a minute. They
+    /// Stops all persistent nodes in parallel, including those in graphs. Returns when they are gone, or after [`START_STOP_TIMEOUT`]. They
     /// stay registered.
     pub async fn stop(&self) {
         stop_all(self.persistent_nodes(), "its session was stopped").await;
     }
 
-    /// Persistent nodes, those in graphs included; each once.
+    /// Returns the persistent nodes, including those in graphs, without duplicates.
     fn persistent_nodes(&self) -> Vec<NodeHandle> {
         let mut found: Vec<NodeHandle> = Vec::new();
         let mut add = |node: NodeHandle| {
@@ -308,7 +310,7 @@ impl Session {
         found
     }
 
-    /// Takes a name for a node that is about to start. A stopped node gives its name up.
+    /// Reserves a name for a node that is about to start. The name of a stopped node is free.
     pub(crate) fn reserve(&self, name: &str) -> Result<Reservation, EngineError> {
         check_name(name, "node")?;
         let mut state = self.lock();
@@ -332,7 +334,7 @@ impl Session {
         Ok(reservation)
     }
 
-    /// Puts a started node under its reserved name. `false` if the session is closed meanwhile.
+    /// Puts a started node under its reserved name. Returns false if the session was closed or the reservation is not valid.
     pub(crate) fn fill(&self, name: &str, reservation: Reservation, node: NodeHandle) -> bool {
         let mut state = self.lock();
         let closed = state.closed;
@@ -340,17 +342,17 @@ impl Session {
         slot.map(|slot| *slot = Slot::Node(node)).is_some()
     }
 
-    /// Gives a reserved name back; nothing happens to a name that is another's by now.
+    /// Releases a reserved name. Does nothing if the name belongs to another caller by now.
     pub(crate) fn release(&self, name: &str, reservation: Reservation) {
         self.remove_if(name, |slot| slot.is_reserved(reservation));
     }
 
-    /// Forgets a node; nothing happens to another that has its name by now.
+    /// Removes a node. Does nothing if the name belongs to another node by now.
     pub(crate) fn forget(&self, name: &str, node: &NodeHandle) -> bool {
         self.remove_if(name, |slot| slot.node().is_some_and(|there| Arc::ptr_eq(there, node)))
     }
 
-    /// How a node can be started again.
+    /// Sets or removes the spec from which a node can be started again.
     pub(crate) fn define(&self, name: &str, spec: Option<NodeSpec>) {
         let mut state = self.lock();
         match spec {
@@ -367,8 +369,8 @@ impl Session {
         self.lock().definitions.iter().map(|(name, spec)| (name.clone(), spec.clone())).collect()
     }
 
-    /// Takes nothing in from now on, and hands out all nodes, those in graphs included, still running.
-    pub(crate) fn close_names(&self) -> Vec<NodeHandle> {
+    /// Accepts nothing from now on, and returns all nodes, including those in graphs, still running.
+    pub(crate) fn close_registration(&self) -> Vec<NodeHandle> {
         self.lock().closed = true;
         let mut all: Vec<NodeHandle> = self.nodes().into_iter().map(|(_, node)| node).collect();
         for node in self.persistent_nodes() {
@@ -406,20 +408,20 @@ impl Slot {
     }
 }
 
-/// Stops nodes at the same time; returns when they are gone, or after [`PATIENCE`].
+/// Stops nodes in parallel. Returns when they are gone, or after [`START_STOP_TIMEOUT`].
 pub(crate) async fn stop_all(nodes: Vec<NodeHandle>, reason: &'static str) {
     let stops: Vec<_> =
         nodes.into_iter().map(|node| tokio::spawn(async move { node.stop(reason).await })).collect();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + START_STOP_TIMEOUT;
     for stop in stops {
-        // A task that panicked has nothing left to stop, and one that hangs is left behind.
+        // A panicked task has nothing left to stop.
         if tokio::time::timeout_at(deadline, stop).await.is_err() {
-            tracing::error!("a node did not stop in time and is left behind");
+            tracing::error!("a node did not stop in time and was abandoned");
         }
     }
 }
 
-/// The name rule, as an engine error.
+/// Checks a name and converts the error.
 pub(crate) fn check_name(name: &str, what: &'static str) -> Result<(), EngineError> {
     check(what, name).map_err(|error| EngineError::new(ErrorKind::InvalidRequest, error.to_string()))
 }

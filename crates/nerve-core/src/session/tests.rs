@@ -17,7 +17,7 @@ fn is(session: &Session, node: &NodeHandle) -> bool {
 }
 
 #[tokio::test]
-async fn a_late_stop_does_not_take_the_name_from_a_new_node() {
+async fn late_stop_does_not_take_name_from_new_node() {
     let session = Session::new("s");
     let (old, new) = (node(), node());
     let reservation = session.reserve("n").unwrap();
@@ -35,19 +35,19 @@ async fn a_late_stop_does_not_take_the_name_from_a_new_node() {
 }
 
 #[test]
-fn a_name_is_filled_and_given_back_only_by_who_reserved_it() {
+fn only_the_holder_fills_or_releases_a_reservation() {
     let session = Session::new("s");
     let first = session.reserve("n").unwrap();
     session.release("n", first);
     let second = session.reserve("n").unwrap();
-    assert!(!session.fill("n", first, node()), "another has reserved it");
+    assert!(!session.fill("n", first, node()), "reserved by another caller");
     session.release("n", first);
     let there = node();
     assert!(session.fill("n", second, Arc::clone(&there)));
     assert!(!session.fill("n", first, node()));
     session.release("n", second);
-    assert!(is(&session, &there), "it is no reservation any more");
+    assert!(is(&session, &there), "the reservation was used up");
     let third = session.reserve("m").unwrap();
-    session.close_names();
-    assert!(!session.fill("m", third, node()), "its session is closed");
+    session.close_registration();
+    assert!(!session.fill("m", third, node()), "the session is closed");
 }

@@ -106,7 +106,7 @@ impl Node for Slow {
         "slow"
     }
 
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         self.patience
     }
 

@@ -56,7 +56,7 @@ async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
     let gates = Gates::new();
     let run = run_gates(&gates, [("ship", gate())]).await;
     let error = gates.answer(None, "maybe").unwrap_err();
-    assert_eq!(error.message, "'maybe' is none of the choices of step 'ship'");
+    assert_eq!(error.message, "'maybe' is not one of the choices of step 'ship'");
     assert_eq!(
         (error.kind, error.choices.to_vec()),
         (ErrorKind::InvalidRequest, vec!["yes".to_string(), "no".into()])
@@ -66,7 +66,7 @@ async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
     let nobody = gates.answer(None, "no").unwrap_err();
     assert_eq!(
         (nobody.kind, nobody.to_string().as_str()),
-        (ErrorKind::NotFound, "no gate waits (nothing is asked now)")
+        (ErrorKind::NotFound, "no gate is open (the run waits for no answer)")
     );
 }
 
@@ -83,9 +83,12 @@ async fn answer_must_name_one_of_two_gates() {
     let gates = Gates::new();
     let run = run_gates(&gates, [("one", gate()), ("two", gate())]).await;
     let error = gates.answer(None, "yes").unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::InvalidRequest, "2 gates wait: one, two"));
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ErrorKind::InvalidRequest, "2 gates are open: one, two")
+    );
     let other = gates.answer(Some("three"), "yes").unwrap_err();
-    assert_eq!(other.to_string(), "no gate waits at step 'three' (these wait: one, two)");
+    assert_eq!(other.to_string(), "no gate is open at step 'three' (open gates: one, two)");
     gates.answer(Some("two"), "no").unwrap();
     assert_eq!(gates.answer(None, "yes").unwrap(), "one");
     let results = run.await.unwrap().results;
@@ -103,10 +106,7 @@ async fn timeout_uses_default_or_fails() {
 
     let run = run_gates(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
     let error = run.error.unwrap();
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (ErrorKind::Timeout, "step 'ship': nobody answered in time")
-    );
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "step 'ship': no answer in time"));
     assert!(gates.waiting().is_empty());
 }
 
@@ -137,7 +137,7 @@ async fn default_applies_at_once_if_nobody_can_answer() {
     let error = graph.run(&context()).await.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::Blocked, "step 'gate' asks, and nobody can answer here")
+        (ErrorKind::Blocked, "step 'gate' needs an answer, and gates are not available here")
     );
 }
 

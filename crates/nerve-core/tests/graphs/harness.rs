@@ -12,7 +12,7 @@ use nerve_core::graph::{Graph, GraphRun, step::Step};
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::node::function::FunctionNode;
 use nerve_core::node::terminal::TerminalNode;
-use nerve_core::node::{Node, NodeFuture, NodeHandle, Quiet};
+use nerve_core::node::{BoxFuture, Node, NodeFuture, NodeHandle};
 use nerve_core::session::Session;
 use nerve_term::event::Size;
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ impl Node for StatefulNode {
         })
     }
 
-    fn stop<'a>(&'a self, reason: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, reason: &'a str) -> BoxFuture<'a> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             self.notes.add(format!("{} stops: {reason}", self.id));

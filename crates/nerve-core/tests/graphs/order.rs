@@ -120,7 +120,10 @@ async fn name_is_resolved_when_the_step_starts() {
     let missing = graph.run(&context).await;
     let error = missing.error.unwrap();
     assert_eq!(error.kind, ErrorKind::NotFound);
-    assert_eq!(error.to_string(), "step 'before': no node 'worker' in session 's' (it has no nodes)");
+    assert_eq!(
+        error.to_string(),
+        "step 'before': no node 'worker' in session 's' (the session has no nodes)"
+    );
 
     session.register(constant("worker", json!("old")), None).unwrap();
     let results = graph.run(&context).await.results;

@@ -7,10 +7,10 @@ use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::{Graph, step::Step, step::Target};
 use nerve_core::node::factory::NodeFactory;
-use nerve_core::node::{Node, NodeFuture, Quiet};
+use nerve_core::node::{BoxFuture, Node, NodeFuture};
 use nerve_core::policy::{ErrorPolicy, OnError};
 use nerve_core::session::manager::SessionManager;
-use nerve_core::session::{DEFAULT, PATIENCE, Session};
+use nerve_core::session::{DEFAULT, START_STOP_TIMEOUT, Session};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ fn nodes_are_found_by_name() {
     assert!(Arc::ptr_eq(&session.get("loud").unwrap(), &node));
     assert!(session.get("nobody").is_none());
     let error = session.find("nobody").unwrap_err();
-    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (it has: loud, upper)");
+    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (nodes: loud, upper)");
     let info = session.get_node_info("loud").unwrap();
     assert_eq!((info.id.as_str(), info.kind, info.persistent), ("upper", "function", false));
     assert!(session.get_node_info("nobody").is_none());
@@ -172,7 +172,7 @@ impl Node for Broken {
         })
     }
 
-    fn stop<'a>(&'a self, _: &'a str) -> Quiet<'a> {
+    fn stop<'a>(&'a self, _: &'a str) -> BoxFuture<'a> {
         Box::pin(async {
             assert!(self.hangs, "does not stop either");
             std::future::pending().await
@@ -188,11 +188,11 @@ async fn hanging_start_or_stop_is_bounded() {
     session.register(StatefulNode::new("good", &notes), None).unwrap();
     let begun = Instant::now();
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
-    assert_eq!(begun.elapsed().as_secs(), PATIENCE.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
     let said: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
     assert_eq!(said, ["bad: it does not start", "stuck: it did not start within 60s"]);
     session.stop().await;
-    assert_eq!(begun.elapsed().as_secs(), 2 * PATIENCE.as_secs());
+    assert_eq!(begun.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
     assert_eq!(notes.all(), ["good starts", "good stops: its session was stopped"]);
 }
 
@@ -236,7 +236,7 @@ async fn manager_finds_sessions_by_name() {
     assert!(manager.find_by_name("work").unwrap().contains("desk"));
     assert!(manager.find_by_name("play").is_none());
     let unknown = manager.get(Some("play")).unwrap_err();
-    assert_eq!(unknown.to_string(), "no session 'play' (there are: default, work)");
+    assert_eq!(unknown.to_string(), "no session 'play' (sessions: default, work)");
 
     manager.close("work").await.unwrap();
     assert_eq!(notes.all(), ["desk stops: its session was deleted"]);

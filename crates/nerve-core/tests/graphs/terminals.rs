@@ -248,7 +248,7 @@ async fn dying_node_fails_its_step() {
     assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 1));
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::Process, "{error}");
-    assert!(error.message.contains("in the middle of the turn"), "{error}");
+    assert!(error.message.contains("the turn was cut short"), "{error}");
 
     let again = graph.run(&shop.context()).await;
     assert_eq!(again.error.unwrap().kind, ErrorKind::NodeStopped);

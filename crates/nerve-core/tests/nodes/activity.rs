@@ -70,5 +70,5 @@ async fn a_dialog_is_told_with_its_choices_once() {
         })
         .collect();
     let [warning] = &warnings[..] else { panic!("{told:?}") };
-    assert!(warning.starts_with("it asks (permission): 1. "), "{warning}");
+    assert!(warning.starts_with("the agent asks (permission): 1. "), "{warning}");
 }

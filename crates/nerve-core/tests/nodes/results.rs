@@ -299,7 +299,7 @@ async fn a_folder_that_cannot_be_written_refuses_at_once() {
     fs::write(stage.folder.path().join("results"), "in the way").unwrap();
     let error = stage.begin(stage.execute("b", "true"), None).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Internal);
-    assert!(error.message.contains("was not begun"), "{error}");
+    assert!(error.message.contains("was not started"), "{error}");
     assert_eq!(stage.ask("b", "echo on").await.text.trim(), "on");
 }
 

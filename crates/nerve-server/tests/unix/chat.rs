@@ -100,7 +100,7 @@ async fn errors_name_their_field() {
         (params("openai", &model, json!({ "tool_choice": "sh" })), "chat.tool_choice"),
         (
             params("openai", &model, json!({ "base_url": format!("http://me:{KEY}@h") })),
-            "chat.base_url has a user",
+            "chat.base_url contains a user",
         ),
         (
             params("openai", &model, json!({ "api_key_env": "NERVE_TEST_NO_SUCH" })),

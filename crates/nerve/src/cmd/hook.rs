@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 
-use nerve_core::executions::trace::Announced;
-use nerve_core::node::hooks::relayed;
+use nerve_core::executions::trace::Announcement;
+use nerve_core::node::hooks::filter_hook_input;
 
 use crate::cli::local::HookArgs;
 
@@ -19,12 +19,12 @@ pub(crate) fn run(args: &HookArgs) {
     let Ok(message) = read.map_err(drop).and_then(|_| serde_json::from_slice(&input).map_err(drop)) else {
         return;
     };
-    if let (Some(announced), Some(folder)) = (Announced::of(&message), args.socket.parent()) {
+    if let (Some(announced), Some(folder)) = (Announcement::of(&message), args.socket.parent()) {
         // If the command cannot be announced, it runs without recording.
         return announced.note(folder).unwrap_or_default();
     }
     let Ok(socket) = UnixDatagram::unbound() else { return };
     // A node that has stopped listening needs no message.
     let _ = socket.set_nonblocking(true);
-    let _ = socket.send_to(relayed(&message).to_string().as_bytes(), &args.socket);
+    let _ = socket.send_to(filter_hook_input(&message).to_string().as_bytes(), &args.socket);
 }

@@ -408,7 +408,7 @@ fn codex_goes_on_with_all_that_was_said() {
     assert_eq!(home.run(command).code, 0);
     let mut meta = Meta::load(&file).unwrap().unwrap();
     let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
-    assert!(told.contains("which conversation the agent had is not known"), "{told}");
+    assert!(told.contains("the agent's conversation is not known"), "{told}");
     meta.agent_session = Some(ID.to_string());
     meta.store(&file).unwrap();
     let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);

@@ -82,7 +82,7 @@ fn what_a_chat_node_needs_is_said() {
         .says(2, &["--model is for chat nodes"]);
     home.nerve(&create(&model, &["--provider", "robot"])).says(2, &["robot"]);
     home.nerve(&create(&model, &["--api-key-env", "NERVE_TEST_NO_SUCH"]))
-        .says(2, &["there is no key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
+        .says(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
     home.ok(&create(&model, &["--api-key-env", "", "--tool", "nobody"]));
-    home.nerve(&["server", "node", "execute", "ask", "hello"]).says(3, &["its tool 'nobody'"]);
+    home.nerve(&["server", "node", "execute", "ask", "hello"]).says(3, &["tool 'nobody'"]);
 }

@@ -119,9 +119,9 @@ fn a_port_that_was_taken_meanwhile_is_told() {
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
     let faults = home.fact("a", "faults");
-    assert!(faults.contains("its proxy is not there again") && faults.contains("in use"), "{faults}");
+    assert!(faults.contains("its proxy did not restart") && faults.contains("in use"), "{faults}");
     let why = home.ok(&["server", "node", "why", "a"]);
-    assert!(why.contains("its proxy is not there again"), "{why}");
+    assert!(why.contains("its proxy did not restart"), "{why}");
     assert_eq!(home.ok(&["server", "node", "execute", "a", "echo still"]), "still\n", "the node goes on");
     // The next server finds it free.
     drop(taken);
@@ -146,7 +146,7 @@ fn a_node_whose_proxy_nobody_knows_any_more_has_no_forks() {
     fs::remove_file(state.join("sessions.json")).unwrap();
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
-    assert!(home.fact("a", "faults").contains("what was kept of its proxy cannot be read"));
+    assert!(home.fact("a", "faults").contains("cannot read the stored state of its proxy"));
     home.nerve(&["server", "node", "fork", "a", "b"]).says(2, &["cannot fork node 'a'", "it has a proxy"]);
 }
 

@@ -9,8 +9,8 @@ fn said(content: impl Into<String>) -> [Message; 1] {
     [Message::new(Role::User, content, 1)]
 }
 
-fn nobody() -> Listener {
-    Listener::new("nobody", None)
+fn reader() -> ProgramSession {
+    ProgramSession::new("p", None)
 }
 
 fn store() -> (ConversationStore, tempfile::TempDir) {
@@ -24,14 +24,14 @@ fn contents(store: &ConversationStore, id: &ConversationId) -> Vec<String> {
     loaded.messages.into_iter().map(|message| message.content).collect()
 }
 
-/// How many files were set aside beside this one.
+/// Counts the files set aside next to this one.
 fn set_aside(path: &Path) -> usize {
     let entries = fs::read_dir(path.parent().unwrap()).unwrap().flatten();
     entries.filter(|entry| entry.file_name().to_string_lossy().contains(".broken-")).count()
 }
 
 #[test]
-fn plain_names_are_their_files_and_others_never_share_one_or_leave_the_base() {
+fn file_names_are_unique_and_stay_below_the_base() {
     let (store, _folder) = store();
     let path = |workspace: &str, chat: &str| store.path(&ConversationId::new(workspace, chat));
     assert_eq!(path("work", "test-Chat_1"), store.base.join("work/test-Chat_1.json"));
@@ -66,12 +66,12 @@ fn plain_names_are_their_files_and_others_never_share_one_or_leave_the_base() {
 }
 
 #[test]
-fn what_is_added_is_there_private_and_pretty() {
+fn appended_messages_are_stored_privately_and_indented() {
     let (store, _folder) = store();
     let id = ConversationId::new("w", "c");
     assert!(contents(&store, &id).is_empty());
-    store.append(&id, &said("one"), &nobody(), &[]).unwrap();
-    store.append(&id, &[Message::new(Role::Assistant, "two", 2)], &nobody(), &[]).unwrap();
+    store.append(&id, &said("one"), &reader(), &[]).unwrap();
+    store.append(&id, &[Message::new(Role::Assistant, "two", 2)], &reader(), &[]).unwrap();
     assert_eq!(contents(&store, &id), ["one", "two"]);
     let path = store.path(&id);
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -81,33 +81,33 @@ fn what_is_added_is_there_private_and_pretty() {
 }
 
 #[test]
-fn a_hundred_messages_are_kept_and_huge_ones_are_cut() {
+fn a_hundred_messages_are_kept_and_large_ones_cut() {
     let (store, _folder) = store();
     let id = ConversationId::new("w", "c");
     let many: Vec<Message> =
         (0..150).map(|at| Message::new(Role::User, format!("Message {at}"), at)).collect();
-    store.append(&id, &many, &nobody(), &[]).unwrap();
+    store.append(&id, &many, &reader(), &[]).unwrap();
     let kept = contents(&store, &id);
     assert_eq!((kept.len(), kept[0].as_str(), kept[99].as_str()), (100, "Message 50", "Message 149"));
     let huge = format!("a{}z", "ä".repeat(1 << 20));
-    store.append(&id, &said(huge), &nobody(), &[]).unwrap();
+    store.append(&id, &said(huge), &reader(), &[]).unwrap();
     let kept = contents(&store, &id);
     assert_eq!(kept.len(), 100);
     let cut = &kept[99];
     assert!(cut.len() < MAX_MESSAGE + 100 && cut.starts_with('a') && cut.ends_with('z'), "{}", cut.len());
-    // Six bytes each in JSON: thirty of them would be more than a file may have.
+    // Six bytes each as JSON: thirty of them exceed the size of a file.
     let worst: Vec<Message> =
         (0..30).map(|at| Message::new(Role::User, "\u{1}".repeat(MAX_MESSAGE), at)).collect();
-    store.append(&id, &worst, &nobody(), &[]).unwrap();
+    store.append(&id, &worst, &reader(), &[]).unwrap();
     let kept = contents(&store, &id).len();
     assert!(kept > 0 && kept < 30, "{kept}");
 }
 
 #[test]
-fn what_is_no_conversation_is_set_aside_and_said() {
+fn invalid_files_are_set_aside_and_reported() {
     let (store, _folder) = store();
     let id = ConversationId::new("w", "c");
-    store.append(&id, &said("one"), &nobody(), &[]).unwrap();
+    store.append(&id, &said("one"), &reader(), &[]).unwrap();
     let path = store.path(&id);
     let broken: [&dyn Fn(); 6] = [
         &|| fs::write(&path, "{ no json").unwrap(),
@@ -123,12 +123,12 @@ fn what_is_no_conversation_is_set_aside_and_said() {
     for (at, damage) in broken.iter().enumerate() {
         damage();
         let loaded = store.load(&id);
-        let problem = loaded.problem.unwrap_or_else(|| panic!("{at}: nothing is said"));
+        let problem = loaded.problem.unwrap_or_else(|| panic!("{at}: no problem reported"));
         assert!(loaded.messages.is_empty() && problem.contains("c.json.broken-"), "{problem}");
         assert_eq!(set_aside(&path), 2 * at + 1);
-        // The writer meets it in the same way.
+        // The writer handles the file in the same way.
         damage();
-        let problem = store.append(&id, &said("new"), &nobody(), &[]).unwrap();
+        let problem = store.append(&id, &said("new"), &reader(), &[]).unwrap();
         assert!(problem.is_some_and(|problem| problem.contains("could not be used")));
         assert_eq!(contents(&store, &id), ["new"]);
         assert_eq!(set_aside(&path), 2 * at + 2);
@@ -136,17 +136,17 @@ fn what_is_no_conversation_is_set_aside_and_said() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_said() {
+fn unusable_folder_is_reported() {
     let (store, folder) = store();
     let id = ConversationId::new("w", "c");
     fs::write(folder.path().join("conversations"), "a file").unwrap();
-    let error = store.append(&id, &said("x"), &nobody(), &[]).unwrap_err();
+    let error = store.append(&id, &said("x"), &reader(), &[]).unwrap_err();
     assert!(error.contains("was not added to") && error.contains("w/c.json"), "{error}");
     assert!(store.load(&id).problem.is_some());
 }
 
 #[test]
-fn writers_at_the_same_time_lose_nothing() {
+fn concurrent_writers_lose_nothing() {
     let (store, _folder) = store();
     let id = ConversationId::new("w", "c");
     std::thread::scope(|scope| {
@@ -154,14 +154,14 @@ fn writers_at_the_same_time_lose_nothing() {
             let (store, id) = (store.clone(), id.clone());
             scope.spawn(move || {
                 for number in 0..20 {
-                    store.append(&id, &said(format!("{writer}.{number}")), &nobody(), &[]).unwrap();
+                    store.append(&id, &said(format!("{writer}.{number}")), &reader(), &[]).unwrap();
                 }
             });
         }
     });
     let kept = contents(&store, &id);
     assert_eq!(kept.iter().collect::<HashSet<_>>().len(), 100);
-    // Each one's in its order.
+    // The messages of each writer are in order.
     let of_one: Vec<&String> = kept.iter().filter(|content| content.starts_with("3.")).collect();
     assert_eq!(
         of_one,
@@ -170,30 +170,30 @@ fn writers_at_the_same_time_lose_nothing() {
 }
 
 #[test]
-fn a_lock_that_somebody_keeps_ends_the_wait() {
+fn wait_for_held_lock_times_out() {
     let (mut store, _folder) = store();
-    store.patience = Duration::from_millis(100);
+    store.lock_timeout = Duration::from_millis(100);
     let id = ConversationId::new("w", "c");
-    store.append(&id, &said("one"), &nobody(), &[]).unwrap();
+    store.append(&id, &said("one"), &reader(), &[]).unwrap();
     let held = store.lock(&store.path(&id)).unwrap();
     let began = Instant::now();
-    let error = store.append(&id, &said("two"), &nobody(), &[]).unwrap_err();
+    let error = store.append(&id, &said("two"), &reader(), &[]).unwrap_err();
     assert!(error.contains("another process has held"), "{error}");
-    assert!(began.elapsed() < PATIENCE * 3);
-    // A reader does not wait.
+    assert!(began.elapsed() < LOCK_TIMEOUT * 3);
+    // A reader needs no lock.
     assert_eq!(contents(&store, &id), ["one"]);
     drop(held);
 }
 
 #[test]
-fn who_was_told_is_noted() {
+fn seen_marks_are_stored() {
     let (store, _folder) = store();
     let id = ConversationId::new("w", "c");
-    let (one, two) = (Listener::new("1", None), Listener::new("2", None));
+    let (one, two) = (ProgramSession::new("1", None), ProgramSession::new("2", None));
     store.append(&id, &said("by one"), &one, &[]).unwrap();
     let messages = store.load(&id).messages;
-    assert!(one.knows(&messages[0]) && !two.knows(&messages[0]));
+    assert!(one.has_seen(&messages[0]) && !two.has_seen(&messages[0]));
     store.append(&id, &said("by two"), &two, &messages).unwrap();
     let messages = store.load(&id).messages;
-    assert!(two.knows(&messages[0]) && two.knows(&messages[1]) && !one.knows(&messages[1]));
+    assert!(two.has_seen(&messages[0]) && two.has_seen(&messages[1]) && !one.has_seen(&messages[1]));
 }

@@ -5,27 +5,27 @@ use std::time::Duration;
 use nerve_record::executions::{ExecutionLine, append};
 use serde_json::json;
 
-use super::super::states::{State, Told};
+use super::super::states::{ExecutionUpdate, State};
 use super::*;
 use crate::host::registry::start_ticks;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
-struct Stage {
+struct Fixture {
     _dir: tempfile::TempDir,
     recording: PathBuf,
     registry: PathBuf,
 }
 
-impl Stage {
-    fn new() -> Stage {
+impl Fixture {
+    fn new() -> Fixture {
         let dir = tempfile::tempdir().unwrap();
         let (recording, registry) = (dir.path().join("s.ahr"), dir.path().join("hosts"));
         std::fs::create_dir(&registry).unwrap();
-        Stage { _dir: dir, recording, registry }
+        Fixture { _dir: dir, recording, registry }
     }
 
-    /// A process that is listed as a host.
+    /// Starts a process and lists it as a host.
     fn host(&self, id: &str, recording: Option<&Path>) -> Child {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let entry: Entry = serde_json::from_value(json!({
@@ -47,9 +47,9 @@ fn line(id: &str, host: Option<&str>) -> ExecutionLine {
     ExecutionLine { id: id.into(), host: host.map(str::to_string), ..ExecutionLine::default() }
 }
 
-async fn told(watch: &mut Watch) -> Vec<(String, State)> {
-    let changes = tokio::time::timeout(PATIENCE, watch.changed()).await.unwrap().unwrap();
-    changes.told.into_iter().map(|Told { id, state, .. }| (id, state)).collect()
+async fn updates(watch: &mut Watch) -> Vec<(String, State)> {
+    let changes = tokio::time::timeout(DEADLINE, watch.changed()).await.unwrap().unwrap();
+    changes.updates.into_iter().map(|ExecutionUpdate { id, state, .. }| (id, state)).collect()
 }
 
 fn kill(mut child: Child) {
@@ -58,85 +58,85 @@ fn kill(mut child: Child) {
 }
 
 #[tokio::test]
-async fn a_host_that_is_killed_has_ended_without_a_line() {
-    let stage = Stage::new();
-    let host = stage.host("aaa", None);
-    stage.list(line("1", Some("aaa")));
-    stage.list(line("2", Some("gone")));
-    let mut watch = Watch::start(&stage.recording, &stage.registry);
+async fn killed_host_ends_its_execution_without_a_line() {
+    let fixture = Fixture::new();
+    let host = fixture.host("aaa", None);
+    fixture.list(line("1", Some("aaa")));
+    fixture.list(line("2", Some("gone")));
+    let mut watch = Watch::start(&fixture.recording, &fixture.registry);
     let first = [("1".to_string(), State::Running), ("2".to_string(), State::Ended(None))];
-    assert_eq!(told(&mut watch).await, first);
-    let later = stage.host("bbb", None);
-    stage.list(line("3", Some("bbb")));
-    assert_eq!(told(&mut watch).await, [("3".to_string(), State::Running)]);
+    assert_eq!(updates(&mut watch).await, first);
+    let later = fixture.host("bbb", None);
+    fixture.list(line("3", Some("bbb")));
+    assert_eq!(updates(&mut watch).await, [("3".to_string(), State::Running)]);
     kill(host);
-    assert_eq!(told(&mut watch).await, [("1".to_string(), State::Ended(None))]);
-    // One that lists its end is told once, with its exit code.
-    stage.list(ExecutionLine { ended_ns: Some(1), exit_code: Some(3), ..line("3", None) });
-    assert_eq!(told(&mut watch).await, [("3".to_string(), State::Ended(Some(3)))]);
+    assert_eq!(updates(&mut watch).await, [("1".to_string(), State::Ended(None))]);
+    // An end that is listed first is reported once, with its exit code.
+    fixture.list(ExecutionLine { ended_ns: Some(1), exit_code: Some(3), ..line("3", None) });
+    assert_eq!(updates(&mut watch).await, [("3".to_string(), State::Ended(Some(3)))]);
     kill(later);
-    stage.list(line("4", None));
-    assert_eq!(told(&mut watch).await, [("4".to_string(), State::Ended(None))]);
+    fixture.list(line("4", None));
+    assert_eq!(updates(&mut watch).await, [("4".to_string(), State::Ended(None))]);
 }
 
 #[tokio::test]
-async fn what_an_agent_runs_itself_ends_with_it() {
-    let stage = Stage::new();
-    let agent = stage.host("aaa", Some(&stage.recording));
-    stage.list(line("1", None));
-    let mut watch = Watch::start(&stage.recording, &stage.registry);
-    assert_eq!(told(&mut watch).await, [("1".to_string(), State::Running)]);
+async fn executions_without_host_end_with_their_agent() {
+    let fixture = Fixture::new();
+    let agent = fixture.host("aaa", Some(&fixture.recording));
+    fixture.list(line("1", None));
+    let mut watch = Watch::start(&fixture.recording, &fixture.registry);
+    assert_eq!(updates(&mut watch).await, [("1".to_string(), State::Running)]);
     kill(agent);
-    assert_eq!(told(&mut watch).await, [("1".to_string(), State::Ended(None))]);
+    assert_eq!(updates(&mut watch).await, [("1".to_string(), State::Ended(None))]);
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_watched_is_an_error_once() {
-    let stage = Stage::new();
-    std::fs::write(stage.recording.with_extension(""), "a file in place of a folder").unwrap();
-    let below = stage.recording.with_extension("").join("s.ahr");
-    let mut watch = Watch::start(&below, &stage.registry);
-    assert!(tokio::time::timeout(PATIENCE, watch.changed()).await.unwrap().is_err());
+async fn unwatchable_list_is_an_error_once() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.recording.with_extension(""), "a file in place of a folder").unwrap();
+    let below = fixture.recording.with_extension("").join("s.ahr");
+    let mut watch = Watch::start(&below, &fixture.registry);
+    assert!(tokio::time::timeout(DEADLINE, watch.changed()).await.unwrap().is_err());
     assert!(tokio::time::timeout(Duration::from_millis(10), watch.changed()).await.is_err());
 }
 
 #[tokio::test]
-async fn a_list_that_is_read_anew_makes_nobody_wait_twice_for_a_host() {
-    let stage = Stage::new();
-    let host = stage.host("aaa", None);
-    let mut hosts = Hosts::of(stage.registry.clone());
+async fn replaced_list_does_not_watch_a_host_twice() {
+    let fixture = Fixture::new();
+    let host = fixture.host("aaa", None);
+    let mut hosts = Hosts::of(fixture.registry.clone());
     assert!(hosts.watch("aaa") && hosts.watch("aaa"));
     assert_eq!(hosts.ends.len(), 1);
-    stage.list(line("1", Some("aaa")));
-    let mut watch = Watch::start(&stage.recording, &stage.registry);
+    fixture.list(line("1", Some("aaa")));
+    let mut watch = Watch::start(&fixture.recording, &fixture.registry);
     let running = [("1".to_string(), State::Running)];
-    assert_eq!(told(&mut watch).await, running);
-    // Another file in its place.
-    let list = nerve_record::executions::path_of(&stage.recording);
+    assert_eq!(updates(&mut watch).await, running);
+    // Replace the file.
+    let list = nerve_record::executions::path_of(&fixture.recording);
     let copy = list.with_extension("copy");
     std::fs::copy(&list, &copy).unwrap();
     std::fs::rename(&copy, &list).unwrap();
-    assert_eq!(told(&mut watch).await, running);
+    assert_eq!(updates(&mut watch).await, running);
     kill(host);
-    assert_eq!(told(&mut watch).await, [("1".to_string(), State::Ended(None))]);
-    let end = tokio::time::timeout(PATIENCE, hosts.ends.join_next()).await.unwrap().unwrap().unwrap();
-    hosts.ended(&end);
+    assert_eq!(updates(&mut watch).await, [("1".to_string(), State::Ended(None))]);
+    let end = tokio::time::timeout(DEADLINE, hosts.ends.join_next()).await.unwrap().unwrap().unwrap();
+    hosts.on_reported(&end);
     assert!(!hosts.watch("aaa") && hosts.watched.is_empty());
 }
 
 #[tokio::test]
-async fn links_lead_to_the_same_session() {
-    let stage = Stage::new();
-    std::fs::write(&stage.recording, "").unwrap();
-    let agent = stage.host("aaa", Some(&stage.recording));
-    stage.list(line("1", None));
-    let folder = stage.recording.parent().unwrap();
+async fn links_resolve_to_the_same_session() {
+    let fixture = Fixture::new();
+    std::fs::write(&fixture.recording, "").unwrap();
+    let agent = fixture.host("aaa", Some(&fixture.recording));
+    fixture.list(line("1", None));
+    let folder = fixture.recording.parent().unwrap();
     let (linked, file) = (folder.join("link"), folder.join("link.ahr"));
     std::os::unix::fs::symlink(folder, &linked).unwrap();
-    std::os::unix::fs::symlink(&stage.recording, &file).unwrap();
+    std::os::unix::fs::symlink(&fixture.recording, &file).unwrap();
     for path in [linked.join("s.ahr"), file] {
-        let mut watch = Watch::start(&path, &stage.registry);
-        assert_eq!(told(&mut watch).await, [("1".to_string(), State::Running)], "{}", path.display());
+        let mut watch = Watch::start(&path, &fixture.registry);
+        assert_eq!(updates(&mut watch).await, [("1".to_string(), State::Running)], "{}", path.display());
     }
     kill(agent);
 }

@@ -1,11 +1,11 @@
-//! The task of a terminal node: one place where output, requests, timers and the child's end are put in a line.
+//! The task of a terminal node. It serialises output, requests, timers and the child's exit.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-mod ending;
+mod activity_reporter;
 mod requests;
-mod telling;
+mod shutdown;
 mod turns;
 
 use nerve_record::history::HISTORY_BUFFER_LINES;
@@ -14,10 +14,10 @@ use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 use nerve_term::terminal::{Notice, TerminalState};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::ending::Stopping;
-use self::telling::Telling;
+use self::activity_reporter::ActivityReporter;
+use self::shutdown::Stopping;
 use super::hooks::{HookSocket, Message};
-use super::queue::{Active, Queue};
+use super::queue::{ActiveTurn, PromptQueue};
 use super::terminal::{Prompt, Status, TerminalSpec};
 use crate::backend::pane::PaneInfo;
 use crate::backend::{Backend, BackendEvent, Memory};
@@ -25,16 +25,16 @@ use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
-use crate::executions::Noter;
-use crate::fork::records::Records;
+use crate::executions::ExecutionLog;
+use crate::fork::session_files::SessionFiles;
 use crate::proxy::SpendSink;
 
-/// Output shares a look at the screen when it comes faster than this.
-const LOOK_EVERY: Duration = Duration::from_millis(8);
+/// Minimum time between two observations of the screen while output arrives.
+const OBSERVE_INTERVAL: Duration = Duration::from_millis(8);
 /// Faults kept for the node's info.
 const MAX_FAULTS: usize = 8;
 
-/// What the handle can ask.
+/// A request from a node's handle.
 pub(super) enum Request {
     Execute {
         prompt: Prompt,
@@ -59,7 +59,7 @@ pub(super) enum Request {
     Interrupt {
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// Take a prompt back: out of the queue, or interrupt its turn.
+    /// Withdraws a prompt from the queue, or interrupts its turn.
     Cancel {
         ticket: u64,
     },
@@ -86,28 +86,28 @@ pub(super) enum Request {
         reason: String,
         reply: oneshot::Sender<()>,
     },
-    /// Leave the program running without us, if the backend can.
+    /// Leaves the program running and detaches from it, if the backend can.
     Release {
         reply: oneshot::Sender<bool>,
     },
-    /// From the task that looked: the conversation the agent has.
+    /// The agent's conversation id, sent by the task that looked it up.
     Conversation {
         id: String,
     },
-    /// From the task that read a transcript: the turn's final response.
+    /// A turn's final response, sent by the task that read the transcript.
     Finished {
         response: Box<Response>,
     },
 }
 
-/// What a caller that can change its mind gives with a prompt.
+/// The part of a prompt's request that only cancellable callers have.
 #[derive(Clone)]
 pub(super) struct Call {
-    /// Its number, to cancel it by.
+    /// The number to cancel the prompt by.
     pub(super) ticket: u64,
-    /// Where pieces of the answer go.
+    /// Receives pieces of the answer.
     pub(super) chunks: Option<ChunkSink>,
-    /// Who is told what its requests use.
+    /// Receives the usage of the turn's API requests.
     pub(super) spend: Option<SpendSink>,
 }
 
@@ -117,10 +117,10 @@ impl std::fmt::Debug for Call {
     }
 }
 
-/// Where the outcome of an answered dialog goes.
+/// Receives the outcome of an answered dialog.
 pub(super) type AnswerReply = oneshot::Sender<Result<Option<Response>, EngineError>>;
 
-/// The status before the first byte.
+/// Returns the status before the first byte of output.
 pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
     Status {
         state: AgentState::Starting,
@@ -138,32 +138,32 @@ pub(super) fn first_status(spec: &TerminalSpec, now: TsNs) -> Status {
     }
 }
 
-/// Runs a node until it is stopped or its last handle is gone.
+/// Runs a node until it is stopped or its last handle is dropped.
 pub(super) async fn run<B: Backend>(
     spec: TerminalSpec,
     backend: B,
-    (mut hooks, noter): (Option<HookSocket>, Option<Noter>),
+    (mut hooks, execution_log): (Option<HookSocket>, Option<ExecutionLog>),
     clock: Clock,
     mut inbox: mpsc::Receiver<Request>,
     requests: mpsc::WeakSender<Request>,
     status: watch::Sender<Status>,
 ) {
-    let mut actor = Actor::new(spec, noter, clock, backend, requests, status);
-    actor.is_started();
+    let mut actor = Actor::new(spec, execution_log, clock, backend, requests, status);
+    actor.record_start();
     loop {
         let deadline = actor.deadline();
         let timer = tokio::time::sleep_until(clock.instant(deadline.unwrap_or_default()));
         tokio::select! {
-            happened = actor.backend.next(), if !actor.lost => actor.happened(happened),
+            happened = actor.backend.next(), if !actor.lost => actor.handle_event(happened),
             request = inbox.recv(), if !actor.abandoned => match request {
-                Some(request) => actor.request(request),
+                Some(request) => actor.on_request(request),
                 None => actor.abandon(),
             },
             message = next_hook(&mut hooks) => match message {
-                Ok(message) => actor.hook(message),
+                Ok(message) => actor.on_hook(message),
                 Err(_) => hooks = None,
             },
-            () = timer, if deadline.is_some() => actor.timer(),
+            () = timer, if deadline.is_some() => actor.on_timer(),
         }
         actor.settle();
         if actor.done {
@@ -172,7 +172,7 @@ pub(super) async fn run<B: Backend>(
     }
 }
 
-/// The next message of the agent's hooks; never, where there are none.
+/// Returns the next message of the agent's hooks; never completes if there are none.
 async fn next_hook(hooks: &mut Option<HookSocket>) -> std::io::Result<Message> {
     match hooks {
         Some(hooks) => hooks.next().await,
@@ -188,40 +188,40 @@ struct Actor<B> {
     status: watch::Sender<Status>,
     terminal: TerminalState,
     driver: Driver,
-    queue: Queue,
-    active: Option<Active>,
-    /// Who waits for a dialog to go.
+    queue: PromptQueue,
+    active: Option<ActiveTurn>,
+    /// Waits for a dialog to close.
     answering: Option<AnswerReply>,
-    /// The agent's own record of the conversation, as its hooks named it.
+    /// The agent's transcript file, as named by its hooks.
     transcript: Option<PathBuf>,
-    /// Tells what the agent does.
-    telling: Telling,
+    /// Reports what the agent does.
+    reporter: ActivityReporter,
     turns: u64,
-    last_look: TsNs,
-    look_due: Option<TsNs>,
+    last_observed: TsNs,
+    observe_due: Option<TsNs>,
     started: TsNs,
-    /// Somebody else types into the terminal: prompts wait until then, at least.
+    /// Someone else holds the input lease: prompts wait at least until this time.
     held_until: Option<TsNs>,
-    /// Who it is.
+    /// The holder of the input lease.
     held_by: Option<String>,
-    /// Who waits for a new size to count.
+    /// Resize requests that wait for the backend's confirmation.
     resizing: Vec<(Size, oneshot::Sender<Result<(), EngineError>>)>,
-    /// What failed and was outlived: told in the node's info.
+    /// Failures that the node survived; shown in its info.
     faults: Vec<String>,
-    /// For whoever drives this terminal after us; what the one before us left, at first.
+    /// State kept for the next process that takes over this terminal; initially what the previous one left.
     memory: Memory,
-    /// What happened before we came is being told.
+    /// Output from before the takeover is being replayed.
     catching_up: bool,
-    /// The backend is gone.
+    /// The connection to the backend is lost.
     lost: bool,
-    /// Why it ended, where the program's exit does not say it.
+    /// Why the node ended, if the exit status does not tell.
     end_reason: Option<String>,
     open: bool,
     exit: Option<ExitStatus>,
     drain_until: Option<TsNs>,
-    buried: bool,
+    concluded: bool,
     stop: Option<Stopping>,
-    /// No handle is left.
+    /// The last handle was dropped.
     abandoned: bool,
     done: bool,
 }
@@ -229,7 +229,7 @@ struct Actor<B> {
 impl<B: Backend> Actor<B> {
     fn new(
         spec: TerminalSpec,
-        noter: Option<Noter>,
+        execution_log: Option<ExecutionLog>,
         clock: Clock,
         backend: B,
         requests: mpsc::WeakSender<Request>,
@@ -239,25 +239,25 @@ impl<B: Backend> Actor<B> {
         Actor {
             terminal: TerminalState::new(spec.size),
             driver: driver(&spec, now),
-            telling: Telling::new(&spec, noter, clock, now),
+            reporter: ActivityReporter::new(&spec, execution_log, clock, now),
             catching_up: spec.adopted.is_some(),
             memory: spec
                 .adopted
                 .clone()
                 .unwrap_or_else(|| Memory { agent_session: spec.agent_session.clone(), ..Memory::default() }),
-            // A program that never writes is looked at too.
-            look_due: spec.adopted.is_none().then_some(now),
+            // An observation is due at once: a program that never writes has to be observed too.
+            observe_due: spec.adopted.is_none().then_some(now),
             spec,
             clock,
             backend,
             requests,
             status,
-            queue: Queue::default(),
+            queue: PromptQueue::default(),
             active: None,
             answering: None,
             transcript: None,
             turns: 0,
-            last_look: TsNs(0),
+            last_observed: TsNs(0),
             started: now,
             held_until: None,
             held_by: None,
@@ -268,30 +268,30 @@ impl<B: Backend> Actor<B> {
             open: true,
             exit: None,
             drain_until: None,
-            buried: false,
+            concluded: false,
             stop: None,
             abandoned: false,
             done: false,
         }
     }
 
-    /// What is known from the start is kept, and logged.
-    fn is_started(&mut self) {
+    /// Persists and logs what is known when the node starts.
+    fn record_start(&mut self) {
         if self.memory.agent_session.is_some() && self.spec.adopted.is_none() {
             self.backend.remember(&self.memory);
         }
         self.log_start();
-        // Its own are told before it is there; one that is taken back may have lost its.
-        if let Some(trouble) = self.spec.proxy.as_ref().and_then(|proxy| proxy.trouble()) {
-            self.fault(trouble.to_string());
+        // A newly started proxy reports its faults before the node exists; a restored proxy may have failed.
+        if let Some(failure) = self.spec.proxy.as_ref().and_then(|proxy| proxy.failure()) {
+            self.on_fault(failure.to_string());
         }
     }
 
-    /// The program was started as if somebody had typed its command, where that is wanted.
+    /// Logs the start of the program as a typed command, for kinds of nodes that want it.
     fn log_start(&mut self) {
         if self.spec.log_start && self.spec.adopted.is_none() {
             let (now, command) = (self.clock.now(), shell_words::join(&self.spec.program.argv));
-            self.spec.journal.ran(now, &command, String::new);
+            self.spec.journal.log_run(now, &command, String::new);
         }
     }
 
@@ -299,7 +299,7 @@ impl<B: Backend> Actor<B> {
         let start = (*self.driver.state() == AgentState::Starting && self.queue.len() > 0)
             .then(|| self.start_deadline());
         [
-            self.look_due,
+            self.observe_due,
             self.driver.deadline(),
             self.terminal.frame_deadline(),
             self.spec.journal.deadline(),
@@ -320,32 +320,32 @@ impl<B: Backend> Actor<B> {
         self.started + self.spec.ready_timeout
     }
 
-    fn happened(&mut self, happened: BackendEvent) {
-        match happened {
-            BackendEvent::Output => self.output(),
-            BackendEvent::Resized(size) => self.resized(size),
+    fn handle_event(&mut self, event: BackendEvent) {
+        match event {
+            BackendEvent::Output => self.on_output(),
+            BackendEvent::Resized(size) => self.on_resized(size),
             BackendEvent::Snapshot(snapshot) => self.terminal.record_snapshot(snapshot),
-            BackendEvent::CaughtUp => self.caught_up(),
-            BackendEvent::Closed => self.output_closed(),
-            BackendEvent::Exited(exit) => self.child_exited(exit),
+            BackendEvent::CaughtUp => self.on_caught_up(),
+            BackendEvent::Closed => self.on_output_closed(),
+            BackendEvent::Exited(exit) => self.on_exit(exit),
             BackendEvent::Skipped(offset) => self.terminal.skip_to(offset),
             BackendEvent::FinalScreen(shown) if shown == self.terminal.screen().text() => {}
             BackendEvent::FinalScreen(_) => self.backend.emit_final_screen(),
-            BackendEvent::Gone(how) => self.gone(how),
-            // Told with the status.
+            BackendEvent::Gone(how) => self.on_gone(how),
+            // Published with the status.
             BackendEvent::PlaceChanged => {}
-            // Whoever waits for it is looked at after this.
+            // The release of the lease: settle() starts waiting prompts after this.
             BackendEvent::LeaseChanged => self.held_until = None,
-            BackendEvent::Fault(message) => self.fault(message),
-            BackendEvent::Lost(reason) => self.lost(reason),
+            BackendEvent::Fault(message) => self.on_fault(message),
+            BackendEvent::Lost(reason) => self.on_lost(reason),
         }
     }
 
-    fn output(&mut self) {
+    fn on_output(&mut self) {
         let (now, before) = (self.clock.now(), self.terminal.offset());
         let changes = self.terminal.process_data(now, self.backend.output());
         self.driver.on_output(now, self.terminal.offset());
-        self.telling.reached(self.terminal.offset());
+        self.reporter.set_offset(self.terminal.offset());
         let mut urgent = false;
         for notice in &changes.notices {
             self.driver.on_notice(notice);
@@ -355,7 +355,7 @@ impl<B: Backend> Actor<B> {
                 self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message });
             }
         }
-        // Old questions were answered, or not, when they were asked; old screens say nothing of now.
+        // Replayed output: its queries were answered in the past, and its screens are out of date.
         if self.catching_up {
             return;
         }
@@ -363,31 +363,31 @@ impl<B: Backend> Actor<B> {
         if !changes.replies.is_empty() && self.spec.answers {
             self.type_bytes(now, &changes.replies, Origin::Terminal);
         }
-        self.spec.journal.output(now);
-        if urgent || now >= self.last_look + LOOK_EVERY {
-            self.look(now);
+        self.spec.journal.on_output(now);
+        if urgent || now >= self.last_observed + OBSERVE_INTERVAL {
+            self.observe(now);
         } else {
-            self.look_due.get_or_insert(self.last_look + LOOK_EVERY);
+            self.observe_due.get_or_insert(self.last_observed + OBSERVE_INTERVAL);
         }
     }
 
-    fn hook(&mut self, message: Message) {
+    fn on_hook(&mut self, message: Message) {
         let now = self.clock.now();
         self.driver.on_hook(now, message.hook);
         if let Some(transcript) = message.transcript {
-            self.telling.transcript_at(transcript.clone());
+            self.reporter.follow_transcript(transcript.clone());
             self.memory.transcript = Some(transcript.clone());
             self.transcript = Some(transcript);
             self.backend.remember(&self.memory);
         }
         if let Some(session) = message.session {
-            self.has_conversation(session);
+            self.set_conversation(session);
         }
-        self.look(now);
+        self.observe(now);
     }
 
-    /// The agent says which conversation it has.
-    fn has_conversation(&mut self, id: String) {
+    /// Remembers the id of the agent's current conversation.
+    fn set_conversation(&mut self, id: String) {
         let is_one = self.spec.profile.session.as_ref().is_some_and(|forms| forms.is_id(&id));
         if is_one && self.memory.agent_session.as_ref() != Some(&id) {
             self.memory.agent_session = Some(id);
@@ -395,43 +395,43 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Looks, off this task, which conversation the agent has by its own account.
-    fn learn_conversation(&self) {
+    /// Looks up the agent's conversation id in its session files, on a blocking thread.
+    fn look_up_conversation(&self) {
         let forms = self.spec.profile.session.as_ref().filter(|forms| forms.learn.is_some());
         let (Some(forms), Some(pid)) = (forms, self.backend.pid()) else { return };
-        let Some(records) = Records::of(&self.spec.program.env) else { return };
+        let Some(session_files) = SessionFiles::of(&self.spec.program.env) else { return };
         let (forms, requests) = (forms.clone(), self.requests.clone());
         tokio::spawn(async move {
-            let learnt = tokio::task::spawn_blocking(move || records.learn(&forms, pid)).await;
+            let learnt = tokio::task::spawn_blocking(move || session_files.learn(&forms, pid)).await;
             if let (Ok(Some(id)), Some(requests)) = (learnt, requests.upgrade()) {
-                // The node is gone: nobody wants to know any more.
+                // A send error means that the node is gone and the id is no longer needed.
                 let _ = requests.send(Request::Conversation { id }).await;
             }
         });
     }
 
-    fn caught_up(&mut self) {
+    fn on_caught_up(&mut self) {
         self.catching_up = false;
         if self.memory.was_ready {
             self.driver.on_takeover(self.clock.now());
         }
         if let Some(transcript) = self.memory.transcript.clone() {
-            self.telling.transcript_at(transcript.clone());
+            self.reporter.follow_transcript(transcript.clone());
             self.transcript = Some(transcript);
         }
-        self.look_due = Some(self.clock.now());
+        self.observe_due = Some(self.clock.now());
     }
 
-    fn resized(&mut self, size: Size) {
+    fn on_resized(&mut self, size: Size) {
         self.terminal.resize(size);
         if self.catching_up {
-            // A size of the past.
+            // A replayed size.
             return;
         }
-        self.look_due = Some(self.clock.now());
-        for (asked, reply) in self.resizing.drain(..) {
+        self.observe_due = Some(self.clock.now());
+        for (requested, reply) in self.resizing.drain(..) {
             let _ = reply.send(match self.backend.resize_refusal() {
-                Some(others) if asked != size => Err(EngineError::new(
+                Some(others) if requested != size => Err(EngineError::new(
                     ErrorKind::Busy,
                     format!(
                         "node '{}' stays at {} columns and {} rows: {others}",
@@ -443,60 +443,60 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn fault(&mut self, message: String) {
+    fn on_fault(&mut self, message: String) {
         tracing::warn!(node = %self.spec.node.node, "{message}");
         self.spec.events.publish(Some(&self.spec.node), EventKind::Error { message: message.clone() });
-        self.telling.warn(self.clock.now(), message.clone());
+        self.reporter.warn(self.clock.now(), message.clone());
         self.faults.push(message);
         self.faults.truncate(MAX_FAULTS);
     }
 
-    /// Nothing comes from the backend any more, and nothing reaches it.
-    fn lost(&mut self, reason: String) {
-        self.fault(reason.clone());
+    /// Handles the loss of the backend connection.
+    fn on_lost(&mut self, reason: String) {
+        self.on_fault(reason.clone());
         self.lost = true;
         self.end_reason = Some(reason);
         self.exit.get_or_insert(ExitStatus::Unknown);
-        self.bury();
+        self.conclude();
     }
 
-    /// The program ended, and nobody knows how.
-    fn gone(&mut self, how: String) {
+    /// Handles an exit of unknown status.
+    fn on_gone(&mut self, how: String) {
         self.end_reason = Some(how);
         self.exit.get_or_insert(ExitStatus::Unknown);
-        self.bury();
+        self.conclude();
     }
 
-    fn output_closed(&mut self) {
+    fn on_output_closed(&mut self) {
         self.open = false;
         if self.exit.is_some() {
-            self.bury();
+            self.conclude();
         }
     }
 
-    fn child_exited(&mut self, exit: ExitStatus) {
+    fn on_exit(&mut self, exit: ExitStatus) {
         self.exit = Some(exit);
         if self.open {
             self.drain_until = Some(self.clock.now() + self.backend.drain_time());
         } else {
-            self.bury();
+            self.conclude();
         }
     }
 
-    fn timer(&mut self) {
+    fn on_timer(&mut self) {
         let now = self.clock.now();
         let due = |at: Option<TsNs>| at.is_some_and(|at| at <= now);
         if due(self.terminal.frame_deadline()) {
             self.terminal.expire_frame(now);
-            self.look_due = Some(now);
+            self.observe_due = Some(now);
         }
-        if due(self.look_due) || due(self.driver.deadline()) {
-            self.look(now);
+        if due(self.observe_due) || due(self.driver.deadline()) {
+            self.observe(now);
         }
         let terminal = &self.terminal;
-        self.spec.journal.settle(now, || tail_of(terminal));
+        self.spec.journal.capture_if_due(now, || tail_of(terminal));
         if due(self.drain_until) {
-            self.bury();
+            self.conclude();
         }
         if due(self.held_until) {
             self.held_until = None;
@@ -510,13 +510,13 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn look(&mut self, now: TsNs) {
+    fn observe(&mut self, now: TsNs) {
         if self.catching_up {
-            // The screen is one of the past.
+            // The screen is a replayed one.
             return;
         }
-        self.last_look = now;
-        self.look_due = None;
+        self.last_observed = now;
+        self.observe_due = None;
         let foreground = match self.spec.profile.foreground {
             true => self.backend.foreground(!self.driver.trusts_marks(), &self.spec.profile.programs),
             false => Foreground::Unknown,
@@ -527,15 +527,15 @@ impl<B: Backend> Actor<B> {
         if let Some(active) = &mut self.active
             && let Some(stream) = &active.stream
         {
-            active.stream_due.get_or_insert(now + stream.every());
+            active.stream_due.get_or_insert(now + stream.poll_interval());
         }
     }
 
     fn settle(&mut self) {
-        self.effects();
-        self.take_up();
-        self.effects();
-        if self.buried
+        self.run_effects();
+        self.start_next_prompts();
+        self.run_effects();
+        if self.concluded
             && let Some(stop) = self.stop.take()
         {
             for reply in stop.replies {
@@ -543,9 +543,9 @@ impl<B: Backend> Actor<B> {
             }
             self.done = true;
         }
-        // Somebody may want to know at once what comes of it; a dialog waits for a person.
+        // A caller may wait for the end of a start or a turn, so poll often. Dialogs wait for a person.
         let watchful = matches!(self.driver.state(), AgentState::Starting | AgentState::Busy);
-        self.backend.set_watchful(watchful && !self.buried);
+        self.backend.set_watchful(watchful && !self.concluded);
         self.publish_status();
     }
 
@@ -587,24 +587,24 @@ impl<B: Backend> Actor<B> {
         });
     }
 
-    fn effects(&mut self) {
+    fn run_effects(&mut self) {
         while let Some(effect) = self.driver.poll_effect() {
             match effect {
                 Effect::Write(bytes) => {
                     let now = self.clock.now();
                     self.type_bytes(now, &bytes, Origin::Api);
                 }
-                Effect::StateChanged => self.state_changed(),
-                Effect::Answered { gone } => self.dialog_answered(gone),
-                Effect::TurnEnded(end) => self.turn_ended(*end),
+                Effect::StateChanged => self.on_state_changed(),
+                Effect::Answered { gone } => self.on_dialog_answered(gone),
+                Effect::TurnEnded(end) => self.on_turn_ended(*end),
             }
         }
     }
 
-    fn state_changed(&mut self) {
-        self.telling.state(self.clock.now(), self.driver.state());
+    fn on_state_changed(&mut self) {
+        self.reporter.report_state(self.clock.now(), self.driver.state());
         if *self.driver.state() == AgentState::Ready {
-            self.learn_conversation();
+            self.look_up_conversation();
         }
         if *self.driver.state() == AgentState::Busy {
             self.find_transcript();
@@ -619,11 +619,11 @@ impl<B: Backend> Actor<B> {
             AgentState::Ready => EventKind::NodeReady { evidence },
             AgentState::Busy => EventKind::NodeBusy { evidence },
             AgentState::Blocked { kind, choices } => {
-                self.tell_blocked();
+                self.fail_blocked_turn();
                 EventKind::NodeBlocked { kind: kind.as_str(), choices, evidence }
             }
             AgentState::Suspended { until } => {
-                self.tell_blocked();
+                self.fail_blocked_turn();
                 EventKind::NodeSuspended { until, evidence }
             }
             AgentState::Starting | AgentState::Exited(_) => return,
@@ -631,8 +631,8 @@ impl<B: Backend> Actor<B> {
         self.spec.events.publish(Some(&self.spec.node), kind);
     }
 
-    /// A finished turn has its answer, whatever is asked after it.
-    fn tell_blocked(&mut self) {
+    /// Fails the active turn because the agent is blocked. A turn whose transcript is being read has its answer already.
+    fn fail_blocked_turn(&mut self) {
         let error = self.blocked_error();
         if let Some(active) = self.active.as_mut().filter(|active| active.finishing.is_none()) {
             active.answer(Err(error));
@@ -644,14 +644,15 @@ impl<B: Backend> Actor<B> {
     }
 
     fn guard_input(&mut self, action: impl FnOnce(&mut Actor<B>) -> bool) -> Result<(), EngineError> {
-        if self.buried || self.stop.is_some() {
+        if self.concluded || self.stop.is_some() {
             return Err(self.stopped_error());
         }
         if action(self) {
             return Ok(());
         }
         let waiting = self.backend.waiting();
-        let message = format!("node '{}' does not read: {waiting} bytes wait already", self.spec.node.node);
+        let message =
+            format!("node '{}' is not reading its input: {waiting} bytes are queued", self.spec.node.node);
         Err(EngineError::new(ErrorKind::Busy, message))
     }
 

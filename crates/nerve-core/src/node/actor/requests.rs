@@ -1,4 +1,4 @@
-//! What callers ask of a node, one at a time.
+//! Handles the requests of callers, one at a time.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::backend::{Backend, BoxFuture};
 use crate::cancellation::cancelled;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
-use crate::node::queue::{Reply, Waiting};
+use crate::node::queue::{QueuedPrompt, Reply};
 use crate::node::terminal::Prompt;
 
 impl<B: Backend> Actor<B> {
-    pub(super) fn request(&mut self, request: Request) {
+    pub(super) fn on_request(&mut self, request: Request) {
         let now = self.clock.now();
         match request {
             Request::Execute { prompt, call, reply } => self.execute(now, prompt, call, reply),
             Request::Cancel { ticket } => self.cancel(now, ticket),
             Request::Write { data, reply } => {
-                let (bytes, text) = (data.len(), self.for_history(&String::from_utf8_lossy(&data)));
+                let (bytes, text) = (data.len(), self.mask_hidden_input(&String::from_utf8_lossy(&data)));
                 let line = self.terminal.cursor_line().0;
                 let written =
                     self.guard_input(|actor| actor.type_bytes(now, &data, Origin::Api)).map(|()| bytes);
                 if written.is_ok() {
                     self.driver.on_input(now, line, &data);
                     let terminal = &self.terminal;
-                    self.spec.journal.wrote(now, &text, || tail_of(terminal));
+                    self.spec.journal.log_write(now, &text, || tail_of(terminal));
                 }
                 let _ = reply.send(written);
             }
@@ -39,7 +39,7 @@ impl<B: Backend> Actor<B> {
             }
             Request::Read { lines, reply } => match self.backend.live_text(lines).filter(|_| self.open) {
                 Some(fresh) => {
-                    // Ours may be older, and is all there is where its owner does not answer.
+                    // Our copy may be outdated; it is the fallback if the owner of the pane does not answer.
                     let known = self.text(lines);
                     tokio::spawn(async move {
                         let _ = reply.send(fresh.await.unwrap_or(known));
@@ -59,17 +59,17 @@ impl<B: Backend> Actor<B> {
                 });
                 if alive.is_ok() {
                     let terminal = &self.terminal;
-                    self.spec.journal.interrupted(now, || tail_of(terminal));
+                    self.spec.journal.log_interrupt(now, || tail_of(terminal));
                 }
                 let _ = reply.send(alive);
             }
             Request::Resize { size, reply } => {
-                let asked = self.guard_input(|_| true).and_then(|()| {
+                let requested = self.guard_input(|_| true).and_then(|()| {
                     let failed =
                         |error: std::io::Error| EngineError::new(ErrorKind::Internal, error.to_string());
                     self.backend.resize(now, size).map_err(failed)
                 });
-                match asked {
+                match requested {
                     Ok(()) => self.resizing.push((size, reply)),
                     Err(error) => drop(reply.send(Err(error))),
                 }
@@ -80,15 +80,15 @@ impl<B: Backend> Actor<B> {
             Request::Explain { reply } => {
                 let _ = reply.send(self.explain());
             }
-            Request::Focus { reply } => self.ask_pane(self.backend.focus(), reply),
-            Request::PaneInfo { reply } => self.ask_pane(self.backend.pane_info(), reply),
+            Request::Focus { reply } => self.query_pane(self.backend.focus(), reply),
+            Request::PaneInfo { reply } => self.query_pane(self.backend.pane_info(), reply),
             Request::Stop { reason, reply } => self.begin_stop(reason, Some(reply)),
             Request::Release { reply } => {
                 let released = self.backend.release();
                 self.done |= released;
                 let _ = reply.send(released);
             }
-            Request::Conversation { id } => self.has_conversation(id),
+            Request::Conversation { id } => self.set_conversation(id),
             Request::Finished { response } => self.finish(*response),
         }
     }
@@ -96,53 +96,54 @@ impl<B: Backend> Actor<B> {
     fn execute(&mut self, now: TsNs, prompt: Prompt, call: Option<Call>, reply: Reply) {
         let error = if prompt.text.is_empty() {
             EngineError::new(ErrorKind::InvalidRequest, "the prompt is empty").hint("give it some text")
-        } else if self.buried || self.stop.is_some() {
+        } else if self.concluded || self.stop.is_some() {
             self.stopped_error()
         } else if prompt.fail_if_busy && (self.active.is_some() || self.queue.len() > 0) {
-            EngineError::new(ErrorKind::Busy, format!("node '{}' runs another turn", self.spec.node.node))
+            let message = format!("node '{}' is running another turn", self.spec.node.node);
+            EngineError::new(ErrorKind::Busy, message)
         } else {
             let timeout = prompt.timeout.unwrap_or(self.spec.response_timeout);
-            self.queue.push(Waiting { prompt, call, reply, deadline: now + timeout });
+            self.queue.push(QueuedPrompt { prompt, call, reply, deadline: now + timeout });
             return;
         };
         let _ = reply.send(Err(error));
     }
 
-    /// Nobody wants the answer to a prompt any more. One whose turn has come is interrupted, and answered when that has had its
-    /// effect; others are not touched.
+    /// Cancels a prompt. A running turn is interrupted and answered once the interrupt has taken effect; a queued prompt is
+    /// removed. Other prompts are not affected.
     fn cancel(&mut self, now: TsNs, ticket: u64) {
         let is_it = |call: &Option<Call>| call.as_ref().is_some_and(|call| call.ticket == ticket);
         if self.active.as_ref().is_some_and(|active| is_it(&active.call) && active.finishing.is_none()) {
             let line = self.terminal.cursor_line().0;
             self.driver.interrupt(now, line);
             let terminal = &self.terminal;
-            self.spec.journal.interrupted(now, || tail_of(terminal));
+            self.spec.journal.log_interrupt(now, || tail_of(terminal));
         } else {
             self.queue.remove(|waiting| is_it(&waiting.call), cancelled);
         }
     }
 
-    /// Off this task: a multiplexer takes its time.
-    fn ask_pane<T: Send + 'static>(
+    /// Sends a request to the pane's multiplexer from a separate task, because multiplexers are slow.
+    fn query_pane<T: Send + 'static>(
         &self,
-        asked: Option<BoxFuture<Result<T, PaneError>>>,
+        query: Option<BoxFuture<Result<T, PaneError>>>,
         reply: oneshot::Sender<Result<T, EngineError>>,
     ) {
         let node = self.spec.node.node.clone();
-        let Some(asked) = asked.filter(|_| !self.buried) else {
-            let message = format!("node '{node}' is in no pane");
+        let Some(query) = query.filter(|_| !self.concluded) else {
+            let message = format!("node '{node}' is not in a pane");
             let error = EngineError::new(ErrorKind::InvalidRequest, message);
-            let _ = reply.send(Err(error.hint("backends tmux and wezterm make panes")));
+            let _ = reply.send(Err(error.hint("only the backends tmux and wezterm use panes")));
             return;
         };
         tokio::spawn(async move {
             let failed = |error| EngineError::new(ErrorKind::Process, format!("node '{node}': {error}"));
-            let _ = reply.send(asked.await.map_err(failed));
+            let _ = reply.send(query.await.map_err(failed));
         });
     }
 
-    /// What is typed, as the history may have it: a password is none of its business.
-    fn for_history(&self, text: &str) -> String {
+    /// Returns typed text as it may be logged: masked if the terminal hides its input, for example for a password.
+    fn mask_hidden_input(&self, text: &str) -> String {
         let star = |c: char| if matches!(c, '\r' | '\n') { c } else { '*' };
         if self.backend.hides_input() { text.chars().map(star).collect() } else { text.to_string() }
     }
@@ -154,11 +155,11 @@ impl<B: Backend> Actor<B> {
         let mut bytes =
             if command.contains('\n') { paste(command, modes) } else { command.as_bytes().to_vec() };
         bytes.extend(enter);
-        let text = self.for_history(command);
+        let text = self.mask_hidden_input(command);
         self.guard_input(|actor| actor.type_bytes(now, &bytes, Origin::Api))?;
         self.driver.on_input(now, line, &bytes);
         let terminal = &self.terminal;
-        self.spec.journal.ran(now, &text, || tail_of(terminal));
+        self.spec.journal.log_run(now, &text, || tail_of(terminal));
         Ok(())
     }
 
@@ -173,7 +174,7 @@ impl<B: Backend> Actor<B> {
         let AgentState::Blocked { choices, .. } = self.driver.state().clone() else {
             let error = EngineError::new(
                 ErrorKind::InvalidRequest,
-                format!("node '{}' asks nothing", self.spec.node.node),
+                format!("node '{}' is not showing a dialog", self.spec.node.node),
             );
             let _ = reply.send(Err(error.hint("only a blocked node can be answered")));
             return;
@@ -211,11 +212,11 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// The dialog is gone, or no key had an effect on it.
-    pub(super) fn dialog_answered(&mut self, gone: bool) {
+    /// Replies to the caller that answered the dialog. `gone`: the dialog closed; otherwise no key had an effect on it.
+    pub(super) fn on_dialog_answered(&mut self, gone: bool) {
         let error = self.with_screen(EngineError::new(
             ErrorKind::Blocked,
-            "the dialog took no answer and still stands there",
+            "the dialog did not accept the answer and is still shown",
         ));
         match (gone, self.answering.take()) {
             (true, Some(reply)) => drop(reply.send(Ok(None))),
@@ -255,7 +256,7 @@ impl<B: Backend> Actor<B> {
     }
 }
 
-/// Which choice is meant: its place, or `None` for leaving the dialog.
+/// Resolves a choice to its index, or to `None` for cancelling the dialog.
 fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
     let offered = || {
         choices.iter().enumerate().map(|(at, c)| format!("{}. {c}", at + 1)).collect::<Vec<_>>().join(", ")
@@ -263,7 +264,7 @@ fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
     match choice {
         Choice::Cancel => Ok(None),
         Choice::Number(number) if (1..=choices.len()).contains(number) => Ok(Some(number - 1)),
-        Choice::Number(number) => Err(format!("there is no choice {number}: {}", offered())),
+        Choice::Number(number) => Err(format!("no choice {number}: {}", offered())),
         Choice::Label(label) => {
             let label = label.to_lowercase();
             let exact = choices.iter().position(|choice| choice.to_lowercase() == label);
@@ -273,13 +274,13 @@ fn pick(choice: &Choice, choices: &[String]) -> Result<Option<usize>, String> {
                 (Some(at), _) => Ok(Some(at)),
                 (None, [at]) => Ok(Some(*at)),
                 (None, []) => Err(format!("no choice contains '{label}': {}", offered())),
-                (None, _) => Err(format!("'{label}' fits several choices: {}", offered())),
+                (None, _) => Err(format!("'{label}' matches several choices: {}", offered())),
             }
         }
     }
 }
 
-/// Lets the answer of a turn go where the answer of a dialog is awaited.
+/// Creates a turn reply that forwards its result to the reply of a dialog.
 fn forward(reply: AnswerReply) -> Reply {
     let (sender, receiver) = oneshot::channel::<Result<Response, EngineError>>();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Turns: taken up, streamed, ended, logged, answered.
+//! The course of a turn: started, streamed, ended, logged, answered.
 
 use nerve_record::history::ResponseData;
 use nerve_term::driver::{AgentState, Outcome, Span, TurnEnd};
@@ -10,16 +10,17 @@ use super::{Actor, Request, tail_of};
 use crate::backend::{Backend, Lease};
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
-use crate::node::journal::Sent;
-use crate::node::queue::{Active, Waiting};
-use crate::node::response::{fit, from_screen, note_hidden_beginning, turn_lines, without_echo};
+use crate::node::journal::FinishedPrompt;
+use crate::node::queue::{ActiveTurn, QueuedPrompt};
+use crate::node::response::{
+    note_hidden_start, remove_echo, response_from_screen, truncate_to_limits, turn_lines,
+};
 use crate::node::stream::Stream;
 use crate::node::transcript;
 
 impl<B: Backend> Actor<B> {
-    /// Gives the next prompt its turn if the node can take one. Prompts do not wait behind a dialog: nobody may be there to
-    /// answer it.
-    pub(super) fn take_up(&mut self) {
+    /// Starts the next prompt if the node can take one. Prompts fail at a dialog, because there may be no one to answer it.
+    pub(super) fn start_next_prompts(&mut self) {
         while self.queue.len() > 0 && !self.catching_up {
             match self.driver.state() {
                 AgentState::Blocked { .. } | AgentState::Suspended { .. } => {
@@ -33,16 +34,16 @@ impl<B: Backend> Actor<B> {
                 AgentState::Ready if self.active.is_none() => {}
                 AgentState::Ready | AgentState::Starting | AgentState::Busy => return,
             }
-            if !self.may_type() {
+            if !self.can_type() {
                 return;
             }
             let Some(waiting) = self.queue.pop() else { return };
-            self.begin(waiting);
+            self.begin_turn(waiting);
         }
     }
 
-    /// Nobody else types into this terminal now. Who waits for that is told at the latest when the time of a prompt is over.
-    fn may_type(&mut self) -> bool {
+    /// Returns true if no one else holds the input lease. Waiters are notified no later than the prompt's deadline.
+    fn can_type(&mut self) -> bool {
         let now = self.clock.now();
         if self.held_until.is_some_and(|until| until > now) {
             return false;
@@ -60,15 +61,15 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn begin(&mut self, waiting: Waiting) {
+    fn begin_turn(&mut self, waiting: QueuedPrompt) {
         let now = self.clock.now();
-        // The screen may have changed since the last look: a draft must not be typed into.
-        self.look(now);
+        // The screen may have changed since the last observation, and text must not be appended to a draft.
+        self.observe(now);
         if *self.driver.state() != AgentState::Ready {
-            return self.queue.unpop(waiting);
+            return self.queue.push_front(waiting);
         }
         let (modes, line) = (self.terminal.modes(), self.terminal.cursor_line().0);
-        let Waiting { prompt, call, reply, deadline } = waiting;
+        let QueuedPrompt { prompt, call, reply, deadline } = waiting;
         let number = match self.driver.submit(now, &prompt.text, modes, line) {
             Ok(number) => number,
             Err(refused) => {
@@ -85,13 +86,13 @@ impl<B: Backend> Actor<B> {
         if let Some(proxy) = &self.spec.proxy {
             proxy.begin_turn(number, call.as_ref().and_then(|call| call.spend.clone()));
         }
-        // Rows are the answer of a program that draws no composer and has no parser.
+        // Programs that draw no composer and have no parser answer in plain rows.
         let parser = prompt.parser.unwrap_or(self.spec.parser);
         let by_rows = parser == ParserKind::None && self.spec.profile.composer.is_none();
-        let stream = prompt.stream.then(|| if by_rows { Stream::of_rows() } else { Stream::parsed() });
+        let stream = prompt.stream.then(|| if by_rows { Stream::rows() } else { Stream::parsed() });
         let terminal = &self.terminal;
-        let preceding = self.spec.journal.before_send(now, || tail_of(terminal));
-        self.active = Some(Active {
+        let preceding = self.spec.journal.capture_before_prompt(now, || tail_of(terminal));
+        self.active = Some(ActiveTurn {
             prompt,
             call,
             number,
@@ -105,7 +106,7 @@ impl<B: Backend> Actor<B> {
         });
     }
 
-    pub(super) fn turn_ended(&mut self, end: TurnEnd) {
+    pub(super) fn on_turn_ended(&mut self, end: TurnEnd) {
         if let Some(proxy) = &self.spec.proxy {
             proxy.end_turn();
         }
@@ -115,21 +116,21 @@ impl<B: Backend> Actor<B> {
         let stream = active.stream.take();
         let mut lines = turn_lines(&self.terminal, &end.span);
         if self.spec.profile.composer.is_none() {
-            lines = without_echo(lines, &active.prompt.text);
+            lines = remove_echo(lines, &active.prompt.text);
         }
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
         let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
         let prompt = active.prompt.text.clone();
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
-            // In the screen's words, as what was published before: the transcript may have others.
+            // The screen's wording, like the chunks published before; the transcript's may differ.
             let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
         }
         let ready = *self.driver.state() == AgentState::Ready;
         let node = self.spec.node.node.as_str();
-        let mut response = from_screen(node, parsed, &end, &lines, ready);
+        let mut response = response_from_screen(node, parsed, &end, &lines, ready);
         if self.terminal.modes().alternate {
-            note_hidden_beginning(&mut response, &prompt);
+            note_hidden_start(&mut response, &prompt);
         }
         match end.outcome {
             Outcome::Done | Outcome::Interrupted => match self.transcript() {
@@ -137,16 +138,16 @@ impl<B: Backend> Actor<B> {
                 None => self.finish(response),
             },
             Outcome::NotDelivered => {
-                let message = format!("node '{node}': the prompt did not arrive: {}", end.evidence);
+                let message = format!("node '{node}': the prompt was not delivered: {}", end.evidence);
                 let mut error = EngineError::new(ErrorKind::Delivery, message);
                 error.delivery = Some(end.delivery.as_str());
-                let error = self
-                    .with_screen(error.hint("look at the screen; the text may still stand in the composer"));
+                let error =
+                    self.with_screen(error.hint("check the screen; the text may still be in the composer"));
                 self.fail_turn(response, error);
             }
             Outcome::Exited(exit) => {
                 let how = self.end_reason.clone().unwrap_or_else(|| format!("its program ended with {exit}"));
-                let message = format!("node '{node}': in the middle of the turn, {how}");
+                let message = format!("node '{node}': the turn was cut short: {how}");
                 let mut error = EngineError::new(ErrorKind::Process, message);
                 error.delivery = Some(end.delivery.as_str());
                 let error = self.with_screen(error);
@@ -155,11 +156,11 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    fn transcript(&self) -> Option<transcript::Source> {
+    fn transcript(&self) -> Option<transcript::TranscriptSource> {
         let TranscriptKind::Claude = self.spec.profile.transcript?;
         let home = self.spec.program.env.get("HOME").map(Into::into).or_else(std::env::home_dir)?;
         let full_screen = self.terminal.modes().alternate;
-        Some(transcript::Source {
+        Some(transcript::TranscriptSource {
             file: self.transcript.clone(),
             home,
             pid: self.backend.pid()?,
@@ -167,21 +168,21 @@ impl<B: Backend> Actor<B> {
         })
     }
 
-    /// Agents whose hooks do not name their transcript say elsewhere which one it is.
+    /// Looks for the transcript of an agent whose hooks do not name it.
     pub(super) fn find_transcript(&self) {
         if self.transcript.is_none()
-            && let (Some(source), Some(tail)) = (self.transcript(), self.telling.tail())
+            && let (Some(source), Some(tail)) = (self.transcript(), self.reporter.transcript_tail())
         {
-            tokio::task::spawn_blocking(move || source.tell(&tail));
+            tokio::task::spawn_blocking(move || source.report(&tail));
         }
     }
 
-    /// Off this task: reading another program's files must not hold up the terminal.
-    fn read_transcript(&mut self, source: transcript::Source, mut response: Response) {
+    /// Completes a response from the transcript, on a separate task: reading another program's files must not block the terminal.
+    fn read_transcript(&mut self, source: transcript::TranscriptSource, mut response: Response) {
         let Some(active) = &mut self.active else { return };
         let prompt = active.prompt.text.clone();
         active.finishing = Some(Box::new(response.clone()));
-        let (requests, tail, same) = (self.requests.clone(), self.telling.tail(), source.clone());
+        let (requests, tail, same) = (self.requests.clone(), self.reporter.transcript_tail(), source.clone());
         tokio::spawn(async move {
             if let Some(parsed) = source.turn(prompt, response.time.0).await {
                 response.text = parsed.text();
@@ -189,22 +190,22 @@ impl<B: Backend> Actor<B> {
                 response.tokens = parsed.tokens.or(response.tokens);
                 response.source = "transcript";
                 response.attributes.remove("truncated");
-                fit(&mut response);
+                truncate_to_limits(&mut response);
             }
-            // What was done in the turn is told before its answer.
-            let told = tail.map(|tail| tokio::task::spawn_blocking(move || same.tell(&tail)));
-            if let Some(told) = told {
-                let _ = told.await;
+            // Activities of the turn are reported before its answer.
+            let report = tail.map(|tail| tokio::task::spawn_blocking(move || same.report(&tail)));
+            if let Some(report) = report {
+                let _ = report.await;
             }
             if let Some(requests) = requests.upgrade() {
-                // The node is gone: it has answered with what the screen told.
+                // A send error means that the node is gone and has answered with the screen's text.
                 let _ = requests.send(Request::Finished { response: Box::new(response) }).await;
             }
         });
     }
 
-    /// The node ends while a transcript is awaited: the screen's words are the answer.
-    pub(super) fn finish_as_shown(&mut self) {
+    /// Answers with the screen's text if the node ends while a transcript is being read.
+    pub(super) fn finish_from_screen(&mut self) {
         if let Some(mut response) = self.active.as_mut().and_then(|active| active.finishing.take()) {
             response.is_ready = false;
             self.finish(*response);
@@ -212,10 +213,10 @@ impl<B: Backend> Actor<B> {
     }
 
     pub(super) fn finish(&mut self, mut response: Response) {
-        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.used_in_turn(response.turn));
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
         let Some(mut active) = self.active.take() else { return };
-        self.telling.shown(self.clock.now(), response.turn, &response.sections);
+        self.reporter.report_screen(self.clock.now(), response.turn, &response.sections);
         let (turn, sections, is_complete) = (response.turn, response.sections.len(), response.is_complete);
         self.spec
             .events
@@ -224,7 +225,7 @@ impl<B: Backend> Actor<B> {
     }
 
     fn fail_turn(&mut self, mut response: Response, error: EngineError) {
-        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.used_in_turn(response.turn));
+        response.usage = self.spec.proxy.as_ref().and_then(|proxy| proxy.turn_usage(response.turn));
         self.log(&response, self.clock.now());
         if let Some(mut active) = self.active.take() {
             active.answer(Err(error));
@@ -235,9 +236,9 @@ impl<B: Backend> Actor<B> {
         let Some(active) = self.active.as_ref().filter(|_| self.spec.journal.enabled()) else { return };
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
         let (time, terminal) = ((response.time.0, now), &self.terminal);
-        let sent = Sent { input: &active.prompt.text, preceding: active.preceding, time, parser };
+        let sent = FinishedPrompt { input: &active.prompt.text, preceding: active.preceding, time, parser };
         if active.prompt.stream {
-            self.spec.journal.streamed(&sent, || tail_of(terminal));
+            self.spec.journal.log_streamed_turn(&sent, || tail_of(terminal));
         } else {
             let data = ResponseData {
                 sections: response.sections.clone(),
@@ -245,11 +246,11 @@ impl<B: Backend> Actor<B> {
                 is_complete: response.is_complete,
                 is_ready: response.is_ready,
             };
-            self.spec.journal.sent(&sent, data, || tail_of(terminal));
+            self.spec.journal.log_turn(&sent, data, || tail_of(terminal));
         }
     }
 
-    /// Publishes what the answer has grown by.
+    /// Publishes what the answer has grown by since the last call.
     pub(super) fn stream(&mut self) {
         let Some(active) = &mut self.active else { return };
         active.stream_due = None;
@@ -262,7 +263,7 @@ impl<B: Backend> Actor<B> {
             let lines = turn_lines(terminal, &span);
             (parser.parser().parse(&TurnText { prompt, lines: &lines }).text(), lines.len())
         });
-        if stream.every().is_zero() {
+        if stream.poll_interval().is_zero() {
             active.stream_due = Some(self.clock.now());
         }
         let turn = active.number;

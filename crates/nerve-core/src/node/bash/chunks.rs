@@ -1,62 +1,63 @@
-//! The output of a command as it comes, for a prompt that streams.
+//! Publishes the output of a command in chunks while it runs.
 //!
-//! Together the chunks are the response's text, where that has all of it: blanks at the end are held back until something follows them.
+//! Joined together, the chunks equal the response's text if that was not truncated. Trailing blanks are held back until text
+//! follows.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// A command that says little at a time is told of this often.
-const EVERY: Duration = Duration::from_millis(100);
-/// A chunk holds so many bytes at most, and so many do not wait.
-const CHUNK: usize = 256 << 10;
-/// More blanks than this are not held back, in bytes.
-const BLANKS: usize = 64 << 10;
+/// Minimum time between two chunks, unless they are full.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum size of a chunk in bytes. That much text is published at once.
+const MAX_CHUNK: usize = 256 << 10;
+/// Maximum number of blanks held back, in bytes.
+const MAX_HELD_BACK: usize = 64 << 10;
 
-/// What was read and not published yet.
-pub(super) struct Chunks<P> {
+/// Collects output and publishes it in chunks.
+pub(super) struct ChunkPublisher<P> {
     publish: P,
-    /// The beginning of a character whose end has not been read: three bytes at most.
-    begun: Vec<u8>,
+    /// The beginning of an incomplete character: at most three bytes.
+    partial: Vec<u8>,
     text: String,
-    /// Nothing is published before.
+    /// Earliest time of the next chunk.
     not_before: Instant,
 }
 
-impl<P: FnMut(String)> Chunks<P> {
-    /// `publish` is given each chunk.
-    pub(super) fn new(publish: P) -> Chunks<P> {
-        Chunks { publish, begun: Vec::new(), text: String::new(), not_before: Instant::now() }
+impl<P: FnMut(String)> ChunkPublisher<P> {
+    /// `publish` receives each chunk.
+    pub(super) fn new(publish: P) -> ChunkPublisher<P> {
+        ChunkPublisher { publish, partial: Vec::new(), text: String::new(), not_before: Instant::now() }
     }
 
-    /// Takes what was read. Bytes that are no UTF-8 are replaced as they are in the response.
+    /// Adds output. Invalid UTF-8 is replaced as it is in the response.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let joined;
-        let bytes = if self.begun.is_empty() {
+        let bytes = if self.partial.is_empty() {
             bytes
         } else {
-            joined = [&self.begun[..], bytes].concat();
-            self.begun.clear();
+            joined = [&self.partial[..], bytes].concat();
+            self.partial.clear();
             &joined
         };
         let mut chunks = bytes.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             self.text.push_str(chunk.valid());
             let invalid = chunk.invalid();
-            if chunks.peek().is_none() && may_go_on(invalid) {
-                self.begun = invalid.to_vec();
+            if chunks.peek().is_none() && is_partial_char(invalid) {
+                self.partial = invalid.to_vec();
             } else if !invalid.is_empty() {
                 self.text.push(char::REPLACEMENT_CHARACTER);
             }
         }
-        if self.text.len() >= CHUNK || Instant::now() >= self.not_before {
+        if self.text.len() >= MAX_CHUNK || Instant::now() >= self.not_before {
             self.flush();
         }
     }
 
-    /// Waits until something is to be published, and does.
-    pub(super) async fn flush_in_time(&mut self) {
-        if self.said() == 0 {
+    /// Waits until a chunk is due and publishes it.
+    pub(super) async fn flush_when_due(&mut self) {
+        if self.publishable() == 0 {
             return std::future::pending().await;
         }
         sleep_until(self.not_before).await;
@@ -65,39 +66,39 @@ impl<P: FnMut(String)> Chunks<P> {
 
     /// Publishes the rest.
     pub(super) fn end(mut self) {
-        if !self.begun.is_empty() {
+        if !self.partial.is_empty() {
             self.text.push(char::REPLACEMENT_CHARACTER);
         }
         self.text.truncate(self.text.trim_end().len());
         self.flush();
     }
 
-    /// How many of the bytes that wait are not held back.
-    fn said(&self) -> usize {
+    /// Returns the number of bytes that may be published now.
+    fn publishable(&self) -> usize {
         let end = self.text.trim_end().len();
-        if self.text.len() - end > BLANKS { self.text.len() } else { end }
+        if self.text.len() - end > MAX_HELD_BACK { self.text.len() } else { end }
     }
 
     fn flush(&mut self) {
-        let mut said = self.said();
-        if said == 0 {
+        let mut len = self.publishable();
+        if len == 0 {
             return;
         }
-        let held_back = self.text.split_off(said);
+        let held_back = self.text.split_off(len);
         let mut text = std::mem::replace(&mut self.text, held_back);
-        while said > CHUNK {
-            let cut = (0..=CHUNK).rfind(|at| text.is_char_boundary(*at)).unwrap_or(said);
+        while len > MAX_CHUNK {
+            let cut = (0..=MAX_CHUNK).rfind(|at| text.is_char_boundary(*at)).unwrap_or(len);
             let rest = text.split_off(cut);
             (self.publish)(std::mem::replace(&mut text, rest));
-            said = text.len();
+            len = text.len();
         }
         (self.publish)(text);
-        self.not_before = Instant::now() + EVERY;
+        self.not_before = Instant::now() + MIN_INTERVAL;
     }
 }
 
-/// Whether these bytes, with which a piece of output ends, are the beginning of a character.
-fn may_go_on(bytes: &[u8]) -> bool {
+/// Returns true if the bytes at the end of a piece of output may be the beginning of a character.
+fn is_partial_char(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
@@ -111,7 +112,7 @@ mod tests {
 
     fn published(pieces: &[&[u8]]) -> Vec<String> {
         let all = RefCell::new(Vec::new());
-        let mut chunks = Chunks::new(|chunk| all.borrow_mut().push(chunk));
+        let mut chunks = ChunkPublisher::new(|chunk| all.borrow_mut().push(chunk));
         for piece in pieces {
             chunks.push(piece);
         }
@@ -120,45 +121,45 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_never_cut_and_what_is_none_is_replaced() {
+    fn characters_are_not_split_and_invalid_bytes_are_replaced() {
         assert_eq!(published(&[b"a\xe6\x97", b"\xa5b"]), ["a", "日b"]);
         assert_eq!(published(&[b"a\xe6\x97", b"b\xff"]).concat(), "a\u{fffd}b\u{fffd}");
         assert_eq!(published(&[b"a\xe6"]).concat(), "a\u{fffd}");
     }
 
     #[test]
-    fn blanks_at_the_end_are_held_back() {
+    fn trailing_blanks_are_held_back() {
         assert_eq!(published(&[b"one\n", b"\ntwo\n\n"]), ["one", "\n\ntwo"]);
-        let blanks = vec![b'\n'; 2 * BLANKS];
-        assert_eq!(published(&[b"x", &blanks, b"y"]).concat().len(), 2 * BLANKS + 2, "all of them");
+        let blanks = vec![b'\n'; 2 * MAX_HELD_BACK];
+        assert_eq!(published(&[b"x", &blanks, b"y"]).concat().len(), 2 * MAX_HELD_BACK + 2, "all of them");
     }
 
     #[test]
-    fn a_chunk_is_bounded() {
-        let much = "日".repeat(CHUNK);
+    fn chunks_are_bounded() {
+        let much = "日".repeat(MAX_CHUNK);
         let chunks = published(&[much.as_bytes()]);
-        assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK) && chunks.len() > 3);
+        assert!(chunks.iter().all(|chunk| chunk.len() <= MAX_CHUNK) && chunks.len() > 3);
         assert_eq!(chunks.concat(), much);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_words_come_at_once_and_more_soon() {
+    async fn first_output_is_published_at_once_and_more_is_batched() {
         let all = RefCell::new(Vec::new());
-        let mut chunks = Chunks::new(|chunk| all.borrow_mut().push(chunk));
+        let mut chunks = ChunkPublisher::new(|chunk| all.borrow_mut().push(chunk));
         for letter in ["a", "b", "c"] {
             chunks.push(letter.as_bytes());
         }
         assert_eq!(*all.borrow(), ["a"]);
         let start = Instant::now();
-        chunks.flush_in_time().await;
-        assert_eq!(start.elapsed(), EVERY);
+        chunks.flush_when_due().await;
+        assert_eq!(start.elapsed(), MIN_INTERVAL);
         assert_eq!(*all.borrow(), ["a", "bc"]);
-        assert!(tokio::time::timeout(Duration::from_secs(60), chunks.flush_in_time()).await.is_err());
+        assert!(tokio::time::timeout(Duration::from_secs(60), chunks.flush_when_due()).await.is_err());
     }
 
     proptest! {
         #[test]
-        fn the_chunks_are_the_text(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 1_usize..20) {
+        fn joined_chunks_equal_the_text(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 1_usize..20) {
             let pieces: Vec<&[u8]> = bytes.chunks(cut).collect();
             let text = String::from_utf8_lossy(&bytes);
             prop_assert_eq!(published(&pieces).concat(), text.trim_end());

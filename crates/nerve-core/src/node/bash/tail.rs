@@ -1,35 +1,35 @@
-//! The end of what a stream said, as much as a response can carry.
+//! The end of a command's output, limited to what a response can carry.
 
 use std::borrow::Cow;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::chunks::Chunks;
+use super::chunks::ChunkPublisher;
 
-/// Of each stream this many bytes are kept.
-const BYTES: usize = 512 << 10;
-/// And of these, as many as JSON writes in this many (1.75 MiB). A response repeats stdout six times (raw, text, output, sections in two
-/// places, attributes) and stderr twice, one byte can take six, and all of it has to fit into a line of 16 MiB.
-const JSON_BYTES: usize = 7 << 18;
+/// Maximum number of bytes kept per stream.
+const MAX_BYTES: usize = 512 << 10;
+/// Maximum size of the kept bytes as JSON (1.75 MiB). A response repeats stdout six times (raw, text, output, sections in two
+/// places, attributes) and stderr twice. One byte can take six as JSON, and the whole response has to fit into a line of 16 MiB.
+const MAX_JSON_BYTES: usize = 7 << 18;
 
-/// The last bytes of a stream; all of them are counted.
+/// Keeps the last bytes of a stream and counts all of them.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct OutputTail {
     kept: Vec<u8>,
     total: u64,
 }
 
-impl Tail {
-    /// Reads to the end. What was read so far is there though the future is dropped.
+impl OutputTail {
+    /// Reads the stream to its end. What was read so far is kept if the future is dropped.
     pub(super) async fn read_to_end(&mut self, stream: Option<impl AsyncRead + Unpin>) {
-        self.collect(stream, None::<&mut Chunks<fn(String)>>).await;
+        self.collect(stream, None::<&mut ChunkPublisher<fn(String)>>).await;
     }
 
-    /// The same; `chunks` has it too.
+    /// Like [`OutputTail::read_to_end`], and passes the output on to `chunks`.
     pub(super) async fn collect<P: FnMut(String)>(
         &mut self,
         stream: Option<impl AsyncRead + Unpin>,
-        mut chunks: Option<&mut Chunks<P>>,
+        mut chunks: Option<&mut ChunkPublisher<P>>,
     ) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 64 << 10];
@@ -39,7 +39,7 @@ impl Tail {
                 Some(chunks) => tokio::select! {
                     biased;
                     read = stream.read(&mut chunk) => read,
-                    () = chunks.flush_in_time() => continue,
+                    () = chunks.flush_when_due() => continue,
                 },
             };
             let Ok(read @ 1..) = read else { return };
@@ -53,51 +53,51 @@ impl Tail {
     fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.kept.extend_from_slice(bytes);
-        // Not at every read: moving the bytes costs.
-        if self.kept.len() > 2 * BYTES {
-            self.kept.drain(..self.kept.len() - BYTES);
+        // Moving the bytes is expensive, so it is not done at every read.
+        if self.kept.len() > 2 * MAX_BYTES {
+            self.kept.drain(..self.kept.len() - MAX_BYTES);
         }
     }
 
-    /// How many bytes there were.
+    /// Returns the total number of bytes read.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many bytes at the start [`Tail::text`] does not have.
-    pub(super) fn left_out(&self) -> u64 {
+    /// Returns the number of bytes at the start that [`OutputTail::text`] omits.
+    pub(super) fn omitted(&self) -> u64 {
         self.total - self.end().len() as u64
     }
 
-    /// The end, bytes that are no UTF-8 replaced.
+    /// Returns the end of the stream as text, with invalid UTF-8 replaced.
     pub(super) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.end())
     }
 
     fn end(&self) -> &[u8] {
-        let mut room = JSON_BYTES;
+        let mut room = MAX_JSON_BYTES;
         let fits = |byte: &&u8| {
             let left = room.checked_sub(json_bytes(**byte));
             room = left.unwrap_or(room);
             left.is_some()
         };
-        let count = self.kept.iter().rev().take(BYTES).take_while(fits).count();
+        let count = self.kept.iter().rev().take(MAX_BYTES).take_while(fits).count();
         let end = &self.kept[self.kept.len() - count..];
         if count as u64 == self.total {
             return end;
         }
-        // The rest of a character that was cut: at most three bytes.
+        // Skip the rest of a character that was cut: at most three bytes.
         let cut = end.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
         &end[cut..]
     }
 }
 
-/// The most that a byte of a text can take in JSON.
+/// Returns the maximum number of bytes that this byte of a text takes as JSON.
 fn json_bytes(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
         0..0x20 => 6,
-        // One that is no UTF-8 becomes U+FFFD.
+        // A byte that is not valid UTF-8 becomes U+FFFD.
         0x80.. => 3,
         _ => 1,
     }

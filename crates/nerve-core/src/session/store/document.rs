@@ -1,24 +1,24 @@
-//! The file's content. Sessions are kept as the JSON they came as, so that what was not changed here is written back as it was, with
-//! fields of a newer nerve and with what cannot be understood.
+//! The content of the sessions file. Sessions are kept as the JSON they were read from, so that unchanged ones are written back as
+//! they were, including unknown fields of newer versions and sessions that cannot be parsed.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::json::SessionJson;
 use super::metadata::SessionMetadata;
-use super::shape::SessionShape;
 
-/// The version of files that this nerve begins.
+/// The version of new files.
 const VERSION: &str = "1.0";
-/// The major version it writes.
+/// The major version that can be written.
 const MAJOR: u32 = 1;
 
-/// The file's content.
+/// The content of the sessions file.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     version: String,
     sessions: Vec<Value>,
-    /// Fields beside version and sessions.
+    /// Fields other than version and sessions.
     rest: Map<String, Value>,
 }
 
@@ -29,11 +29,11 @@ impl Default for Document {
 }
 
 impl Document {
-    /// Reads a file's content. Three layouts are known: `{"version": "1.0", "sessions": […]}`, the same without a version, and the
-    /// first nerve's `{id: session, …}`.
+    /// Parses a file. Three layouts are known: `{"version": "1.0", "sessions": […]}`, the same without a version, and
+    /// `{id: session, …}` of nerve's first version.
     ///
     /// # Errors
-    /// It is none of them: says why.
+    /// Returns why the file matches none of them.
     pub(super) fn parse(bytes: &[u8]) -> Result<Document, String> {
         let root: Value =
             serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -61,18 +61,18 @@ impl Document {
         Ok(Document { version: version.unwrap_or_else(|| VERSION.to_string()), sessions, rest: root })
     }
 
-    /// The version, if it is not one this nerve writes.
+    /// Returns the version if it is too new to be written.
     pub(super) fn newer(&self) -> Option<&str> {
         let major = self.version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         major.is_none_or(|major| major > MAJOR).then_some(&self.version)
     }
 
-    /// The sessions by their ids, and what is wrong with those that cannot be understood.
+    /// Returns the sessions by id, and the problems of those that cannot be parsed.
     pub(super) fn sessions(&self) -> (BTreeMap<String, SessionMetadata>, Vec<String>) {
         let mut sessions = BTreeMap::new();
         let mut problems = Vec::new();
         for (index, value) in self.sessions.iter().enumerate() {
-            let read = serde_json::from_value::<SessionShape>(value.clone())
+            let read = serde_json::from_value::<SessionJson>(value.clone())
                 .map_err(|error| error.to_string())
                 .and_then(SessionMetadata::try_from);
             match read {
@@ -82,18 +82,17 @@ impl Document {
                 Err(why) => {
                     let name =
                         id_of(value).map_or_else(|| format!("number {}", index + 1), |id| format!("{id:?}"));
-                    problems
-                        .push(format!("session {name} cannot be understood and stays there unused: {why}"));
+                    problems.push(format!("session {name} cannot be read and is kept unchanged: {why}"));
                 }
             }
         }
         (sessions, problems)
     }
 
-    /// Adds a session or takes the place of the one with its id; fields of that one which this nerve does not know stay.
+    /// Adds a session or replaces the one with its id. Unknown fields of the replaced one are kept.
     pub(super) fn put(&mut self, session: &SessionMetadata) {
-        let Ok(Value::Object(fields)) = serde_json::to_value(SessionShape::from(session)) else {
-            // A session with a path that is no text was never added.
+        let Ok(Value::Object(fields)) = serde_json::to_value(SessionJson::from(session)) else {
+            // SessionStore::add rejects sessions whose paths are not UTF-8.
             return;
         };
         match self.sessions.iter().position(|known| id_of(known) == Some(&session.id)) {
@@ -118,7 +117,7 @@ impl Document {
         self.sessions.retain(|known| id_of(known) != Some(id));
     }
 
-    /// The file's content. Indented: people look into it.
+    /// Serialises the file, indented for people.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut root = Map::from_iter([
             ("version".to_string(), json!(self.version)),
@@ -130,15 +129,15 @@ impl Document {
         Ok(bytes)
     }
 
-    /// Can this be read when it is written?
-    pub(super) fn reread(&self) -> Result<(), String> {
+    /// Checks that the document can be read back after it was written.
+    pub(super) fn check_round_trip(&self) -> Result<(), String> {
         let bytes = self.to_bytes().map_err(|error| error.to_string())?;
         let (_, problems) = Document::parse(&bytes)?.sessions();
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-/// Sessions under their ids, which they need not repeat.
+/// Converts sessions keyed by id to a list. The sessions need not repeat their ids.
 fn by_id(sessions: Map<String, Value>) -> Vec<Value> {
     let with_id = |(id, mut session): (String, Value)| {
         if let Value::Object(fields) = &mut session {

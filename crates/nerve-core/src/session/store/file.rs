@@ -1,4 +1,4 @@
-//! The file on the disk: locked while it is changed, replaced whole, and set aside when it is damaged.
+//! The sessions file on disk: locked during changes, replaced as a whole, and set aside if it is damaged.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,50 +10,50 @@ use super::document::Document;
 use super::{LoadReport, SessionStoreError};
 use crate::files;
 
-/// A writer has the lock for milliseconds. One that has it for so long is stuck.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum wait for the lock. Writers hold it for milliseconds, so one that takes longer is stuck.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What is at a path.
+/// The contents of a path.
 pub(super) enum Stored {
     Document(Document),
     Missing,
-    /// Why it cannot be read.
+    /// The file is damaged; the reason.
     Damaged(String),
 }
 
-/// Says that nobody else changes the file. The lock is a file beside it, because the file itself is replaced.
+/// An exclusive lock for changes. It is a separate file, because the sessions file itself is replaced.
 pub(super) struct Lock(#[expect(dead_code, reason = "it is held, not read")] files::Lock);
 
 impl Lock {
-    pub(super) fn take(path: &Path, patience: Duration) -> Result<Lock, SessionStoreError> {
-        let lock = beside(path, ".lock");
+    pub(super) fn take(path: &Path, timeout: Duration) -> Result<Lock, SessionStoreError> {
+        let lock = sibling(path, ".lock");
         if let Some(folder) = path.parent() {
-            files::private_folder(folder).map_err(failed("locked", path))?;
+            files::private_folder(folder).map_err(io_error("locked", path))?;
         }
-        files::Lock::take(&lock, patience).map(Lock).map_err(|error| match error.kind() {
+        files::Lock::take(&lock, timeout).map(Lock).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => SessionStoreError::Locked { path: path.into(), lock },
-            _ => failed("locked", path)(error),
+            _ => io_error("locked", path)(error),
         })
     }
 }
 
-/// Reads the file. It is only ever replaced whole, so this needs no lock.
+/// Reads the file. Needs no lock, because the file is only replaced as a whole.
 pub(super) fn read(path: &Path) -> Result<Stored, SessionStoreError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::Missing),
-        file => file.map_err(failed("read", path))?,
+        file => file.map_err(io_error("read", path))?,
     };
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", path))?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(SessionStoreError::TooLong { path: path.into() });
     }
     Ok(Document::parse(&bytes).map_or_else(Stored::Damaged, Stored::Document))
 }
 
-/// Reads the file; empty if it is not there, `None` if it was damaged and has been moved out of the way.
+/// Reads the file. Returns an empty document if it does not exist, and `None` if it was damaged and has been set aside.
 pub(super) fn read_or_set_aside(
     path: &Path,
     _lock: &Lock,
@@ -64,14 +64,14 @@ pub(super) fn read_or_set_aside(
         Stored::Missing => return Ok(Some(Document::default())),
         Stored::Damaged(why) => why,
     };
-    let free = (1..=u32::MAX).map(|number| beside(path, &format!(".damaged-{number}"))).find(|aside| {
+    let free = (1..=u32::MAX).map(|number| sibling(path, &format!(".damaged-{number}"))).find(|aside| {
         fs::symlink_metadata(aside).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     });
     let Some(aside) = free else {
-        return Err(failed("set aside", path)(io::ErrorKind::AlreadyExists.into()));
+        return Err(io_error("set aside", path)(io::ErrorKind::AlreadyExists.into()));
     };
-    fs::rename(path, &aside).map_err(failed("set aside", path))?;
-    report.say(&format!(
+    fs::rename(path, &aside).map_err(io_error("set aside", path))?;
+    report.add_problem(&format!(
         "the sessions in {} were damaged ({why}) and are now in {}",
         path.display(),
         aside.display()
@@ -80,14 +80,14 @@ pub(super) fn read_or_set_aside(
     Ok(None)
 }
 
-/// Replaces the file: whoever reads it, and whatever happens meanwhile, it is the old one or the new one.
+/// Replaces the file atomically: readers see either the old or the new one.
 pub(super) fn replace(path: &Path, _lock: &Lock, document: &Document) -> Result<(), SessionStoreError> {
     let write = || -> io::Result<()> {
         let bytes = document.to_bytes()?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "they are longer than 64 MiB"));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the content exceeds 64 MiB"));
         }
-        // Behind a link is the file that is meant; there, and not here, is where a new one can take its place at once.
+        // Replace the target of a symbolic link. The temporary file must be in the same folder for an atomic rename.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let folder =
             target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -97,16 +97,16 @@ pub(super) fn replace(path: &Path, _lock: &Lock, document: &Document) -> Result<
         file.persist(&target).map_err(|error| error.error)?;
         File::open(folder)?.sync_all()
     };
-    write().map_err(failed("written", path))
+    write().map_err(io_error("written", path))
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().map(OsString::from).unwrap_or_default();
     name.push(suffix);
     path.with_file_name(name)
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionStoreError {
+fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SessionStoreError {
     move |source| SessionStoreError::Io { doing, path: path.into(), source }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_lock_that_stays_taken_is_said_and_one_that_is_given_up_is_had() {
+    fn held_lock_times_out_and_released_lock_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/sessions.json");
         let held = Lock::take(&path, Duration::ZERO).unwrap();

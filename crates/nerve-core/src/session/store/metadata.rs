@@ -1,4 +1,4 @@
-//! What is kept of a session.
+//! The stored metadata of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,83 +12,83 @@ use crate::command::{CommandLine, PanePlace};
 use crate::conversation::ConversationId;
 use crate::proxy::ProxySpec;
 
-/// What is kept of a session.
+/// The stored metadata of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionMetadata {
-    /// Unique in the file.
+    /// The id, unique in the file.
     pub id: String,
-    /// Unique on its server.
+    /// The name, unique on its server.
     pub name: String,
     /// The server's name.
     pub server: String,
-    /// For people.
+    /// The description, for people.
     pub description: String,
-    /// To find it by.
+    /// Tags to search for.
     pub tags: Vec<String>,
-    /// When it was made; 0 where a file does not say. Kept in seconds: to a microsecond.
+    /// Creation time; 0 if unknown. Stored in seconds with microsecond precision.
     pub created_at: TsNs,
-    /// When it was last changed; as `created_at`.
+    /// Time of the last change; stored like `created_at`.
     pub updated_at: TsNs,
-    /// Its nodes, as they were made.
+    /// The definitions of its nodes.
     pub nodes: Vec<NodeRecord>,
     /// Its graphs.
     pub graphs: Vec<GraphRecord>,
 }
 
-/// How a node was made; what is `None` was not said then.
+/// The definition of a node. `None` means that a value was not specified.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeRecord {
-    /// Its id.
+    /// The id.
     pub name: String,
     /// `pty`, `bash` …
     pub backend: Option<String>,
-    /// What it runs.
+    /// The program to run.
     pub command: Option<CommandLine>,
-    /// Where.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
     /// Variables set on top of the server's environment.
     pub env: BTreeMap<String, String>,
-    /// Names of variables that were set too, and whose values are not kept.
+    /// Names of variables that were set too, but whose values are not stored.
     pub env_omitted: Vec<String>,
-    /// Columns of its terminal.
+    /// Columns of the terminal.
     pub cols: Option<u16>,
-    /// Rows of its terminal.
+    /// Rows of the terminal.
     pub rows: Option<u16>,
-    /// Its profile.
+    /// The profile.
     pub profile: Option<String>,
-    /// Its parser.
+    /// The parser.
     pub parser: Option<String>,
-    /// Is an audit log kept?
+    /// Whether an audit log is written.
     pub history: Option<bool>,
-    /// Is its terminal recorded?
+    /// Whether the terminal is recorded.
     pub record: Option<bool>,
-    /// How long a start may take.
+    /// Timeout of the start.
     pub ready_timeout: Option<Duration>,
-    /// How long a turn may take.
+    /// Timeout of a turn.
     pub response_timeout: Option<Duration>,
-    /// Where its pane is.
+    /// The location of its pane.
     pub place: Option<PanePlace>,
-    /// Its agent's own conversation.
+    /// Id of the agent's own conversation.
     pub agent_session: Option<String>,
-    /// The model of a chat node.
+    /// The settings of a chat node.
     pub chat: Option<Box<ChatSpec>>,
-    /// The conversation its prompts belong to.
+    /// The conversation in which its prompts are stored.
     pub conversation: Option<ConversationId>,
-    /// Its proxy.
+    /// The settings of its proxy.
     pub proxy: Option<Box<ProxySpec>>,
 }
 
 /// A graph of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphRecord {
-    /// Its name in the session.
+    /// The name in the session.
     pub name: String,
-    /// The graph file.
+    /// The content of the graph file.
     pub definition: Value,
 }
 
-/// Does a variable's name look as if its value were secret? A few words count wherever they stand in it, in any
-/// case: a value that was left out can be given again, a key that was written down cannot be taken back.
+/// Returns true if a variable's name suggests a secret value. A few words count anywhere in the name, in any case: a value left
+/// out by mistake can be given again, but a key that was stored cannot be taken back.
 pub fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "AUTH", "CREDENTIAL"];
     let name = name.to_uppercase();
@@ -103,10 +103,10 @@ impl SessionMetadata {
         self
     }
 
-    /// What cannot be kept in a text file.
+    /// Checks that the session can be stored as text.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.id.is_empty() {
-            return Err("it has no id".to_string());
+            return Err("the session has no id".to_string());
         }
         match self.nodes.iter().find(|node| node.cwd.as_ref().is_some_and(|cwd| cwd.to_str().is_none())) {
             Some(node) => Err(format!("the folder of node '{}' has a name that is not UTF-8", node.name)),

@@ -1,10 +1,10 @@
-//! The sessions that outlive their server: what they are called and how their nodes are made again (seed node-refactoring §3.2). One
-//! JSON file for all servers of a user, `~/.nerve/sessions.json`.
+//! The sessions that survive their server: names and definitions of nodes. All servers of a user share one JSON file,
+//! `~/.nerve/sessions.json`.
 
 mod document;
 mod file;
+mod json;
 mod metadata;
-mod shape;
 
 #[cfg(test)]
 mod tests;
@@ -20,77 +20,77 @@ use file::{Lock, Stored};
 
 use crate::error::{EngineError, ErrorKind};
 
-/// The sessions of a file, and changes to them that [`SessionStore::save`] puts there. Other servers write to the same file: a save
-/// changes the sessions that were added or removed here, and takes the others as they are by then.
+/// The sessions of a file, and pending changes that [`SessionStore::save`] writes. Other servers write to the same file: a save
+/// changes only the sessions that were added or removed here, and reloads the others.
 #[derive(Debug)]
 pub struct SessionStore {
     path: PathBuf,
     document: Document,
     sessions: BTreeMap<String, SessionMetadata>,
-    /// By id; `None`: removed.
+    /// Pending changes by id; `None` means removed.
     changes: BTreeMap<String, Option<SessionMetadata>>,
 }
 
-/// What there was to say about a file when it was read.
+/// What was found when a file was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Where a damaged file is now.
+    /// The new path of a damaged file.
     pub set_aside: Option<PathBuf>,
-    /// What is wrong, for people.
+    /// The problem, for people.
     pub problem: Option<String>,
 }
 
-/// Why sessions could not be read or kept.
+/// Why sessions could not be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionStoreError {
-    /// The system says no.
+    /// An I/O error.
     #[error("the sessions in {} cannot be {doing}: {source}", path.display())]
     Io {
-        /// Read, written, locked, set aside.
+        /// The operation: read, written, locked, set aside.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Somebody else writes, and does not stop.
-    #[error("the sessions in {} are being written by another nerve and stay locked: see who holds {}", path.display(), lock.display())]
+    /// Another process holds the lock for too long.
+    #[error("the sessions in {} are locked by another nerve process: see who holds {}", path.display(), lock.display())]
     Locked {
         /// The file.
         path: PathBuf,
-        /// The file that is locked.
+        /// The lock file.
         lock: PathBuf,
     },
-    /// A newer nerve wrote the file.
+    /// The file was written by a newer version of nerve.
     #[error(
-        "the sessions in {} are of version {version}; this nerve writes 1.x and leaves the file as it is: use the newer nerve, or move the file away",
+        "the sessions in {} have version {version}; this nerve writes 1.x and does not change the file: use the newer nerve, or move the file away",
         path.display()
     )]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The file's version.
         version: String,
     },
-    /// No nerve writes a file so long.
-    #[error("the sessions in {} are longer than 64 MiB: move the file away", path.display())]
+    /// The file exceeds the size limit.
+    #[error("the sessions in {} exceed 64 MiB: move the file away", path.display())]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// A session that could not be read again.
-    #[error("the session '{id}' cannot be kept: {why}")]
+    /// The session could not be read back.
+    #[error("the session '{id}' cannot be stored: {why}")]
     Unkept {
-        /// Its id.
+        /// The session's id.
         id: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
 impl SessionStore {
-    /// Reads the sessions of a file; none if it is not there. A damaged file is moved to `<path>.damaged-<n>` and reported. A session
-    /// that cannot be understood is reported and stays in the file. Blocks on the disk.
+    /// Reads the sessions of a file; there are none if it does not exist. A damaged file is moved to `<path>.damaged-<n>` and
+    /// reported. A session that cannot be parsed is reported and stays in the file. Blocks on disk I/O.
     ///
     /// # Errors
     /// The file cannot be read or set aside.
@@ -100,7 +100,7 @@ impl SessionStore {
             Stored::Document(document) => document,
             Stored::Missing => Document::default(),
             Stored::Damaged(_) => {
-                let lock = Lock::take(path, file::PATIENCE)?;
+                let lock = Lock::take(path, file::LOCK_TIMEOUT)?;
                 file::read_or_set_aside(path, &lock, &mut report)?.unwrap_or_default()
             }
         };
@@ -114,19 +114,19 @@ impl SessionStore {
         Ok((store, report))
     }
 
-    /// Puts the changes since the last save into the file, all or none; does nothing if there are none. The file (0600) is replaced at
-    /// once, its folder (0700) is made if missing. Blocks on the disk, and up to 10 s on another writer.
+    /// Writes the pending changes, all or none; does nothing if there are none. Replaces the file (mode 0600) atomically and
+    /// creates its folder (0700) if missing. Blocks on disk I/O, and up to 10 s on another writer.
     ///
     /// # Errors
-    /// [`SessionStoreError::Newer`], [`SessionStoreError::Locked`], or the file cannot be read or written. The changes are kept for
-    /// the next save.
+    /// [`SessionStoreError::Newer`], [`SessionStoreError::Locked`], or the file cannot be read or written. The changes stay
+    /// pending.
     pub fn save(&mut self) -> Result<LoadReport, SessionStoreError> {
         let mut report = LoadReport::default();
         if self.changes.is_empty() {
             return Ok(report);
         }
-        let lock = Lock::take(&self.path, file::PATIENCE)?;
-        // After damage what was known of the file is the next best thing.
+        let lock = Lock::take(&self.path, file::LOCK_TIMEOUT)?;
+        // If the file is damaged, use its last known content.
         let mut document =
             file::read_or_set_aside(&self.path, &lock, &mut report)?.unwrap_or_else(|| self.document.clone());
         if let Some(version) = document.newer() {
@@ -145,53 +145,53 @@ impl SessionStore {
         Ok(report)
     }
 
-    /// Adds a session, or takes the place of the one with its id. Values of variables whose names look secret are left out, here and
-    /// in the file (see [`is_secret`]).
+    /// Adds a session or replaces the one with its id. Values of variables with secret-looking names are removed, here and in the
+    /// file (see [`is_secret`]).
     ///
     /// # Errors
-    /// [`SessionStoreError::Unkept`]: it has no id, or what it holds could not be read again.
+    /// [`SessionStoreError::Unkept`]: the session has no id, or could not be read back.
     pub fn add(&mut self, session: SessionMetadata) -> Result<(), SessionStoreError> {
         let session = session.without_secrets();
-        let kept = session.check().and_then(|()| Document::default().with(&session).reread());
+        let kept = session.check().and_then(|()| Document::default().with(&session).check_round_trip());
         kept.map_err(|why| SessionStoreError::Unkept { id: session.id.clone(), why })?;
         self.changes.insert(session.id.clone(), Some(session.clone()));
         self.sessions.insert(session.id.clone(), session);
         Ok(())
     }
 
-    /// Takes a session out.
+    /// Removes a session and returns it.
     pub fn remove(&mut self, id: &str) -> Option<SessionMetadata> {
         let session = self.sessions.remove(id)?;
         self.changes.insert(id.to_string(), None);
         Some(session)
     }
 
-    /// A session by its id.
+    /// Returns the session with that id.
     pub fn get(&self, id: &str) -> Option<&SessionMetadata> {
         self.sessions.get(id)
     }
 
-    /// A session by its name. Several servers can each have one: the one that was last changed.
+    /// Returns the session of that name. If several servers have one, returns the one that was changed last.
     pub fn find_by_name(&self, name: &str) -> Option<&SessionMetadata> {
         self.sessions.values().filter(|session| session.name == name).max_by_key(|session| session.updated_at)
     }
 
-    /// The sessions with a tag, oldest first.
+    /// Returns the sessions with a tag, oldest first.
     pub fn find_by_tag(&self, tag: &str) -> Vec<&SessionMetadata> {
         self.sorted(|session| session.tags.iter().any(|own| own == tag))
     }
 
-    /// The sessions of a server, oldest first.
+    /// Returns the sessions of a server, oldest first.
     pub fn of_server(&self, server: &str) -> Vec<&SessionMetadata> {
         self.sorted(|session| session.server == server)
     }
 
-    /// All sessions, oldest first.
+    /// Returns all sessions, oldest first.
     pub fn list(&self) -> Vec<&SessionMetadata> {
         self.sorted(|_| true)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -199,7 +199,7 @@ impl SessionStore {
     fn sorted(&self, wanted: impl Fn(&SessionMetadata) -> bool) -> Vec<&SessionMetadata> {
         let mut sessions: Vec<&SessionMetadata> =
             self.sessions.values().filter(|session| wanted(session)).collect();
-        // Stable: those of one moment stay in the order of their ids.
+        // The sort is stable: sessions of the same time stay sorted by id.
         sessions.sort_by_key(|session| session.created_at);
         sessions
     }
@@ -210,11 +210,11 @@ impl SessionStore {
         if let Some(version) = document.newer() {
             problems.insert(
                 0,
-                format!("it is of version {version}: it is read as far as possible and not written"),
+                format!("version {version} is newer: the file is read as far as possible and not written"),
             );
         }
         if !problems.is_empty() {
-            report.say(&format!("the sessions in {}: {}", self.path.display(), problems.join("; ")));
+            report.add_problem(&format!("the sessions in {}: {}", self.path.display(), problems.join("; ")));
         }
         self.document = document;
     }
@@ -234,7 +234,7 @@ impl From<SessionStoreError> for EngineError {
 }
 
 impl LoadReport {
-    fn say(&mut self, problem: &str) {
+    fn add_problem(&mut self, problem: &str) {
         match &mut self.problem {
             Some(problems) => {
                 problems.push_str("; ");

@@ -1,4 +1,4 @@
-//! Sessions kept, shared between servers, read from older files, and not lost with damaged ones.
+//! Sessions are stored, shared between servers, read from older files, and not lost with damaged ones.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -83,7 +83,7 @@ fn ids(store: &SessionStore) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_saved_comes_back() {
+fn saved_session_is_loaded() {
     let (_folder, path) = place();
     let mut store = load(&path);
     let mut one = session("one");
@@ -103,7 +103,7 @@ fn what_is_saved_comes_back() {
 }
 
 #[test]
-fn the_file_is_private_and_so_is_its_folder() {
+fn file_and_folder_are_private() {
     let (_folder, path) = place();
     let mut store = load(&path);
     store.add(session("one")).unwrap();
@@ -116,7 +116,7 @@ fn the_file_is_private_and_so_is_its_folder() {
     let mut names: Vec<_> =
         fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["sessions.json", "sessions.json.lock"], "nothing else is left");
+    assert_eq!(names, ["sessions.json", "sessions.json.lock"], "no temporary file is left");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn sessions_are_found_by_id_name_tag_and_server() {
 }
 
 #[test]
-fn adding_an_id_again_takes_its_place() {
+fn adding_an_id_again_replaces_the_session() {
     let (_folder, path) = place();
     let mut store = load(&path);
     store.add(session("one")).unwrap();
@@ -169,14 +169,14 @@ fn removed_sessions_leave_the_file() {
 }
 
 #[test]
-fn a_save_without_changes_touches_nothing() {
+fn save_without_changes_touches_nothing() {
     let (_folder, path) = place();
     load(&path).save().unwrap();
     assert!(!path.parent().unwrap().exists());
 }
 
 #[test]
-fn values_that_look_secret_are_not_kept() {
+fn secret_looking_values_are_not_stored() {
     let (_folder, path) = place();
     let mut store = load(&path);
     let secret =
@@ -198,7 +198,7 @@ fn values_that_look_secret_are_not_kept() {
 }
 
 #[test]
-fn sessions_that_could_not_be_read_again_are_refused() {
+fn sessions_that_cannot_be_read_back_are_rejected() {
     let (_folder, path) = place();
     let mut store = load(&path);
     let definition = (0..200).fold(json!(1), |inner, _| json!([inner]));
@@ -221,7 +221,7 @@ fn sessions_that_could_not_be_read_again_are_refused() {
 }
 
 #[test]
-fn the_first_nerves_file_is_read_and_becomes_ours_without_losing_anything() {
+fn file_of_first_version_is_converted_without_loss() {
     let (_folder, path) = place();
     write(
         &path,
@@ -248,13 +248,13 @@ fn the_first_nerves_file_is_read_and_becomes_ours_without_losing_anything() {
     store.save().unwrap();
     let written = content(&path);
     assert_eq!(written["version"], "1.0");
-    assert_eq!(written["sessions"][0]["metadata"], json!({"x": 1}), "a field that is not ours stays");
+    assert_eq!(written["sessions"][0]["metadata"], json!({"x": 1}), "unknown fields are kept");
     assert_eq!(written["sessions"][1], json!({"name": "older", "created_at": 1_764_583_200.25, "id": "s-2"}));
     assert_eq!(load(&path).get("s-1"), Some(&edited));
 }
 
 #[test]
-fn a_list_without_a_version_is_read() {
+fn list_without_version_is_read() {
     let (_folder, path) = place();
     write(&path, r#"{"sessions": [{"id": "a", "name": "one"}, {"id": "b", "tags": null}]}"#);
     assert_eq!(ids(&load(&path)), ["a", "b"]);
@@ -263,7 +263,7 @@ fn a_list_without_a_version_is_read() {
 }
 
 #[test]
-fn a_newer_minor_version_keeps_its_fields() {
+fn newer_minor_version_keeps_its_fields() {
     let (_folder, path) = place();
     let other = json!({"id": "a", "mood": {"x": 1}, "nodes": [{"name": "n", "colour": "red"}]});
     write(&path, &json!({"version": "1.7", "theme": "dark", "sessions": [other]}).to_string());
@@ -278,7 +278,7 @@ fn a_newer_minor_version_keeps_its_fields() {
 }
 
 #[test]
-fn a_newer_major_version_is_read_and_never_written() {
+fn newer_major_version_is_read_but_not_written() {
     let (_folder, path) = place();
     for (version, sessions) in [
         (json!("2.0"), json!([{"id": "a", "name": "one", "nodes": []}, {"uid": 5}])),
@@ -296,7 +296,7 @@ fn a_newer_major_version_is_read_and_never_written() {
         assert!(matches!(error, SessionStoreError::Newer { .. }), "{error}");
         assert!(error.to_string().contains("use the newer nerve"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), newer);
-        // Moved away as the message says, the change that was kept goes into a new file.
+        // After the file was moved away as the message says, the pending change goes into a new file.
         fs::remove_file(&path).unwrap();
         store.save().unwrap();
         assert_eq!(ids(&load(&path)), ["mine"]);
@@ -304,7 +304,7 @@ fn a_newer_major_version_is_read_and_never_written() {
 }
 
 #[test]
-fn a_file_that_became_newer_after_it_was_read_is_not_written_either() {
+fn file_that_became_newer_is_not_written() {
     let (_folder, path) = place();
     let mut store = load(&path);
     store.add(session("one")).unwrap();
@@ -313,7 +313,7 @@ fn a_file_that_became_newer_after_it_was_read_is_not_written_either() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_said() {
+fn damaged_file_is_set_aside_and_reported() {
     let (_folder, path) = place();
     let damaged = [
         "",
@@ -337,7 +337,7 @@ fn a_damaged_file_is_set_aside_and_said() {
 }
 
 #[test]
-fn damage_found_at_a_save_loses_no_session() {
+fn damage_found_during_save_loses_no_session() {
     let (_folder, path) = place();
     let mut store = load(&path);
     store.add(session("one")).unwrap();
@@ -350,7 +350,7 @@ fn damage_found_at_a_save_loses_no_session() {
 }
 
 #[test]
-fn a_session_that_cannot_be_understood_is_said_and_stays() {
+fn unreadable_session_is_reported_and_kept() {
     let (_folder, path) = place();
     let odd = [
         json!({"id": "odd", "tags": 5}),
@@ -362,7 +362,7 @@ fn a_session_that_cannot_be_understood_is_said_and_stays() {
     let (mut store, report) = SessionStore::load(&path).unwrap();
     assert_eq!(ids(&store), ["good"]);
     let problem = report.problem.unwrap();
-    for name in ["\"odd\"", "number 3", "\"slow\" cannot be understood"] {
+    for name in ["\"odd\"", "number 3", "\"slow\" cannot be read"] {
         assert!(problem.contains(name), "{problem}");
     }
     store.add(session("one")).unwrap();
@@ -374,15 +374,15 @@ fn a_session_that_cannot_be_understood_is_said_and_stays() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_an_error_and_is_left_alone() {
+fn unreadable_file_is_an_error_and_left_alone() {
     let (folder, _) = place();
-    // A folder stands where the file should be.
+    // A folder in place of the file.
     assert!(matches!(SessionStore::load(folder.path()), Err(SessionStoreError::Io { doing: "read", .. })));
     assert!(folder.path().is_dir());
 }
 
 #[test]
-fn a_link_to_the_file_stays_a_link() {
+fn symbolic_link_to_file_is_preserved() {
     let (folder, path) = place();
     let real = folder.path().join("elsewhere/real.json");
     write(&real, "{}");
@@ -396,7 +396,7 @@ fn a_link_to_the_file_stays_a_link() {
 }
 
 #[test]
-fn one_server_sees_and_keeps_what_another_saved_meanwhile() {
+fn server_keeps_changes_of_another_server() {
     let (_folder, path) = place();
     let mut here = load(&path);
     let mut there = load(&path);
@@ -411,10 +411,10 @@ fn one_server_sees_and_keeps_what_another_saved_meanwhile() {
     there.save().unwrap();
     here.add(session("more")).unwrap();
     here.save().unwrap();
-    assert_eq!(ids(&here), ["here", "more", "there"], "what another removed does not come back");
+    assert_eq!(ids(&here), ["here", "more", "there"], "removed sessions do not come back");
 }
 
-/// Adds and saves, one by one, and removes every other one again.
+/// Adds and saves sessions one by one, and removes every second one again.
 fn busy_writer(path: &Path, name: &str, count: usize) {
     let (mut store, _) = SessionStore::load(path).unwrap();
     for index in 0..count {
@@ -437,7 +437,7 @@ fn expected(names: &[&str], count: usize) -> Vec<String> {
 }
 
 #[test]
-fn threads_that_write_at_once_lose_nothing() {
+fn concurrent_threads_lose_nothing() {
     let (_folder, path) = place();
     std::thread::scope(|scope| {
         for name in ["a", "b", "c"] {
@@ -451,9 +451,9 @@ const WRITER_PATH: &str = "NERVE_TEST_SESSIONS";
 const WRITER_NAME: &str = "NERVE_TEST_WRITER";
 
 #[test]
-fn processes_that_write_at_once_lose_nothing() {
+fn concurrent_processes_lose_nothing() {
     let (_folder, path) = place();
-    let test = format!("{}::a_writer_in_a_process_of_its_own", module_path!());
+    let test = format!("{}::writer_process", module_path!());
     let test = test.split_once("::").unwrap().1;
     let start = |name: &str| {
         Command::new(std::env::current_exe().unwrap())
@@ -473,10 +473,10 @@ fn processes_that_write_at_once_lose_nothing() {
 }
 
 #[test]
-#[ignore = "one half of processes_that_write_at_once_lose_nothing"]
-fn a_writer_in_a_process_of_its_own() {
+#[ignore = "started by concurrent_processes_lose_nothing"]
+fn writer_process() {
     let (Some(path), Ok(name)) = (std::env::var_os(WRITER_PATH), std::env::var(WRITER_NAME)) else {
-        // All ignored tests were asked for, and this one alone says nothing.
+        // Run with all ignored tests, not by the other test: there is nothing to do.
         return;
     };
     busy_writer(Path::new(&path), &name, 16);

@@ -176,7 +176,7 @@ async fn who_wants_tools_in_spite_of_that_fails_the_turn() {
     let error = talk.stage.send("c", "on and on").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Api);
     assert!(
-        error.to_string().contains("wants tools (sh_run)") && error.to_string().contains("1 rounds"),
+        error.to_string().contains("called tools (sh_run)") && error.to_string().contains("1 rounds"),
         "{error}"
     );
     assert_eq!(talk.text().await, "", "no half turn");
@@ -203,7 +203,7 @@ async fn a_tool_that_is_not_there_is_named() {
         Talk::with(Provider::Anthropic, Script::default(), |chat| chat.tools = vec!["sh".into()]).await;
     let error = talk.stage.send("c", "q").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.message.starts_with("node 'c': its tool 'sh': no node 'sh'"), "{error}");
+    assert!(error.message.starts_with("node 'c': tool 'sh': no node 'sh'"), "{error}");
     assert!(talk.model.requests().is_empty());
     // As soon as it is there, it is found.
     talk.bash("sh").await;

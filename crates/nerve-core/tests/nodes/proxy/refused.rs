@@ -25,7 +25,7 @@ async fn nodes_that_run_no_agent_have_none() {
     let none = CommandLine::Argv(Vec::new());
     let in_pane = NodeSpec { backend: BackendKind::Tmux, place, command: none, ..spec() };
     let said = why(&scene, in_pane).await;
-    assert!(said.contains("pane '%1' runs already"), "{said}");
+    assert!(said.contains("pane '%1' is already running"), "{said}");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn settings_that_cannot_be() {
     let api_key_env = Some("NERVE_TEST_NO_SUCH_KEY".to_string());
     let missing = ProxySpec { api_key_env, ..scene.proxy(ProxyKind::Anthropic) };
     let said = why(&scene, scene.spec("a", missing)).await;
-    assert!(said.contains("no key in the variable 'NERVE_TEST_NO_SUCH_KEY'"), "{said}");
+    assert!(said.contains("the variable 'NERVE_TEST_NO_SUCH_KEY' holds no key"), "{said}");
     let clear =
         ProxySpec { base_url: Some("http://far.example".into()), ..ProxySpec::new(ProxyKind::Anthropic) };
     let error = scene.create(scene.spec("a", clear)).await.unwrap_err();

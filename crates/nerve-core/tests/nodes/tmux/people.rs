@@ -21,7 +21,7 @@ async fn who_types_goes_first_and_prompts_wait_and_say_so() {
     short.timeout = Some(Duration::from_millis(500));
     let error = tmux.stage.run(short).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
-    assert!(error.message.contains("types into the same terminal"), "{}", error.message);
+    assert!(error.message.contains("is typing into the same terminal"), "{}", error.message);
     assert!(error.message.contains("/dev/"), "who: {}", error.message);
     person.types(&["echo again", "Enter"]);
     let since = Instant::now();

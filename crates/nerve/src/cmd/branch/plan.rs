@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nerve_core::fork::branch::{Branch, Past};
+use nerve_core::fork::branch::{Branch, RecordedSession};
 use nerve_core::host::end_snapshot::END;
 use nerve_core::profiles;
 use nerve_record::branches::CONVERSATIONS;
@@ -149,7 +149,7 @@ pub(crate) fn plan_branch(origin: &Origin, at: At, options: BranchOptions) -> Re
         .ok_or_else(|| Failure::new(FAILED, "cannot branch: the recorded directory is unknown"))?;
     let here = resolve_links(&here);
     let (files, cwd, moved) = plan_files(snapshot.as_ref(), meta, &here, &places, &options)?;
-    let past = Past {
+    let past = RecordedSession {
         profile: &profile,
         command,
         agent_session: meta.agent_session.as_deref(),

@@ -119,7 +119,7 @@ impl Undo {
     }
 
     fn remove(&self) -> Result<()> {
-        let copy = self.copy.take_back();
+        let copy = self.copy.remove();
         if let Files::Restored { files, to, branch, .. } = &self.files {
             let (provider, _) = files::provider_of(files, &FileStore::new(Places::from_env().snapshots()))?;
             let _ = std::fs::remove_file(Note::path_of(to));

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nerve_core::executions::trace::{Announced, LINK, reads_nothing};
+use nerve_core::executions::trace::{Announcement, LINK, reads_nothing};
 
 use super::shell;
 use crate::cli::exec::ExecArgs;
@@ -24,8 +24,8 @@ pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
     let line = line.into_string().map_err(|_| Failure::new(FAILED, "the line to be run is no UTF-8"))?;
     let argv = vec![shell(), "-c".to_string(), line];
     let folder = own_name().and_then(|name| name.parent().map(Path::to_path_buf));
-    match folder.and_then(|folder| Announced::take(&folder, &argv[2])) {
-        Some(Announced { id, command }) => Ok(ExecArgs {
+    match folder.and_then(|folder| Announcement::take(&folder, &argv[2])) {
+        Some(Announcement { id, command }) => Ok(ExecArgs {
             id: Some(id),
             session: None,
             line: None,

@@ -79,7 +79,7 @@ impl Node for ServerNode {
     }
 
     /// An interrupt has its effect in that time, with an agent that has one.
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
     }
 

@@ -111,7 +111,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     if let Some(watching) = watching {
         // The last event is the program's end; whoever reads the pipe waits for it.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
-        if let Some(list) = watching.node().unlisted() {
+        if let Some(list) = watching.node().failed_execution_log() {
             let list = list.display();
             out::warning(format_args!("not all that was run is listed: {list} cannot be written"));
         }

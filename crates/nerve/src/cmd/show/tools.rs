@@ -53,7 +53,8 @@ impl ToolFeed {
         if std::mem::take(&mut self.full) {
             return Ok(ToolFeedEvent::Full);
         }
-        let executions::Changes { anew, first, told, full } = self.watch.changed().await?;
+        let executions::UpdateBatch { was_reset: anew, first, updates: told, full } =
+            self.watch.changed().await?;
         self.full = full;
         Ok(ToolFeedEvent::Changed(ToolUpdates {
             reset: anew,
@@ -64,8 +65,8 @@ impl ToolFeed {
 }
 
 /// The same in the viewer's words.
-fn to_viewer(update: executions::Told) -> ToolUpdate {
-    let executions::Told { number, id, command, state, reader } = update;
+fn to_viewer(update: executions::ExecutionUpdate) -> ToolUpdate {
+    let executions::ExecutionUpdate { number, id, command, state, reader } = update;
     let state = match state {
         executions::State::Running => ToolState::Running,
         executions::State::Ended(code) => ToolState::Ended(code),

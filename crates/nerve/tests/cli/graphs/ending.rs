@@ -52,7 +52,7 @@ fn a_timeout_is_4_and_a_dialog_is_5() {
         "slow.yaml",
         "graph: slow\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'sleep 60', error_policy: {timeout_ms: 100}}\n",
     );
-    graph(&home, &["run", "slow.yaml"]).says(4, &["failed", "did not end in time"]);
+    graph(&home, &["run", "slow.yaml"]).says(4, &["failed", "timed out"]);
     write(
         &home,
         "asks.yaml",

@@ -93,7 +93,7 @@ fn a_gate_asks_on_the_terminal() {
     seat.sees("2. no (default)");
     seat.sees("[no]:");
     seat.types("never\n");
-    seat.sees("none of the choices");
+    seat.sees("not one of the choices");
     seat.types("3\n");
     assert_eq!(seat.left(), Some(0));
     seat.sees("shipped: later by person");

@@ -166,7 +166,7 @@ fn what_a_node_was_made_with_outlives_its_server() {
     };
     let told = execute("echo $KEPT; pwd").stdout;
     assert!(told.contains("a b\n") && told.contains(cwd.to_str().unwrap()), "{told}");
-    execute("sleep 100").says(4, &["did not end in time"]);
+    execute("sleep 100").says(4, &["timed out"]);
     let info = home.nerve(&["server", "node", "info", "sh", "--session", "work", "--json"]).json();
     assert_eq!(info["metadata"]["parser"], "codex");
     assert_eq!(info["metadata"]["profile"], "shell");

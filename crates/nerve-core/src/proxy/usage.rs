@@ -1,37 +1,37 @@
-//! What a node's turns used, by what passes through its proxy.
+//! The usage of a node's turns, as observed by its proxy.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_proxy::{CallOutcome, CallReport, CurrentTurn};
 use serde_json::{Value, json};
 
-/// What a turn used of its model, counted by the node's proxy.
+/// The usage of a turn, counted by the node's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TurnUsage {
-    /// Tokens that went in, without those of a cache.
+    /// Input tokens without cached ones.
     pub input: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub output: u64,
-    /// Tokens that went in and were in the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Tokens that went in and were put into the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u64,
-    /// US dollars; `None` where the proxy knows no prices.
+    /// US dollars; `None` if the proxy has no prices.
     pub cost_usd: Option<f64>,
     /// Requests that the model's API answered.
     pub requests: u64,
 }
 
-/// Told what each request of a turn used, as soon as it has ended. Must not wait.
+/// Called with the usage of each request of a turn when the request ends. Must not block.
 pub(crate) type SpendSink = Arc<dyn Fn(&TurnUsage) + Send + Sync>;
 
 impl TurnUsage {
-    /// All tokens, cached ones too.
+    /// Returns the sum of all tokens, including cached ones.
     pub fn total(&self) -> u64 {
         [self.input, self.output, self.cache_read, self.cache_write].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// What one request used; `None` if it was none that costs something.
+    /// Returns the usage of one request, or `None` if it cost nothing.
     fn of(report: &CallReport) -> Option<TurnUsage> {
         let was_answered = report.spends && report.status.is_some() && report.outcome != CallOutcome::Refused;
         if !was_answered && report.usage.is_none() {
@@ -59,7 +59,7 @@ impl TurnUsage {
         }
     }
 
-    /// As it is in a response: `usage`.
+    /// Converts to the `usage` object of a response.
     pub(crate) fn to_value(self) -> Value {
         let mut value = json!({
             "input": self.input, "output": self.output, "cache_read": self.cache_read, "cache_write": self.cache_write,
@@ -71,8 +71,8 @@ impl TurnUsage {
         value
     }
 
-    /// Out of a response; `None` if nothing like it is in there.
-    pub(crate) fn in_response(response: &Value) -> Option<TurnUsage> {
+    /// Reads the `usage` object of a response.
+    pub(crate) fn from_response(response: &Value) -> Option<TurnUsage> {
         let usage = response.get("usage")?;
         let count = |name: &str| usage.get(name)?.as_u64();
         Some(TurnUsage {
@@ -86,67 +86,67 @@ impl TurnUsage {
     }
 }
 
-/// Counts what the turn that runs uses.
+/// Counts the usage of the current turn.
 #[derive(Default)]
-pub(super) struct Tally {
-    /// For the proxy: which turn runs.
+pub(super) struct UsageTracker {
+    /// The current turn, for the proxy.
     pub(super) turn: CurrentTurn,
-    /// The last turn that began.
-    counted: Mutex<Counted>,
+    /// The usage of the last turn that began.
+    totals: Mutex<TurnTotals>,
 }
 
 #[derive(Default)]
-struct Counted {
+struct TurnTotals {
     number: u64,
     usage: TurnUsage,
     sink: Option<SpendSink>,
 }
 
-impl Tally {
+impl UsageTracker {
     pub(super) fn begin(&self, number: u64, sink: Option<SpendSink>) {
-        *self.counted() = Counted { number, usage: TurnUsage::default(), sink };
+        *self.totals() = TurnTotals { number, usage: TurnUsage::default(), sink };
         self.turn.set(Some(number));
     }
 
-    /// What begins now is of no turn.
+    /// Ends the turn: requests that begin now belong to no turn.
     pub(super) fn end(&self) {
         self.turn.set(None);
     }
 
-    /// What a turn has used, if it is the last one that began. Its requests that end later are told to its sink until the next one
-    /// begins: whoever pays for the turn pays for them.
+    /// Returns the usage of a turn if it is the last one that began. Requests that end later are still reported to its sink until
+    /// the next turn begins, because they were made for this turn.
     pub(super) fn used(&self, number: u64) -> Option<TurnUsage> {
-        let counted = self.counted();
-        (counted.number == number).then_some(counted.usage)
+        let totals = self.totals();
+        (totals.number == number).then_some(totals.usage)
     }
 
-    /// A request has ended.
-    pub(super) fn hear(&self, report: &CallReport) {
+    /// Counts a finished request.
+    pub(super) fn record(&self, report: &CallReport) {
         let Some(used) = TurnUsage::of(report) else { return };
         let sink = {
-            let mut counted = self.counted();
-            if report.turn != Some(counted.number) {
+            let mut totals = self.totals();
+            if report.turn != Some(totals.number) {
                 return;
             }
-            counted.usage.add(&used);
-            counted.sink.clone()
+            totals.usage.add(&used);
+            totals.sink.clone()
         };
         if let Some(sink) = sink {
             sink(&used);
         }
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn totals(&self) -> MutexGuard<'_, TurnTotals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for Tally {
+impl std::fmt::Debug for UsageTracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let counted = self.counted();
-        f.debug_struct("Tally")
-            .field("number", &counted.number)
-            .field("usage", &counted.usage)
+        let totals = self.totals();
+        f.debug_struct("UsageTracker")
+            .field("number", &totals.number)
+            .field("usage", &totals.usage)
             .finish_non_exhaustive()
     }
 }
@@ -188,24 +188,24 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_ends_after_its_turn_is_paid_for_by_it() {
-        let (tally, paid) = (Tally::default(), Arc::new(AtomicU64::new(0)));
+    fn request_that_ends_after_its_turn_counts_toward_it() {
+        let (tracker, paid) = (UsageTracker::default(), Arc::new(AtomicU64::new(0)));
         let sink = || -> Option<SpendSink> {
             let paid = paid.clone();
             Some(Arc::new(move |used| {
                 paid.fetch_add(used.total(), Ordering::Relaxed);
             }))
         };
-        tally.begin(1, sink());
-        tally.hear(&call(1));
-        tally.end();
-        assert_eq!(tally.used(1).unwrap().total(), 3);
-        tally.hear(&call(1));
+        tracker.begin(1, sink());
+        tracker.record(&call(1));
+        tracker.end();
+        assert_eq!(tracker.used(1).unwrap().total(), 3);
+        tracker.record(&call(1));
         assert_eq!(paid.load(Ordering::Relaxed), 6);
-        tally.begin(2, sink());
-        tally.hear(&call(1));
+        tracker.begin(2, sink());
+        tracker.record(&call(1));
         assert_eq!(
-            (paid.load(Ordering::Relaxed), tally.used(1), tally.used(2).unwrap().total()),
+            (paid.load(Ordering::Relaxed), tracker.used(1), tracker.used(2).unwrap().total()),
             (6, None, 0)
         );
     }

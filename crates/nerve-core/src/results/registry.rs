@@ -1,4 +1,4 @@
-//! The results of a server: those that something is still done for, and the files of all.
+//! The results of a server: those in progress, and the files of all.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -15,12 +15,12 @@ use crate::clock::Clock;
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
 
-/// Executions at once, those whose webhook is still being delivered included.
-const AT_ONCE: usize = 256;
-/// Ended results that are remembered where no file holds them.
-const REMEMBERED: usize = 64;
-/// Characters of a prompt that are kept.
-const PROMPT: usize = 200;
+/// Maximum number of concurrent executions, including those whose webhook is still being delivered.
+const MAX_ACTIVE: usize = 256;
+/// Maximum number of ended results kept in memory if they are in no file.
+const MAX_REMEMBERED: usize = 64;
+/// Maximum number of characters of a prompt that are stored.
+const MAX_PROMPT_CHARS: usize = 200;
 
 /// The results of a server.
 #[derive(Debug)]
@@ -29,94 +29,94 @@ pub(crate) struct Results {
     clock: Clock,
     slots: Arc<Semaphore>,
     state: Mutex<State>,
-    /// The server goes down.
+    /// Cancelled when the server shuts down.
     pub(crate) closing: Closing,
     pub(crate) tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    live: BTreeMap<String, Arc<Live>>,
-    /// Ended, and in no file.
+    live: BTreeMap<String, Arc<ActiveResult>>,
+    /// Ended results that are in no file.
     ended: VecDeque<Arc<ResultRecord>>,
-    /// One after the other on each node.
-    lanes: HashMap<NodeRef, Weak<tokio::sync::Mutex<()>>>,
+    /// Locks that make executions on one node run one after the other.
+    node_locks: HashMap<NodeRef, Weak<tokio::sync::Mutex<()>>>,
 }
 
-/// A result that something is still done for.
+/// A result in progress: its turn has not ended, or its webhook was not delivered yet.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct ActiveResult {
     pub(crate) record: watch::Sender<Arc<ResultRecord>>,
     pub(crate) cancellation: CancellationToken,
-    /// Held while its file is written: by the writing itself, which goes on when nobody waits for it any more.
+    /// Held while the file is written. The writing task owns the guard, because it continues if its caller gives up.
     writing: Arc<tokio::sync::Mutex<()>>,
     _slot: OwnedSemaphorePermit,
 }
 
-impl Live {
-    pub(crate) fn now(&self) -> Arc<ResultRecord> {
+impl ActiveResult {
+    pub(crate) fn current(&self) -> Arc<ResultRecord> {
         Arc::clone(&self.record.borrow())
     }
 
-    /// Tells all who look at it what is known of it now.
-    pub(crate) fn tell(&self, record: Arc<ResultRecord>) {
+    /// Replaces the record and notifies its watchers.
+    pub(crate) fn set(&self, record: Arc<ResultRecord>) {
         self.record.send_replace(record);
     }
 
-    /// Changes what is known of it.
+    /// Modifies the record and notifies its watchers.
     pub(crate) fn change(&self, change: impl FnOnce(&mut ResultRecord)) {
         self.record.send_modify(|record| change(Arc::make_mut(record)));
     }
 }
 
 impl Results {
-    /// Results below `folder`, in a folder for each server; in memory only without one. Those that a server that is gone had not
-    /// ended are lost from now on.
+    /// Opens the results below `folder`, which has a folder for each server. Without `folder`, results are in memory only. Results
+    /// that a previous server left unfinished are marked as lost.
     pub(crate) fn open(folder: Option<PathBuf>, server: &str, clock: Clock) -> Results {
         let store = folder.map(|folder| ResultStore::new(folder.join(server)));
         if let Some(store) = &store {
-            for id in store.left_open() {
-                settle(store, &id, seconds(clock));
+            for id in store.unfinished() {
+                end_unfinished(store, &id, seconds(clock));
             }
             store.prune(clock.now().0 / 1_000_000);
         }
         Results {
             store,
             clock,
-            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            slots: Arc::new(Semaphore::new(MAX_ACTIVE)),
             state: Mutex::default(),
             closing: Closing::new(),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Seconds since the Unix epoch.
+    /// Returns the time in seconds since the Unix epoch.
     pub(crate) fn seconds(&self) -> f64 {
         seconds(self.clock)
     }
 
-    /// Takes an execution in.
+    /// Registers an execution.
     ///
     /// # Errors
-    /// Busy: too many are at work. NodeStopped: the server goes down. Internal: it cannot be written down.
+    /// Busy: too many are in progress. NodeStopped: the server is shutting down. Internal: the result cannot be written.
     pub(crate) async fn accept(
         &self,
         node: &NodeRef,
         prompt: &str,
         webhook: Option<WebhookRecord>,
-    ) -> Result<Arc<Live>, EngineError> {
+    ) -> Result<Arc<ActiveResult>, EngineError> {
         if self.closing.is_cancelled() {
             return Err(EngineError::new(ErrorKind::NodeStopped, "the server is shutting down"));
         }
         let slot = Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            let message = format!("{AT_ONCE} executions are at work already");
+            let message = format!("{MAX_ACTIVE} executions are in progress");
             EngineError::new(ErrorKind::Busy, message).hint("try again when some have ended")
         })?;
         let record = Arc::new(ResultRecord {
             result_id: new_id(self.clock.now().0 / 1_000_000),
             node_id: node.node.clone(),
             session_id: node.session.clone().unwrap_or_else(|| crate::session::DEFAULT.to_string()),
-            prompt: prompt.chars().take(PROMPT).collect(),
+            prompt: prompt.chars().take(MAX_PROMPT_CHARS).collect(),
             created_at: self.seconds(),
             webhook,
             ..ResultRecord::default()
@@ -124,11 +124,11 @@ impl Results {
         if let Some(store) = self.store.clone() {
             let written = Arc::clone(&record);
             blocking(move || store.open(&written)).await?.map_err(|error| {
-                let message = format!("the execution was not begun: its result cannot be kept: {error}");
+                let message = format!("the execution was not started: cannot write its result: {error}");
                 EngineError::new(ErrorKind::Internal, message)
             })?;
         }
-        let live = Arc::new(Live {
+        let live = Arc::new(ActiveResult {
             record: watch::Sender::new(Arc::clone(&record)),
             cancellation: CancellationToken::new(),
             writing: Arc::default(),
@@ -138,20 +138,20 @@ impl Results {
         Ok(live)
     }
 
-    /// Who has it executes on the node; the others wait in the order in which they came.
-    pub(crate) fn lane(&self, node: &NodeRef) -> Arc<tokio::sync::Mutex<()>> {
+    /// Returns the lock that an execution holds while it runs on the node. Waiters get it in the order of their arrival.
+    pub(crate) fn node_lock(&self, node: &NodeRef) -> Arc<tokio::sync::Mutex<()>> {
         let mut state = self.lock();
-        if let Some(lane) = state.lanes.get(node).and_then(Weak::upgrade) {
-            return lane;
+        if let Some(node_lock) = state.node_locks.get(node).and_then(Weak::upgrade) {
+            return node_lock;
         }
-        state.lanes.retain(|_, lane| lane.strong_count() > 0);
-        let lane = Arc::default();
-        state.lanes.insert(node.clone(), Arc::downgrade(&lane));
-        lane
+        state.node_locks.retain(|_, node_lock| node_lock.strong_count() > 0);
+        let node_lock = Arc::default();
+        state.node_locks.insert(node.clone(), Arc::downgrade(&node_lock));
+        node_lock
     }
 
-    /// Writes down what is known of it now, after what was to be written before. Tells what went wrong.
-    pub(crate) async fn save(&self, live: &Live, record: Arc<ResultRecord>) -> Result<(), String> {
+    /// Writes the record after earlier writes. An error says what failed.
+    pub(crate) async fn save(&self, live: &ActiveResult, record: Arc<ResultRecord>) -> Result<(), String> {
         let Some(store) = self.store.clone() else { return Ok(()) };
         let id = record.result_id.clone();
         let alone = Arc::clone(&live.writing).lock_owned().await;
@@ -161,19 +161,21 @@ impl Results {
             saved
         };
         let saved = blocking(write).await.map_err(|error| error.to_string());
-        saved.and_then(|saved| saved.map_err(|error| format!("result '{id}' is not in its file: {error}")))
+        saved.and_then(|saved| {
+            saved.map_err(|error| format!("cannot write the file of result '{id}': {error}"))
+        })
     }
 
-    /// Nothing is done for it any more. `saved`: its file has all of it.
-    pub(crate) async fn close(&self, live: &Live, saved: bool) {
-        let record = live.now();
+    /// Ends the progress of a result. `saved`: its file is complete.
+    pub(crate) async fn close(&self, live: &ActiveResult, saved: bool) {
+        let record = live.current();
         if let Some(store) = self.store.clone().filter(|_| saved) {
             let (id, now) = (record.result_id.clone(), self.clock.now().0 / 1_000_000);
             let closed = blocking(move || {
                 store.close(&id);
                 store.prune(now);
             });
-            // A mark that is left is removed by the next server.
+            // A mark that is left over is removed by the next server.
             let _ = closed.await;
         }
         let kept = saved && self.store.is_some();
@@ -181,24 +183,24 @@ impl Results {
         state.live.remove(&record.result_id);
         if !kept {
             state.ended.push_back(record);
-            let surplus = state.ended.len().saturating_sub(REMEMBERED);
+            let surplus = state.ended.len().saturating_sub(MAX_REMEMBERED);
             state.ended.drain(..surplus);
         }
     }
 
-    /// One that something is still done for.
-    pub(crate) fn live(&self, id: &str) -> Option<Arc<Live>> {
+    /// Returns a result in progress.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<ActiveResult>> {
         self.lock().live.get(id).cloned()
     }
 
-    /// A result as it is now.
+    /// Returns the current record of a result.
     ///
     /// # Errors
-    /// NotFound; Internal: its file cannot be read.
+    /// NotFound; Internal: the file cannot be read.
     pub(crate) async fn get(&self, id: &str) -> Result<Arc<ResultRecord>, EngineError> {
         let known = {
             let state = self.lock();
-            let live = state.live.get(id).map(|live| live.now());
+            let live = state.live.get(id).map(|live| live.current());
             live.or_else(|| state.ended.iter().find(|record| record.result_id == id).cloned())
         };
         if let Some(record) = known {
@@ -207,21 +209,18 @@ impl Results {
         let unknown = || {
             let shown: String = id.chars().take(64).collect();
             EngineError::new(ErrorKind::NotFound, format!("no result '{shown}'"))
-                .hint("`nerve result --list` shows those there are; they are kept for a week")
+                .hint("`nerve result --list` lists the results; they are kept for a week")
         };
         let Some(store) = self.store.clone() else { return Err(unknown()) };
         let wanted = id.to_string();
         let found = blocking(move || store.get(&wanted)).await?;
         let found = found.map_err(|error| {
-            EngineError::new(
-                ErrorKind::Internal,
-                format!("the file of result '{id}' cannot be read: {error}"),
-            )
+            EngineError::new(ErrorKind::Internal, format!("cannot read the file of result '{id}': {error}"))
         })?;
         found.map(Arc::new).ok_or_else(unknown)
     }
 
-    /// What `fits` of all results, newest first, at most `most`, without their responses.
+    /// Returns at most `most` results that match `fits`, newest first, without their responses.
     pub(crate) async fn list(
         &self,
         most: usize,
@@ -229,7 +228,7 @@ impl Results {
     ) -> Result<Vec<ResultRecord>, EngineError> {
         let mut known: BTreeMap<String, Arc<ResultRecord>> = {
             let state = self.lock();
-            let live = state.live.iter().map(|(id, live)| (id.clone(), live.now()));
+            let live = state.live.iter().map(|(id, live)| (id.clone(), live.current()));
             live.chain(state.ended.iter().map(|record| (record.result_id.clone(), Arc::clone(record))))
                 .collect()
         };
@@ -241,7 +240,7 @@ impl Results {
             ids.dedup();
             let read = |id: String| match known.remove(&id) {
                 Some(record) => Some(Arc::unwrap_or_clone(record)),
-                // What cannot be read is told when it is asked for by its id.
+                // Unreadable files are reported when they are requested by id.
                 None => store.as_ref()?.get(&id).ok().flatten(),
             };
             ids.into_iter()
@@ -254,7 +253,7 @@ impl Results {
         .await
     }
 
-    /// The server goes down: returns when all that was at work is written down as lost.
+    /// Shuts down. Returns when all results in progress are recorded as lost.
     pub(crate) async fn shut_down(&self) {
         self.closing.cancel();
         self.tasks.close();
@@ -266,9 +265,9 @@ impl Results {
     }
 }
 
-/// A server that is gone still had something to do for it.
-fn settle(store: &ResultStore, id: &str, now: f64) {
-    let settled = match store.get(id) {
+/// Ends a result that a previous server left unfinished.
+fn end_unfinished(store: &ResultStore, id: &str, now: f64) {
+    let ended = match store.get(id) {
         Ok(Some(mut record)) => {
             if !record.status.is_end() {
                 record.lose(now, "the server ended");
@@ -276,13 +275,13 @@ fn settle(store: &ResultStore, id: &str, now: f64) {
             record.give_up_webhook("the server ended before it was delivered");
             store.save(&record)
         }
-        // It was not even written.
+        // The previous server ended before it wrote the file.
         Ok(None) => Ok(()),
         Err(error) => Err(error),
     };
-    match settled {
+    match ended {
         Ok(()) => store.close(id),
-        Err(error) => tracing::warn!(result = id, %error, "a result of the server before cannot be ended"),
+        Err(error) => tracing::warn!(result = id, %error, "cannot end a result of the previous server"),
     }
 }
 

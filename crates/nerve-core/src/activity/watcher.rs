@@ -1,4 +1,4 @@
-//! Tells that something has changed in folders, by inotify. Nothing is polled.
+//! Watches folders for changes with inotify. Nothing is polled.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,8 +10,8 @@ use tokio::io::unix::AsyncFd;
 
 use crate::backend;
 
-/// Bytes of events taken at once. They are not looked at: whoever waits looks at the files.
-const EVENTS: usize = 16 << 10;
+/// Size of the buffer for events in bytes. Their contents are not used: waiters look at the files.
+const EVENT_BUFFER: usize = 16 << 10;
 
 /// Watches folders.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches nothing yet. Must be called on a runtime.
+    /// Creates a watcher without folders. Must be called on a runtime.
     ///
     /// # Errors
     /// The system allows no more watchers (`fs.inotify.max_user_instances`).
@@ -29,13 +29,13 @@ impl Watcher {
         Ok(Watcher { inotify: backend::watch(inotify)? })
     }
 
-    /// Watches the files of a folder. If there is no such folder, watches for it to be made: then call this again. A folder
-    /// that is watched already costs nothing more.
+    /// Watches the files of a folder. If it does not exist, watches for its creation; then call this again. Watching a folder again
+    /// costs nothing.
     ///
     /// # Errors
-    /// It is none, or the system allows no more watches.
+    /// The path is not a folder, or the system allows no more watches.
     pub(crate) fn folder(&self, folder: &Path) -> io::Result<()> {
-        // Added to what is watched there already: the parent of one folder may be another.
+        // Added to existing watches, because the parent of one folder may be watched as another.
         let made = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR | WatchFlags::MASK_ADD;
         let files = made | WatchFlags::MODIFY;
         'again: loop {
@@ -45,7 +45,7 @@ impl Watcher {
             let mut missing = folder;
             while let Some(parent) = missing.parent() {
                 if self.add(parent, made)? {
-                    // Made before its parent was watched: nobody will tell.
+                    // Created before its parent was watched, so there will be no event.
                     if missing.exists() {
                         continue 'again;
                     }
@@ -57,7 +57,7 @@ impl Watcher {
         }
     }
 
-    /// `false` if there is no such folder.
+    /// Adds a watch. Returns false if the folder does not exist.
     fn add(&self, folder: &Path, what: WatchFlags) -> io::Result<bool> {
         match inotify::add_watch(self.inotify.get_ref(), folder, what) {
             Ok(_) => Ok(true),
@@ -66,15 +66,15 @@ impl Watcher {
         }
     }
 
-    /// Waits until something has changed since the last time. May be dropped and called again: nothing is lost.
+    /// Waits for a change since the last call. Cancel safe.
     ///
     /// # Errors
-    /// What the system says.
+    /// The I/O error.
     pub(crate) async fn changed(&self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
             let taken = ready.try_io(|inotify| {
-                let mut events = [0; EVENTS];
+                let mut events = [0; EVENT_BUFFER];
                 let mut any = false;
                 loop {
                     match rustix::io::read(inotify.get_ref(), &mut events) {

@@ -1,4 +1,4 @@
-//! A turn of a chat node: its place in the queue, who may end it early, what is kept of it.
+//! A turn of a chat node: its place in the queue, its cancellation, and its entries in the conversation and the log.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::answer::Usage;
 use super::message::Message;
-use super::node::{ASKS, ChatNode, ENDED, blocking, tail};
-use super::respond::{response, text_of};
-use super::turn::{Done, Turn};
+use super::node::{BUSY_EVIDENCE, ChatNode, READY_EVIDENCE, run_blocking, tail};
+use super::response::{response, text_of};
+use super::turn::{Turn, TurnResult};
 use super::{file, tools};
 use crate::cancellation::cancelled;
 use crate::command::{EventKind, Response, StateName};
@@ -24,29 +24,29 @@ use crate::error::{EngineError, ErrorKind};
 use crate::node::terminal::Prompt;
 use crate::telemetry::{TurnAttributes, end_turn};
 
-/// How many prompts may wait.
-const QUEUE: usize = 64;
-/// How long tools that run when a turn is ended early may take to end.
-pub(super) const WIND_DOWN: Duration = Duration::from_secs(6);
+/// Maximum number of queued prompts.
+const MAX_QUEUED: usize = 64;
+/// How long to wait for running tools when a turn is ended early.
+pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(6);
 
 impl ChatNode {
-    /// Waits for its turn and takes it.
-    pub(super) async fn turn_within(
+    /// Waits for the turn's place in the queue and runs it.
+    pub(super) async fn run_turn(
         &self,
         prompt: &Prompt,
         context: &ExecutionContext,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
-        let (telemetry, asked) = (context.telemetry(), || self.asked());
-        let span = telemetry.begin_turn(context.trace_context(), &self.inner.node, &prompt.text, asked);
+        let (telemetry, target) = (context.telemetry(), || self.telemetry_target());
+        let span = telemetry.begin_turn(context.trace_context(), &self.inner.node, &prompt.text, target);
         let mut inside = context.clone();
         inside.span = span.context().cloned();
-        let done = self.take_within(prompt, &inside, deadline).await;
+        let done = self.run_queued_turn(prompt, &inside, deadline).await;
         end_turn(span, telemetry, &done, || None);
         done
     }
 
-    async fn take_within(
+    async fn run_queued_turn(
         &self,
         prompt: &Prompt,
         context: &ExecutionContext,
@@ -59,33 +59,36 @@ impl ChatNode {
         let _turn = match inner.turn.try_lock() {
             Ok(turn) => turn,
             Err(_) if prompt.fail_if_busy => {
-                return Err(self.error(ErrorKind::Busy, "another turn runs"));
+                return Err(self.error(ErrorKind::Busy, "another turn is running"));
             }
             Err(_) => {
-                let _place = Place::take(&inner.waiting).ok_or_else(|| {
-                    self.error(ErrorKind::Busy, &format!("{QUEUE} prompts wait already"))
-                        .hint("try again later")
+                let _slot = QueueSlot::take(&inner.waiting).ok_or_else(|| {
+                    self.error(
+                        ErrorKind::Busy,
+                        &format!("the queue is full: {MAX_QUEUED} prompts are waiting"),
+                    )
+                    .hint("try again later")
                 })?;
                 tokio::select! {
                     turn = timeout_at(deadline, inner.turn.lock()) => turn.map_err(|_| {
-                        self.error(ErrorKind::Timeout, "its turn did not come in time: another runs")
+                        self.error(ErrorKind::Timeout, "timed out before the turn began: another one is running")
                     })?,
                     () = context.cancellation().wait() => return Err(cancelled()),
                 }
             }
         };
-        // Counts from here on: who sees the node busy can interrupt it.
+        // Registered before the node becomes busy: whoever sees it busy can interrupt it.
         let mut interrupted = pin!(inner.interrupt.notified());
         interrupted.as_mut().enable();
         let number = self.begin()?;
         let mut metered = inner.setup.events.begin_turn("chat");
-        let running = Running(self.clone());
+        let running = BusyGuard(self.clone());
         let started = inner.clock.now();
         let outcome = self.converse(prompt, number, context, deadline, interrupted).await;
         let time = (started, inner.clock.now());
         let ended = match outcome {
             Ok((mut done, usage)) => {
-                // Part of the conversation from now on.
+                // Commits the turn to the conversation.
                 let problem = self.replace(std::mem::take(&mut done.messages)).await;
                 let spec = &inner.setup.spec;
                 let mut response = response(&inner.node.node, spec, (number, time), &mut done, usage);
@@ -107,8 +110,8 @@ impl ChatNode {
         ended
     }
 
-    /// Who is asked, for whoever tells of it.
-    fn asked(&self) -> TurnAttributes {
+    /// Describes the node for telemetry.
+    fn telemetry_target(&self) -> TurnAttributes {
         let spec = self.spec();
         TurnAttributes {
             kind: "chat",
@@ -119,7 +122,7 @@ impl ChatNode {
         }
     }
 
-    /// The turn itself, ended early by whoever may.
+    /// Runs the turn until it ends or is cancelled, interrupted, stopped or timed out.
     async fn converse(
         &self,
         prompt: &Prompt,
@@ -127,12 +130,12 @@ impl ChatNode {
         context: &ExecutionContext,
         deadline: Instant,
         interrupted: impl Future<Output = ()>,
-    ) -> Result<(Done, Usage), EngineError> {
+    ) -> Result<(TurnResult, Usage), EngineError> {
         let inner = &self.inner;
         let (spec, stop) = (&inner.setup.spec, context.cancellation().child());
-        let own = self.own_context(prompt, number, context).with_cancellation(stop.clone());
-        let tools = tools::find(spec, context.session()).map_err(|error| self.of_mine(error))?;
-        let api = inner.setup.api().map_err(|error| self.of_mine(error))?;
+        let own = self.turn_context(prompt, number, context).with_cancellation(stop.clone());
+        let tools = tools::find(spec, context.session()).map_err(|error| self.with_node_name(error))?;
+        let api = inner.setup.api().map_err(|error| self.with_node_name(error))?;
         let mut turn = Turn {
             spec,
             api: &api,
@@ -145,7 +148,7 @@ impl ChatNode {
         };
         let mut stopping = inner.state.subscribe();
         let ended = {
-            let mut work = pin!(turn.take(&prompt.text));
+            let mut work = pin!(turn.run(&prompt.text));
             let early = tokio::select! {
                 biased;
                 done = &mut work => Ok(done),
@@ -155,27 +158,27 @@ impl ChatNode {
                     Err(self.error(ErrorKind::Interrupted, "the node is being stopped"))
                 }
                 () = sleep_until(deadline) => {
-                    let what = format!("{} did not answer in time", api.host());
+                    let what = format!("{} timed out", api.host());
                     Err(self.error(ErrorKind::Timeout, &what).hint("give the turn a longer timeout"))
                 }
             };
             match early {
-                Ok(done) => done.map_err(|error| self.of_mine(error)),
+                Ok(done) => done.map_err(|error| self.with_node_name(error)),
                 Err(error) => {
                     stop.cancel();
-                    // Tools are not left running; what is said from now on is too late.
-                    let _ = timeout(WIND_DOWN, work).await;
+                    // Wait for the tools to end; the result of the turn is dropped.
+                    let _ = timeout(CANCEL_GRACE, work).await;
                     Err(error)
                 }
             }
         };
         let spent = turn.spent;
         {
-            let mut talk = self.talk();
-            talk.usage += spent;
-            talk.requests += u64::from(api.sent());
+            let mut conversation = self.conversation();
+            conversation.usage += spent;
+            conversation.requests += u64::from(api.sent());
         }
-        // What a turn that failed has used, nobody reads out of its value.
+        // The usage of a failed turn is in no response, so it is counted here.
         match ended {
             Ok(done) => Ok((done, spent)),
             Err(error) => {
@@ -185,8 +188,8 @@ impl ChatNode {
         }
     }
 
-    /// The context of the turn: pieces of the answer go where its own go, and to events if the prompt asks for them.
-    fn own_context(&self, prompt: &Prompt, number: u64, context: &ExecutionContext) -> ExecutionContext {
+    /// Returns the context of the turn. Chunks go to the caller's sink, and to events if the prompt asks for a stream.
+    fn turn_context(&self, prompt: &Prompt, number: u64, context: &ExecutionContext) -> ExecutionContext {
         if !prompt.stream {
             let mut context = context.clone();
             context.run_mut().chunks = None;
@@ -204,15 +207,15 @@ impl ChatNode {
         context.clone().with_chunks(sink)
     }
 
-    /// Another conversation from now on. A file that cannot be written fails nothing: gives why.
+    /// Replaces the conversation. If its file cannot be written, returns why; the conversation is replaced all the same.
     pub(super) async fn replace(&self, messages: Vec<Message>) -> Option<String> {
         let inner = &self.inner;
-        let kept = inner.setup.keep().map(|path| (path, messages.clone()));
-        self.talk().messages = messages;
+        let kept = inner.setup.store_path().map(|path| (path, messages.clone()));
+        self.conversation().messages = messages;
         if let Some((path, messages)) = kept
-            && let Err(error) = blocking(move || file::save(&path, &messages)).await
+            && let Err(error) = run_blocking(move || file::save(&path, &messages)).await
         {
-            tracing::warn!(node = %inner.node.node, %error, "a conversation is not kept");
+            tracing::warn!(node = %inner.node.node, %error, "the conversation was not saved");
             let message = error.to_string();
             inner.setup.events.publish(Some(&inner.node), EventKind::Error { message: message.clone() });
             return Some(message);
@@ -254,7 +257,7 @@ impl ChatNode {
         }
     }
 
-    /// Takes up a turn; the lock is held.
+    /// Begins a turn. The caller holds the turn lock.
     fn begin(&self) -> Result<u64, EngineError> {
         let inner = &self.inner;
         let begun = inner.state.send_if_modified(|state| {
@@ -265,34 +268,37 @@ impl ChatNode {
             ready
         });
         if !begun {
-            return Err(self.gone());
+            return Err(self.stopped_error());
         }
-        inner.setup.events.publish(Some(&inner.node), EventKind::NodeBusy { evidence: ASKS.to_string() });
+        inner
+            .setup
+            .events
+            .publish(Some(&inner.node), EventKind::NodeBusy { evidence: BUSY_EVIDENCE.to_string() });
         Ok(inner.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
 
-/// A place in the queue.
-struct Place<'a>(&'a AtomicUsize);
+/// A place in the queue, given back on drop.
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Option<Place<'a>> {
-        let one_more = |count| (count < QUEUE).then_some(count + 1);
+impl<'a> QueueSlot<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<QueueSlot<'a>> {
+        let one_more = |count| (count < MAX_QUEUED).then_some(count + 1);
         let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.is_ok().then_some(Place(waiting))
+        taken.is_ok().then_some(QueueSlot(waiting))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Marks the node ready again, however the turn ends.
-struct Running(ChatNode);
+/// Marks the node ready again when the turn ends, however it ends.
+struct BusyGuard(ChatNode);
 
-impl Drop for Running {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         let inner = &self.0.inner;
         let ready = inner.state.send_if_modified(|state| {
@@ -303,7 +309,7 @@ impl Drop for Running {
             busy
         });
         if ready {
-            let evidence = ENDED.to_string();
+            let evidence = READY_EVIDENCE.to_string();
             inner.setup.events.publish(Some(&inner.node), EventKind::NodeReady { evidence });
         }
     }

@@ -1,12 +1,12 @@
-//! What was said before, as a text in front of a prompt. Pure.
+//! Puts earlier messages in front of a prompt.
 
 use super::message::{Message, Role};
 
-/// Bytes of earlier messages in one prompt; of more, the newest that fit.
+/// Maximum size of earlier messages in one prompt, in bytes; the newest that fit are used.
 pub const MAX_CONTEXT: usize = 4 << 20;
 
-/// A prompt with what was said before it, and how many of the oldest messages were left out because they are too much. Nothing was said
-/// before: the prompt as it is.
+/// Returns the prompt with earlier messages in front of it, and how many of the oldest messages did not fit. Without earlier
+/// messages the prompt is unchanged.
 ///
 /// ```
 /// use nerve_core::conversation::{Message, Role, prompt_with_context};
@@ -35,8 +35,7 @@ pub fn prompt_with_context<'a>(
     if newest.is_empty() {
         return (prompt.to_string(), left_out);
     }
-    // The empty line before the heading is the seed's; it also keeps '#' from being the first character, which some agents take as a
-    // command of theirs.
+    // The empty first line keeps '#' from being the first character, which some agents treat as a command.
     let mut text = String::with_capacity(MAX_CONTEXT - room + prompt.len() + 16 * newest.len() + 64);
     text.push_str("\n# Previous conversation context:\n");
     for message in newest.into_iter().rev() {
@@ -57,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_the_prompt_as_it_is() {
+    fn prompt_is_unchanged_without_messages() {
         assert_eq!(prompt_with_context([].iter(), "a\nb"), ("a\nb".to_string(), 0));
     }
 
     #[test]
-    fn of_too_much_the_newest_are_given() {
+    fn newest_messages_that_fit_are_used() {
         let long = "x".repeat(MAX_CONTEXT / 2);
         let said: Vec<Message> =
             (0..4).map(|at| Message::new(Role::User, format!("{at}{long}"), at)).collect();

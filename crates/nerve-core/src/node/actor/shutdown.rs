@@ -1,4 +1,4 @@
-//! Time limits, stopping, and the child's end.
+//! Timeouts, stopping, and the exit of the child.
 
 use nerve_term::driver::AgentState;
 use nerve_term::event::{ExitStatus, TsNs};
@@ -10,7 +10,7 @@ use crate::backend::pty::ESCALATION;
 use crate::command::EventKind;
 use crate::error::{EngineError, ErrorKind};
 
-/// A stop on its way: signals are escalated until the child is gone.
+/// A stop in progress. Signals escalate until the child is gone.
 pub(super) struct Stopping {
     pub(super) reason: String,
     level: usize,
@@ -21,12 +21,12 @@ pub(super) struct Stopping {
 impl<B: Backend> Actor<B> {
     pub(super) fn expire(&mut self, now: TsNs) {
         let node = self.spec.node.node.clone();
-        let held = self.held_by.as_ref().map(|by| format!("{by} types into the same terminal"));
+        let held = self.held_by.as_ref().map(|by| format!("{by} is typing into the same terminal"));
         let state = match self.driver.state() {
             _ if held.is_some() => held.as_deref().unwrap_or_default(),
-            AgentState::Starting => "it has not become ready",
-            AgentState::Busy => "it is busy",
-            _ => "another turn runs",
+            AgentState::Starting => "the program has not become ready",
+            AgentState::Busy => "the program is busy",
+            _ => "another turn is running",
         };
         let start_deadline = self.start_deadline();
         let terminal = &self.terminal;
@@ -34,12 +34,14 @@ impl<B: Backend> Actor<B> {
             let mut error = EngineError::new(ErrorKind::Timeout, format!("node '{node}': {what}"));
             error.screen = Some(terminal.screen().text());
             error.delivery = Some("unknown");
-            error.hint("`nerve server node why` tells what its state rests on")
+            error.hint("run `nerve server node why` to see the evidence for its state")
         };
-        self.queue.expire(now, || late(&format!("the prompt was not sent in time: {state}")));
+        self.queue.expire(now, || late(&format!("timed out before the prompt was sent: {state}")));
         if *self.driver.state() == AgentState::Starting && now >= start_deadline {
             let limit = self.spec.ready_timeout;
-            self.queue.fail_all(|| late(&format!("it did not become ready within {limit:?} of its start")));
+            self.queue.fail_all(|| {
+                late(&format!("the program did not become ready within {limit:?} of its start"))
+            });
         }
         self.expire_turn(now);
     }
@@ -51,8 +53,8 @@ impl<B: Backend> Actor<B> {
         };
         let detach = active.prompt.detach_on_timeout;
         let delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
-        let after = if detach { "it goes on and will be in the history" } else { "it was interrupted" };
-        let message = format!("node '{}': the turn did not end in time; {after}", self.spec.node.node);
+        let after = if detach { "it continues and will be in the history" } else { "it was interrupted" };
+        let message = format!("node '{}': the turn timed out; {after}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Timeout, message);
         error.screen = Some(self.terminal.screen().text());
         error.delivery = delivery;
@@ -63,7 +65,7 @@ impl<B: Backend> Actor<B> {
         }
     }
 
-    /// Nobody can ask for anything any more.
+    /// Handles the drop of the last handle: detaches from the program, or stops it.
     pub(super) fn abandon(&mut self) {
         self.abandoned = true;
         if self.backend.release() {
@@ -81,8 +83,8 @@ impl<B: Backend> Actor<B> {
         stop.replies.extend(reply);
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
-        if first && !self.buried {
-            self.telling.stopping(now);
+        if first && !self.concluded {
+            self.reporter.report_stopping(now);
             self.escalate(now);
         }
     }
@@ -95,28 +97,28 @@ impl<B: Backend> Actor<B> {
                 stop.next = now + *pause;
                 self.backend.end(*signal);
             }
-            // Killed and still not reaped: it hangs in the kernel. Nobody waits for that.
+            // SIGKILL was sent and the child is not reaped: it hangs in the kernel. Waiting would not help.
             None => {
                 self.exit.get_or_insert(ExitStatus::Unknown);
-                self.bury();
+                self.conclude();
             }
         }
     }
 
-    /// The child is gone and all its output is in: everything that waited for it is told.
-    pub(super) fn bury(&mut self) {
-        if std::mem::replace(&mut self.buried, true) {
+    /// Concludes the node once the child is gone and all its output was read. Notifies everyone who waits for it.
+    pub(super) fn conclude(&mut self) {
+        if std::mem::replace(&mut self.concluded, true) {
             return;
         }
         let now = self.clock.now();
         let exit = self.exit.unwrap_or(ExitStatus::Unknown);
         self.open = false;
         self.drain_until = None;
-        // Whatever its group left behind must not outlive it.
+        // Processes left in the child's group must not outlive it.
         self.backend.end(rustix::process::Signal::HUP);
         self.driver.on_exit(now, exit);
-        self.effects();
-        self.finish_as_shown();
+        self.run_effects();
+        self.finish_from_screen();
         let error = self.stopped_error();
         self.queue.fail_all(|| error.clone());
         for (_, reply) in self.resizing.drain(..) {
@@ -125,8 +127,8 @@ impl<B: Backend> Actor<B> {
         let reason = self.end_reason.clone().unwrap_or_else(|| exit.to_string());
         let reason = self.stop.as_ref().map_or(reason, |stop| stop.reason.clone());
         let terminal = &self.terminal;
-        self.spec.journal.closed(now, Some(&reason), || tail_of(terminal));
-        self.telling.ended(now, exit, self.stop.is_some());
+        self.spec.journal.close(now, Some(&reason), || tail_of(terminal));
+        self.reporter.report_end(now, exit, self.stop.is_some());
         if let Some(proxy) = self.spec.proxy.clone() {
             tokio::spawn(async move { proxy.end().await });
         }
@@ -149,21 +151,21 @@ impl<B: Backend> Actor<B> {
         error.choices = choices.clone().into();
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
         let hint = if choices.is_empty() {
-            "it offers no list to choose from: look at the screen, and type with `nerve server node write`"
+            "the dialog has no choices: check the screen and type with `nerve server node write`"
         } else {
-            "answer it with `nerve server node answer`, then go on"
+            "answer the dialog with `nerve server node answer`"
         };
         self.with_screen(error.hint(hint))
     }
 
-    /// A usage limit: nothing is typed before its end.
+    /// Reports a usage limit: nothing is typed before it ends.
     fn suspended_error(&self) -> EngineError {
         let until = self.driver.state().until_text().map_or(String::new(), |until| format!(" until {until}"));
-        let told = &self.driver.evidence().text;
-        let message = format!("node '{}' is suspended{until}: {told}", self.spec.node.node);
+        let evidence = &self.driver.evidence().text;
+        let message = format!("node '{}' is suspended{until}: {evidence}", self.spec.node.node);
         let mut error = EngineError::new(ErrorKind::Blocked, message);
         error.delivery = self.driver.turn().map(|(_, delivery)| delivery.as_str());
-        self.with_screen(error.hint("wait for it, or end the waiting with `nerve server node interrupt`"))
+        self.with_screen(error.hint("wait until then, or cancel the wait with `nerve server node interrupt`"))
     }
 
     pub(super) fn stopped_error(&self) -> EngineError {

@@ -1,54 +1,61 @@
-//! The lines another program appends to a file, each once, when its end is there.
+//! Reads complete lines that another program appends to a file, each once.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// How much of a file that is already long is read when it is first seen.
-const BACK: u64 = 8 << 20;
-/// A longer line is passed over.
+/// How many bytes are read of a file that is already long when it is first read.
+const MAX_BACKLOG: u64 = 8 << 20;
+/// Maximum length of a line in bytes; longer ones are skipped.
 const LINE_LIMIT: usize = 16 << 20;
-/// How much is read at once.
+/// Size of one read in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// A file that grows.
+/// Reads the lines of a growing file.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineReader {
     path: PathBuf,
-    /// Which file it was at the last look: device and inode.
+    /// Device and inode of the file at the last read.
     file: Option<(u64, u64)>,
-    /// Bytes read of it.
+    /// Number of bytes read.
     position: u64,
-    /// A line whose end is not there yet.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
-    /// The rest of this line is not wanted.
+    /// The rest of the current line is skipped.
     is_skipping: bool,
-    /// How much of it is read if it is already long when it is first seen, bytes.
-    back: u64,
+    /// How many bytes are read if the file is already long when it is first read.
+    backlog: u64,
 }
 
-/// What a look found.
+/// A result of reading the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
-    /// A whole line, without its end.
+pub(crate) enum LineEvent<'a> {
+    /// A complete line, without its line end.
     Line(&'a str),
-    /// The file was cut short or is another one: what follows is read from its beginning, and may have been told already.
-    Anew,
+    /// The file was truncated or replaced. It is read from its beginning, so lines may be repeated.
+    Reset,
 }
 
-impl Lines {
-    /// A file nothing was read of yet. It need not be there.
-    pub(crate) fn new(path: PathBuf) -> Lines {
-        Lines { path, file: None, position: 0, partial: Vec::new(), is_skipping: false, back: BACK }
+impl LineReader {
+    /// Creates a reader at the beginning. The file need not exist.
+    pub(crate) fn new(path: PathBuf) -> LineReader {
+        LineReader {
+            path,
+            file: None,
+            position: 0,
+            partial: Vec::new(),
+            is_skipping: false,
+            backlog: MAX_BACKLOG,
+        }
     }
 
-    /// One that is read from its beginning up to so many bytes; of a longer one the end.
-    pub(crate) fn of_at_most(path: PathBuf, bytes: u64) -> Lines {
-        Lines { back: bytes, ..Lines::new(path) }
+    /// Creates a reader that starts at most this many bytes before the end.
+    pub(crate) fn of_at_most(path: PathBuf, bytes: u64) -> LineReader {
+        LineReader { backlog: bytes, ..LineReader::new(path) }
     }
 
-    /// Bytes read of it.
+    /// Returns the number of bytes read.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -57,11 +64,11 @@ impl Lines {
         &self.path
     }
 
-    /// Reads what was added since the last time. No file is an empty one.
+    /// Reads what was appended since the last call. A missing file counts as empty.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub(crate) fn read(&mut self, mut each: impl FnMut(Found<'_>)) -> io::Result<()> {
+    /// The file cannot be read.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(LineEvent<'_>)) -> io::Result<()> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -74,13 +81,13 @@ impl Lines {
         let id = (about.dev(), about.ino());
         match self.file.replace(id) {
             None => {
-                self.position = about.len().saturating_sub(self.back);
+                self.position = about.len().saturating_sub(self.backlog);
                 self.is_skipping = self.position > 0;
             }
             Some(before) if before != id || about.len() < self.position => {
                 (self.position, self.is_skipping) = (0, false);
                 self.partial.clear();
-                each(Found::Anew);
+                each(LineEvent::Reset);
             }
             Some(_) => {}
         }
@@ -96,13 +103,13 @@ impl Lines {
         }
     }
 
-    fn take(&mut self, mut bytes: &[u8], each: &mut impl FnMut(Found<'_>)) {
+    fn take(&mut self, mut bytes: &[u8], each: &mut impl FnMut(LineEvent<'_>)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = rest;
             if !std::mem::take(&mut self.is_skipping) {
                 self.partial.extend_from_slice(line);
-                each(Found::Line(&String::from_utf8_lossy(&self.partial)));
+                each(LineEvent::Line(&String::from_utf8_lossy(&self.partial)));
             }
             self.partial.clear();
         }
@@ -124,12 +131,12 @@ mod tests {
 
     use super::*;
 
-    fn read(lines: &mut Lines) -> Vec<String> {
+    fn read(lines: &mut LineReader) -> Vec<String> {
         let mut found = Vec::new();
-        let each = |piece: Found<'_>| {
+        let each = |piece: LineEvent<'_>| {
             found.push(match piece {
-                Found::Line(line) => line.to_string(),
-                Found::Anew => "(anew)".to_string(),
+                LineEvent::Line(line) => line.to_string(),
+                LineEvent::Reset => "(anew)".to_string(),
             });
         };
         lines.read(each).unwrap();
@@ -137,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_taken_once_and_only_when_it_has_ended() {
+    fn line_is_read_once_and_only_when_complete() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
-        let mut lines = Lines::new(path.clone());
-        assert!(read(&mut lines).is_empty(), "no file is an empty one");
+        let mut lines = LineReader::new(path.clone());
+        assert!(read(&mut lines).is_empty(), "a missing file is empty");
         let mut file = File::create(&path).unwrap();
         file.write_all("one\ntw\u{f6}".as_bytes()).unwrap();
         assert_eq!(read(&mut lines), ["one"]);
@@ -152,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_short_or_replaced_is_read_anew() {
+    fn truncated_or_replaced_file_is_read_from_its_beginning() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
         fs::write(&path, "one\ntwo\nhalf").unwrap();
-        let mut lines = Lines::new(path.clone());
+        let mut lines = LineReader::new(path.clone());
         assert_eq!(read(&mut lines), ["one", "two"]);
         fs::write(&path, "new\n").unwrap();
         assert_eq!(read(&mut lines), ["(anew)", "new"]);
@@ -169,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_file_only_the_end_is_read_and_an_endless_line_is_passed_over() {
+    fn only_the_end_of_a_long_file_is_read_and_long_lines_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
         let line = format!("{}\n", "x".repeat(1023));
         fs::write(&path, line.repeat(9 << 10)).unwrap();
-        let mut lines = Lines::new(path.clone());
-        assert_eq!(read(&mut lines).len(), (8 << 10) - 1, "the first may be a part of one");
+        let mut lines = LineReader::new(path.clone());
+        assert_eq!(read(&mut lines).len(), (8 << 10) - 1, "the first line may be incomplete");
         let mut file = File::options().append(true).open(&path).unwrap();
         for _ in 0..17 {
             file.write_all(&vec![b'y'; 1 << 20]).unwrap();

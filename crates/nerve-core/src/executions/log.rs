@@ -1,4 +1,4 @@
-//! What an agent's activities say of executions, as lines of the list beside its recording.
+//! Writes the executions in an agent's activities to the list next to its recording.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,59 +10,59 @@ use nerve_record::executions::{self, ExecutionLine};
 use nerve_record::store::check_id;
 use serde_json::Value;
 
-/// The most characters of the arguments of a tool that is no shell.
-const ARGS: usize = 200;
+/// Maximum number of characters of the arguments of a tool that is not a shell.
+const MAX_ARGS_CHARS: usize = 200;
 
-/// Lists what one agent runs. Clones write the same list.
+/// Writes the executions of one agent to the list. Clones write the same list.
 #[derive(Debug, Clone)]
-pub(crate) struct Noter {
+pub(crate) struct ExecutionLog {
     recording: PathBuf,
-    /// Output bytes so far.
-    reached: Arc<AtomicU64>,
-    /// The list cannot be written, and that was said.
+    /// Number of bytes that the terminal has output.
+    offset: Arc<AtomicU64>,
+    /// The list cannot be written, and that was logged.
     failed: Arc<AtomicBool>,
-    /// The list goes with the host that it was made for.
-    is_passing: bool,
+    /// The list is removed together with the host that it belongs to.
+    is_ephemeral: bool,
 }
 
-impl Noter {
-    pub(crate) fn new(recording: PathBuf) -> Noter {
-        Noter { recording, reached: Arc::default(), failed: Arc::default(), is_passing: false }
+impl ExecutionLog {
+    pub(crate) fn new(recording: PathBuf) -> ExecutionLog {
+        ExecutionLog { recording, offset: Arc::default(), failed: Arc::default(), is_ephemeral: false }
     }
 
-    /// Of a session that is not recorded: when its host is gone, nobody misses the last lines.
-    pub(crate) fn passing(stands_for: PathBuf) -> Noter {
-        Noter { is_passing: true, ..Noter::new(stands_for) }
+    /// Creates the log of a session that is not recorded. Write errors after the end of its host are ignored.
+    pub(crate) fn ephemeral(stands_for: PathBuf) -> ExecutionLog {
+        ExecutionLog { is_ephemeral: true, ..ExecutionLog::new(stands_for) }
     }
 
-    /// The terminal has written so much: what begins now begins here.
-    pub(crate) fn reached(&self, offset: u64) {
-        self.reached.store(offset, Ordering::Relaxed);
+    /// Sets the number of bytes that the terminal has output, the position of executions that begin now.
+    pub(crate) fn set_offset(&self, offset: u64) {
+        self.offset.store(offset, Ordering::Relaxed);
     }
 
-    /// The list, if it could not be written.
-    pub(crate) fn unwritten(&self) -> Option<PathBuf> {
+    /// Returns the path of the list if it could not be written.
+    pub(crate) fn failed_path(&self) -> Option<PathBuf> {
         self.failed.load(Ordering::Relaxed).then(|| executions::path_of(&self.recording))
     }
 
-    /// Lists it if it is the begin or the end of an execution. Writes a file: not for a task.
-    pub(crate) fn note(&self, activity: &Activity) {
+    /// Lists the begin or end of an execution; ignores other activities. Writes a file: call it on a blocking thread.
+    pub(crate) fn record(&self, activity: &Activity) {
         let has_terminal =
             |id: &str| executions::recording_of(&self.recording, id).is_ok_and(|path| Path::exists(&path));
-        let anchor = self.reached.load(Ordering::Relaxed);
+        let anchor = self.offset.load(Ordering::Relaxed);
         let Some(line) = line_of(activity, anchor, has_terminal) else { return };
         if let Err(error) = executions::append(&self.recording, line)
-            && !(self.is_passing && error.kind() == ErrorKind::NotFound)
+            && !(self.is_ephemeral && error.kind() == ErrorKind::NotFound)
             && !self.failed.swap(true, Ordering::Relaxed)
         {
             let list = executions::path_of(&self.recording);
-            tracing::warn!(list = %list.display(), %error, "executions are not listed");
+            tracing::warn!(list = %list.display(), %error, "cannot write the list of executions");
         }
     }
 }
 
-/// The line of an activity; `None` for what is no execution, or whose id cannot be part of a path. `has_terminal`: the output of this
-/// one is recorded elsewhere.
+/// Converts an activity to a line; `None` if it is no execution, or if its id cannot be part of a path. `has_terminal`: returns
+/// true if the execution's output is recorded separately.
 fn line_of(activity: &Activity, anchor: u64, has_terminal: impl Fn(&str) -> bool) -> Option<ExecutionLine> {
     let line = match activity {
         Activity::ToolStart { name, args, execution, at, .. } => ExecutionLine {
@@ -95,7 +95,7 @@ fn nanoseconds(at: TsMs) -> u64 {
     at.0.saturating_mul(1_000_000)
 }
 
-/// What was run: the command line of a shell, else the tool and what it was given.
+/// Returns what was run: the command line of a shell, or the tool and its main argument.
 fn command(tool: &str, args: &str) -> String {
     let given: Option<Value> = serde_json::from_str(args).ok();
     let text = |key: &str| given.as_ref()?.get(key)?.as_str();
@@ -103,8 +103,8 @@ fn command(tool: &str, args: &str) -> String {
         return command.to_string();
     }
     let short = ["file_path", "path", "pattern", "url", "query", "description"].into_iter().find_map(text);
-    let mut short: String = short.unwrap_or(args).chars().take(ARGS + 1).collect();
-    if short.chars().count() > ARGS {
+    let mut short: String = short.unwrap_or(args).chars().take(MAX_ARGS_CHARS + 1).collect();
+    if short.chars().count() > MAX_ARGS_CHARS {
         short.pop();
         short.push('…');
     }
@@ -126,17 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_listed_with_its_command_from_begin_to_end() {
+    fn tool_is_listed_with_its_command_from_start_to_end() {
         let dir = tempfile::tempdir().unwrap();
-        let noter = Noter::new(dir.path().join("s.ahr"));
-        noter.reached(42);
-        noter.note(&start("Bash", r#"{"command":"ls -l | wc","description":"d"}"#, "t1"));
-        noter.note(&start("Read", r#"{"file_path":"/a b"}"#, "t2"));
-        noter.note(&start("Odd", r#"{"x":1}"#, "../up"));
-        noter.reached(50);
-        noter.note(&output("t1", Status::Running));
-        noter.note(&output("t1", Status::Failed));
-        noter.note(&Activity::Thought { text: "x".into(), reasoning: None, at: TsMs(1) });
+        let log = ExecutionLog::new(dir.path().join("s.ahr"));
+        log.set_offset(42);
+        log.record(&start("Bash", r#"{"command":"ls -l | wc","description":"d"}"#, "t1"));
+        log.record(&start("Read", r#"{"file_path":"/a b"}"#, "t2"));
+        log.record(&start("Odd", r#"{"x":1}"#, "../up"));
+        log.set_offset(50);
+        log.record(&output("t1", Status::Running));
+        log.record(&output("t1", Status::Failed));
+        log.record(&Activity::Thought { text: "x".into(), reasoning: None, at: TsMs(1) });
         let known = executions::read(&dir.path().join("s.ahr")).unwrap();
         assert_eq!(known.iter().count(), 2);
         let one = known.get("t1").unwrap();
@@ -148,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_after_the_end_of_an_unrecorded_session_is_no_failure() {
+    fn errors_after_end_of_unrecorded_session_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let gone = dir.path().join("gone").join("session.ahr");
-        let noter = Noter::passing(gone.clone());
-        noter.note(&start("Bash", "{}", "t1"));
-        assert_eq!(noter.unwritten(), None);
-        let noter = Noter::new(gone.clone());
-        noter.note(&start("Bash", "{}", "t1"));
-        assert_eq!(noter.unwritten(), Some(executions::path_of(&gone)));
+        let log = ExecutionLog::ephemeral(gone.clone());
+        log.record(&start("Bash", "{}", "t1"));
+        assert_eq!(log.failed_path(), None);
+        let log = ExecutionLog::new(gone.clone());
+        log.record(&start("Bash", "{}", "t1"));
+        assert_eq!(log.failed_path(), Some(executions::path_of(&gone)));
     }
 
     #[test]
-    fn what_has_a_terminal_of_its_own_keeps_its_output_there() {
+    fn execution_with_terminal_keeps_its_output_there() {
         let line = line_of(&output("t", Status::Completed), 0, |_| true).unwrap();
         assert_eq!((line.output, line.ended_ns), (None, Some(9_000_000)));
         let line = line_of(&output("t", Status::Running), 0, |_| false).unwrap();
@@ -168,8 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn arguments_without_a_known_name_are_shown_shortly() {
-        assert_eq!(command("T", &format!("{{\"x\":\"{}\"}}", "y".repeat(500))).chars().count(), ARGS + 3);
+    fn unknown_arguments_are_shortened() {
+        assert_eq!(
+            command("T", &format!("{{\"x\":\"{}\"}}", "y".repeat(500))).chars().count(),
+            MAX_ARGS_CHARS + 3
+        );
         assert_eq!(command("T", ""), "T");
     }
 }

@@ -1,6 +1,6 @@
-//! Where agents keep their conversations, and what a running one says of its own (facts: the real agents).
+//! The files in which agents store their conversations and the status of running processes.
 //!
-//! All of it belongs to other programs: what is missing or new there means "not known", never an error.
+//! All of them belong to other programs: anything missing or unknown means "not known", never an error.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,38 +13,38 @@ use nerve_term::event::TsNs;
 use nerve_term::profile::session::{Learn, SessionForms};
 use serde_json::Value;
 
-/// A transcript larger than this is not read.
+/// Maximum size of a transcript in bytes.
 const TRANSCRIPT_LIMIT: u64 = 512 << 20;
-/// What a status file or the first line of a conversation has at most.
+/// Maximum number of bytes read of a status file, or to find the first line of a conversation.
 const STATUS_LIMIT: u64 = 1 << 20;
-/// Processes below the agent's that are looked at.
+/// Maximum number of processes in the agent's process tree that are searched.
 const PROCESS_LIMIT: usize = 64;
 
-/// The folders of one agent: those of the user it runs for.
+/// The session files of the agents of one user.
 #[derive(Debug, Clone)]
-pub(crate) struct Records {
+pub(crate) struct SessionFiles {
     home: PathBuf,
-    /// Where Claude Code keeps its files.
+    /// Claude Code's settings folder.
     claude: PathBuf,
 }
 
-impl Records {
-    /// As they are for a program with this on top of our environment. `None` without a home.
-    pub(crate) fn of(env: &BTreeMap<String, String>) -> Option<Records> {
+impl SessionFiles {
+    /// Locates the files for a program with this environment on top of ours. `None` without a home folder.
+    pub(crate) fn of(env: &BTreeMap<String, String>) -> Option<SessionFiles> {
         let var = |name: &str| {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
         let claude = var("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
-        Some(Records { home, claude })
+        Some(SessionFiles { home, claude })
     }
 
-    /// The id of the conversation that the process has now, if it says so.
+    /// Returns the id of a running process's current conversation, if it can be determined.
     pub(crate) fn learn(&self, forms: &SessionForms, pid: i32) -> Option<String> {
         let id = match forms.learn? {
             Learn::Claude => {
-                // A shell may have started it: what is nearest counts.
-                family(pid).into_iter().find_map(|pid| self.status_id(pid))?
+                // A shell may have started the agent: use the nearest process with a status file.
+                process_tree(pid).into_iter().find_map(|pid| self.status_id(pid))?
             }
             Learn::Codex => open_rollout(pid)?,
         };
@@ -57,19 +57,20 @@ impl Records {
         Some(status.get("sessionId")?.as_str()?.to_string())
     }
 
-    /// Claude Code's transcript of a conversation. Its folder is named after the folder the agent works in, but the ids are unique.
+    /// Returns Claude Code's transcript of a conversation. Its folder is named after the agent's working directory, but ids are
+    /// unique.
     pub(crate) fn transcript(&self, id: &str) -> Option<PathBuf> {
         let name = format!("{id}.jsonl");
         let projects = fs::read_dir(self.claude.join("projects")).ok()?;
         projects.flatten().map(|project| project.path().join(&name)).find(|path| path.is_file())
     }
 
-    /// The folder with the settings of Claude Code and its records, and the one that it has where nothing else is said.
+    /// Returns Claude Code's settings folder and the default one.
     pub(crate) fn claude(&self) -> (&Path, PathBuf) {
         (&self.claude, self.home.join(".claude"))
     }
 
-    /// The transcripts of Claude Code in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
+    /// Returns Claude Code's transcripts in the folder for `cwd` that begin between two times (nanoseconds since the Unix epoch).
     pub(crate) fn begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<PathBuf> {
         let files =
             fs::read_dir(self.claude.join("projects").join(project(cwd))).into_iter().flatten().flatten();
@@ -77,15 +78,15 @@ impl Records {
             let modified = fs::metadata(path).and_then(|meta| meta.modified()).ok();
             let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             path.extension().is_some_and(|end| end == "jsonl")
-                // Before it is opened: old ones are many.
+                // Checked before the file is opened, because there are many old files.
                 && modified.is_some_and(|time| time.as_nanos() >= u128::from(from.0))
                 && first_time(path).is_some_and(|at| (from..=to).contains(&at))
         };
         files.map(|file| file.path()).filter(is_one).collect()
     }
 
-    /// Gemini CLI's file of a conversation: named by the beginning of its id, the whole of which is in its first line. One that was begun
-    /// from a file has two, and what was said is in the larger one.
+    /// Returns Gemini CLI's file of a conversation. Its name contains the beginning of the id, its first line the whole id. A
+    /// conversation that was begun from a file has two; the messages are in the larger one.
     pub(crate) fn chat(&self, id: &str) -> Option<PathBuf> {
         let end = format!("-{}.jsonl", id.get(..8)?);
         let named = self.projects().flat_map(|project| chats_of(&project));
@@ -95,7 +96,7 @@ impl Records {
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
-    /// The ids of the conversations of Gemini CLI that were begun in a folder between two times (nanoseconds since the Unix epoch).
+    /// Returns the ids of Gemini CLI's conversations begun in a folder between two times (nanoseconds since the Unix epoch).
     pub(crate) fn chats_begun_in(&self, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
         let is_its = |project: &PathBuf| {
             read(&project.join(".project_root")).is_ok_and(|root| Path::new(root.trim()) == cwd)
@@ -110,7 +111,7 @@ impl Records {
         ids
     }
 
-    /// The folders of Gemini CLI's projects.
+    /// Returns the folders of Gemini CLI's projects.
     fn projects(&self) -> impl Iterator<Item = PathBuf> {
         let projects = fs::read_dir(self.home.join(".gemini/tmp")).into_iter().flatten().flatten();
         projects.map(|project| project.path())
@@ -122,41 +123,41 @@ fn chats_of(project: &Path) -> Vec<PathBuf> {
     chats.map(|chat| chat.path()).filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
 }
 
-/// A transcript's text.
+/// Reads a transcript.
 ///
 /// # Errors
-/// What the system says; it is too large, or no text.
+/// The I/O error; the file is too large or not UTF-8.
 pub(crate) fn read_transcript(path: &Path) -> io::Result<String> {
     let size = fs::metadata(path)?.len();
     if size > TRANSCRIPT_LIMIT {
-        let message = format!("it has {size} bytes, and {TRANSCRIPT_LIMIT} at most are read");
+        let message = format!("its {size} bytes exceed {TRANSCRIPT_LIMIT}");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     fs::read_to_string(path)
 }
 
-/// The name of Claude Code's folder for the conversations of a working directory: all but letters and digits of ASCII are dashes, in
-/// units of UTF-16 as it counts them.
+/// Returns the name of Claude Code's folder for the conversations of a working directory. Every UTF-16 unit other than an ASCII
+/// letter or digit becomes a dash.
 pub(crate) fn project(cwd: &Path) -> String {
     let units = cwd.to_string_lossy();
     let dashed = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
     units.encode_utf16().map(dashed).collect()
 }
 
-/// Writes a transcript into a folder, as [`write_beside`].
+/// Writes a transcript into a folder, like [`write_sibling`].
 ///
 /// # Errors
-/// What the system says.
+/// The I/O error.
 pub(crate) fn write_into(folder: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    write_beside(&folder.join(id), id, text)
+    write_sibling(&folder.join(id), id, text)
 }
 
-/// Writes a transcript beside another one, whole or not at all, for its user only. Never over a file that is there.
+/// Writes a transcript next to another one, atomically and for its user only. Never replaces a file.
 ///
 /// # Errors
-/// What the system says.
-pub(crate) fn write_beside(other: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
+/// The I/O error.
+pub(crate) fn write_sibling(other: &Path, id: &str, text: &str) -> io::Result<PathBuf> {
     let folder = other.parent().unwrap_or(Path::new("."));
     let path = folder.join(format!("{id}.jsonl"));
     let mut file = tempfile::Builder::new()
@@ -169,39 +170,39 @@ pub(crate) fn write_beside(other: &Path, id: &str, text: &str) -> io::Result<Pat
     Ok(path)
 }
 
-/// The id in the name of the one rollout file that a process or one of its children has open. `None` if it is not exactly one: Codex
-/// writes side threads too.
+/// Returns the id in the name of the only rollout file that a process or its descendants have open. `None` if there are several,
+/// because Codex also writes side threads.
 fn open_rollout(pid: i32) -> Option<String> {
-    let files = family(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
+    let files = process_tree(pid).into_iter().flat_map(|pid| fs::read_dir(format!("/proc/{pid}/fd")));
     let links = files.flatten().flatten().filter_map(|file| fs::read_link(file.path()).ok());
     let mut ids = links.filter_map(|link| rollout_id(&link));
     let first = ids.next()?;
     ids.all(|id| id == first).then_some(first)
 }
 
-/// A process and those below it, the nearest first.
-fn family(pid: i32) -> Vec<i32> {
-    let mut family = vec![pid];
+/// Returns a process and its descendants, nearest first.
+fn process_tree(pid: i32) -> Vec<i32> {
+    let mut process_tree = vec![pid];
     let mut at = 0;
-    while let Some(pid) = family.get(at).filter(|_| family.len() < PROCESS_LIMIT) {
+    while let Some(pid) = process_tree.get(at).filter(|_| process_tree.len() < PROCESS_LIMIT) {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks {
             let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            family.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+            process_tree.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
         }
         at += 1;
     }
-    family
+    process_tree
 }
 
-/// `rollout-2026-11-22T08-59-47-<id>.jsonl`.
+/// Parses `rollout-2026-11-22T08-59-47-<id>.jsonl`.
 fn rollout_id(path: &Path) -> Option<String> {
     const ID: usize = 36;
     let name = path.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
     name.get(name.len().checked_sub(ID)?..).map(str::to_string)
 }
 
-/// When the first line of a transcript was written that says it, or when a conversation of Gemini CLI was begun.
+/// Returns the first timestamp in a transcript, or the start time of a Gemini CLI conversation.
 fn first_time(path: &Path) -> Option<TsNs> {
     let text = read(path).ok()?;
     let time = |line: &str| {
@@ -213,14 +214,14 @@ fn first_time(path: &Path) -> Option<TsNs> {
     text.lines().find_map(time)
 }
 
-/// `sessionId` of a file's first line.
+/// Returns the `sessionId` of a file's first line.
 fn first_id(path: &Path) -> Option<String> {
     let text = read(path).ok()?;
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
     first.get("sessionId")?.as_str().map(str::to_string)
 }
 
-/// The beginning of a file.
+/// Reads the beginning of a file.
 fn read(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(STATUS_LIMIT).read_to_end(&mut bytes)?;
@@ -236,11 +237,12 @@ mod tests {
     const A: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
     const B: &str = "bbbbbbbb-2222-4222-8222-bbbbbbbbbbbb";
 
-    fn home() -> (tempfile::TempDir, Records) {
+    fn home() -> (tempfile::TempDir, SessionFiles) {
         let home = tempfile::tempdir().unwrap();
         let env = BTreeMap::from([("HOME".to_string(), home.path().display().to_string())]);
-        let records = Records { claude: home.path().join(".claude"), ..Records::of(&env).unwrap() };
-        (home, records)
+        let session_files =
+            SessionFiles { claude: home.path().join(".claude"), ..SessionFiles::of(&env).unwrap() };
+        (home, session_files)
     }
 
     fn write(home: &tempfile::TempDir, path: &str, text: &str) -> PathBuf {
@@ -251,34 +253,34 @@ mod tests {
     }
 
     #[test]
-    fn a_status_file_tells_the_id_and_nothing_bad() {
-        let (home, records) = home();
+    fn id_is_read_from_valid_status_files_only() {
+        let (home, session_files) = home();
         let forms = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
-        assert_eq!(records.learn(&forms, 7), None);
+        assert_eq!(session_files.learn(&forms, 7), None);
         for bad in ["", "[]", r#"{"sessionId": 5}"#, r#"{"sessionId": "../../x"}"#] {
             write(&home, ".claude/sessions/7.json", bad);
-            assert_eq!(records.learn(&forms, 7), None, "{bad}");
+            assert_eq!(session_files.learn(&forms, 7), None, "{bad}");
         }
         write(&home, ".claude/sessions/7.json", &format!(r#"{{"pid": 7, "sessionId": "{A}"}}"#));
-        assert_eq!(records.learn(&forms, 7).as_deref(), Some(A));
+        assert_eq!(session_files.learn(&forms, 7).as_deref(), Some(A));
     }
 
     #[test]
-    fn files_are_found_by_the_id() {
-        let (home, records) = home();
-        assert_eq!(records.transcript(A), None);
+    fn files_are_found_by_id() {
+        let (home, session_files) = home();
+        assert_eq!(session_files.transcript(A), None);
         let transcript = write(&home, &format!(".claude/projects/-x-y/{A}.jsonl"), "{}\n");
-        assert_eq!(records.transcript(A), Some(transcript));
-        assert_eq!(records.transcript(B), None);
+        assert_eq!(session_files.transcript(A), Some(transcript));
+        assert_eq!(session_files.transcript(B), None);
         let name = ".gemini/tmp/project/chats/session-2026-11-22T08-59-aaaaaaaa.jsonl";
         let chat = write(&home, name, &format!("{{\"sessionId\":\"{A}\"}}\n"));
-        assert_eq!(records.chat(A), Some(chat));
-        assert_eq!(records.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "another one that begins so");
+        assert_eq!(session_files.chat(A), Some(chat));
+        assert_eq!(session_files.chat("aaaaaaaa-0000-4000-8000-000000000000"), None, "same prefix, other id");
     }
 
     #[test]
-    fn conversations_of_gemini_are_found_by_their_folder_and_time() {
-        let (home, records) = home();
+    fn gemini_conversations_are_found_by_folder_and_time() {
+        let (home, session_files) = home();
         let line = |id: &str, time: &str| format!("{{\"sessionId\":\"{id}\",\"startTime\":\"{time}\"}}\n");
         let chat = |project: &str, name: &str, text: &str| {
             write(&home, &format!(".gemini/tmp/{project}/chats/session-{name}.jsonl"), text)
@@ -291,39 +293,39 @@ mod tests {
         chat("project", "3-bbbbbbbb", &line(B, "1970-01-01T00:00:30Z"));
         chat("other", "4-bbbbbbbb", &line(B, "1970-01-01T00:00:10Z"));
         let seconds = |from: u64, to: u64| {
-            records.chats_begun_in(
+            session_files.chats_begun_in(
                 Path::new("/x/project"),
                 TsNs(from * 1_000_000_000),
                 TsNs(to * 1_000_000_000),
             )
         };
-        assert_eq!(seconds(5, 20), [A], "once, though it has two files");
+        assert_eq!(seconds(5, 20), [A], "listed once, although it has two files");
         assert_eq!(seconds(5, 40), [A, B]);
         assert_eq!(seconds(11, 20), [""; 0]);
-        assert_eq!(records.chat(A), Some(whole), "that with what was said");
+        assert_eq!(session_files.chat(A), Some(whole), "the larger file");
     }
 
     #[test]
-    fn a_copy_is_private_and_never_over_another_file() {
+    fn copy_is_private_and_never_replaces_a_file() {
         let (home, _) = home();
         let source = write(&home, &format!("p/{A}.jsonl"), "old\n");
-        let copy = write_beside(&source, B, "new\n").unwrap();
+        let copy = write_sibling(&source, B, "new\n").unwrap();
         assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_to_string(&copy).unwrap(), "new\n");
-        assert_eq!(write_beside(&source, A, "x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(write_sibling(&source, A, "x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&source).unwrap(), "old\n");
-        assert_eq!(fs::read_dir(home.path().join("p")).unwrap().count(), 2, "nothing else is left");
+        assert_eq!(fs::read_dir(home.path().join("p")).unwrap().count(), 2, "no temporary file is left");
     }
 
     #[test]
-    fn an_open_rollout_tells_the_id_if_it_is_the_only_one() {
+    fn single_open_rollout_determines_id() {
         let (home, _) = home();
         let pid = i32::try_from(std::process::id()).unwrap();
         let name = |id: &str| format!(".codex/sessions/2026/11/22/rollout-2026-11-22T08-59-47-{id}.jsonl");
         let one = File::open(write(&home, &name(A), "")).unwrap();
         assert_eq!(open_rollout(pid).as_deref(), Some(A));
         let other = File::open(write(&home, &name(B), "")).unwrap();
-        assert_eq!(open_rollout(pid), None, "which of them is not known");
+        assert_eq!(open_rollout(pid), None, "ambiguous");
         drop((one, other));
         assert_eq!(open_rollout(pid), None);
     }

@@ -1,4 +1,5 @@
-//! What a new server needs to start a node's proxy again: a file of mode 0600 in a private folder, for each proxy that runs.
+//! Stores the state from which a new server restarts a node's proxy: a file of mode 0600 in a private folder for each running
+//! proxy.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,26 +11,26 @@ use serde::{Deserialize, Serialize};
 
 use super::ProxySpec;
 
-/// A file is read up to here.
+/// Maximum size of a file in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// A proxy as it is kept.
+/// The stored state of a proxy.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredProxy {
     pub(super) spec: ProxySpec,
-    /// Where its agent looks for it.
+    /// The port that the agent connects to.
     pub(super) port: u16,
-    /// What its agent shows.
+    /// The token that the agent presents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<String>,
     #[serde(default)]
-    pub(super) spent: KeptSpent,
+    pub(super) spent: StoredTotals,
 }
 
-/// What had passed when it was kept.
+/// The stored usage totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct KeptSpent {
+pub(super) struct StoredTotals {
     requests: u64,
     refused: u64,
     input: u64,
@@ -39,9 +40,9 @@ pub(super) struct KeptSpent {
     cost_usd: f64,
 }
 
-impl From<Spent> for KeptSpent {
-    fn from(spent: Spent) -> KeptSpent {
-        KeptSpent {
+impl From<Spent> for StoredTotals {
+    fn from(spent: Spent) -> StoredTotals {
+        StoredTotals {
             requests: spent.requests,
             refused: spent.refused,
             input: spent.usage.input,
@@ -53,47 +54,47 @@ impl From<Spent> for KeptSpent {
     }
 }
 
-impl From<KeptSpent> for Spent {
-    fn from(kept: KeptSpent) -> Spent {
+impl From<StoredTotals> for Spent {
+    fn from(stored: StoredTotals) -> Spent {
         Spent {
-            requests: kept.requests,
-            refused: kept.refused,
+            requests: stored.requests,
+            refused: stored.refused,
             usage: Usage {
-                input: kept.input,
-                output: kept.output,
-                cache_read: kept.cache_read,
-                cache_write: kept.cache_write,
+                input: stored.input,
+                output: stored.output,
+                cache_read: stored.cache_read,
+                cache_write: stored.cache_write,
             },
-            // What is kept is text, and may be anything.
-            cost_usd: if kept.cost_usd.is_finite() { kept.cost_usd.max(0.0) } else { 0.0 },
+            // The file is plain text and may contain any number.
+            cost_usd: if stored.cost_usd.is_finite() { stored.cost_usd.max(0.0) } else { 0.0 },
         }
     }
 }
 
-impl Kept {
-    /// Where the proxy of this id is kept.
+impl StoredProxy {
+    /// Returns the path of the file for this id.
     pub(super) fn path(folder: &Path, server: &str, id: &str) -> PathBuf {
         folder.join("run").join(server).join(format!("{id}.json"))
     }
 
-    /// Reads one; only a file of this user, and no link to somewhere else.
-    pub(super) fn read(path: &Path) -> io::Result<Kept> {
+    /// Reads a file. Accepts only regular files of this user, and no symbolic links.
+    pub(super) fn read(path: &Path) -> io::Result<StoredProxy> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
         let meta = file.metadata()?;
         if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is no file of this user"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file of this user"));
         }
         let mut bytes = Vec::new();
         file.take(LIMIT).read_to_end(&mut bytes)?;
         Ok(serde_json::from_slice(&bytes)?)
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the file atomically.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         private_folder(folder)?;
-        // Mode 0600 from the start.
+        // Temporary files are created with mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         serde_json::to_writer(&mut file, self)?;
         file.flush()?;
@@ -101,20 +102,20 @@ impl Kept {
         Ok(())
     }
 
-    /// Removes what is kept of proxies of a server whose ids are not among these: nobody comes back for them.
-    pub(crate) fn forget_others(folder: &Path, server: &str, ids: &[String]) {
+    /// Removes the files of a server's proxies whose ids are not listed.
+    pub(crate) fn prune(folder: &Path, server: &str, ids: &[String]) {
         let Ok(files) = fs::read_dir(folder.join("run").join(server)) else { return };
         for path in files.flatten().map(|file| file.path()) {
             let id = path.file_stem().and_then(|stem| stem.to_str());
             if !id.is_some_and(|id| ids.iter().any(|known| known == id)) {
-                // What cannot be removed is only left over.
+                // A file that cannot be removed does no harm.
                 let _ = fs::remove_file(path);
             }
         }
     }
 }
 
-/// Makes a folder, and those above it, for this user alone.
+/// Creates a folder and its parents for this user only.
 pub(super) fn private_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -127,40 +128,40 @@ mod tests {
     use crate::proxy::ProxyKind;
 
     #[test]
-    fn it_is_read_as_it_was_written_and_nobody_else_reads_it() {
+    fn stored_proxy_is_read_back_and_private() {
         let dir = tempfile::tempdir().unwrap();
-        let path = Kept::path(dir.path(), "s", "abc");
+        let path = StoredProxy::path(dir.path(), "s", "abc");
         let spent = Spent { requests: 3, cost_usd: 0.5, ..Spent::default() };
-        let kept = Kept {
+        let stored = StoredProxy {
             spec: ProxySpec::new(ProxyKind::Openai),
             port: 4000,
             token: Some("t0ken".into()),
             spent: spent.into(),
         };
-        kept.write(&path).unwrap();
+        stored.write(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let again = Kept::read(&path).unwrap();
+        let again = StoredProxy::read(&path).unwrap();
         assert_eq!((again.port, again.token.as_deref()), (4000, Some("t0ken")));
-        assert_eq!((again.spec, Spent::from(again.spent)), (kept.spec, spent));
+        assert_eq!((again.spec, Spent::from(again.spent)), (stored.spec, spent));
     }
 
     #[test]
-    fn what_nobody_comes_back_for_is_removed() {
+    fn unlisted_proxies_are_removed_and_links_rejected() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = Kept {
+        let stored = StoredProxy {
             spec: ProxySpec::new(ProxyKind::Anthropic),
             port: 1,
             token: None,
-            spent: KeptSpent::default(),
+            spent: StoredTotals::default(),
         };
-        let at = |id: &str| Kept::path(dir.path(), "s", id);
-        kept.write(&at("a")).unwrap();
-        kept.write(&at("b")).unwrap();
-        Kept::forget_others(dir.path(), "s", &["b".to_string()]);
+        let at = |id: &str| StoredProxy::path(dir.path(), "s", id);
+        stored.write(&at("a")).unwrap();
+        stored.write(&at("b")).unwrap();
+        StoredProxy::prune(dir.path(), "s", &["b".to_string()]);
         assert!(!at("a").exists() && at("b").exists());
         fs::remove_file(at("b")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", at("b")).unwrap();
-        assert!(Kept::read(&at("b")).is_err(), "a link");
+        assert!(StoredProxy::read(&at("b")).is_err(), "symbolic link");
     }
 }

@@ -1,4 +1,4 @@
-//! A finished turn of a conversation as a response.
+//! Builds the response of a finished turn of a conversation.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 
 use super::answer::{LENGTH, Usage};
 use super::spec::ChatSpec;
-use super::turn::Done;
+use super::turn::TurnResult;
 use crate::command::Response;
-use crate::node::response::fit;
+use crate::node::response::truncate_to_limits;
 
-/// Calls of tools that a response tells of, and characters of the arguments of each.
+/// Maximum number of tool calls in a response, and of characters of their arguments.
 const MAX_CALLS: usize = 256;
 const MAX_ARGUMENTS: usize = 4096;
 
-/// What a response says of a turn.
+/// Builds the response of a turn.
 pub(super) fn response(
     node: &str,
     spec: &ChatSpec,
     (turn, time): (u64, (TsNs, TsNs)),
-    done: &mut Done,
+    done: &mut TurnResult,
     usage: Usage,
 ) -> Response {
     let sections = std::mem::take(&mut done.sections);
     let text = text_of(&sections);
-    let fact = |name: &str, fact: String| (name.to_string(), fact);
+    let attribute = |name: &str, value: String| (name.to_string(), value);
     let attributes = BTreeMap::from([
-        fact("content", std::mem::take(&mut done.content)),
-        fact("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
-        fact("provider", spec.provider.as_str().to_string()),
-        fact("finish_reason", done.finish.clone()),
-        fact("retries", done.retries.to_string()),
-        fact("api_calls", done.requests.to_string()),
-        fact("tool_calls", tool_calls(done).to_string()),
-        fact(
+        attribute("content", std::mem::take(&mut done.content)),
+        attribute("model", done.model.clone().unwrap_or_else(|| spec.model.clone())),
+        attribute("provider", spec.provider.as_str().to_string()),
+        attribute("finish_reason", done.finish.clone()),
+        attribute("retries", done.retries.to_string()),
+        attribute("api_calls", done.requests.to_string()),
+        attribute("tool_calls", tool_calls(done).to_string()),
+        attribute(
             "usage",
             json!({ "prompt": usage.prompt, "completion": usage.completion, "total": usage.total() })
                 .to_string(),
@@ -58,17 +58,17 @@ pub(super) fn response(
         time,
         attributes,
     };
-    fit(&mut response);
+    truncate_to_limits(&mut response);
     if let Some(content) = response.attributes.get_mut("content")
         && content.len() > response.text.len()
     {
-        // Longer than what is left of the text it is the end of.
+        // The content is the end of the text, so it is not longer than what is left of the text.
         content.clone_from(&response.text);
     }
     response
 }
 
-/// What the model said, all of it.
+/// Joins all texts of the model.
 pub(super) fn text_of(sections: &[Section]) -> String {
     let texts = sections.iter().filter(|section| section.kind == SectionKind::Text);
     texts.map(|section| section.content.as_str()).collect::<Vec<_>>().join("\n\n")
@@ -78,8 +78,8 @@ fn tokens(usage: Usage) -> Tokens {
     Tokens { input: Some(usage.prompt), output: Some(usage.completion), total: Some(usage.total()) }
 }
 
-fn tool_calls(done: &Done) -> Value {
-    let call = |call: &super::tools::Done| {
+fn tool_calls(done: &TurnResult) -> Value {
+    let call = |call: &super::tools::FinishedCall| {
         let arguments: String = call.call.arguments.chars().take(MAX_ARGUMENTS).collect();
         json!({ "id": call.call.id, "name": call.name, "arguments": arguments, "is_error": call.result.is_error })
     };

@@ -1,4 +1,4 @@
-//! What sessions were asked in the words of the first nerve (seed REQ-S3). Each old word warns once.
+//! Deprecated methods of sessions, kept for callers of nerve's first version. Each warns once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// Says so the first time.
+/// Logs the message the first time it is called.
 pub(crate) fn warn_once(warned: &AtomicBool, message: &'static str) {
     if !warned.swap(true, Ordering::Relaxed) {
         tracing::warn!("{message}");

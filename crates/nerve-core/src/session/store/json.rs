@@ -1,4 +1,4 @@
-//! A session as it stands in the file. What a file does not say is `None`: the first nerve said less, a newer one says more.
+//! The JSON form of a session in the sessions file. Missing fields are `None`, because older versions wrote fewer of them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ use crate::command::{CommandLine, PanePlace};
 use crate::conversation::ConversationId;
 use crate::proxy::ProxySpec;
 
-/// The server of sessions that do not say theirs: the first nerve's default.
+/// The server of sessions that name none: the default of nerve's first version.
 const DEFAULT_SERVER: &str = "default";
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct SessionShape {
+pub(super) struct SessionJson {
     id: String,
     #[serde(default)]
     name: Option<String>,
@@ -36,20 +36,20 @@ pub(super) struct SessionShape {
     #[serde(default)]
     updated_at: Value,
     #[serde(default)]
-    nodes: Option<Vec<NodeShape>>,
+    nodes: Option<Vec<NodeJson>>,
     #[serde(default)]
-    graphs: Option<Vec<GraphShape>>,
+    graphs: Option<Vec<GraphJson>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct NodeShape {
+struct NodeJson {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<CommandShape>,
+    command: Option<CommandJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cwd: Option<PathBuf>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -87,20 +87,20 @@ struct NodeShape {
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum CommandShape {
+enum CommandJson {
     Text(String),
     Argv(Vec<String>),
 }
 
 #[derive(Serialize, Deserialize)]
-struct GraphShape {
+struct GraphJson {
     name: String,
     definition: Value,
 }
 
-impl From<&SessionMetadata> for SessionShape {
-    fn from(session: &SessionMetadata) -> SessionShape {
-        SessionShape {
+impl From<&SessionMetadata> for SessionJson {
+    fn from(session: &SessionMetadata) -> SessionJson {
+        SessionJson {
             id: session.id.clone(),
             name: Some(session.name.clone()),
             server: Some(session.server.clone()),
@@ -108,27 +108,27 @@ impl From<&SessionMetadata> for SessionShape {
             tags: Some(session.tags.clone()),
             created_at: seconds(session.created_at),
             updated_at: seconds(session.updated_at),
-            nodes: Some(session.nodes.iter().map(NodeShape::from).collect()),
-            graphs: Some(session.graphs.iter().map(GraphShape::from).collect()),
+            nodes: Some(session.nodes.iter().map(NodeJson::from).collect()),
+            graphs: Some(session.graphs.iter().map(GraphJson::from).collect()),
         }
     }
 }
 
-impl TryFrom<SessionShape> for SessionMetadata {
+impl TryFrom<SessionJson> for SessionMetadata {
     type Error = String;
 
-    fn try_from(shape: SessionShape) -> Result<SessionMetadata, String> {
-        let created_at = time(&shape.created_at).unwrap_or(TsNs(0));
-        let nodes = shape.nodes.unwrap_or_default();
-        let graphs = shape.graphs.unwrap_or_default();
+    fn try_from(json: SessionJson) -> Result<SessionMetadata, String> {
+        let created_at = time(&json.created_at).unwrap_or(TsNs(0));
+        let nodes = json.nodes.unwrap_or_default();
+        let graphs = json.graphs.unwrap_or_default();
         Ok(SessionMetadata {
-            name: shape.name.unwrap_or_else(|| shape.id.clone()),
-            id: shape.id,
-            server: shape.server.unwrap_or_else(|| DEFAULT_SERVER.to_string()),
-            description: shape.description.unwrap_or_default(),
-            tags: shape.tags.unwrap_or_default(),
+            name: json.name.unwrap_or_else(|| json.id.clone()),
+            id: json.id,
+            server: json.server.unwrap_or_else(|| DEFAULT_SERVER.to_string()),
+            description: json.description.unwrap_or_default(),
+            tags: json.tags.unwrap_or_default(),
             created_at,
-            updated_at: time(&shape.updated_at).unwrap_or(created_at),
+            updated_at: time(&json.updated_at).unwrap_or(created_at),
             nodes: nodes.into_iter().map(NodeRecord::try_from).collect::<Result<_, _>>()?,
             graphs: graphs
                 .into_iter()
@@ -138,15 +138,15 @@ impl TryFrom<SessionShape> for SessionMetadata {
     }
 }
 
-impl From<&NodeRecord> for NodeShape {
-    fn from(node: &NodeRecord) -> NodeShape {
+impl From<&NodeRecord> for NodeJson {
+    fn from(node: &NodeRecord) -> NodeJson {
         let node = node.clone();
-        NodeShape {
+        NodeJson {
             name: node.name,
             backend: node.backend,
             command: node.command.map(|command| match command {
-                CommandLine::Text(text) => CommandShape::Text(text),
-                CommandLine::Argv(argv) => CommandShape::Argv(argv),
+                CommandLine::Text(text) => CommandJson::Text(text),
+                CommandLine::Argv(argv) => CommandJson::Argv(argv),
             }),
             cwd: node.cwd,
             env: node.env,
@@ -168,64 +168,64 @@ impl From<&NodeRecord> for NodeShape {
     }
 }
 
-impl TryFrom<NodeShape> for NodeRecord {
+impl TryFrom<NodeJson> for NodeRecord {
     type Error = String;
 
-    fn try_from(shape: NodeShape) -> Result<NodeRecord, String> {
-        if shape.name.is_empty() {
+    fn try_from(json: NodeJson) -> Result<NodeRecord, String> {
+        if json.name.is_empty() {
             return Err("a node has no name".to_string());
         }
         let limit = |field: &str, seconds: Option<f64>| {
             seconds
                 .map(Duration::try_from_secs_f64)
                 .transpose()
-                .map_err(|_| format!("{field} of node '{}' is no number of seconds", shape.name))
+                .map_err(|_| format!("{field} of node '{}' is not a number of seconds", json.name))
         };
         Ok(NodeRecord {
-            ready_timeout: limit("ready_timeout", shape.ready_timeout)?,
-            response_timeout: limit("response_timeout", shape.response_timeout)?,
-            name: shape.name,
-            backend: shape.backend,
-            command: shape.command.map(|command| match command {
-                CommandShape::Text(text) => CommandLine::Text(text),
-                CommandShape::Argv(argv) => CommandLine::Argv(argv),
+            ready_timeout: limit("ready_timeout", json.ready_timeout)?,
+            response_timeout: limit("response_timeout", json.response_timeout)?,
+            name: json.name,
+            backend: json.backend,
+            command: json.command.map(|command| match command {
+                CommandJson::Text(text) => CommandLine::Text(text),
+                CommandJson::Argv(argv) => CommandLine::Argv(argv),
             }),
-            cwd: shape.cwd,
-            env: shape.env,
-            env_omitted: shape.env_omitted,
-            cols: shape.cols,
-            rows: shape.rows,
-            profile: shape.profile,
-            parser: shape.parser,
-            history: shape.history,
-            record: shape.record,
-            place: shape.place,
-            agent_session: shape.agent_session,
-            chat: shape.chat,
-            conversation: shape.conversation,
-            proxy: shape.proxy,
+            cwd: json.cwd,
+            env: json.env,
+            env_omitted: json.env_omitted,
+            cols: json.cols,
+            rows: json.rows,
+            profile: json.profile,
+            parser: json.parser,
+            history: json.history,
+            record: json.record,
+            place: json.place,
+            agent_session: json.agent_session,
+            chat: json.chat,
+            conversation: json.conversation,
+            proxy: json.proxy,
         })
     }
 }
 
-impl From<&GraphRecord> for GraphShape {
-    fn from(graph: &GraphRecord) -> GraphShape {
-        GraphShape { name: graph.name.clone(), definition: graph.definition.clone() }
+impl From<&GraphRecord> for GraphJson {
+    fn from(graph: &GraphRecord) -> GraphJson {
+        GraphJson { name: graph.name.clone(), definition: graph.definition.clone() }
     }
 }
 
-/// Seconds since the epoch with their fraction. A float of today's size holds a microsecond, not a nanosecond.
+/// Converts a time to seconds since the epoch. A float of this size holds microseconds, not nanoseconds.
 fn seconds(at: TsNs) -> Value {
     const MICROS_PER_SECOND: f64 = 1e6;
     Value::from((at.0 / 1_000) as f64 / MICROS_PER_SECOND)
 }
 
-/// A time as some nerve wrote it: seconds since the epoch, or a text, with or without an offset (UTC then).
+/// Parses a time as written by any version: seconds since the epoch, or a text with or without an offset (UTC if without).
 fn time(value: &Value) -> Option<TsNs> {
     let ns = match value {
         Value::Number(seconds) => {
             let since = Duration::try_from_secs_f64(seconds.as_f64()?).ok()?;
-            // To the microsecond it was written with.
+            // Round to the microseconds that were written.
             since.as_nanos().checked_add(500)? / 1_000 * 1_000
         }
         Value::String(text) => {

@@ -1,8 +1,8 @@
-//! Follows an agent's transcript and tells what is new in it.
+//! Follows an agent's transcript and reports new activities.
 //!
-//! Told is what happened since the node began to look: a line counts if it is stamped no earlier. So a session that is resumed, a
-//! fork that begins with a copy of its parent's lines, and a node that a new server has taken back tell nothing twice. When the agent
-//! goes to another session (`/clear`, `/resume`), a line there counts if it is stamped later than the last one told.
+//! Lines count if they are stamped no earlier than the start of the node. So nothing is reported twice for a resumed
+//! session, a fork that begins with a copy of its parent's lines, or a node that a new server takes over. When the agent switches
+//! to another session (`/clear`, `/resume`), lines there count if they are stamped later than the last reported one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,53 +14,53 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::claude::ClaudeReader;
-use super::lines::{Found, Lines};
-use super::watch::Watcher;
+use super::line_reader::{LineEvent, LineReader};
+use super::watcher::Watcher;
 use crate::clock::Clock;
 
-/// Transcripts of subagents that are followed in one session.
+/// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;
 
 /// Follows the transcripts of one node. Cheap to clone; ends with its last clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Tail {
+pub(crate) struct TranscriptTail {
     shared: Arc<Shared>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
 
-type Tell = Box<dyn FnMut(Activity) + Send>;
+type Report = Box<dyn FnMut(Activity) + Send>;
 
 struct Shared {
     clock: Clock,
-    /// The transcript as it was last named.
+    /// The transcript's path as last set.
     named: Mutex<Option<PathBuf>>,
     renamed: Notify,
     state: Mutex<State>,
 }
 
 struct State {
-    tell: Tell,
-    /// Earlier lines are history.
+    report: Report,
+    /// Earlier lines are not reported.
     since: TsMs,
-    followed: Option<Followed>,
+    followed: Option<FollowedSession>,
     is_over: bool,
 }
 
 /// The files of one session.
-struct Followed {
+struct FollowedSession {
     since: TsMs,
     main: Conversation,
-    /// `<session>/subagents`, beside the transcript.
+    /// `<session>/subagents`, next to the transcript.
     subagents: PathBuf,
     others: BTreeMap<PathBuf, Conversation>,
 }
 
 struct Conversation {
-    lines: Lines,
+    lines: LineReader,
     reader: ClaudeReader,
-    /// Earlier lines are history.
+    /// Earlier lines are not reported.
     since: TsMs,
-    /// The latest line told.
+    /// The time of the last reported line.
     latest: Option<TsMs>,
 }
 
@@ -70,32 +70,36 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl Tail {
-    /// Follows nothing yet. What is stamped before `since` is not told. Must be called on a runtime.
-    pub(crate) fn new(clock: Clock, since: TsMs, tell: impl FnMut(Activity) + Send + 'static) -> Tail {
-        let state = State { tell: Box::new(tell), since, followed: None, is_over: false };
+impl TranscriptTail {
+    /// Creates a tail that follows nothing yet. Lines stamped before `since` are not reported. Must be called on a runtime.
+    pub(crate) fn new(
+        clock: Clock,
+        since: TsMs,
+        report: impl FnMut(Activity) + Send + 'static,
+    ) -> TranscriptTail {
+        let state = State { report: Box::new(report), since, followed: None, is_over: false };
         let shared = Arc::new(Shared {
             clock,
             named: Mutex::new(None),
             renamed: Notify::new(),
             state: Mutex::new(state),
         });
-        let task = tokio::spawn(follow(shared.clone()));
-        Tail { shared, _task: Arc::new(AbortOnDropHandle::new(task)) }
+        let task = tokio::spawn(run(shared.clone()));
+        TranscriptTail { shared, _task: Arc::new(AbortOnDropHandle::new(task)) }
     }
 
-    /// The transcript is this file from now on. It need not be there yet. Returns at once.
-    pub(crate) fn at(&self, path: PathBuf) {
+    /// Follows this file from now on. It need not exist yet. Returns at once.
+    pub(crate) fn follow(&self, path: PathBuf) {
         *lock(&self.shared.named) = Some(path);
         self.shared.renamed.notify_one();
     }
 
-    /// Tells what the files have that was not told. Reads files: not for a task.
+    /// Reports all new activities now. Reads files: call it on a blocking thread.
     pub(crate) fn catch_up(&self) {
         self.shared.update(&mut lock(&self.shared.state));
     }
 
-    /// The same, for the last time: nothing is told after this.
+    /// Reports all new activities for the last time.
     pub(crate) fn finish(&self) {
         let mut state = lock(&self.shared.state);
         self.shared.update(&mut state);
@@ -103,22 +107,22 @@ impl Tail {
     }
 }
 
-/// Waits for a file to be named or to change, for ever.
-async fn follow(shared: Arc<Shared>) {
+/// Waits forever for the path or the files to change.
+async fn run(shared: Arc<Shared>) {
     shared.renamed.notified().await;
     let watcher = Watcher::new().inspect_err(|error| {
-        tracing::warn!(%error, "the agent's transcript is not watched: it is read when a turn begins and ends");
+        tracing::warn!(%error, "cannot watch the agent's transcript: it is read when a turn begins and ends");
     });
     let mut watcher = watcher.ok().map(Arc::new);
     loop {
-        let (looked, eyes) = (shared.clone(), watcher.clone());
-        let look = tokio::task::spawn_blocking(move || {
-            if let Some(eyes) = eyes {
-                looked.watch(&eyes);
+        let (reader, active) = (shared.clone(), watcher.clone());
+        let update = tokio::task::spawn_blocking(move || {
+            if let Some(active) = active {
+                reader.watch(&active);
             }
-            looked.update(&mut lock(&looked.state));
+            reader.update(&mut lock(&reader.state));
         });
-        if look.await.is_err() {
+        if update.await.is_err() {
             return;
         }
         tokio::select! {
@@ -129,20 +133,20 @@ async fn follow(shared: Arc<Shared>) {
 }
 
 async fn changed(watcher: &mut Option<Arc<Watcher>>) {
-    let Some(eyes) = watcher else { return std::future::pending().await };
-    if let Err(error) = eyes.changed().await {
-        tracing::warn!(%error, "the agent's transcript is watched no more");
+    let Some(active) = watcher else { return std::future::pending().await };
+    if let Err(error) = active.changed().await {
+        tracing::warn!(%error, "the agent's transcript is no longer watched");
         *watcher = None;
     }
 }
 
 impl Shared {
-    /// Watches the folders that matter, before they are looked at: what changes in between is told.
+    /// Watches the relevant folders. Called before they are read, so that no change is missed.
     fn watch(&self, watcher: &Watcher) {
         let Some(path) = lock(&self.named).clone() else { return };
         for folder in [path.parent(), Some(subagents_of(&path).as_path())].into_iter().flatten() {
             if let Err(error) = watcher.folder(folder) {
-                tracing::debug!(folder = %folder.display(), %error, "not watched");
+                tracing::debug!(folder = %folder.display(), %error, "cannot watch folder");
             }
         }
     }
@@ -155,8 +159,8 @@ impl Shared {
         state.read(now);
         let Some(named) = lock(&self.named).clone() else { return };
         if state.followed.as_ref().is_none_or(|followed| followed.main.lines.path() != named) {
-            state.since = state.followed.as_ref().map_or(state.since, Followed::end);
-            state.followed = Some(Followed::new(named, state.since));
+            state.since = state.followed.as_ref().map_or(state.since, FollowedSession::end);
+            state.followed = Some(FollowedSession::new(named, state.since));
             state.read(now);
         }
     }
@@ -167,18 +171,23 @@ impl State {
         let Some(followed) = &mut self.followed else { return };
         followed.find_subagents();
         for conversation in std::iter::once(&mut followed.main).chain(followed.others.values_mut()) {
-            conversation.read(now, &mut self.tell);
+            conversation.read(now, &mut self.report);
         }
     }
 }
 
-impl Followed {
-    fn new(transcript: PathBuf, since: TsMs) -> Followed {
+impl FollowedSession {
+    fn new(transcript: PathBuf, since: TsMs) -> FollowedSession {
         let subagents = subagents_of(&transcript);
-        Followed { since, main: Conversation::new(transcript, since), subagents, others: BTreeMap::new() }
+        FollowedSession {
+            since,
+            main: Conversation::new(transcript, since),
+            subagents,
+            others: BTreeMap::new(),
+        }
     }
 
-    /// Later than everything told here.
+    /// Returns a time later than everything reported here.
     fn end(&self) -> TsMs {
         let latest = self.others.values().chain([&self.main]).filter_map(|one| one.latest).max();
         latest.map_or(self.since, |latest| TsMs(latest.0 + 1))
@@ -198,27 +207,27 @@ impl Followed {
 
 impl Conversation {
     fn new(path: PathBuf, since: TsMs) -> Conversation {
-        Conversation { lines: Lines::new(path), reader: ClaudeReader::default(), since, latest: None }
+        Conversation { lines: LineReader::new(path), reader: ClaudeReader::default(), since, latest: None }
     }
 
-    fn read(&mut self, now: TsMs, tell: &mut Tell) {
+    fn read(&mut self, now: TsMs, report: &mut Report) {
         let Conversation { lines, reader, since, latest } = self;
         let read = lines.read(|found| match found {
-            Found::Anew => {
+            LineEvent::Reset => {
                 *reader = ClaudeReader::default();
                 *since = latest.map_or(*since, |latest| TsMs(latest.0 + 1));
             }
-            Found::Line(line) => {
+            LineEvent::Line(line) => {
                 for activity in reader.read(line, now) {
                     if activity.at() >= *since {
                         *latest = (*latest).max(Some(activity.at()));
-                        tell(activity);
+                        report(activity);
                     }
                 }
             }
         });
         if let Err(error) = read {
-            tracing::debug!(path = %lines.path().display(), %error, "not read");
+            tracing::debug!(path = %lines.path().display(), %error, "cannot read transcript");
         }
     }
 }
@@ -241,18 +250,19 @@ mod tests {
 
     use super::*;
 
-    /// What a tail tells, as it comes.
-    struct Stage {
+    /// A tail and the activities that it reports.
+    struct TestTail {
         dir: tempfile::TempDir,
-        tail: Tail,
-        told: mpsc::UnboundedReceiver<Activity>,
+        tail: TranscriptTail,
+        reported: mpsc::UnboundedReceiver<Activity>,
     }
 
-    impl Stage {
-        fn new() -> Stage {
-            let (sender, told) = mpsc::unbounded_channel();
-            let tail = Tail::new(Clock::start(), TsMs(1000), move |activity| drop(sender.send(activity)));
-            Stage { dir: tempfile::tempdir().unwrap(), tail, told }
+    impl TestTail {
+        fn new() -> TestTail {
+            let (sender, reported) = mpsc::unbounded_channel();
+            let tail =
+                TranscriptTail::new(Clock::start(), TsMs(1000), move |activity| drop(sender.send(activity)));
+            TestTail { dir: tempfile::tempdir().unwrap(), tail, reported }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -260,7 +270,7 @@ mod tests {
         }
 
         async fn next(&mut self) -> String {
-            let next = tokio::time::timeout(Duration::from_secs(20), self.told.recv()).await;
+            let next = tokio::time::timeout(Duration::from_secs(20), self.reported.recv()).await;
             match next.unwrap().unwrap() {
                 Activity::Thought { text, .. } => text,
                 other => panic!("{other:?}"),
@@ -268,7 +278,7 @@ mod tests {
         }
 
         fn rest(&mut self) -> Vec<Activity> {
-            std::iter::from_fn(|| self.told.try_recv().ok()).collect()
+            std::iter::from_fn(|| self.reported.try_recv().ok()).collect()
         }
     }
 
@@ -284,117 +294,119 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_is_told_at_once_and_once() {
-        let mut stage = Stage::new();
-        let path = stage.path("s.jsonl");
-        stage.tail.at(path.clone());
+    async fn new_lines_are_reported_at_once_and_once() {
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
+        test.tail.follow(path.clone());
         append(&path, &thought(2000, "first"));
-        assert_eq!(stage.next().await, "first");
+        assert_eq!(test.next().await, "first");
         let (head, end) = (thought(2001, "second"), thought(2002, "third"));
         append(&path, &head[..20]);
         append(&path, &head[20..]);
         append(&path, &end);
-        assert_eq!(stage.next().await, "second");
-        assert_eq!(stage.next().await, "third");
-        // Being told the same again changes nothing.
-        stage.tail.at(path.clone());
+        assert_eq!(test.next().await, "second");
+        assert_eq!(test.next().await, "third");
+        // Setting the same path again changes nothing.
+        test.tail.follow(path.clone());
         append(&path, &thought(2003, "fourth"));
-        assert_eq!(stage.next().await, "fourth");
-        stage.tail.catch_up();
-        assert_eq!(stage.rest(), []);
+        assert_eq!(test.next().await, "fourth");
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
     }
 
     #[tokio::test]
-    async fn history_is_not_told_be_it_resumed_or_copied() {
-        let mut stage = Stage::new();
-        let path = stage.path("s.jsonl");
+    async fn old_and_copied_lines_are_not_reported() {
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
         append(&path, &thought(500, "before the node began"));
-        stage.tail.at(path.clone());
+        test.tail.follow(path.clone());
         append(&path, &(thought(999, "a copy of an old line") + &thought(1000, "new")));
-        assert_eq!(stage.next().await, "new");
-        stage.tail.catch_up();
-        assert_eq!(stage.rest(), []);
+        assert_eq!(test.next().await, "new");
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
     }
 
     #[tokio::test]
-    async fn the_folder_may_come_later() {
-        let mut stage = Stage::new();
-        let path = stage.path("a/b/c/s.jsonl");
-        stage.tail.at(path.clone());
-        // Something else, so that it is watching when the folders come.
-        let other = stage.path("a");
+    async fn folder_may_be_created_later() {
+        let mut test = TestTail::new();
+        let path = test.path("a/b/c/s.jsonl");
+        test.tail.follow(path.clone());
+        // Another folder is created first, so that the watcher is active when the rest follows.
+        let other = test.path("a");
         fs::create_dir(other).unwrap();
         tokio::task::yield_now().await;
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         append(&path, &thought(2000, "here"));
-        assert_eq!(stage.next().await, "here");
+        assert_eq!(test.next().await, "here");
     }
 
     #[tokio::test]
-    async fn another_session_is_told_from_where_the_last_one_ended() {
-        let mut stage = Stage::new();
-        let (one, two) = (stage.path("one.jsonl"), stage.path("two.jsonl"));
+    async fn next_session_is_reported_from_the_end_of_the_last() {
+        let mut test = TestTail::new();
+        let (one, two) = (test.path("one.jsonl"), test.path("two.jsonl"));
         append(&one, &thought(2000, "one"));
-        stage.tail.at(one.clone());
-        assert_eq!(stage.next().await, "one");
+        test.tail.follow(one.clone());
+        assert_eq!(test.next().await, "one");
         append(&one, &thought(2001, "the last of one"));
-        // A branch begins with the lines of what it comes from.
+        // A branch begins with the lines of its source.
         append(&two, &(thought(2000, "one") + &thought(2001, "the last of one") + &thought(3000, "two")));
-        stage.tail.at(two.clone());
-        assert_eq!(stage.next().await, "the last of one");
-        assert_eq!(stage.next().await, "two");
+        test.tail.follow(two.clone());
+        assert_eq!(test.next().await, "the last of one");
+        assert_eq!(test.next().await, "two");
         append(&one, &thought(4000, "back"));
-        stage.tail.at(one);
-        assert_eq!(stage.next().await, "back");
-        append(&two, &thought(5000, "nobody looks here any more"));
-        stage.tail.catch_up();
-        assert_eq!(stage.rest(), []);
+        test.tail.follow(one);
+        assert_eq!(test.next().await, "back");
+        append(&two, &thought(5000, "not followed any more"));
+        test.tail.catch_up();
+        assert_eq!(test.rest(), []);
     }
 
     #[tokio::test]
-    async fn a_replaced_file_tells_nothing_twice() {
-        let mut stage = Stage::new();
-        let path = stage.path("s.jsonl");
+    async fn replaced_file_is_not_reported_twice() {
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
         append(&path, &(thought(2000, "one") + &thought(2001, "two")));
-        stage.tail.at(path.clone());
-        assert_eq!([stage.next().await, stage.next().await], ["one", "two"]);
-        let new = stage.path("new");
+        test.tail.follow(path.clone());
+        assert_eq!([test.next().await, test.next().await], ["one", "two"]);
+        let new = test.path("new");
         append(&new, &(thought(2001, "two") + &thought(2002, "three")));
         fs::rename(new, &path).unwrap();
-        assert_eq!(stage.next().await, "three");
+        assert_eq!(test.next().await, "three");
         fs::write(&path, thought(2003, "four")).unwrap();
-        assert_eq!(stage.next().await, "four");
+        assert_eq!(test.next().await, "four");
     }
 
     #[tokio::test]
     async fn subagents_are_followed() {
-        let mut stage = Stage::new();
-        let path = stage.path("s.jsonl");
+        let mut test = TestTail::new();
+        let path = test.path("s.jsonl");
         append(&path, &thought(2000, "main"));
-        stage.tail.at(path.clone());
-        assert_eq!(stage.next().await, "main");
-        let folder = stage.path("s/subagents");
+        test.tail.follow(path.clone());
+        assert_eq!(test.next().await, "main");
+        let folder = test.path("s/subagents");
         fs::create_dir_all(&folder).unwrap();
         append(&folder.join("agent-1.jsonl"), &thought(2001, "sub"));
         append(&folder.join("agent-1.meta.json"), "{}\n");
-        assert_eq!(stage.next().await, "sub");
+        assert_eq!(test.next().await, "sub");
         append(&folder.join("agent-1.jsonl"), &thought(2002, "more"));
-        assert_eq!(stage.next().await, "more");
+        assert_eq!(test.next().await, "more");
     }
 
     #[tokio::test]
-    async fn the_last_look_takes_everything_and_ends_it() {
-        let stage = Stage::new();
-        let path = stage.path("s.jsonl");
+    async fn finish_reports_the_rest_and_ends_the_tail() {
+        let test = TestTail::new();
+        let path = test.path("s.jsonl");
         append(&path, &thought(2000, "in time"));
-        stage.tail.at(path.clone());
-        stage.tail.finish();
+        test.tail.follow(path.clone());
+        test.tail.finish();
         append(&path, &thought(2001, "too late"));
-        stage.tail.catch_up();
-        let Stage { tail, mut told, .. } = stage;
+        test.tail.catch_up();
+        let TestTail { tail, mut reported, .. } = test;
         drop(tail);
-        let Some(Activity::Thought { text, .. }) = told.recv().await else { panic!("nothing was told") };
+        let Some(Activity::Thought { text, .. }) = reported.recv().await else {
+            panic!("nothing was reported")
+        };
         assert_eq!(text, "in time");
-        assert_eq!(told.recv().await, None, "the task is gone");
+        assert_eq!(reported.recv().await, None, "the task has ended");
     }
 }

@@ -1,4 +1,4 @@
-//! One question to a model's API: the request, its answer as it grows, and what is tried again.
+//! A request to a model's API: sending it, reading the answer as it grows, and retrying.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answer::{Answer, Growing};
+use super::answer::{Answer, PartialAnswer};
 use super::error::Fault;
 use super::spec::{ChatSpec, Provider};
 use super::{anthropic, openai, retry, sse};
@@ -21,38 +21,38 @@ use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, error_chain};
 use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
 
-/// Bytes of a request, and of an answer.
+/// Maximum size of a request and of an answer, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;
-/// Bytes of what an API says of an error.
+/// Maximum number of bytes read of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
-/// How long what follows an answer's end is waited for.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long to read on after the end of an answer.
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whom is asked, with which key. Its `Debug` has no key in it.
+/// The endpoint and its key. `Debug` does not show the key.
 pub(super) struct Api {
     endpoint: Uri,
     provider: Provider,
     key: Option<String>,
     retries: u32,
-    /// Requests that were sent.
+    /// Number of requests sent.
     sent: AtomicU32,
 }
 
-/// An answer and how it came.
+/// An answer and how it was obtained.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ApiReply {
     pub(super) answer: Answer,
-    /// How often the request was sent again.
+    /// How often the request was retried.
     pub(super) retries: u32,
-    /// Bytes of the answer.
+    /// Size of the answer in bytes.
     pub(super) bytes: u64,
 }
 
 impl Api {
-    /// The API of a spec. The key is looked for with `variable`.
+    /// Creates the API of a spec. `variable` looks up the key.
     ///
     /// # Errors
-    /// InvalidRequest: there is no key; the variable is named.
+    /// InvalidRequest: the key's variable is not set or holds no valid key.
     pub(super) fn new(
         spec: &ChatSpec,
         variable: impl Fn(&str) -> Option<String>,
@@ -61,12 +61,12 @@ impl Api {
             None => None,
             Some(name) => {
                 let key = variable(name).map(|key| key.trim().to_string()).filter(|key| !key.is_empty());
-                Some(key.ok_or_else(|| no_key(name))?)
+                Some(key.ok_or_else(|| missing_key_error(name))?)
             }
         };
         if key.as_ref().is_some_and(|key| HeaderValue::from_str(key).is_err()) {
             let message = format!(
-                "what {} holds cannot be a key: it has characters that no header takes",
+                "{} is not a valid key: it contains characters that are not allowed in a header",
                 spec.key_variable().unwrap_or_default()
             );
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
@@ -80,90 +80,90 @@ impl Api {
         })
     }
 
-    /// Asks until there is an answer, or nothing more to be tried. Each try counts as a call of an API. What is said goes to
-    /// `chunks` while it is said; after that nothing is tried again.
+    /// Sends the request, with retries, and returns the answer. Each attempt counts as an API call. Text goes to `chunks` as it
+    /// arrives; from then on the request is not retried.
     ///
     /// # Errors
-    /// What the API says, or what keeps us from hearing it. Cancelled: the context is.
-    pub(super) async fn ask(
+    /// The API's error, or the error of the connection. Cancelled: the context is cancelled.
+    pub(super) async fn send(
         &self,
         body: &Value,
         context: &ExecutionContext,
         chunks: Option<&ChunkSink>,
         deadline: Instant,
         clock: &Clock,
-    ) -> Result<Asked, EngineError> {
-        let asked = body["model"].as_str().unwrap_or_default().to_string();
+    ) -> Result<ApiReply, EngineError> {
+        let model = body["model"].as_str().unwrap_or_default().to_string();
         let before = self.sent();
         let body = Bytes::from(body.to_string());
         if body.len() > MAX_BODY {
-            let message = format!("the conversation is too long: a request would have {} bytes", body.len());
+            let message = format!("the conversation is too long: the request has {} bytes", body.len());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(format!(
-                "{MAX_BODY} are the limit: clear the conversation, or go on in a fork of an earlier one"
+                "the limit is {MAX_BODY} bytes: clear the conversation, or continue in a fork of an earlier turn"
             )));
         }
-        let mut span = self.begin_span(&asked, context);
-        let done = self.ask_until_answered(&body, context, chunks, (deadline, clock), &mut span).await;
+        let mut span = self.begin_span(&model, context);
+        let done = self.send_with_retries(&body, context, chunks, (deadline, clock), &mut span).await;
         let retries = self.sent().saturating_sub(before + 1);
         span.end(|span| {
             span.attributes.set("nerve.retries", retries);
             match &done {
-                Ok(asked) => asked.answer.describe(span),
+                Ok(reply) => reply.answer.describe(span),
                 Err(error) => set_error(span, error),
             }
         });
         done
     }
 
-    /// The span of a question; its tries are not spans of their own.
+    /// Begins the span of a request. Its attempts have no spans of their own.
     fn begin_span(&self, model: &str, context: &ExecutionContext) -> ActiveSpan {
         let name = || format!("chat {model}").into();
         let mut span = context.telemetry().begin(SpanKind::Client, context.trace_context(), name);
         span.describe(|span| {
-            let facts = &mut span.attributes;
-            facts.set("gen_ai.operation.name", "chat");
-            facts.set("gen_ai.provider.name", self.provider.as_str());
-            facts.set("gen_ai.request.model", model.to_string());
-            facts.set_some("server.address", self.endpoint.host().map(str::to_string));
+            let attributes = &mut span.attributes;
+            attributes.set("gen_ai.operation.name", "chat");
+            attributes.set("gen_ai.provider.name", self.provider.as_str());
+            attributes.set("gen_ai.request.model", model.to_string());
+            attributes.set_some("server.address", self.endpoint.host().map(str::to_string));
             let usual = if self.endpoint.scheme_str() == Some("http") { 80 } else { 443 };
-            facts.set("server.port", u32::from(self.endpoint.port_u16().unwrap_or(usual)));
+            attributes.set("server.port", u32::from(self.endpoint.port_u16().unwrap_or(usual)));
         });
         span
     }
 
-    async fn ask_until_answered(
+    async fn send_with_retries(
         &self,
         body: &Bytes,
         context: &ExecutionContext,
         chunks: Option<&ChunkSink>,
         (deadline, clock): (Instant, &Clock),
         span: &mut ActiveSpan,
-    ) -> Result<Asked, EngineError> {
+    ) -> Result<ApiReply, EngineError> {
         let mut tries = 0;
         loop {
             context.add_api_call(0.0);
             self.sent.fetch_add(1, Ordering::Relaxed);
             tries += 1;
-            let mut said = false;
-            let asked = self.try_once(body.clone(), span.context(), chunks, &mut said, clock);
+            let mut has_output = false;
+            let attempt = self.try_once(body.clone(), span.context(), chunks, &mut has_output, clock);
             let fault = tokio::select! {
                 biased;
                 () = context.cancellation().wait() => return Err(crate::cancellation::cancelled()),
-                asked = asked => match asked {
-                    Ok((answer, bytes)) => return Ok(Asked { answer, retries: tries - 1, bytes }),
+                result = attempt => match result {
+                    Ok((answer, bytes)) => return Ok(ApiReply { answer, retries: tries - 1, bytes }),
                     Err(fault) => fault,
                 },
             };
             let pause = retry::pause(tries - 1, fault.wait());
-            let pause = pause.filter(|_| fault.is_passing() && !said && tries <= self.retries);
-            // A pause that nobody lives to see the end of is a wait for nothing.
+            let pause = pause.filter(|_| fault.is_transient() && !has_output && tries <= self.retries);
+            // There is no point in waiting if the deadline comes first.
             let Some(pause) = pause.filter(|pause| Instant::now() + *pause < deadline) else {
                 return Err(self.without_key(fault.into_error(&self.host(), tries)));
             };
-            tracing::debug!(host = %self.host(), ?pause, tries, "a model's API is asked again");
-            span.add_event("nerve.retry", |facts| {
-                facts.set("nerve.attempt", tries + 1);
-                facts.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
+            tracing::debug!(host = %self.host(), ?pause, tries, "retrying the request");
+            span.add_event("nerve.retry", |attributes| {
+                attributes.set("nerve.attempt", tries + 1);
+                attributes.set("nerve.delay_ms", u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
             });
             tokio::select! {
                 () = sleep(pause) => {}
@@ -172,12 +172,12 @@ impl Api {
         }
     }
 
-    /// How many requests were sent.
+    /// Returns the number of requests sent.
     pub(super) fn sent(&self) -> u32 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Whom is asked, for people.
+    /// Returns the host for messages.
     pub(super) fn host(&self) -> String {
         self.endpoint.authority().map(ToString::to_string).unwrap_or_default()
     }
@@ -187,7 +187,7 @@ impl Api {
         body: Bytes,
         trace: Option<&Arc<TraceContext>>,
         chunks: Option<&ChunkSink>,
-        said: &mut bool,
+        has_output: &mut bool,
         clock: &Clock,
     ) -> Result<(Answer, u64), Fault> {
         let mut request = Request::post(self.endpoint.clone()).body(Full::new(body)).map_err(network)?;
@@ -197,18 +197,23 @@ impl Api {
         }
         let response = client().request(request).await.map_err(network)?;
         if !response.status().is_success() {
-            return Err(refusal(response, clock).await);
+            return Err(read_error(response, clock).await);
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let is_whole = kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/json"));
-        let mut reading =
-            Reading { provider: self.provider, growing: Growing::default(), chunks, said, bytes: 0 };
+        let mut reader = AnswerReader {
+            provider: self.provider,
+            partial: PartialAnswer::default(),
+            chunks,
+            has_output,
+            bytes: 0,
+        };
         match is_whole {
-            true => reading.whole(response.into_body()).await?,
-            false => reading.stream(response.into_body()).await?,
+            true => reader.read_whole(response.into_body()).await?,
+            false => reader.read_stream(response.into_body()).await?,
         }
-        let bytes = reading.bytes as u64;
-        Ok((reading.growing.finish()?, bytes))
+        let bytes = reader.bytes as u64;
+        Ok((reader.partial.finish()?, bytes))
     }
 
     fn headers(&self) -> HeaderMap {
@@ -229,7 +234,7 @@ impl Api {
         headers
     }
 
-    /// Who refuses a key may repeat it.
+    /// Removes the key from an error: an API that rejects a key may repeat it.
     fn without_key(&self, mut error: EngineError) -> EngineError {
         if let Some(key) = &self.key {
             error.message = error.message.replace(key.as_str(), "***");
@@ -244,29 +249,29 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// An answer that is being read.
-struct Reading<'a> {
+/// Reads one answer.
+struct AnswerReader<'a> {
     provider: Provider,
-    growing: Growing,
+    partial: PartialAnswer,
     chunks: Option<&'a ChunkSink>,
-    /// Something was given out.
-    said: &'a mut bool,
+    /// Some text was passed on.
+    has_output: &'a mut bool,
     bytes: usize,
 }
 
-impl Reading<'_> {
+impl AnswerReader<'_> {
     /// Reads events until the answer ends.
-    async fn stream(&mut self, mut body: Incoming) -> Result<(), Fault> {
+    async fn read_stream(&mut self, mut body: Incoming) -> Result<(), Fault> {
         let mut parser = sse::Parser::new(MAX_BODY);
         loop {
-            let frame = match self.growing.ended {
+            let frame = match self.partial.ended {
                 false => body.frame().await,
-                // Counts of tokens may follow, and a connection that is read to its end can be used again.
-                true => timeout(GRACE, body.frame()).await.unwrap_or(None),
+                // Token counts may follow, and a connection that is read to its end can be reused.
+                true => timeout(TRAILER_TIMEOUT, body.frame()).await.unwrap_or(None),
             };
             let bytes = match frame {
                 None => return Ok(()),
-                Some(Err(_)) if self.growing.ended => return Ok(()),
+                Some(Err(_)) if self.partial.ended => return Ok(()),
                 Some(Err(error)) => return Err(network(error)),
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
@@ -276,57 +281,57 @@ impl Reading<'_> {
             }
             for event in parser.push(&bytes).map_err(|_| Fault::TooLarge(MAX_BODY))? {
                 let piece = match self.provider {
-                    Provider::Anthropic => anthropic::event(&mut self.growing, &event.data)?,
-                    Provider::Openai => openai::event(&mut self.growing, &event.data)?,
+                    Provider::Anthropic => anthropic::event(&mut self.partial, &event.data)?,
+                    Provider::Openai => openai::event(&mut self.partial, &event.data)?,
                 };
-                self.say(piece);
+                self.emit(piece);
             }
         }
     }
 
-    /// Reads an answer of those who do not stream though they are asked to.
-    async fn whole(&mut self, body: Incoming) -> Result<(), Fault> {
-        let (bytes, is_all) = read(body, MAX_BODY).await?;
+    /// Reads an answer from an API that does not stream although it was asked to.
+    async fn read_whole(&mut self, body: Incoming) -> Result<(), Fault> {
+        let (bytes, is_all) = read_up_to(body, MAX_BODY).await?;
         if !is_all {
             return Err(Fault::TooLarge(MAX_BODY));
         }
         self.bytes = bytes.len();
         let json: Value =
-            serde_json::from_slice(&bytes).map_err(|error| Fault::Garbled(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| Fault::Malformed(error.to_string()))?;
         let piece = match self.provider {
-            Provider::Anthropic => anthropic::whole(&mut self.growing, &json)?,
-            Provider::Openai => openai::whole(&mut self.growing, &json)?,
+            Provider::Anthropic => anthropic::whole(&mut self.partial, &json)?,
+            Provider::Openai => openai::whole(&mut self.partial, &json)?,
         };
-        self.say(piece);
+        self.emit(piece);
         Ok(())
     }
 
-    fn say(&mut self, piece: Option<String>) {
+    fn emit(&mut self, piece: Option<String>) {
         if let (Some(piece), Some(chunks)) = (piece, self.chunks) {
-            *self.said = true;
+            *self.has_output = true;
             chunks(&piece);
         }
     }
 }
 
-/// A response that is no success.
-async fn refusal(response: Response<Incoming>, clock: &Clock) -> Fault {
+/// Converts a response with an error status.
+async fn read_error(response: Response<Incoming>, clock: &Clock) -> Fault {
     let (head, body) = response.into_parts();
     let header = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let wait = header(RETRY_AFTER).and_then(|value| retry::asked_for(value, clock.now()));
+    let wait = header(RETRY_AFTER).and_then(|value| retry::parse_retry_after(value, clock.now()));
     if head.status.is_redirection() {
-        // Without what may be secret in it.
+        // Only the host: the rest of the URL may contain secrets.
         let to = header(LOCATION).and_then(|to| to.parse::<Uri>().ok());
-        let to = to.and_then(|to| Some(format!("it sends us to {}", to.host()?)));
+        let to = to.and_then(|to| Some(format!("redirect to {}", to.host()?)));
         return Fault::Status { status: head.status.as_u16(), message: to.unwrap_or_default(), wait };
     }
-    // The status says enough where the rest does not come.
-    let body = read(body, MAX_ERROR_BODY).await.map(|(body, _)| body).unwrap_or_default();
+    // If the body cannot be read, the status has to do.
+    let body = read_up_to(body, MAX_ERROR_BODY).await.map(|(body, _)| body).unwrap_or_default();
     Fault::of_status(head.status.as_u16(), &body, wait)
 }
 
-/// The first `limit` bytes, and whether that is all.
-async fn read(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool), Fault> {
+/// Reads at most `limit` bytes. Returns them, and whether that is the whole body.
+async fn read_up_to(mut body: Incoming, limit: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         bytes.extend_from_slice(&frame.map_err(network)?.into_data().unwrap_or_default());
@@ -342,8 +347,8 @@ fn network(error: impl std::error::Error) -> Fault {
     Fault::Network(error_chain(&error))
 }
 
-fn no_key(name: &str) -> EngineError {
-    EngineError::new(ErrorKind::InvalidRequest, format!("there is no key: the variable {name} is not set"))
+fn missing_key_error(name: &str) -> EngineError {
+    EngineError::new(ErrorKind::InvalidRequest, format!("no API key: the variable {name} is not set"))
         .hint(format!("set {name} where the server is started, or for the node (`--env`), or name another variable as api_key_env (`--api-key-env`; '' sends no key)"))
 }
 
@@ -359,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_sent_as_each_api_wants_it_and_not_shown() {
+    fn key_is_sent_as_each_api_expects_and_not_shown() {
         let headers = api(Provider::Anthropic).headers();
         assert_eq!(headers["x-api-key"], KEY);
         assert_eq!(headers["anthropic-version"], anthropic::VERSION);
@@ -373,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_is_sent_where_none_is_named() {
+    fn no_key_is_sent_if_no_variable_is_named() {
         let spec = ChatSpec { api_key_env: Some(String::new()), ..ChatSpec::new(Provider::Openai, "m") };
         let headers = Api::new(&spec, |_| Some(KEY.to_string())).unwrap().headers();
         assert!(!headers.contains_key(AUTHORIZATION));

@@ -1,5 +1,5 @@
-//! A finished turn as a value: what a step of a graph gives, and what EXECUTE_INPUT answers (facts: the wire). One object serves
-//! readers of the seeds (`sections`, `is_ready` …) and of the first nerve (`success`, `output`, `attributes.sections` …).
+//! A finished turn as a JSON value: the result of a graph step and the reply to EXECUTE_INPUT. The object serves readers of the
+//! original field names (`sections`, `is_ready` …) and of nerve's first version (`success`, `output`, `attributes.sections` …).
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::error::ErrorKind;
 use crate::proxy::TurnUsage;
 
 impl Response {
-    /// As one object, `success: false` if the turn ended and did not do what it was asked.
+    /// Converts the response into one object, with `success: false` if the turn ended in a failure.
     pub fn into_value(self) -> Value {
         let failure = self.failure();
         let sections: Vec<Value> = self.sections.into_iter().map(section).collect();
         let tokens = self.tokens.map(tokens).unwrap_or_default();
         let usage = self.usage.map(TurnUsage::to_value);
-        let mut attributes = facts(self.attributes);
+        let mut attributes = string_map(self.attributes);
         if let Some(code) = attributes.get("exit_code").and_then(|code| code.as_str()?.parse::<i64>().ok()) {
             attributes.insert("exit_code".to_string(), Value::from(code));
         }
         if self.source == "api" {
-            numbers_and_lists(&mut attributes);
+            parse_structured_attributes(&mut attributes);
         }
         attributes.insert("sections".to_string(), Value::Array(sections.clone()));
         attributes.insert("tokens".to_string(), tokens.clone());
@@ -33,7 +33,7 @@ impl Response {
         attributes.insert("ended_at".to_string(), Value::from(seconds(self.time.1)));
         let (error, error_type) = failure.unzip();
         let mut value = Map::new();
-        let mut add = |key: &str, fact: Value| drop(value.insert(key.to_string(), fact));
+        let mut add = |key: &str, field: Value| drop(value.insert(key.to_string(), field));
         add("raw", Value::from(self.raw));
         add("text", Value::from(self.text.clone()));
         add("sections", Value::Array(sections));
@@ -55,14 +55,13 @@ impl Response {
         Value::Object(value)
     }
 
-    /// The turn came to its end, and the node did what it was asked.
+    /// Returns true if the turn is complete, was not interrupted and did not fail.
     pub(crate) fn succeeded(&self) -> bool {
         let interrupted = self.attributes.get("interrupted").is_some_and(|interrupted| interrupted == "true");
         self.is_complete && !interrupted && self.failure().is_none()
     }
 
-    /// A turn that ended and did not do what it was asked: a command with another exit code than 0, or an agent that has nothing
-    /// but errors to show.
+    /// Returns why an ended turn counts as failed: a command exited with a code other than 0, or an agent has only errors to show.
     pub(crate) fn failure(&self) -> Option<(String, ErrorKind)> {
         if let Some(code) = self.attributes.get("exit_code").filter(|code| *code != "0") {
             return Some((format!("the command ended with exit code {code}"), ErrorKind::Process));
@@ -77,26 +76,26 @@ impl Response {
 
 fn section(section: Section) -> Value {
     let Section { kind, content, metadata } = section;
-    json!({ "type": kind.as_str(), "content": content, "metadata": facts(metadata) })
+    json!({ "type": kind.as_str(), "content": content, "metadata": string_map(metadata) })
 }
 
-/// Only what is known: absent is not zero.
+/// Returns only known counts: an absent count is not zero.
 fn tokens(tokens: Tokens) -> Value {
     let Tokens { input, output, total } = tokens;
     let known = [("input", input), ("output", output), ("total", total)];
     known.into_iter().filter_map(|(name, count)| Some((name.to_string(), Value::from(count?)))).collect()
 }
 
-fn facts(facts: BTreeMap<String, String>) -> Map<String, Value> {
-    facts.into_iter().map(|(key, fact)| (key, Value::from(fact))).collect()
+fn string_map(values: BTreeMap<String, String>) -> Map<String, Value> {
+    values.into_iter().map(|(key, value)| (key, Value::from(value))).collect()
 }
 
-/// What a chat node says of a turn in more than words.
-fn numbers_and_lists(attributes: &mut Map<String, Value>) {
+/// Replaces texts of a chat node's attributes with the numbers and lists that they contain.
+fn parse_structured_attributes(attributes: &mut Map<String, Value>) {
     for name in ["api_calls", "retries", "tool_calls", "usage"] {
-        let fact = attributes.get(name).and_then(|fact| serde_json::from_str(fact.as_str()?).ok());
-        if let Some(fact) = fact {
-            attributes.insert(name.to_string(), fact);
+        let parsed = attributes.get(name).and_then(|text| serde_json::from_str(text.as_str()?).ok());
+        if let Some(parsed) = parsed {
+            attributes.insert(name.to_string(), parsed);
         }
     }
 }
