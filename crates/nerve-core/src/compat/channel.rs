@@ -187,7 +187,7 @@ impl Node for ChannelNode {
     }
 
     /// Time for an interrupt to take effect.
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
     }
 

@@ -243,7 +243,8 @@ fn plan_transcript_copy(
     (at, cwd): (Option<TsNs>, &Path),
 ) -> Result<Planned, String> {
     let new = new_id();
-    let command = forms.resume_command(past.command, &new).ok_or_else(|| not_started_directly(past.command))?;
+    let command =
+        forms.resume_command(past.command, &new).ok_or_else(|| not_started_directly(past.command))?;
     let cut = |path: PathBuf| -> Result<(PathBuf, TranscriptCut), String> {
         let read = read_transcript(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Only counts turns here; the copy is written when everything else succeeded.
@@ -295,8 +296,9 @@ fn plan_gemini_copy(
     let new = new_id();
     let to = past.copies.join(format!("{new}.jsonl"));
     let file = to.to_str().ok_or_else(|| format!("{} is not UTF-8", to.display()))?;
-    let command =
-        forms.fork_command(past.command, &id, &new, file).ok_or_else(|| not_started_directly(past.command))?;
+    let command = forms
+        .fork_command(past.command, &id, &new, file)
+        .ok_or_else(|| not_started_directly(past.command))?;
     Ok((Conversation::Cut { from, to, turns: cut.turns, of: cut.of }, command, PlannedCopy::Chat(new)))
 }
 
@@ -327,7 +329,8 @@ fn plan_import(
     if cut.turns == 0 {
         return Err(no_messages());
     }
-    let command = forms.resume_command(past.command, &cut.id).ok_or_else(|| not_started_directly(past.command))?;
+    let command =
+        forms.resume_command(past.command, &cut.id).ok_or_else(|| not_started_directly(past.command))?;
     let copy = PlannedCopy::Import { text: cut.text.into(), by, cwd: cwd.to_path_buf() };
     Ok((Conversation::Imported { from: id, to: cut.id, turns: cut.turns, of: cut.of }, command, copy))
 }

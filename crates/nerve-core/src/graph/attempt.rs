@@ -32,7 +32,7 @@ pub(crate) async fn attempt(
             let mut context = context.clone().with_cancellation(stop.clone());
             context.timeout = Some(limit);
             // A node that enforces the limit itself reports a better error, with a screen.
-            let enforces_limit = !node.winds_down().is_zero();
+            let enforces_limit = !node.cancel_grace().is_zero();
             let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };
             let at = Instant::now() + limit_here.min(FAR);
             let execution = run_until_cancelled(node, &context);
@@ -54,7 +54,7 @@ pub(crate) async fn attempt(
     if node.as_graph().is_some() {
         return Ok(value);
     }
-    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.meters()) {
+    if let Some(tokens) = reported_tokens(&value).filter(|_| !node.has_live_metering()) {
         context.add_tokens(tokens);
     }
     match reported_failure(&value) {

@@ -378,7 +378,7 @@ impl Node for Graph {
     }
 
     /// Unlimited: each step has its own limit.
-    fn winds_down(&self) -> Duration {
+    fn cancel_grace(&self) -> Duration {
         Duration::MAX
     }
 

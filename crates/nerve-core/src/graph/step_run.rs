@@ -169,7 +169,7 @@ impl StepRun<'_> {
         let started_at = match preparation {
             Preparation::Reused(value) => {
                 // Usage before the interruption counts, too.
-                match TurnUsage::in_response(&value).filter(|_| node.meters()) {
+                match TurnUsage::from_response(&value).filter(|_| node.has_live_metering()) {
                     Some(used) => context.pool().add_usage(&used),
                     None => context.add_tokens(reported_tokens(&value).unwrap_or(0)),
                 }

@@ -142,7 +142,7 @@ pub(crate) async fn ask(
     if let Some((journal, _)) = run.journal.as_ref().filter(|_| !asked_before) {
         let GateInfo { step, question, choices, default, deadline } = &info;
         let (at, default, deadline) = (run.clock.now(), default.as_deref(), *deadline);
-        journal.record(&JournalRecord::TurnAttributes { at, step, key, question, choices, default, deadline });
+        journal.record(&JournalRecord::Asked { at, step, key, question, choices, default, deadline });
     }
     let question = Value::from(info.question.as_str());
     let notify = |kind, data| {
@@ -179,7 +179,13 @@ pub(crate) async fn ask(
     };
     notify(StepEventKind::Answered { by }, Value::from(choice.as_str()));
     if let Some((journal, _)) = &run.journal {
-        journal.record(&JournalRecord::Answered { at: run.clock.now(), step: &step, key, choice: &choice, by });
+        journal.record(&JournalRecord::Answered {
+            at: run.clock.now(),
+            step: &step,
+            key,
+            choice: &choice,
+            by,
+        });
         // The answer must be durable: a person is not asked twice.
         journal.flush().await.ok();
     }

@@ -15,8 +15,9 @@ use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
-use crate::node::hooks::HookSocket;
-use crate::node::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
+use crate::host::HostSpec;
+use crate::host::manager::HOOKS;
+use crate::host::process::Host;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {
