@@ -1,5 +1,5 @@
 //! Tests of graph files: parsing, checks, messages, execution.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod checks;
 mod diagrams;

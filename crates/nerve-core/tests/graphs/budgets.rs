@@ -153,13 +153,13 @@ async fn limits_are_checked_in_order() {
         max_api_calls: Some(0),
         max_cost_dollars: Some(0.0),
     };
-    let mut said = Vec::new();
+    let mut reasons = Vec::new();
     let mut budget = all;
     for _ in 0..5 {
         let run = run_chain(1, constant("n", json!(1)), budget.clone()).await;
         assert!(run.results.is_empty());
-        said.push(reason(&run).to_string());
-        match said.len() {
+        reasons.push(reason(&run).to_string());
+        match reasons.len() {
             1 => budget.max_tokens = None,
             2 => budget.max_steps = None,
             3 => budget.max_time_seconds = None,
@@ -167,7 +167,7 @@ async fn limits_are_checked_in_order() {
         }
     }
     assert_eq!(
-        said,
+        reasons,
         [
             "Token limit exceeded: 0/0",
             "Step limit exceeded: 0/0",
@@ -206,7 +206,7 @@ async fn nested_graphs_share_the_budget() {
             |id: &str| run.results.get(id).and_then(|inner| inner.as_object()).map(|inner| inner.len());
         (steps("one"), steps("two"), run.results.contains_key("three"))
     };
-    assert_eq!(done(&run), (Some(2), Some(1), false), "what the second one had done is there");
+    assert_eq!(done(&run), (Some(2), Some(1), false), "the partial result must be kept");
     // Nested graphs count as steps, as do their own steps.
     assert_eq!(outer.run(&context()).await.usage.steps_executed(), 7);
     let run = outer.run(&context().with_budget(steps(4))).await;
@@ -241,7 +241,7 @@ fn with_sub(node: NodeHandle, sub: Budget) -> Graph {
 async fn step_budget_counts_toward_both() {
     let stopped = run(&with_sub(uses_tokens(40), tokens(30))).await;
     assert_eq!(reason(&stopped), "Token limit exceeded: 40/30");
-    assert_eq!(stopped.usage.tokens_used(), 80, "what came before does not count toward the step's");
+    assert_eq!(stopped.usage.tokens_used(), 80, "earlier usage must not count toward the step");
     let both = with_sub(uses_tokens(40), tokens(50)).run(&context().with_budget(tokens(100))).await;
     assert_eq!(reason(&both), "Token limit exceeded: 120/100");
     assert_eq!(run(&with_sub(uses_tokens(40), tokens(50))).await.status, TraceStatus::Completed);
@@ -252,7 +252,7 @@ async fn step_limit_of_a_step_counts_its_runs() {
     let notes = Notes::default();
     let none = run(&with_sub(notes.node("n"), steps(0))).await;
     assert_eq!(reason(&none), "Step limit exceeded: 0/0");
-    assert_eq!(notes.all(), [""; 0], "a budget of 0 lets nothing run");
+    assert_eq!(notes.all(), [""; 0], "a budget of 0 must prevent every step");
     assert_eq!(run(&with_sub(notes.node("n"), steps(1))).await.status, TraceStatus::Completed);
 
     let each = |max_steps| {

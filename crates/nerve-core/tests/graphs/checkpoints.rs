@@ -142,7 +142,7 @@ async fn cancel_at(point: usize) -> Aftermath {
             }
             polled
         });
-        let ended = tokio::time::timeout(HOUR, ended).await.expect("it ends");
+        let ended = tokio::time::timeout(HOUR, ended).await.expect("the run must end");
         (ended, since.unwrap_or(begun).elapsed())
     };
     let (passed, nodes) = (points.passed.load(Ordering::Relaxed), points.begun.load(Ordering::Relaxed));

@@ -107,7 +107,7 @@ async fn secret_does_not_change_step_keys() {
     assert_eq!(ended.info.status, RunStatus::Failed);
     let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
     execute(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
-    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step was done again");
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step must not run again");
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     assert!(!journal.contains("s3cret"));
 }

@@ -1,5 +1,5 @@
 //! Tests of graphs: order, failures, limits, cancellation, traces and journals.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod budgets;
 mod cancel;

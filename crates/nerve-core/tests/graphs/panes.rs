@@ -127,7 +127,7 @@ async fn existing_pane_is_used_and_kept() {
     let ended = tmux.run(graph.clone()).await;
     assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
     assert_eq!(texts(&ended), [format!("in {}", tmux.folder.path().display())]);
-    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
+    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "an existing pane must not be closed");
     // A second run.
     assert_eq!(tmux.run(graph).await.info.status, RunStatus::Completed);
     // A pane that does not exist.
@@ -164,7 +164,7 @@ async fn step_runs_in_fake_wezterm_pane() {
     server.arg("mux-server").env("WEZTERM_UNIX_SOCKET", &socket).stdin(Stdio::piped());
     let _mux = Mux(server.spawn().expect("cargo build -p nerve-testkit --examples"));
     let listens = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
-    assert!(wait_until(LIMIT, listens), "the stand-in does not listen");
+    assert!(wait_until(LIMIT, listens), "the fake server must listen");
     let ended = run(
         &engine(folder.path()),
         json!({

@@ -53,9 +53,9 @@ impl JournalDir {
         let (journal, past) = Journal::resume(&self.path).unwrap();
         let context = context().with_journal(journal, Some(past));
         tokio::select! {
-            run = graph.run(&context) => panic!("it ended: {:?}", run.error),
+            run = graph.run(&context) => panic!("the run ended: {:?}", run.error),
             () = at.notified() => {}
-            () = tokio::time::sleep(LIMIT) => panic!("it never came there"),
+            () = tokio::time::sleep(LIMIT) => panic!("the step was not reached"),
         }
     }
 
@@ -71,9 +71,9 @@ impl JournalDir {
             at.notified().await;
         };
         tokio::select! {
-            run = graph.run(&context) => panic!("it ended: {:?}", run.error),
+            run = graph.run(&context) => panic!("the run ended: {:?}", run.error),
             () = answered => {}
-            () = tokio::time::sleep(LIMIT) => panic!("it never came there"),
+            () = tokio::time::sleep(LIMIT) => panic!("the step was not reached"),
         }
     }
 }
@@ -164,7 +164,7 @@ async fn changed_steps_and_their_dependants_run_again() {
     journal_dir.run(&graph("two", 2), &gates).await;
     assert_eq!(notes.all().len(), 6, "c");
     journal_dir.run(&graph("one", 1), &gates).await;
-    assert_eq!(notes.all().len(), 6, "all of it was done once");
+    assert_eq!(notes.all().len(), 6, "each step must run once");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn items_and_rounds_resume_individually() {
     let run = journal_dir.run(&graph, &Gates::new()).await;
     assert_eq!(run.results["s"], json!([[0, 2, 1], [1, 2, 1], [2, 2, 1], [3, 2, 1], [4, 2, 1]]));
     let mut all = notes.all();
-    assert_eq!(all.len(), 10, "each round once");
+    assert_eq!(all.len(), 10, "each round must run once");
     all.dedup();
     assert_eq!(all.len(), 10);
 }
@@ -341,7 +341,7 @@ async fn open_question_keeps_its_deadline() {
         let context = context().with_journal(journal, Some(past)).with_gates(gates.clone());
         let mut changes = gates.changes();
         tokio::select! {
-            _ = graph.run(&context) => panic!("it ended"),
+            _ = graph.run(&context) => panic!("the run ended"),
             changed = changes.changed() => changed.unwrap(),
         }
         // The run is gone, and its question with it.
@@ -421,7 +421,7 @@ async fn interrupted_stateful_fallback_asks() {
     };
     let run = tokio::select! {
         (run, ()) = async { tokio::join!(journal_dir.run(&graph, &gates), answered) } => run,
-        () = tokio::time::sleep(LIMIT) => panic!("nobody was asked"),
+        () = tokio::time::sleep(LIMIT) => panic!("no question was asked"),
     };
     assert_eq!((json!(run.results), notes.all()), (json!({"s": null}), Vec::new()));
 }

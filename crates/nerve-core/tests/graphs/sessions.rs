@@ -136,7 +136,7 @@ async fn nodes_start_and_stop_once_and_concurrently() {
             format!("two {stop}")
         ]
     );
-    assert_eq!(session.len(), 3, "they stay registered");
+    assert_eq!(session.len(), 3, "nodes must stay registered");
 }
 
 /// A node that fails to start, or hangs.
@@ -189,15 +189,15 @@ async fn hanging_start_or_stop_is_bounded() {
     let begun = Instant::now();
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
     assert_eq!(begun.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
-    let said: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
-    assert_eq!(said, ["bad: it does not start", "stuck: it did not start within 60s"]);
+    let errors: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
+    assert_eq!(errors, ["bad: it does not start", "stuck: it did not start within 60s"]);
     session.stop().await;
     assert_eq!(begun.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
     assert_eq!(notes.all(), ["good starts", "good stops: its session was stopped"]);
 }
 
 #[tokio::test(start_paused = true)]
-#[expect(deprecated, reason = "the old words work too")]
+#[expect(deprecated, reason = "tests the deprecated names")]
 async fn deprecated_names_still_work() {
     let (session, notes) = (Session::new("s"), Notes::default());
     session.add("desk", StatefulNode::new("first", &notes)).unwrap();
@@ -242,7 +242,7 @@ async fn manager_finds_sessions_by_name() {
     assert_eq!(notes.all(), ["desk stops: its session was deleted"]);
     assert_eq!(manager.close("work").await.unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(manager.close(DEFAULT).await.unwrap_err().kind, ErrorKind::InvalidRequest);
-    assert!(work.register(echo("late"), None).is_err(), "a closed session takes nothing in");
+    assert!(work.register(echo("late"), None).is_err(), "a closed session must reject nodes");
     assert!(!work.contains("late"));
 }
 

@@ -47,13 +47,13 @@ async fn terminal_runs_steps_in_one_program() {
     let graph = commands(&[("set", "word=graph"), ("say", "echo \"the $word\"")]);
     let run = graph.run(&shop.context().with_trace(tracer.clone())).await;
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
-    let said = &run.results["say"];
+    let reply = &run.results["say"];
     assert_eq!(
-        (&said["text"], &said["success"], &said["node_id"]),
+        (&reply["text"], &reply["success"], &reply["node_id"]),
         (&json!("the graph"), &json!(true), &json!("shell"))
     );
     let trace = tracer.snapshot();
-    assert_eq!((trace.steps[1].node_type, &trace.steps[1].metadata["turn"]), ("pty", &said["turn"]));
+    assert_eq!((trace.steps[1].node_type, &trace.steps[1].metadata["turn"]), ("pty", &reply["turn"]));
     shell.stop("done").await;
 }
 
@@ -137,7 +137,7 @@ async fn cancel_interrupts_only_once() {
     tokio::time::timeout(LIMIT, begun).await.unwrap();
     token.cancel();
     tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
-    assert!(shell.read().await.unwrap().contains("at-12"), "it ends by itself");
+    assert!(shell.read().await.unwrap().contains("at-12"), "the program must end by itself");
     assert_eq!(shell.execute(prompt("cat hits.txt")).await.unwrap().text, "hit");
     shell.stop("done").await;
 }

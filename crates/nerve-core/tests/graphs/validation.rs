@@ -130,16 +130,16 @@ fn invalid_policies_and_budgets_are_rejected() {
 fn stateful_node_cannot_be_used_concurrently() {
     let notes = Notes::default();
     let desk = StatefulNode::new("desk", &notes);
-    let said = "Steps 'a' and 'c' could run at the same time on node 'desk': make one depend on the other";
+    let problem = "Steps 'a' and 'c' could run at the same time on node 'desk': make one depend on the other";
     let mut graph = Graph::new("g");
     graph.add_step(desk.clone(), Step::new("a")).unwrap();
     graph.add_step(echo("e"), Step::new("b").depends_on(["a"])).unwrap();
     graph.add_step(desk.clone(), Step::new("c")).unwrap();
-    assert_eq!(graph.validate(), [""; 0], "one after the other anyway");
+    assert_eq!(graph.validate(), [""; 0], "steps run one at a time");
     graph.set_max_parallel(2);
-    assert_eq!(graph.validate(), [said]);
+    assert_eq!(graph.validate(), [problem]);
     graph.chain(["b", "c"]).unwrap();
-    assert_eq!(graph.validate(), [""; 0], "kept apart by a step between them");
+    assert_eq!(graph.validate(), [""; 0], "ordered by an intermediate step");
 }
 
 #[test]
@@ -148,7 +148,8 @@ fn shared_node_is_found_by_name_nested_and_as_fallback() {
     let session = Session::new("s");
     let desk = StatefulNode::new("desk", &notes);
     session.register(desk.clone(), None).unwrap();
-    let said = ["Steps 'a' and 'b' could run at the same time on node 'desk': make one depend on the other"];
+    let problem =
+        ["Steps 'a' and 'b' could run at the same time on node 'desk': make one depend on the other"];
     let parallel = |add: &dyn Fn(&mut Graph)| {
         let mut graph = Graph::new("g");
         graph.set_max_parallel(2).add_step(desk.clone(), Step::new("a")).unwrap();
@@ -158,20 +159,20 @@ fn shared_node_is_found_by_name_nested_and_as_fallback() {
     let by_name = |graph: &mut Graph| {
         graph.add_step_ref("desk", Step::new("b")).unwrap();
     };
-    assert_eq!(parallel(&by_name), said);
+    assert_eq!(parallel(&by_name), problem);
 
     let inner = chain("inner", [("x", desk.clone() as _)]);
     let inside = |graph: &mut Graph| {
         graph.add_step(std::sync::Arc::new(inner.clone()), Step::new("b")).unwrap();
     };
-    assert_eq!(parallel(&inside), said);
+    assert_eq!(parallel(&inside), problem);
 
     let mut named = Graph::new("named");
     named.add_step_ref("desk", Step::new("x")).unwrap();
     let by_name_inside = |graph: &mut Graph| {
         graph.add_step(std::sync::Arc::new(named.clone()), Step::new("b")).unwrap();
     };
-    assert_eq!(parallel(&by_name_inside), said);
+    assert_eq!(parallel(&by_name_inside), problem);
 
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
@@ -183,7 +184,7 @@ fn shared_node_is_found_by_name_nested_and_as_fallback() {
             graph.add_step(echo("e"), Step::new("b").error_policy(policy.clone())).unwrap();
         };
     };
-    assert_eq!(parallel(&stand_in), said);
+    assert_eq!(parallel(&stand_in), problem);
 }
 
 #[test]
