@@ -1,28 +1,28 @@
-//! What a program says to the user's terminal beside what it draws there, until that is told with the next frame. Bounded, whatever it says.
+//! Clipboard texts, notifications and progress from the program, collected until the next frame. Bounded.
 
 use std::collections::VecDeque;
 
 use nerve_term::terminal::{Clipboard, Notice, Notification, Selections};
 
-/// The longest text for the clipboard that is passed on, in bytes of Base64: a text of 75 kB, as other programs that pass one on have it.
+/// Longest clipboard text to pass on, in bytes of Base64 (75 kB of text), as in other terminal programs.
 pub(super) const MAX_CLIPBOARD: usize = 100_000;
-/// Notifications of one frame; later ones are left out.
+/// Maximum number of notifications per frame.
 const MAX_NOTIFICATIONS: usize = 16;
 
-/// See the module.
+/// OSC sequences to pass on to the user's terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OscPassthrough {
-    /// For different selections.
+    /// At most one text per selection.
     pub(super) clipboard: VecDeque<Clipboard>,
-    /// The text that came last is too long: its bytes.
+    /// Size of the last text in bytes, if it was too long.
     pub(super) too_long: Option<usize>,
     pub(super) notifications: Vec<Notification>,
-    /// State and percent, if they are others than before.
+    /// State and percent, if changed.
     pub(super) progress: Option<(u8, u8)>,
 }
 
 impl OscPassthrough {
-    /// Takes what has happened. While it is read what was before (`is_past`) only what holds until now counts.
+    /// Collects notices. While older output is read (`is_past`), only progress counts.
     pub(super) fn add(&mut self, notices: &[Notice], is_past: bool) {
         for notice in notices {
             match notice {
@@ -37,7 +37,7 @@ impl OscPassthrough {
         }
     }
 
-    /// A selection has what it was given last.
+    /// Replaces the text of a selection.
     fn copied(&mut self, text: &Clipboard) {
         self.clipboard.retain(|before| text.to != Selections::Both && before.to != text.to);
         self.too_long = (text.base64.len() > MAX_CLIPBOARD).then_some(text.base64.len() / 4 * 3);
