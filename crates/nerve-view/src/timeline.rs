@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn place_snapshots_idle_stretches_and_times() {
+    fn draws_position_snapshots_pauses_and_times() {
         assert_eq!(drawn(&timeline(), 31), "0:30 ━━▶┅┅━●─────▶─┈┈┈┈┈── 1:40");
         assert_eq!(drawn(&timeline(), 11), "━▶┅●──▶┈┈┈─");
         assert_eq!(drawn(&Timeline { at: seconds(60), ..timeline() }, 11), "━▶┅━━━◆┈┈┈─");
     }
 
     #[test]
-    fn a_column_is_the_moment_that_is_drawn_in_it() {
+    fn columns_and_times_agree() {
         for width in 1..200 {
             let mut timeline = Timeline { snapshots: Vec::new(), ..timeline() };
             let mut before = Duration::ZERO;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_on_a_mark_leads_to_its_snapshot() {
+    fn mark_column_has_the_snapshots_time() {
         let text = drawn(&timeline(), 31);
         let marks = text.chars().zip(0..).filter(|(sign, _)| *sign == '▶').map(|(_, col)| col);
         let marked: Vec<_> =
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_length_is_a_bar_too() {
+    fn empty_recording_has_a_bar() {
         let none = Timeline::default();
         assert_eq!(drawn(&none, 20), "0:00 ●───────── 0:00");
         assert_eq!(none.time_at(9, 20), Duration::ZERO);
     }
 
     #[test]
-    fn times_as_people_read_them() {
+    fn formats_times() {
         assert_eq!([5, 65, 3_605].map(|time| clock(seconds(time))), ["0:05", "1:05", "1:00:05"]);
     }
 }

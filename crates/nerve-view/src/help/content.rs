@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_that_has_a_key_is_on_the_sheet() {
+    fn every_bound_operation_is_listed() {
         let shown = text(Source::Live, Capabilities::default());
         for entry in OPERATIONS.iter().filter(|entry| !entry.keys.is_empty()) {
             let ends = format!(": {}\n", entry.help);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_a_program_that_runs() {
+    fn live_section_rows() {
         let rows = section(Source::Live, true, "While the program runs");
         assert_eq!(rows, LIVE_ROWS);
         let rows = section(Source::Live, false, "While the program runs");
@@ -198,7 +198,7 @@ q: end the program's session (asks)";
 colours: 24 bit";
 
     #[test]
-    fn keys_that_have_no_place_for_modifiers_need_the_protocol() {
+    fn keys_that_need_the_kitty_protocol() {
         let needed = ["ctrl+shift+t", "shift+enter", "ctrl+enter", "ctrl+shift+backspace", "ctrl+tab"];
         assert!(needed.into_iter().all(needs_protocol));
         let others = ["ctrl+shift+up", "shift+pageup", "ctrl+home", "alt+enter", "shift+tab", "ctrl+]", "G"];

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_read_them() {
+    fn formats_sizes() {
         let sizes = [0, 999, 1000, 1_234, 12_345, 999_999, 1_500_000, 2_000_000_000];
         assert_eq!(
             sizes.map(size),

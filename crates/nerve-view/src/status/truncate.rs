@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matters_least_gives_way_first() {
+    fn low_priority_is_dropped_first() {
         let left = [Part::new(1, "live"), Part::new(5, "claude")];
         let right = [Part::new(8, "busy (title)").or(2, "busy"), Part::new(3, "end")];
         let shown = |room| {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_cut_has_all_the_room_that_others_leave() {
+    fn truncated_text_uses_remaining_width() {
         let left =
             [Part::new(1, "live"), Part::new(4, "! no disk left").or_cut(3, 4, ("! ", "no disk left", ""))];
         let right =
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_most_is_cut_rather_than_left_out() {
+    fn highest_priority_is_truncated_not_dropped() {
         let left = [Part::new(1, "live"), Part::new(0, "日本語 and more")];
         for room in 0..30 {
             let (text, right) = fit(&left, &[Part::new(3, "end")], room);

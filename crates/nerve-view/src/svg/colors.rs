@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_palette_is_xterms() {
+    fn palette_is_xterms() {
         let colors = [16, 21, 196, 231, 232, 255].map(|index| indexed(index).to_string());
         assert_eq!(colors, ["#000000", "#0000ff", "#ff0000", "#ffffff", "#080808", "#eeeeee"]);
         assert_eq!(of(Color::Red), Some(indexed(1)));

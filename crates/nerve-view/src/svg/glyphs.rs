@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_cover_what_their_names_say() {
+    fn blocks_cover_the_right_area() {
         let block = |char| blocks(char).unwrap();
         assert_eq!(block('█'), [([0.0, 0.0, 1.0, 1.0], 1.0)]);
         assert_eq!(block('▄'), [([0.0, 0.5, 1.0, 0.5], 1.0)]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_no_shapes() {
+    fn letters_are_not_shapes() {
         assert_eq!(["a", "●", "▶", "é", "─x", ""].map(is_drawn), [None; 6]);
         assert_eq!(is_drawn("╭"), Some('╭'));
     }

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_look_are_one_text() {
+    fn equal_neighbours_are_one_text() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "a & b", Style::new());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn underlines_are_shapes_where_they_are_no_plain_ones() {
+    fn styled_underlines_are_shapes() {
         let mut decorations = Decorations::default();
         let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 1));
         let forms =
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_stand_in_their_columns() {
+    fn wide_characters_keep_their_columns() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(1, 0, "日x", Style::new());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn backgrounds_swapped_colours_and_the_cursor() {
+    fn backgrounds_reversed_cells_and_cursor() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "ab", Style::new().bg(Color::Indexed(196)));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_blocks_are_shapes_and_join() {
+    fn lines_and_blocks_are_joined_shapes() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "┌───┐█▛", Style::new());

@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn a_box_with_its_title_and_its_keys() {
+    fn box_has_title_and_hints() {
         let (text, cursor) = drawn(1, 3, 16);
         assert_eq!(text, "                \n┌─ a snapshot ─┐\n│abc           │\n└─ Esc ────────┘");
         assert_eq!(cursor, Some((1, 2)));
     }
 
     #[test]
-    fn only_the_part_in_the_window_is_drawn() {
+    fn draws_only_visible_rows() {
         let (text, cursor) = drawn(-1, 3, 16);
         assert!(text.starts_with("│abc           │\n└─ Esc ────────┘\n "), "{text}");
         assert_eq!(cursor, Some((1, 0)));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_can_be_drawn() {
+    fn draws_any_size() {
         assert_eq!(drawn(0, 1, 4), ("abc \n    \n    \n    ".to_string(), Some((0, 0))));
         for (width, height) in (1..20).flat_map(|width| (1..6).map(move |height| (width, height))) {
             let inner = text(width, height);

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_were_read() {
+    fn counts_presses_of_esc() {
         const NONE: KeyModifiers = KeyModifiers::NONE;
         let (esc, char) = ((KeyCode::Esc, NONE), |char| (KeyCode::Char(char), NONE));
         assert_eq!(presses("\x1b", &[esc]), [1]);

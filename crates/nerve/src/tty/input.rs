@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_one_form_however_the_terminal_sends_them() {
+    fn keys_are_normalized() {
         const CTRL: KeyModifiers = KeyModifiers::CONTROL;
         const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
         const ALT: KeyModifiers = KeyModifiers::ALT;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_let_go_are_nothing() {
+    fn key_releases_are_ignored() {
         let release = KeyEvent::new_with_kind(KeyCode::Enter, KeyModifiers::NONE, KeyEventKind::Release);
         assert_eq!(of(Event::Key(release), true), None);
         let again = KeyEvent::new_with_kind(KeyCode::Enter, KeyModifiers::NONE, KeyEventKind::Repeat);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mouse_comes_with_its_place() {
+    fn mouse_events_keep_their_position() {
         let event = MouseEvent {
             kind: MouseEventKind::Drag(MouseButton::Right),
             column: 300,

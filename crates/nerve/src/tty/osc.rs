@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_what_the_program_said() {
+    fn sequences_round_trip_through_a_terminal() {
         let said = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
         let heard = |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
         let notices = heard(said.as_bytes());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_said_drives_the_terminal() {
+    fn control_characters_are_removed() {
         let text = Notification::Text("a\x1b\\\x07b\u{9c}c".to_string());
         assert_eq!(notification(&text, false), b"\x1b]9;a\\bc\x1b\\");
         // Removing control characters must not turn a text into a ConEmu command.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn in_tmux_a_notification_is_for_the_terminal_around_it() {
+    fn tmux_notifications_are_wrapped() {
         let text = Notification::Text("done".to_string());
         assert_eq!(notification(&text, true), b"\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\");
     }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_change_is_drawn_at_once_and_the_others_together() {
+    fn first_change_is_drawn_at_once_others_together() {
         let begin = Instant::now();
         let at = |milliseconds: u64| begin + Duration::from_millis(milliseconds);
         let mut pacing = Pacing::default();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_sixty_times_a_second_is_drawn_when_it_comes() {
+    fn sixty_changes_per_second_never_wait() {
         let begin = Instant::now();
         let mut pacing = Pacing::default();
         for nth in 0..60 {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_changes_is_144_frames() {
+    fn continuous_changes_give_144_frames_per_second() {
         let begin = Instant::now();
         let (mut pacing, mut frames) = (Pacing::default(), 0);
         for microseconds in (0..1_000_000).step_by(100) {

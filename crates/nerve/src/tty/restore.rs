@@ -209,7 +209,7 @@ mod tests {
     const LEFT: &str = "\x1b[?1049l\x1b[23;2t";
 
     #[test]
-    fn a_viewer_that_panics_gives_the_terminal_back_before_it_says_so() {
+    fn viewer_panic_restores_terminal_before_message() {
         let all = panic_of("viewer");
         let places = ["\x1b[?1049h", "drawn", LEFT, "the viewer's panic\r\n"].map(|words| place(&all, words));
         assert!(places.is_sorted(), "{all:?}");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_panic_alone_is_told_in_the_end() {
+    fn task_panic_is_reported_on_restore() {
         let all = panic_of("task");
         let places = ["drawn", "onward", LEFT, "a task's panic\r\n"].map(|words| place(&all, words));
         assert!(places.is_sorted(), "{all:?}");

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_different_is_written() {
+    fn writes_only_changes() {
         let (mut screen, mut terminal) = (Screen::new(), TerminalState::new(SIZE));
         terminal.process_data(TsNs(0), b"something else\r\nand more");
         let mut shows = |screen: &mut Screen, size, words| {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_cannot_drive_the_terminal() {
+    fn title_control_characters_are_removed() {
         let mut screen = Screen::new();
         let bytes = screen.title("a\x1b]0;b\x07c\u{9c}d").unwrap();
         assert_eq!(bytes, b"\x1b]2;a]0;bcd\x1b\\");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once_more_when_somebody_else_had_the_window() {
+    fn title_is_set_again_after_invalidation() {
         let mut screen = Screen::new();
         screen.invalidate();
         assert_eq!((screen.title(""), screen.restore_title()), (None, None), "it had none");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_copied_as_osc_52_has_it() {
+    fn copies_with_osc_52() {
         assert_eq!(copied("hello"), b"\x1b]52;c;aGVsbG8=\x1b\\");
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_gets_what_it_was_given_last() {
+    fn last_text_of_a_selection_wins() {
         let mut passthrough = OscPassthrough::default();
         passthrough.add(&[copied(Selections::Clipboard, "a"), copied(Selections::Primary, "b")], false);
         passthrough.add(&[copied(Selections::Clipboard, "c")], false);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_is_not_passed_on_and_nothing_stands_in_for_it() {
+    fn oversized_clipboard_text_is_dropped() {
         let mut passthrough = OscPassthrough::default();
         passthrough.add(
             &[
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_before_only_the_progress_counts() {
+    fn only_progress_counts_from_older_output() {
         let told = Notice::Notify(Notification::Text("done".to_string()));
         let all = [copied(Selections::Both, "a"), told.clone(), Notice::Progress { state: 1, value: 7 }];
         let mut passthrough = OscPassthrough::default();

@@ -144,7 +144,7 @@ mod tests {
     use crate::exit::FAILED;
 
     #[test]
-    fn it_is_told_in_a_line_what_became_of_it() {
+    fn result_is_one_line() {
         let files = FilesRef { provider: "git".into(), source: PathBuf::from("/w"), reference: "r".into() };
         let kept = |left_out: &[&str]| {
             let left_out = left_out.iter().map(ToString::to_string).collect();

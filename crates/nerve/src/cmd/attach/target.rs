@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_says_no_more_than_it_must() {
+    fn command_omits_defaults() {
         let place = |server: &str, session: Option<&str>| AttachTarget {
             target: "me".into(),
             server: server.into(),

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn every_empty_list_has_its_words() {
+    fn empty_lists_are_explained() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let words = |entry: &Entry, reports_tools| empty_reason(entry, reports_tools);

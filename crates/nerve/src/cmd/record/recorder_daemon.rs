@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_arguments_go_to_the_recorder() {
+    fn recorder_gets_the_same_arguments() {
         let behind = Behind { fd: 5, size: Size::new(79, 23) };
         let with = |args: &[&str]| with_behind(args.iter().map(OsString::from), behind);
         assert_eq!(

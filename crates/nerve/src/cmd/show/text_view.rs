@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_a_text_is_there_however_long_and_its_sequences_are_text() {
+    fn long_text_is_complete_and_sequences_are_text() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("output.ahr");
         let text: String = (0..100_000).map(|n| format!("line {n} \x1b[2J\n")).collect();

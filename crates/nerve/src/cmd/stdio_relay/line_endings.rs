@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_returns_of_line_ends_are_taken_out() {
+    fn removes_only_returns_before_line_feeds() {
         let bytes = b"a\r\nb\rc\r\r\n\r\n\n\rd\r";
         for step in 1..=bytes.len() {
             let mut lines = CrlfFilter::default();

@@ -126,7 +126,7 @@ mod tests {
     const SNAPSHOT: Body<'_> = Body::Snapshot { id: 1, anchor: 0, label: b"" };
 
     #[test]
-    fn snapshots_and_what_playing_cuts() {
+    fn marks_have_snapshots_and_pauses() {
         let records = [(0, DATA), (2000, DATA), (2500, SNAPSHOT), (9000, SNAPSHOT), (9100, DATA)];
         let marks = seen(&records, 12_000);
         assert_eq!(marks.snapshots, [2500, 9000].map(|at| SnapshotMark { at: millis(at), id: 1 }));
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_stands_still() {
+    fn time_does_not_run_backwards() {
         let marks = seen(&[(0, DATA), (5000, DATA), (1000, SNAPSHOT), (6000, DATA), (8000, DATA)], 0);
         assert_eq!(marks.snapshots, [SnapshotMark { at: millis(5000), id: 1 }]);
         assert_eq!(marks.idle, [millis(0)..millis(5000)]);
     }
 
     #[test]
-    fn nothing_and_very_much() {
+    fn marks_of_empty_and_flooded_recordings() {
         assert_eq!(seen(&[], 9000), TimelineMarks::default());
         let flood: Vec<_> = (0..MARKS as u64 + 50).map(|nth| (nth * 3000, SNAPSHOT)).collect();
         let marks = seen(&flood, 0);
