@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_keys_are_keys_and_no_two_operations_have_the_same() {
+    fn default_keys_are_valid_and_unique() {
         let bindings = set(&[]).unwrap();
         let all: usize = OPERATIONS.iter().map(|entry| entry.keys.len() * entry.contexts.len()).sum();
         assert_eq!(bindings.keys.len(), all);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_keys_are_read_as_they_are_written() {
+    fn key_names_round_trip() {
         for name in ["g", "G", "space", "+", "ctrl++", "ctrl+alt+shift+up", "pagedown", "esc", "é"] {
             assert_eq!(name.parse::<Key>().unwrap().to_string(), name);
         }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_goes_to_the_operation_that_asks_for_it() {
+    fn rebound_key_changes_operation() {
         let bindings = set(&[("page-down", &["j", "ctrl+space"])]).unwrap();
         let operation = |key| bindings.operation(Context::Scroll, key);
         assert_eq!(operation(Key::char('j')), Some(Operation::PageDown));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn shift_is_in_the_character_unless_it_is_with_control() {
+    fn shift_is_part_of_characters_without_control() {
         let bindings = set(&[]).unwrap();
         let operation = |key| bindings.operation(Context::Scroll, key);
         assert_eq!(operation(Key { shift: true, ..Key::char('G') }), Some(Operation::End));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn invalid_settings_are_explained() {
         let error = |settings: &[(&str, &[&str])]| set(settings).unwrap_err().to_string();
         assert!(
             error(&[("page-dwon", &["x"])])

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decoration_has_one_number() {
+    fn equal_decorations_share_a_tag() {
         let mut all = Decorations::default();
         let mut put = |link: &str| {
             let (row, decoration) = decorated(link);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_any_more_is_dropped_when_there_is_much_of_it() {
+    fn unused_decorations_are_removed() {
         let mut all = Decorations::default();
         let mut shown = Buffer::empty(Rect::new(0, 0, 2, 1));
         for number in 0..2 * MAX_DECORATIONS {

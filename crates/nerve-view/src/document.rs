@@ -166,25 +166,25 @@ impl<'a> Document<'a> {
 
     // ---- Snapshots ----
 
-    /// Does a snapshot stand at that line?
+    /// Returns true if a snapshot is shown at the line.
     pub fn has_snapshot(&self, line: u64) -> bool {
         let own = line < self.end && self.terminal.has_snapshot_at_line(LineIndex(line));
         own || (self.is_live && line == self.first_kept() && self.snapshot_on_earlier_line(line).is_some())
     }
 
-    /// The nearest line with a snapshot after this one.
+    /// Returns the next line with a snapshot.
     pub fn snapshot_after(&self, line: u64) -> Option<u64> {
         let (line, snapshot) = self.terminal.next_snapshot_after_line(LineIndex(line))?;
         self.snapshot_line(line, snapshot)
     }
 
-    /// The nearest line with a snapshot before this one that is still kept.
+    /// Returns the previous kept line with a snapshot.
     pub fn snapshot_before(&self, line: u64) -> Option<u64> {
         let (found, snapshot) = self.snapshot_on_earlier_line(line)?;
         self.snapshot_line(found, snapshot).filter(|found| *found < line)
     }
 
-    /// The snapshot on the nearest line before this one, kept or not.
+    /// Returns the last snapshot on an earlier line, kept or not.
     fn snapshot_on_earlier_line(&self, line: u64) -> Option<(LineIndex, &'a Snapshot)> {
         self.terminal.last_snapshot_before_line(LineIndex(line))
     }
@@ -193,39 +193,41 @@ impl<'a> Document<'a> {
         self.terminal.first_kept_line().0
     }
 
-    /// Where a snapshot stands that was taken on that line; `None` if that line is not kept and says its place.
+    /// Returns the line at which a snapshot taken on `line` is shown; `None` if the line was dropped and the
+    /// snapshot has no screen to show instead.
     fn snapshot_line(&self, line: LineIndex, snapshot: &Snapshot) -> Option<u64> {
         let first = self.first_kept();
         (self.is_live || self.is_alt_screen(snapshot) || line.0 >= first).then_some(line.0.max(first))
     }
 
-    /// Its line does not say its place, and the screen on which it was taken can be shown.
+    /// Returns true if the snapshot was taken on the alternate screen, and that screen can be shown.
     pub(crate) fn is_alt_screen(&self, snapshot: &Snapshot) -> bool {
         !self.is_live && snapshot.alternate
     }
 
-    /// The lines that it was taken on were erased since, or are too long ago.
+    /// Returns true if the snapshot's lines were erased or dropped.
     pub(crate) fn is_erased(&self, snapshot: u64) -> bool {
         self.terminal.line_of_snapshot(snapshot).is_some_and(|line| line.0 < self.first_kept())
     }
 
-    /// Snapshots there are.
+    /// Returns the number of snapshots.
     pub fn snapshots(&self) -> usize {
         self.terminal.snapshots_by_line().count()
     }
 
-    /// Those that were taken when there were fewer bytes of output.
+    /// Returns the number of snapshots before this output offset.
     pub(crate) fn snapshots_before(&self, offset: u64) -> usize {
         self.terminal.snapshots_by_line().filter(|(_, snapshot)| snapshot.offset < offset).count()
     }
 
-    /// The snapshots whose lines are kept, with those lines, from top to bottom; on one line in the order they were taken.
+    /// Returns the snapshots that can be shown, with their lines, from top to bottom; in the order taken within a
+    /// line.
     pub fn kept_snapshots(&self) -> Vec<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_line();
         all.filter_map(|(line, snapshot)| Some((self.snapshot_line(line, snapshot)?, snapshot))).collect()
     }
 
-    /// Why no snapshot is above, in words; what to do where other moments can be gone to.
+    /// Explains why no snapshot is above, with a hint if other moments can be shown.
     pub(crate) fn explain_none_above(&self, has_moments: bool) -> &'static str {
         if self.is_loading_earlier {
             return "earlier snapshots are still being read: try again when all lines are there";
@@ -237,31 +239,32 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The snapshot of a line: the last one that was taken on it, else the last one on a line before it.
+    /// Returns the snapshot of a line: the last one taken on it, otherwise on an earlier line.
     pub fn snapshot_at(&self, line: u64) -> Option<(u64, &'a Snapshot)> {
         let own = self.terminal.get_snapshot_for_line(LineIndex(line)).map(|own| (LineIndex(line), own));
         let (found, snapshot) = own.or_else(|| self.snapshot_on_earlier_line(line))?;
         Some((self.snapshot_line(found, snapshot)?, snapshot))
     }
 
-    /// The one that was taken last, if its line is kept.
+    /// Returns the snapshot taken last, if it can be shown.
     pub fn latest_snapshot(&self) -> Option<(u64, &'a Snapshot)> {
         self.latest_snapshot_until(u64::MAX)
     }
 
-    /// The one that was taken last when there were so many bytes of output, if its line is kept.
+    /// Returns the last snapshot up to this output offset, if it can be shown.
     pub(crate) fn latest_snapshot_until(&self, offset: u64) -> Option<(u64, &'a Snapshot)> {
         let all = self.terminal.snapshots_by_time().into_iter();
         let (line, snapshot) = all.rev().find(|(_, snapshot)| snapshot.offset <= offset)?;
         Some((self.snapshot_line(line, snapshot)?, snapshot))
     }
 
-    /// Bytes of output that made it.
+    /// Returns the output offset in bytes.
     pub(crate) fn offset(&self) -> u64 {
         self.terminal.offset()
     }
 
-    /// The place of a snapshot among all, from top to bottom, 1-based; `None` while not all are known.
+    /// Returns the 1-based position of a snapshot among all, from top to bottom; `None` while older output is
+    /// loading.
     pub(crate) fn place_of_snapshot(&self, id: u64) -> Option<usize> {
         if self.is_loading_earlier {
             return None;
@@ -269,31 +272,31 @@ impl<'a> Document<'a> {
         self.terminal.snapshots_by_line().position(|(_, snapshot)| snapshot.id == id).map(|at| at + 1)
     }
 
-    /// The snapshot after which nothing was written.
+    /// Returns the snapshot after which nothing was written.
     pub fn end_snapshot(&self) -> Option<&'a Snapshot> {
         let (_, latest) = self.terminal.snapshots_by_time().pop()?;
         (latest.offset >= self.terminal.offset()).then_some(latest)
     }
 
-    /// The snapshot with that id.
+    /// Returns the snapshot with this id.
     pub fn snapshot(&self, id: u64) -> Option<&'a Snapshot> {
         self.terminal.snapshots_by_line().map(|(_, snapshot)| snapshot).find(|snapshot| snapshot.id == id)
     }
 
-    /// The line that the snapshot with that id is on.
+    /// Returns the line at which a snapshot is shown.
     pub fn line_of_snapshot(&self, id: u64) -> Option<u64> {
         self.snapshot_line(self.terminal.line_of_snapshot(id)?, self.snapshot(id)?)
     }
 
-    /// The row of the screen, if the line is one of it and the screen is told from other lines.
+    /// Returns the screen row of a line; the outer `None` means that the line is not on a separate screen.
     fn on_screen(&self, line: u64) -> Option<Option<Cow<'a, Row>>> {
         let (start, screen) = self.screen.as_ref()?;
         Some(screen.row(line.checked_sub(*start)?))
     }
 }
 
-/// Of a program that had the whole screen and has left it, what it left: a session's only lines then, if the main screen has no more than
-/// fit on it.
+/// Returns the alternate screen that a full-screen program left, if the main screen has no more lines than fit on
+/// it.
 fn last_alt_screen(terminal: &TerminalState) -> Option<VisibleScreen<'_>> {
     if terminal.line_count() > u64::from(terminal.size().rows) {
         return None;

@@ -1,4 +1,4 @@
-//! Draws the viewer into cells: the frame, the lines in it, what is above them, the timeline and the status below.
+//! Draws the viewer into cells: frame, lines, modal, timeline and status line.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -19,15 +19,15 @@ use crate::{help, message, modal_box, status};
 pub use crate::layout::{Gutter, Layout};
 pub use crate::status_info::{Capabilities, StatusInfo};
 
-/// What drawing does not do itself.
+/// What the caller has to do after drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drawn {
-    /// Column and row of the window at which the cursor belongs; `None` while there is none.
+    /// Window column and row of the cursor; `None` while it is hidden.
     pub cursor: Option<(u16, u16)>,
 }
 
-/// Draws all of it into a buffer that is blank where the window of `layout` is, with the decorations of the frames before. The scene's places
-/// are those of the layout ([`Layout::regions`]).
+/// Draws a frame into a blank buffer. `decorations` is kept from frame to frame. The regions of `frame` must come
+/// from `layout` ([`Layout::regions`]).
 pub fn draw(
     viewer: &Viewer,
     frame: &FrameContext<'_>,
@@ -70,11 +70,11 @@ pub fn draw(
     }
     status::draw(viewer, frame, info, layout, buffer);
     let told = message::draw(viewer, layout, buffer);
-    // What is below a message has no cursor.
+    // A message hides the cursor below it.
     Drawn { cursor: cursor.filter(|at| !told.contains((*at).into())) }
 }
 
-/// The task entry between the lines; gives where its cursor is.
+/// Draws the task entry and returns its cursor position.
 fn draw_entry(
     viewer: &Viewer,
     entry: &TaskEntry,
@@ -87,7 +87,7 @@ fn draw_entry(
     let (title, hint) = (title(entry, frame, info), hint(viewer, entry));
     let text = entry.text_area();
     let write = |area: Rect, buffer: &mut Buffer| {
-        // Always at the same place of a buffer of its own: the text area wraps anew when it is moved.
+        // The text area wraps anew when it is moved, so it is drawn at the origin of its own buffer.
         let own = Rect::new(0, 0, area.width, area.height);
         let mut drawn = Buffer::empty(own);
         Widget::render(text, own, &mut drawn);
@@ -99,7 +99,7 @@ fn draw_entry(
             if let (Some(from), Some(to)) = (drawn.cell((x, y)), buffer.cell_mut((area.x + x, area.y + y))) {
                 *to = from.clone();
                 if cursor == Some((x, y)) {
-                    // The terminal shows its own there.
+                    // The terminal draws the cursor itself.
                     to.modifier.remove(Modifier::REVERSED);
                 }
             }
@@ -109,13 +109,13 @@ fn draw_entry(
     render::draw(lines, place, &title, &hint, write, buffer)
 }
 
-/// What one branches from.
+/// Returns the title: the snapshot to branch from.
 fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> String {
     let document = frame.document;
     if let Some(Target::Snapshot { id, .. } | Target::Moment { id }) = entry.target() {
         let snapshot = document.snapshot(id).or_else(|| frame.end?.snapshot(id));
         let called = snapshot.map(|snapshot| info.of_snapshot(snapshot)).unwrap_or_default();
-        // Where the lines do not say which one it is, its number does.
+        // A snapshot of the alternate screen is identified by its position, not by its lines.
         let (place, is_erased) = match snapshot.is_some_and(|snapshot| snapshot.alternate) {
             true => (frame.end_document().place_of_snapshot(id), false),
             false => (None, document.is_erased(id)),
@@ -134,7 +134,7 @@ fn title(entry: &TaskEntry, frame: &FrameContext<'_>, info: &StatusInfo) -> Stri
     format!("branch from the end{label}{at}")
 }
 
-/// Its keys.
+/// Returns the key hints.
 fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
     if entry.is_sent() {
         return "on its way …".to_string();
@@ -147,7 +147,7 @@ fn hint(viewer: &Viewer, entry: &TaskEntry) -> String {
     named.collect::<Vec<_>>().join(" · ")
 }
 
-/// The list of tools, or the tool that is shown; gives where the tool's cursor is.
+/// Draws the tool list or the shown tool, and returns the tool's cursor position.
 fn draw_modal(
     viewer: &Viewer,
     frame: &FrameContext<'_>,
@@ -177,7 +177,7 @@ fn draw_modal(
     cells::cursor(tool, shown.pager(), regions.tool)
 }
 
-/// Draws the border of a rectangle without its sides.
+/// Draws the upper and lower border.
 fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
     for x in area.left()..area.right() {
         put(buffer, x, area.top(), "─", style);
@@ -185,7 +185,7 @@ fn top_and_bottom(area: Rect, style: Style, buffer: &mut Buffer) {
     }
 }
 
-/// Draws the border of a rectangle; nothing where there is no room for one.
+/// Draws a border if there is room for one.
 pub(crate) fn border(area: Rect, style: Style, buffer: &mut Buffer) {
     if area.width < 2 || area.height < 2 {
         return;

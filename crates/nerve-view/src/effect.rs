@@ -1,91 +1,91 @@
-//! What a viewer is on, what its keys mean, and what it asks of others.
+//! The viewer's modes, and the effects it requests from its caller.
 
 use std::time::Duration;
 
 use crate::keys::Input;
 pub use crate::search_prompt::{PromptKind, PromptView};
 
-/// What is looked at.
+/// What a viewer shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A program that runs: keys are for it.
+    /// A running program, which gets the keys.
     Live,
     /// A recording.
     Recording,
 }
 
-/// An instruction for a branch.
+/// A task for a new branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// The snapshot to branch from; `None` for the end of a recording that has none there.
+    /// The snapshot to branch from; `None` for a recording's end without a snapshot.
     pub snapshot: Option<u64>,
-    /// The line it is shown at.
+    /// The line at which the entry is shown.
     pub line: u64,
-    /// What to tell the agent.
+    /// The task for the agent.
     pub text: String,
 }
 
-/// What somebody wants that the viewer itself cannot do.
+/// An effect that the caller has to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Leave.
+    /// Leave the viewer.
     Quit,
-    /// Leave a program that goes on.
+    /// Leave the program running.
     Detach,
     /// End the program.
     EndProgram,
-    /// Something for the program.
+    /// Send input to the program.
     Input(Input),
-    /// Something for the tool that is shown.
+    /// Send input to the shown tool.
     ToolInput(Input),
-    /// Show this tool.
+    /// Open the tool with this id.
     ShowTool(String),
-    /// This one is not to be listed any more.
+    /// The tool with this id was removed from the list.
     DismissTool(String),
-    /// A text for the clipboard.
+    /// Copy a text to the clipboard.
     Copy(String),
-    /// Branch.
+    /// Create a branch.
     Branch(Submission),
-    /// Take a snapshot of what runs.
+    /// Take a snapshot of the running program.
     TakeSnapshot,
-    /// Leave for the branch that was made last.
+    /// Switch to the branch made last.
     SwitchToBranch,
-    /// To this moment of the recording.
+    /// Seek to this time of the recording.
     Seek(Duration),
-    /// To the moment at which the snapshot with this id was taken, and stand there; to the recording's end, if `None`.
+    /// Seek to the snapshot with this id and pause, or to the recording's end.
     SeekSnapshot(Option<u64>),
-    /// Play on, or stop.
+    /// Start or pause playback.
     TogglePlay,
-    /// So many seconds on in time; back, if negative.
+    /// Seek by this many seconds; backwards if negative.
     Skip(i64),
-    /// Twice as fast, or half as fast.
+    /// Double or halve the playback speed.
     Speed {
-        /// Which of both.
+        /// True to double it.
         faster: bool,
     },
-    /// Draw everything anew: the terminal may show something else.
+    /// Redraw everything: other output may be on the screen.
     Redraw,
 }
 
-/// What keys mean at the moment.
+/// The meaning of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// They are the program's.
+    /// Keys go to the program.
     Live,
-    /// What their bindings say.
+    /// Scroll mode: keys run operations.
     Scrolling,
-    /// A pattern is being typed.
+    /// A search or filter pattern is being typed.
     Prompt(PromptView),
-    /// They are text for the task entry.
+    /// Keys edit the task.
     Entry,
-    /// The help sheet is shown, from this row of it on.
+    /// The help sheet is open, scrolled to this row.
     Help(u16),
-    /// They choose from the list of tools.
+    /// Keys select from the tool list.
     Tools,
-    /// They are the tool's that is shown.
+    /// Keys go to the shown tool.
     Tool,
-    /// They go through what the tool that is shown wrote.
+    /// Keys scroll the shown tool's output.
     ToolScrolling,
-    /// Shall the program be ended? `y`, or anything else.
+    /// Confirmation before the program is ended: `y`, or any other key.
     Confirm,
 }

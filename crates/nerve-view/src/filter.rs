@@ -1,4 +1,4 @@
-//! Only the lines with a pattern in them, as `&` of `less` has it: which ones those are, found out a bounded piece at a time.
+//! The line filter (`&` in `less`), computed a bounded number of lines per step.
 
 use std::ops::Range;
 
@@ -9,57 +9,57 @@ use crate::search::session::{LINES_PER_STEP, shorten};
 use crate::search_prompt::PromptView;
 use crate::viewport::FilteredLines;
 
-/// A filter on the lines of a document.
+/// A filter and its progress.
 #[derive(Debug, Clone)]
 pub(crate) struct LineFilter {
     pattern: Pattern,
-    /// As it was typed, sign and all.
+    /// The pattern as typed, with its sign.
     pub(crate) text: String,
-    /// The first line there was when it was looked at last.
+    /// First line of the document at the last step.
     from: u64,
-    /// Lines before this one are looked through for good: nothing changes them any more.
+    /// End of the lines whose result is final.
     settled: u64,
-    /// The line to be at the window's top as soon as it is known which ones are picked.
+    /// Line to keep at the top until the filter is complete.
     pub(crate) anchor: Option<u64>,
-    /// All lines were looked through once.
+    /// All lines were scanned once.
     is_complete: bool,
 }
 
-/// How far a filter has come.
+/// Result of a filter step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilterProgress {
-    /// Not through yet.
+    /// Lines are left to scan.
     Pending,
-    /// All lines were looked through for the first time.
+    /// All lines were scanned for the first time.
     Completed,
-    /// Nothing is left to be done.
+    /// Nothing is left to do.
     Idle,
 }
 
 impl LineFilter {
-    /// On these lines.
+    /// Creates a filter for these lines.
     fn new(pattern: Pattern, text: String, lines: &Range<u64>, anchor: Option<u64>) -> LineFilter {
         let (from, settled) = (lines.start, lines.start);
         LineFilter { pattern, text, from, settled, anchor, is_complete: false }
     }
 
-    /// Lines have other numbers.
+    /// Shifts all line numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         let number = |line: u64| line.saturating_add_signed(by);
         (self.from, self.settled) = (number(self.from), number(self.settled));
         self.anchor = self.anchor.map(number);
     }
 
-    /// Whether a line with this text is let through.
+    /// Returns true if a line with this text is shown.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.pattern.is_in(text)
     }
 
-    /// Looks through some lines more. Those that can still change are looked through each time.
+    /// Scans some lines. Lines that can still change are scanned in every step.
     fn update_filter(&mut self, document: &Document<'_>, filtered: &mut FilteredLines) -> FilterProgress {
         let lines = document.lines();
         if lines.start < self.from {
-            // Another moment of a recording, with lines that were forgotten later.
+            // Earlier lines appear when another moment of a recording is shown.
             filtered.clear();
             self.settled = lines.start;
         }
@@ -91,17 +91,17 @@ impl LineFilter {
 }
 
 impl Pager {
-    /// Which lines alone are to be seen, as it was typed.
+    /// Returns the filter as typed.
     pub fn filter(&self) -> Option<&str> {
         self.filter.as_ref().map(|filter| filter.text.as_str())
     }
 
     pub(crate) fn set_filter(&mut self, pattern: Pattern, typed: PromptView, document: &Document<'_>) {
-        // Who is at the end stays there.
+        // A window that follows keeps following.
         let top = (!self.viewport.follows()).then(|| self.viewport.top_line());
         let text = format!("{}{}", typed.sign, typed.text);
         if let Some(search) = &mut self.search {
-            // A match in a line that is not to be seen is not where one is any more.
+            // A hidden line cannot be the current match.
             let lets = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
             search.found = search.found.filter(lets);
             search.recount();
@@ -111,7 +111,7 @@ impl Pager {
         self.update_filter(document);
     }
 
-    /// All lines are to be seen again.
+    /// Shows all lines again.
     pub(crate) fn clear_filter(&mut self) {
         if self.filter.take().is_some() {
             self.viewport.set_filter(None);
@@ -119,7 +119,7 @@ impl Pager {
         }
     }
 
-    /// Goes on finding out which lines are to be seen, a bounded piece; true while there is more to do.
+    /// Advances the filter by one step. Returns true if lines are left.
     pub(crate) fn update_filter(&mut self, document: &Document<'_>) -> bool {
         let Some(filter) = &mut self.filter else { return false };
         let progress = self

@@ -1,23 +1,23 @@
-//! Going along with what is written, as `F` of `less` has it; or until what is looked for is written.
+//! Follow mode: scrolls with new output (`F` in `less`), optionally until a line matches the search.
 
 use crate::document::Document;
 use crate::keys::Operation;
 use crate::pager::Pager;
 
-/// Lines that are looked through at once: more than that at a time nobody reads.
+/// Maximum number of new lines searched at once.
 const MAX_LINES: u64 = 5000;
 
-/// Going along.
+/// How long to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowMode {
-    /// Until somebody does something else.
+    /// Until the next operation.
     Always,
-    /// Until a line from this one on has what is looked for.
+    /// Until a line from this one on matches.
     Until(u64),
 }
 
 impl FollowMode {
-    /// Lines have other numbers.
+    /// Shifts the line number.
     pub(crate) fn renumber(&mut self, by: i64) {
         if let FollowMode::Until(line) = self {
             *line = line.saturating_add_signed(by);
@@ -26,18 +26,18 @@ impl FollowMode {
 }
 
 impl Pager {
-    /// To the end, and along with it until a line has what is looked for.
+    /// Follows new output until a line matches the search.
     pub(crate) fn follow_until(&mut self, document: &Document<'_>) {
         if self.search.is_none() {
             return self.show_message("nothing was looked for yet");
         }
         self.jump(Operation::Follow, None);
-        // What a program writes next is where its cursor is.
+        // New output begins at the cursor.
         let next = document.cursor().map_or(document.lines().end, |(line, ..)| line);
         self.follow_mode = Some(FollowMode::Until(next));
     }
 
-    /// Stops going along; false if nobody had asked for that.
+    /// Leaves follow mode. Returns false if it was not active.
     pub(crate) fn stop_following(&mut self) -> bool {
         let went = self.follow_mode.take().is_some();
         if went {
@@ -47,7 +47,7 @@ impl Pager {
         went
     }
 
-    /// Something was written: is it what is looked for?
+    /// Looks for the pattern in new lines.
     pub(crate) fn check_follow_pattern(&mut self, document: &Document<'_>) {
         let (Some(FollowMode::Until(from)), Some(search)) = (self.follow_mode, &mut self.search) else {
             return;
@@ -63,7 +63,7 @@ impl Pager {
                 self.viewport.stop_following();
                 self.show_message("this was waited for");
             }
-            // Lines of the screen can still become others.
+            // Lines of the screen can still change.
             None => {
                 self.follow_mode = Some(FollowMode::Until(from.max(document.settled_end().min(lines.end))))
             }

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_within_any_window_and_nothing_overlaps() {
+    fn areas_never_overlap() {
         for (cols, rows) in (0..14).flat_map(|cols| (0..14).map(move |rows| (cols, rows))) {
             let window = Rect::new(3, 2, cols, rows);
             for gutter in [Gutter::Left, Gutter::Right, Gutter::None] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_the_whole_window_but_the_status_and_the_gutter() {
+    fn live_layout_uses_the_whole_window() {
         assert_eq!(Layout::program_size(80, 24, Gutter::Right), Size::new(79, 23));
         assert_eq!(Layout::program_size(80, 24, Gutter::None), Size::new(80, 23));
         assert_eq!(Layout::program_size(1, 1, Gutter::Left), Size::new(2, 1));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_for_the_lines_before_they_are_for_the_frame() {
+    fn lines_have_priority_over_the_frame() {
         let lines = |cols| {
             let window = Rect::new(0, 0, cols, 24);
             let layout = Layout::new(Source::Recording, window, Size::new(79, 20), Gutter::Right);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeline_and_the_frame_need_eight_rows() {
+    fn timeline_and_frame_need_eight_rows() {
         let rows = |rows| {
             let layout =
                 Layout::new(Source::Recording, Rect::new(0, 0, 80, rows), Size::new(40, 40), Gutter::Right);

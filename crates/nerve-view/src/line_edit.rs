@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_less_and_readline_edit() {
+    fn edits_with_less_and_readline_keys() {
         assert_eq!(after("ab", "left x"), "ax|b");
         assert_eq!(after("日本", "home delete é right"), "é本|");
         assert_eq!(after("one two", "ctrl+w"), "one |");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_one_line_without_control_characters_and_not_endless() {
+    fn accepts_one_bounded_line() {
         let mut line = LineEdit::default();
         line.insert("a\tb\u{7}\nmore");
         assert_eq!(line.text(), "ab");

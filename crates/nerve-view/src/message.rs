@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_broken_at_blanks() {
+    fn long_text_wraps_at_blanks() {
         assert_eq!(wrapped("one two three", 7, 3), ["one two", "three"]);
         assert_eq!(wrapped("one two three", 8, 3), ["one two", "three"]);
         assert_eq!(wrapped("one two three four", 5, 3), ["one", "two", "thre…"]);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_as_wide_as_there_is_room() {
+    fn rows_fit_the_width() {
         let text = "日本語 and e\u{301}verything else 👩\u{200d}🚀 of it";
         for width in 2..40 {
             let rows = wrapped(text, width, 3);

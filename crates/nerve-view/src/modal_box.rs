@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_covers_what_is_below_it() {
+    fn box_covers_content_below() {
         let mut buffer = Buffer::filled(Rect::new(0, 0, 24, 4), ratatui::buffer::Cell::new("x"));
         frame(Rect::new(1, 0, 22, 3), "cargo test", "running", &mut buffer);
         assert_eq!(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_character_does_not_reach_into_a_box() {
+    fn wide_character_does_not_overlap_box() {
         let area = Rect::new(0, 0, 12, 3);
         let mut buffer = Buffer::empty(area);
         let red = Style::new().bg(Color::Red);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_a_row_with_how_it_is() {
+    fn one_row_per_tool_with_state() {
         let tools = [
             tool("t2", "cargo test --workspace", ToolState::Ended(Some(101))),
             tool("1", "sudo\nmake  install", ToolState::Running),

@@ -1,4 +1,4 @@
-//! A pattern while it is typed: for a search, or for a filter.
+//! The prompt for a search or filter pattern.
 
 mod keys;
 
@@ -8,67 +8,68 @@ use crate::search::session::SearchSession;
 use crate::search::{Direction, Pattern, PatternOptions};
 use crate::viewport::ScrollPosition;
 
-/// Patterns that are remembered.
+/// Maximum number of remembered patterns.
 const REMEMBERED: usize = 100;
 
-/// What a pattern is typed for.
+/// Purpose of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptKind {
-    /// To go to lines with it.
+    /// Search in this direction.
     Search(Direction),
-    /// To see only these.
+    /// Show only matching lines.
     Filter,
 }
 
-/// A pattern as it is typed, to be shown.
+/// The prompt as shown in the status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptView {
-    /// What for.
+    /// Purpose of the pattern.
     pub kind: PromptKind,
-    /// What stands before it: how it is meant, and its sign.
+    /// Options and sign in front of the text.
     pub sign: String,
-    /// What was typed so far.
+    /// The text typed so far.
     pub text: String,
-    /// Bytes of it before the cursor.
+    /// Cursor position in bytes.
     pub cursor: usize,
-    /// Why it is no regular expression.
+    /// Why the text is not a valid regular expression.
     pub fault: Option<String>,
 }
 
-/// The same with where one was before.
+/// The state of an open prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchPrompt {
     pub(crate) kind: PromptKind,
     pub(crate) line: LineEdit,
     pub(crate) options: PatternOptions,
-    /// From the first line on, or from the last one upwards.
+    /// Searches from the first line, or upwards from the last.
     pub(crate) from_end: bool,
-    /// Matches are lit, and the window stays.
+    /// Highlights matches without moving the window.
     pub(crate) stays: bool,
-    /// Which match is to be gone to, 1-based.
+    /// Which match to go to, 1-based.
     pub(crate) times: i64,
-    /// Where the window stood before.
+    /// Scroll position to return to.
     pub(crate) origin: ScrollPosition,
-    /// What was looked for before.
+    /// The previous search.
     pub(crate) last: Option<SearchSession>,
-    /// What was typed before patterns were recalled, and which of those that begin with it is shown: 0 is the newest.
+    /// The text typed before history was recalled, and the index of the recalled entry among those with that
+    /// prefix; 0 is the newest.
     recalled: Option<(String, usize)>,
 }
 
-/// What a key did to a pattern.
+/// Effect of a key on the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptOutcome {
-    /// It may be another one.
+    /// The pattern may have changed.
     Edited,
-    /// It is to be used.
+    /// The pattern is complete.
     Submitted,
-    /// It is not wanted any more.
+    /// The prompt was cancelled.
     Cancelled,
-    /// Nothing.
+    /// No effect.
     Ignored,
 }
 
-/// Patterns that were used, oldest first.
+/// Typed patterns, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PatternHistory(Vec<String>);
 
@@ -79,7 +80,7 @@ impl PatternHistory {
         self.0.drain(..self.0.len().saturating_sub(REMEMBERED));
     }
 
-    /// Those that begin so, newest first.
+    /// Returns the patterns with this prefix, newest first.
     fn with<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = &'a String> {
         self.0.iter().rev().filter(move |known| known.starts_with(begin))
     }
@@ -106,18 +107,18 @@ impl SearchPrompt {
         }
     }
 
-    /// Lines have other numbers.
+    /// Shifts all line numbers.
     pub(crate) fn renumber(&mut self, by: i64) {
         self.origin.renumber(by);
         self.last.iter_mut().for_each(|last| last.renumber(by));
     }
 
-    /// The pattern so far; `None` while there is none.
+    /// Returns the pattern, unless the text is empty.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
         Pattern::with(self.line.text(), self.options)
     }
 
-    /// As it is shown.
+    /// Returns the prompt for display.
     pub(crate) fn shown(&self) -> PromptView {
         let words = [
             (self.options.inverse, "not "),
@@ -139,7 +140,7 @@ impl SearchPrompt {
         PromptView { kind: self.kind, sign, text, cursor, fault }
     }
 
-    /// Takes a key, as `less` has them.
+    /// Handles a key as `less` does.
     pub(crate) fn key(&mut self, key: Key, history: &PatternHistory) -> PromptOutcome {
         let is_empty = self.line.text().is_empty();
         let is_search = matches!(self.kind, PromptKind::Search(_));
@@ -167,7 +168,7 @@ impl SearchPrompt {
         PromptOutcome::Edited
     }
 
-    /// Nothing is typed: what was said of it is taken back, else all of it is given up.
+    /// Resets the options; without options, cancels the prompt.
     fn clear_options(&mut self) -> PromptOutcome {
         let plain = (PatternOptions::default(), false, false);
         if (self.options, self.from_end, self.stays) == plain {
@@ -177,7 +178,7 @@ impl SearchPrompt {
         PromptOutcome::Edited
     }
 
-    /// The pattern before the one shown, or the one after it, of those that begin with what was typed.
+    /// Recalls the previous or the next pattern with the typed prefix.
     fn recall(&mut self, history: &PatternHistory, is_before: bool) -> PromptOutcome {
         let (begin, shown) = match &self.recalled {
             Some((begin, at)) => (begin.clone(), Some(*at)),

@@ -1,11 +1,11 @@
-//! From snapshot to snapshot.
+//! Navigation between the snapshots of a document.
 
 use crate::document::Document;
 use crate::pager::Pager;
 use crate::search::Direction;
 
 impl Pager {
-    /// To the next one, or the one before; `times` of them.
+    /// Goes to the next or the previous snapshot, `times` times.
     pub(crate) fn go_to_snapshot(&mut self, direction: Direction, times: i64, document: &Document<'_>) {
         let step = |line| match direction {
             Direction::Down => document.snapshot_after(line),

@@ -1,4 +1,4 @@
-//! What is shown beside what the viewer knows.
+//! Input of the status line that the viewer does not know itself.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use nerve_term::terminal::Snapshot;
 
 use crate::timeline::clock;
 
-/// What is shown beside what the viewer knows.
+/// Facts about the session and the terminal, for the status line and the task entry.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusInfo {
-    /// What is shown: a file's name, an id.
+    /// Display name: a file name or an id.
     pub name: String,
-    /// How far the recording has been played, and how long it is; `None` for one that has no times.
+    /// Playback position and duration; `None` for a recording without times.
     pub time: Option<(Duration, Duration)>,
-    /// How fast it plays; `None` while it does not.
+    /// Playback speed; `None` while paused.
     pub speed: Option<f64>,
-    /// Something is wrong with it, in words.
+    /// A problem to report.
     pub fault: Option<String>,
-    /// The agent's state, and what says so, both in words.
+    /// The agent's state and its evidence.
     pub state: Option<(String, String)>,
-    /// Bytes of the recording so far.
+    /// Size of the recording in bytes.
     pub recorded: Option<u64>,
-    /// It could be recorded, and is not.
+    /// The session could be recorded and is not.
     pub unrecorded: bool,
-    /// When the recording began: snapshots have times then.
+    /// Start of the recording, to which snapshot times are relative.
     pub begin: Option<TsNs>,
-    /// What the user's terminal can do.
+    /// Capabilities of the user's terminal.
     pub capabilities: Capabilities,
 }
 
 impl StatusInfo {
-    /// When it was, counted from the begin.
+    /// Formats a time relative to the start.
     pub(crate) fn since(&self, at: TsNs) -> Option<String> {
         self.begin.map(|begin| clock(at.max(begin).since(begin)))
     }
 
-    /// A snapshot's name and its time, as something is called that has been named before.
+    /// Formats a snapshot's label and time, to be appended to its id.
     pub(crate) fn of_snapshot(&self, snapshot: &Snapshot) -> String {
         let label = snapshot.label.as_ref().map(|label| format!(" '{label}'")).unwrap_or_default();
         let at = self.since(snapshot.at).map(|at| format!(", {at}")).unwrap_or_default();
@@ -44,11 +44,11 @@ impl StatusInfo {
     }
 }
 
-/// What the user's terminal can do.
+/// Capabilities of the user's terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// The kitty keyboard protocol: Ctrl+Shift+Up and its like arrive.
+    /// It supports the kitty keyboard protocol, so that keys like Ctrl+Shift+Up arrive.
     pub kitty_keyboard: bool,
-    /// Its colours in a word or two; empty where nobody asked.
+    /// Number of colours as a short text; empty if unknown.
     pub colours: &'static str,
 }

@@ -1,4 +1,4 @@
-//! A recording's time: where one is in it, what there is to be found, and all of that as a bar in a row of the window.
+//! The timeline of a recording: current time, snapshots and pauses, drawn as a bar.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// A shorter bar has no times beside it.
+/// Minimum width of a bar with times at its sides.
 const BAR: u16 = 8;
 
-/// A snapshot in time.
+/// A snapshot's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotMark {
-    /// When it was taken.
+    /// Time since the recording's start.
     pub at: Duration,
-    /// Its id.
+    /// Snapshot id.
     pub id: u64,
 }
 
-/// All times are counted from the recording's begin.
+/// The timeline. All times are relative to the recording's start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
-    /// The moment that is shown.
+    /// The time shown.
     pub at: Duration,
-    /// How long the recording is.
+    /// Duration of the recording.
     pub of: Duration,
-    /// Snapshots, in the order they were taken.
+    /// Snapshots in the order taken.
     pub snapshots: Vec<SnapshotMark>,
-    /// Stretches in which nothing was written, ascending.
+    /// Ascending intervals without output.
     pub idle: Vec<Range<Duration>>,
 }
 
 impl Timeline {
-    /// The moment under a column of its row, 0-based, in a row of `width` columns. A column with a snapshot is the snapshot's moment, so that
-    /// a click on its mark leads there; the times at the sides are begin and end.
+    /// Returns the time under a column, 0-based, in a row of `width` columns. A column with a snapshot mark has the
+    /// snapshot's time. The labels at the sides are start and end.
     pub fn time_at(&self, col: u16, width: u16) -> Duration {
         let bar = self.bar(width);
         if col < bar.start {
@@ -51,14 +51,14 @@ impl Timeline {
         (self.of / last).saturating_mul(col.into()).min(self.of)
     }
 
-    /// The id of the snapshot that is marked at a column of its row.
+    /// Returns the id of the snapshot marked at a column.
     pub fn snapshot_at(&self, col: u16, width: u16) -> Option<u64> {
         let bar = self.bar(width);
         let col = bar.contains(&col).then(|| col - bar.start)?;
         self.snapshot_in(col, bar.end - bar.start).map(|snapshot| snapshot.id)
     }
 
-    /// Draws it into one row.
+    /// Draws the timeline into one row.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
         if area.is_empty() {
             return;
@@ -92,14 +92,14 @@ impl Timeline {
         }
     }
 
-    /// The columns of the bar in a row of `width`: what the two times leave, all where that is little.
+    /// Returns the columns of the bar between the labels, or all columns in a narrow row.
     fn bar(&self, width: u16) -> Range<u16> {
-        // As wide as the longest, so that the bar stays while it plays.
+        // The labels are as wide as the longest time, so that the bar does not move during playback.
         let side = columns(&clock(self.of)) + 1;
         if width >= 2 * side + BAR { side..width - side } else { 0..width }
     }
 
-    /// The column of the bar, of `cols`, at which a moment is.
+    /// Returns the column of a time in a bar of `cols` columns.
     fn col_of(&self, time: Duration, cols: u16) -> u16 {
         let last = u128::from(cols.max(1) - 1);
         let of = self.of.as_nanos().max(1);
@@ -107,13 +107,13 @@ impl Timeline {
         u16::try_from(col).unwrap_or(0)
     }
 
-    /// The first snapshot whose mark is in this column.
+    /// Returns the first snapshot in a column.
     fn snapshot_in(&self, col: u16, cols: u16) -> Option<SnapshotMark> {
         let first = self.snapshots.partition_point(|taken| self.col_of(taken.at, cols) < col);
         self.snapshots.get(first).copied().filter(|taken| self.col_of(taken.at, cols) == col)
     }
 
-    /// Nothing was written at the moment in this column's middle.
+    /// Returns true if nothing was written at the time in the column's middle.
     fn is_idle(&self, col: u16, cols: u16) -> bool {
         let time = self.of.mul_f64(f64::from(col) / f64::from(cols.max(2) - 1));
         let first = self.idle.partition_point(|idle| idle.end <= time);
@@ -121,14 +121,14 @@ impl Timeline {
     }
 }
 
-/// A time as people read it: `4:05`, `1:00:00`.
+/// Formats a duration: `4:05`, `1:00:00`.
 pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// Of a time's text: all of it is ASCII.
+/// Returns the width of a formatted time, which is ASCII.
 fn columns(text: &str) -> u16 {
     u16::try_from(text.len()).unwrap_or(u16::MAX)
 }
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn place_snapshots_idle_stretches_and_times() {
+    fn draws_position_snapshots_pauses_and_times() {
         assert_eq!(drawn(&timeline(), 31), "0:30 ━━▶┅┅━●─────▶─┈┈┈┈┈── 1:40");
         assert_eq!(drawn(&timeline(), 11), "━▶┅●──▶┈┈┈─");
         assert_eq!(drawn(&Timeline { at: seconds(60), ..timeline() }, 11), "━▶┅━━━◆┈┈┈─");
     }
 
     #[test]
-    fn a_column_is_the_moment_that_is_drawn_in_it() {
+    fn columns_and_times_agree() {
         for width in 1..200 {
             let mut timeline = Timeline { snapshots: Vec::new(), ..timeline() };
             let mut before = Duration::ZERO;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_on_a_mark_leads_to_its_snapshot() {
+    fn mark_column_has_the_snapshots_time() {
         let text = drawn(&timeline(), 31);
         let marks = text.chars().zip(0..).filter(|(sign, _)| *sign == '▶').map(|(_, col)| col);
         let marked: Vec<_> =
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_without_length_is_a_bar_too() {
+    fn empty_recording_has_a_bar() {
         let none = Timeline::default();
         assert_eq!(drawn(&none, 20), "0:00 ●───────── 0:00");
         assert_eq!(none.time_at(9, 20), Duration::ZERO);
     }
 
     #[test]
-    fn times_as_people_read_them() {
+    fn formats_times() {
         assert_eq!([5, 65, 3_605].map(|time| clock(seconds(time))), ["0:05", "1:05", "1:00:05"]);
     }
 }

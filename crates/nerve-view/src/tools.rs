@@ -1,55 +1,55 @@
-//! What the agent runs: executions of its tools that can be looked at, and the modal that shows them.
+//! The tools that the agent runs, and the state of the modal that shows them.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::pager::Pager;
 
-/// Ids that may be kept of executions that are not listed any more, before they are looked through.
+/// Number of unlisted ids that may accumulate before they are removed.
 const SPARE: usize = 256;
 
-/// An execution.
+/// An execution of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// Its id: the same while it runs and in a replay.
+    /// Id, the same while running and in a recording.
     pub id: String,
-    /// What the agent ran, as it wrote it.
+    /// The command as the agent wrote it.
     pub command: String,
-    /// How it is.
+    /// Its state.
     pub state: ToolState,
 }
 
-/// How an execution is.
+/// State of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolState {
-    /// It runs.
+    /// The tool is running.
     Running,
-    /// It has ended, with this exit code where that is known.
+    /// The tool has ended, with this exit code if known.
     Ended(Option<i32>),
 }
 
 impl Tool {
-    /// It runs.
+    /// Returns true while the tool is running.
     pub fn is_running(&self) -> bool {
         self.state == ToolState::Running
     }
 }
 
-/// Who reads what is typed into an execution that runs.
+/// Receiver of the input typed into a running tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InputReader {
-    /// The tool itself.
+    /// The tool reads its terminal.
     #[default]
     Tool,
-    /// The tool, where it asks on its terminal: its standard input is `/dev/null`.
+    /// The tool's stdin is `/dev/null`; only `/dev/tty` is its terminal.
     AsksOnly,
-    /// The same: its standard input is something else than its terminal.
+    /// The tool's stdin is a file or pipe; only `/dev/tty` is its terminal.
     HasInput,
-    /// The agent: the tool has no terminal of its own.
+    /// The agent: the tool has no terminal.
     Agent,
 }
 
 impl InputReader {
-    /// What somebody has to know before he types.
+    /// Returns the hint to show before the user types.
     pub(crate) fn hint(self) -> Option<&'static str> {
         match self {
             InputReader::Tool => None,
@@ -62,50 +62,51 @@ impl InputReader {
     }
 }
 
-/// What is told of an execution.
+/// The current state of one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUpdate {
-    /// It counts in the order in which executions began to be known, and is always the same of one.
+    /// Stable number that increases in the order of discovery.
     pub number: u64,
-    /// How it is now.
+    /// The execution.
     pub tool: Tool,
-    /// Who reads what is typed into it.
+    /// Receiver of typed input.
     pub reader: InputReader,
 }
 
-/// What is new of the executions.
+/// Changes to the list of executions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUpdates {
-    /// None of what was told before holds.
+    /// Discard all earlier updates.
     pub reset: bool,
-    /// Those with smaller numbers are not listed any more: they are too many.
+    /// Executions with smaller numbers are no longer listed, because there are too many.
     pub first: u64,
-    /// What is new.
+    /// New and changed executions.
     pub updates: Vec<ToolUpdate>,
 }
 
-/// The executions, as they are listed: those that run first, of both the newest first. Ended ones stay until they are dismissed.
+/// The executions in list order: running ones first, newest first within each group. Finished ones stay until
+/// dismissed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tools {
-    /// The other way round: what is new comes to the end, and moves little.
+    /// Reverse list order, so that new entries are appended.
     tools: Vec<Tool>,
-    /// Of each its number and who reads what is typed into it.
+    /// Number and input receiver of each execution.
     metadata: Vec<(u64, InputReader)>,
-    /// So many of them run: the last ones.
+    /// Number of running executions, which are last.
     running: usize,
     numbers: HashMap<String, u64>,
     dismissed: BTreeSet<String>,
-    /// Executions that are not listed because there are too many newer ones.
+    /// Number of older executions that are not listed.
     older: u64,
-    /// Why nothing may be listed.
+    /// Why the list is empty.
     pub(crate) empty_reason: Option<String>,
 }
 
 impl Tools {
-    /// All there are now, oldest first.
+    /// Replaces all executions, oldest first.
     pub(crate) fn set(&mut self, tools: Vec<Tool>) {
         let mut dismissed = std::mem::take(&mut self.dismissed);
-        // An id that is not told any more need not be kept.
+        // Ids that are no longer reported can be forgotten.
         dismissed.retain(|id| tools.iter().any(|tool| tool.id == *id));
         *self = Tools { dismissed, empty_reason: self.empty_reason.take(), ..Tools::default() };
         let told =
@@ -114,7 +115,7 @@ impl Tools {
         self.change(ToolUpdates { reset: false, first: 0, updates: told });
     }
 
-    /// Takes what is new; what it costs is a matter of that, and of moving in memory what is newer.
+    /// Applies changes. The cost depends on the changes and on moving newer entries.
     pub(crate) fn change(&mut self, changes: ToolUpdates) {
         if changes.reset {
             *self = Tools { empty_reason: self.empty_reason.take(), ..Tools::default() };
@@ -131,12 +132,12 @@ impl Tools {
         }
     }
 
-    /// Where those that run begin.
+    /// Returns the index of the first running execution.
     fn split(&self) -> usize {
         self.tools.len() - self.running
     }
 
-    /// Where the one with that number is, or would be, among those that run or the others.
+    /// Returns the index of a number among running or finished executions, or where it would be inserted.
     fn place(&self, number: u64, runs: bool) -> Result<usize, usize> {
         let split = self.split();
         let (part, from) = match runs {
@@ -171,7 +172,7 @@ impl Tools {
         self.older = first;
         let numbers = &self.numbers;
         self.dismissed.retain(|id| numbers.get(id).is_some_and(|number| *number >= first));
-        // They are the first ones of both parts.
+        // They are the first of both groups.
         let split = self.split();
         let running = self.metadata[split..].partition_point(|(number, _)| *number < first);
         let ended = self.metadata[..split].partition_point(|(number, _)| *number < first);
@@ -185,7 +186,7 @@ impl Tools {
         }
     }
 
-    /// All, in the order of the list.
+    /// Returns all executions in list order.
     pub(crate) fn listed(&self) -> Listed<'_> {
         self.tools.iter().rev()
     }
@@ -198,12 +199,12 @@ impl Tools {
         self.tools.is_empty()
     }
 
-    /// How many of them run: the first ones of the list.
+    /// Returns the number of running executions, which are first in the list.
     pub(crate) fn running(&self) -> usize {
         self.running
     }
 
-    /// Executions that are not listed because there are too many newer ones.
+    /// Returns the number of older executions that are not listed.
     pub(crate) fn older(&self) -> u64 {
         self.older
     }
@@ -212,19 +213,19 @@ impl Tools {
         self.tools.get(self.index(*self.numbers.get(id)?)?)
     }
 
-    /// The row of the list that has it.
+    /// Returns an execution's row in the list.
     pub(crate) fn row(&self, id: &str) -> Option<usize> {
         let at = self.index(*self.numbers.get(id)?)?;
         Some(self.tools.len() - 1 - at)
     }
 
-    /// Who reads what is typed into it.
+    /// Returns the receiver of an execution's input.
     pub(crate) fn reader(&self, id: &str) -> InputReader {
         let at = self.numbers.get(id).and_then(|number| self.index(*number));
         at.and_then(|at| self.metadata.get(at)).map(|(_, reader)| *reader).unwrap_or_default()
     }
 
-    /// Takes one that has ended out of the list; false if it runs or is not there.
+    /// Removes a finished execution. Returns false if it is running or unknown.
     pub(crate) fn dismiss(&mut self, id: &str) -> bool {
         let number = self.numbers.get(id).copied();
         let Some(number) = number.filter(|number| self.place(*number, false).is_ok()) else { return false };
@@ -234,42 +235,42 @@ impl Tools {
     }
 }
 
-/// The executions in the order of their list: those that run first, of both the newest first.
+/// The executions in list order: running ones first, newest first within each group.
 pub type Listed<'a> = std::iter::Rev<std::slice::Iter<'a, Tool>>;
 
-/// The tools' modal: their list, or one of them.
+/// The tools modal: the list, or one tool.
 #[derive(Debug, Clone, Default)]
 pub struct Modal {
-    /// The row of the list that is chosen.
+    /// Selected row.
     pub(crate) row: usize,
     pub(crate) shown: Option<ShownTool>,
 }
 
-/// The tool that is shown.
+/// The tool shown in the modal.
 #[derive(Debug, Clone)]
 pub struct ShownTool {
     pub(crate) id: String,
     pub(crate) pager: Pager,
-    /// Keys are not the tool's but go through what it wrote.
+    /// Keys scroll its output instead of being sent to it.
     pub(crate) scrolls: bool,
-    /// Somebody typed into it.
+    /// The user has typed into it.
     pub(crate) is_typed_into: bool,
-    /// It has ended while somebody typed into it: text that is still typed for it is for nothing else.
+    /// It ended while the user was typing: further text is discarded.
     pub(crate) swallows: bool,
 }
 
 impl Modal {
-    /// The row of the list that is chosen, 0-based.
+    /// Returns the selected row, 0-based.
     pub fn row(&self) -> usize {
         self.row
     }
 
-    /// The tool that is shown in place of the list.
+    /// Returns the shown tool.
     pub fn shown(&self) -> Option<&ShownTool> {
         self.shown.as_ref()
     }
 
-    /// The first row of the list in a window of so many rows: the chosen one is in it.
+    /// Returns the first visible row of the list; the selected row is visible.
     pub fn first_row(&self, rows: u16) -> usize {
         (self.row + 1).saturating_sub(usize::from(rows.max(1)))
     }
@@ -281,17 +282,17 @@ impl ShownTool {
         ShownTool { id, pager, scrolls: false, is_typed_into: false, swallows: false }
     }
 
-    /// Its id.
+    /// Returns the tool's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Which of its lines are shown, and what is looked for in them.
+    /// Returns the window on its output.
     pub fn pager(&self) -> &Pager {
         &self.pager
     }
 
-    /// Keys are not the tool's but go through what it wrote.
+    /// Returns true while keys scroll its output.
     pub fn scrolls(&self) -> bool {
         self.scrolls
     }

@@ -65,7 +65,7 @@ fn bytes(write: impl FnOnce(&mut Buffer)) -> String {
 }
 
 #[test]
-fn a_look_is_written_where_it_begins_and_as_far_as_it_is_another() {
+fn writes_only_changed_attributes() {
     let (red, bold) = (Style::new().fg(Color::Red), Modifier::BOLD);
     let written = bytes(|buffer| {
         buffer.set_string(0, 0, "ab", red);
@@ -81,7 +81,7 @@ fn a_look_is_written_where_it_begins_and_as_far_as_it_is_another() {
 }
 
 #[test]
-fn no_cell_can_drive_the_terminal() {
+fn cell_control_characters_are_replaced() {
     let cells = ["\x1b]0;x\x07", "\u{9b}31m", "a\x08", "b"].map(|symbol| {
         let mut cell = Cell::EMPTY;
         cell.set_symbol(symbol);
@@ -93,7 +93,7 @@ fn no_cell_can_drive_the_terminal() {
 }
 
 #[test]
-fn underlines_have_their_forms_and_colours() {
+fn writes_underline_forms_and_colours() {
     let forms = "\x1b[4ma\x1b[4:2mb\x1b[4:3;58;5;9mc\x1b[4:4;58;2;1;2;3md\x1b[0;1;4:5me\x1b[0mf\x1b[58;5;1mg";
     let written = String::from_utf8(frame(forms.as_bytes(), true)).unwrap();
     let wanted = "\x1b[1;1H\x1b[0;4ma\x1b[0;4m\x1b[4:2mb\x1b[0;4m\x1b[4:3m\x1b[58:5:9mc\x1b[0;4m\x1b[4:4m\x1b[58:2::1:2:3md\
@@ -108,7 +108,7 @@ fn underlines_have_their_forms_and_colours() {
 }
 
 #[test]
-fn hyperlinks_begin_and_end_with_their_cells() {
+fn writes_hyperlinks_around_cells() {
     let written = |program: &str| String::from_utf8(frame(program.as_bytes(), true)).unwrap();
     let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
     let text = written(&format!("see {link}this \x1b[1mone\x1b[m\x1b]8;;\x1b\\."));
@@ -129,7 +129,7 @@ fn hyperlinks_begin_and_end_with_their_cells() {
 }
 
 #[test]
-fn a_target_is_printable_ascii_and_not_too_long() {
+fn link_targets_are_encoded_and_bounded() {
     assert_eq!(target("file:///tmp/ä b").as_deref(), Some("file:///tmp/%C3%A4 b"));
     assert_eq!(target("x\x1b\\y\x07").as_deref(), Some("x%1B\\y%07"));
     assert_eq!((target(""), target(&"ä".repeat(400))), (None, None));
@@ -139,7 +139,7 @@ fn a_target_is_printable_ascii_and_not_too_long() {
 }
 
 #[test]
-fn what_is_above_a_link_is_none_of_it() {
+fn drawing_over_a_link_removes_it() {
     let mut terminal = TerminalState::new(SIZE);
     let line = "\x1b]8;;x:1\x1b\\\x1b[4:3mxxxxxxxxxxxxxxxxxxxxxxxx\r\n";
     terminal.process_data(TsNs(0), line.repeat(3).as_bytes());
@@ -169,7 +169,7 @@ fn row(program: &[&str]) -> String {
 }
 
 #[test]
-fn a_character_with_a_variation_selector_is_drawn_over_others_in_its_place() {
+fn variation_selectors_overwrite_cleanly() {
     for symbol in ["❤\u{fe0f}", "⚠\u{fe0f}", "⌚\u{fe0e}", "日"] {
         let over = format!("\x1b[H{symbol}XYZWVU");
         assert_eq!(row(&["Abcdefgh", &over]), over.trim_start_matches("\x1b[H"));
@@ -187,7 +187,7 @@ fn a_character_with_a_variation_selector_is_drawn_over_others_in_its_place() {
 }
 
 #[test]
-fn half_width_sound_marks_have_a_column_of_their_own() {
+fn half_width_sound_marks_take_a_column() {
     assert_eq!(row(&["K:ｶﾞｷﾞｸﾞab"]), "K:ｶﾞｷﾞｸﾞab");
     assert_eq!(row(&["K:ｶﾞｷﾞｸﾞab", "\x1b[HK:abcdefgh"]), "K:abcdefgh");
     assert_eq!(row(&["abcdefgh", "\x1b[HﾊﾟX"]), "ﾊﾟXdefgh");
@@ -217,7 +217,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     /// Whatever a recording has: a frame is the sequences of this module and text.
     #[test]
-    fn nothing_of_a_program_drives_the_terminal(program in output()) {
+    fn arbitrary_output_is_safe(program in output()) {
         let written = String::from_utf8(frame(&program, true)).unwrap();
         let own = regex::Regex::new(
             r"\x1b\[\d+;\d+H|\x1b\[[\d;]+m|\x1b\[4:[2-5]m|\x1b\[58:[\d:]+m|\x1b\]8;;\x1b\\|\x1b\]8;id=[!-9<-~]+;[ -~]+\x1b\\",
@@ -234,7 +234,7 @@ proptest! {
 
     /// What is drawn is what the program's terminal shows.
     #[test]
-    fn a_frame_shows_what_the_program_has_made(first in output(), second in output()) {
+    fn frame_reproduces_the_terminal(first in output(), second in output()) {
         let mut plain = TerminalState::new(SIZE);
         plain.process_data(TsNs(0), &first);
         plain.process_data(TsNs(0), &second);

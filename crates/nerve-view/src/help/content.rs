@@ -1,22 +1,22 @@
-//! What the help sheet says: keys and what they do, by where they do it, and what this terminal can do.
+//! The content of the help sheet: keys by context, and the terminal's capabilities.
 
 use crate::bindings::Bindings;
 use crate::keys::{Code, Context, Entry, Key, OPERATIONS};
 use crate::status_info::Capabilities;
 use crate::viewer::Source;
 
-/// A row of the sheet.
+/// A row of the help sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// What follows is about this.
+    /// Section title.
     Title(String),
-    /// Keys, whether they arrive here, and what they do.
+    /// Key names, whether the terminal can send them, and the help text.
     Keys { keys: String, arrive: bool, help: String },
-    /// Between two titles.
+    /// Separates sections.
     Blank,
 }
 
-/// Where keys mean something, in the order of the sheet.
+/// Returns the contexts in the order of the sheet.
 fn sections(source: Source) -> [(Context, &'static str); 6] {
     use Context::{Entry, List, Live, Modal, Prefix, Scroll};
     let lines = (Scroll, "Lines");
@@ -25,7 +25,7 @@ fn sections(source: Source) -> [(Context, &'static str); 6] {
     let prefix = (Prefix, "After the prefix");
     match source {
         Source::Live => [(Live, "While the program runs"), prefix, lines, entry, list, modal],
-        // Nothing runs: its own keys are left out below.
+        // Recordings have no live section.
         Source::Recording => [lines, entry, list, modal, prefix, (Live, "")],
     }
 }
@@ -42,7 +42,8 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
             entry.contexts.contains(context)
                 && !before.iter().any(|(other, _)| entry.contexts.contains(other))
         };
-        // What has no key here but one after the prefix is told there; among a program's own keys there is only what is taken from it.
+        // An operation without a key is omitted if it has one after the prefix. The live section lists only bound
+        // operations.
         let has_row = |entry: &&Entry| {
             let is_bound = !bindings.keys_of(entry).is_empty();
             is_bound || *context != Context::Live && prefix_alternative(bindings, entry).is_none()
@@ -94,7 +95,7 @@ pub(crate) fn text_row(keys: &str, help: &str) -> Line {
     Line::Keys { keys: keys.to_string(), arrive: true, help: help.to_string() }
 }
 
-/// An operation's row. Keys that this terminal cannot send stand in brackets, with what does the same.
+/// Returns an operation's row. Keys that the terminal cannot send are in brackets, followed by an alternative.
 fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
     let names = bindings.keys_of(entry);
     let arrives = |name: &str| capabilities.kitty_keyboard || !needs_protocol(name);
@@ -110,7 +111,7 @@ fn row(bindings: &Bindings, entry: &Entry, capabilities: Capabilities) -> Line {
     Line::Keys { keys, arrive, help }
 }
 
-/// The keys that do the same after the prefix.
+/// Returns the keys that do the same after the prefix.
 fn prefix_alternative(bindings: &Bindings, entry: &Entry) -> Option<String> {
     let prefix = OPERATIONS.iter().find(|other| other.name == "prefix")?;
     let prefix = bindings.keys_of(prefix).into_iter().next()?;
@@ -118,14 +119,14 @@ fn prefix_alternative(bindings: &Bindings, entry: &Entry) -> Option<String> {
     Some(format!("{prefix} {after}"))
 }
 
-/// Terminals without the kitty keyboard protocol send these as other keys: what has a control character of its own, which has no place for
-/// modifiers. Cursor and function keys have one (xterm, "PC-Style Function Keys": `CSI 1;6A` is Ctrl+Shift+Up).
+/// Returns true for keys that need the kitty keyboard protocol: control characters cannot carry further modifiers.
+/// Cursor and function keys can (xterm, "PC-Style Function Keys": `CSI 1;6A` is Ctrl+Shift+Up).
 fn needs_protocol(key: &str) -> bool {
     let Ok(Key { code, ctrl, shift, .. }) = key.parse() else { return false };
     match code {
         Code::Char(_) => ctrl && shift,
         Code::Enter | Code::Backspace => ctrl || shift,
-        // Shift+Tab is a key of its own.
+        // Shift+Tab has its own sequence.
         Code::Tab => ctrl,
         _ => false,
     }
@@ -145,7 +146,7 @@ mod tests {
         text.collect()
     }
 
-    /// The rows below a title.
+    /// Returns the rows of a section.
     fn section(source: Source, kitty_keyboard: bool, title: &str) -> String {
         let all = text(source, Capabilities { kitty_keyboard, colours: "24 bit" });
         let begin = format!("# {title}\n");
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_that_has_a_key_is_on_the_sheet() {
+    fn every_bound_operation_is_listed() {
         let shown = text(Source::Live, Capabilities::default());
         for entry in OPERATIONS.iter().filter(|entry| !entry.keys.is_empty()) {
             let ends = format!(": {}\n", entry.help);
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_a_program_that_runs() {
+    fn live_section_rows() {
         let rows = section(Source::Live, true, "While the program runs");
         assert_eq!(rows, LIVE_ROWS);
         let rows = section(Source::Live, false, "While the program runs");
@@ -197,7 +198,7 @@ q: end the program's session (asks)";
 colours: 24 bit";
 
     #[test]
-    fn keys_that_have_no_place_for_modifiers_need_the_protocol() {
+    fn keys_that_need_the_kitty_protocol() {
         let needed = ["ctrl+shift+t", "shift+enter", "ctrl+enter", "ctrl+shift+backspace", "ctrl+tab"];
         assert!(needed.into_iter().all(needs_protocol));
         let others = ["ctrl+shift+up", "shift+pageup", "ctrl+home", "alt+enter", "shift+tab", "ctrl+]", "G"];

@@ -136,14 +136,14 @@ mod tests {
     use crate::help::content::text_row;
 
     #[test]
-    fn long_rows_go_on_below() {
+    fn long_rows_wrap() {
         let rows = wrapped(text_row("j", "one two three"), 8);
         assert_eq!(rows, [text_row("j", "one two"), text_row("", "three")]);
         assert_eq!(wrapped(text_row("j", "longest of words"), 3).len(), 3);
     }
 
     #[test]
-    fn as_many_names_of_keys_as_fit() {
+    fn lists_the_keys_that_fit() {
         assert_eq!(fit_keys("j  e  down  enter", 9), "j  e");
         assert_eq!(fit_keys("ctrl+shift+up", 5), "ctrl…");
         assert_eq!(fit_keys("j", 5), "j");

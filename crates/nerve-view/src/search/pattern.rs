@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_those_of_whole_cells() {
+    fn columns_cover_whole_cells() {
         let columns = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().columns(line);
         assert_eq!(columns("x", "⌚\u{fe0e}xe\u{301}x"), [2..3, 4..5]);
         assert_eq!(columns("e", "ae\u{301}xe"), [1..2, 3..4]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_for_in_vain() {
+    fn empty_and_oversized_patterns() {
         assert!(Pattern::new("").is_none());
         assert_eq!(Pattern::new("x*").unwrap().count("abc"), 0, "empty matches");
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_says_why() {
+    fn invalid_regex_has_a_reason() {
         let fault = |pattern: &str| Pattern::new(pattern).unwrap().fault().map(str::to_string);
         assert_eq!(fault("a("), Some("unclosed group".into()));
         assert_eq!(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_without_it_count_once_and_nothing_is_lit_in_them() {
+    fn inverse_matches_count_once_without_columns() {
         let others = Pattern::with("two", PatternOptions { literal: false, inverse: true }).unwrap();
         assert_eq!((others.count("one one"), others.count("two"), others.count("")), (1, 0, 1));
         assert_eq!(others.columns("one two"), []);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn capitals_count_but_not_those_of_classes() {
+    fn smart_case_ignores_class_letters() {
         let count = |pattern: &str| Pattern::new(pattern).unwrap().count("Ab ab");
         assert_eq!(
             (count("ab"), count("Ab"), count(r"\Sb"), count("(?-i)ab"), count("(?i)AB")),

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_around_the_ends_and_in_small_steps() {
+    fn scans_both_ways_with_wrapping() {
         let found = |line, wrapped| ScanStep::Found { line, wrapped };
         for budget in [1, 2, 100] {
             assert_eq!(scan("two", Direction::Down, 2, budget).0, found(4, false));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_document_holds_nothing() {
+    fn empty_document_has_no_match() {
         let pattern = Pattern::new("x").unwrap();
         assert_eq!(
             Scanner::new(Direction::Down, 7, &(3..3)).step(&pattern, &(3..3), 9, text),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_counted_and_the_one_found_has_a_place_among_them() {
+    fn counts_matches_and_tracks_position() {
         let pattern = Pattern::new("two").unwrap();
         let mut count = MatchCounter::new(&(0..6), Some(4));
         while count.step(&pattern, &(0..6), 2, text) {

@@ -1,4 +1,4 @@
-//! Patterns in a window while they are typed, and what comes of them.
+//! Prompt handling of a window: incremental search while typing, and submission.
 
 use crate::document::Document;
 use crate::keys::Key;
@@ -8,7 +8,7 @@ use crate::search::session::{MAX_REPEAT, not_found_message};
 use crate::search_prompt::{PromptKind, PromptOutcome, SearchPrompt};
 
 impl Pager {
-    /// A pattern is to be typed; of a search, which of its matches is wanted.
+    /// Opens a prompt. `times` selects which match a search goes to.
     pub(crate) fn open_prompt(&mut self, kind: PromptKind, times: i64) {
         self.remember_position();
         let last = if kind == PromptKind::Filter { None } else { self.search.take() };
@@ -16,7 +16,7 @@ impl Pager {
             Some(SearchPrompt::new(kind, times.clamp(1, MAX_REPEAT), self.viewport.scroll_position(), last));
     }
 
-    /// Takes a key for the pattern; true if it asks for help: an empty text looked for upwards, with nothing looked for before.
+    /// Handles a key. Returns true if help is requested: an empty upward search without a previous one.
     pub(crate) fn handle_prompt_key(&mut self, key: Key, document: &Document<'_>) -> bool {
         let Some(prompt) = &mut self.prompt else { return false };
         match prompt.key(key, &self.history) {
@@ -28,14 +28,14 @@ impl Pager {
         false
     }
 
-    /// Takes more of the text: its first line.
+    /// Inserts the first line of a pasted text.
     pub(crate) fn insert_prompt_text(&mut self, more: &str, document: &Document<'_>) {
         let Some(prompt) = &mut self.prompt else { return };
         prompt.line.insert(more);
         self.search_from_origin(document);
     }
 
-    /// Always from where it began: what is typed wrong and taken back leads back.
+    /// Searches from the original position, so that deleting text moves back.
     fn search_from_origin(&mut self, document: &Document<'_>) {
         let Some(SearchPrompt { kind: PromptKind::Search(direction), origin, .. }) = &self.prompt else {
             return;
@@ -74,7 +74,7 @@ impl Pager {
             }
         };
         if text.is_empty() {
-            // As in less: the last one once more, this way now.
+            // As in `less`, an empty pattern repeats the last search in this direction.
             let Some(search) = prompt.last else { return direction == Direction::Up };
             self.search = Some(search.with_direction(direction));
             self.repeat_search(false, prompt.times, document);

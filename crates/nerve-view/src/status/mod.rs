@@ -1,4 +1,5 @@
-//! The row below: on the left what is told or typed, on the right where one is and how it stands. What matters least gives way first.
+//! The status line: mode and message on the left, position and state on the right. Parts of low priority are
+//! omitted first.
 
 pub(crate) mod truncate;
 
@@ -19,23 +20,23 @@ use crate::tools::Tools;
 use crate::viewer::{Mode, PromptKind, PromptView, Source, Viewer};
 use crate::viewport::Row;
 
-/// Columns of what says an agent's state that other things leave, but for the hint to all keys.
+/// Minimum width of the evidence for the agent's state.
 const EVIDENCE: usize = 16;
 
-/// Columns of the name of what is shown that what says a state leaves, and that other things do.
+/// Minimum widths of the name, before and after the evidence is dropped.
 const NAME: [usize; 2] = [24, 12];
 
-/// Columns of a fault that other things leave.
+/// Minimum width of a fault.
 const FAULT: usize = 32;
 
-/// Columns of a pattern whose lines alone are shown.
+/// Maximum width of a filter pattern.
 const PATTERN: usize = 24;
 
-/// Tools that run and are named, and columns of a name.
+/// Maximum number of tools named, and width of a tool's name.
 const IDS: usize = 3;
 pub(crate) const ID: usize = 12;
 
-/// Draws the row.
+/// Draws the status line.
 pub(crate) fn draw(
     viewer: &Viewer,
     frame: &FrameContext<'_>,
@@ -59,9 +60,9 @@ pub(crate) fn draw(
     buffer.set_stringn(area.x, area.y, &left, room, style);
 }
 
-// ---- What it says ----
+// ---- Content ----
 
-/// `is_above`: what is told is above the row.
+/// `is_above`: the message is shown above the status line.
 fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     let mut parts = vec![Part::new(1, mode(viewer))];
     if viewer.is_prefix_pending() {
@@ -90,7 +91,7 @@ fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
     parts
 }
 
-/// A pattern as it is typed.
+/// Formats the prompt.
 fn typing(PromptView { kind, sign, text, cursor, fault }: &PromptView) -> String {
     let (before, after) = text.split_at_checked(*cursor).unwrap_or((text, ""));
     let hint = match (kind, fault) {
@@ -101,7 +102,7 @@ fn typing(PromptView { kind, sign, text, cursor, fault }: &PromptView) -> String
     format!("{sign}{before}▏{after}{hint}")
 }
 
-/// What keys mean, in a word.
+/// Returns the mode's label.
 fn mode(viewer: &Viewer) -> &'static str {
     match (viewer.mode(), viewer.source()) {
         (Mode::Live, _) => "live",
@@ -117,7 +118,7 @@ fn mode(viewer: &Viewer) -> &'static str {
     }
 }
 
-/// What the next key can do; not `all` where there is less room.
+/// Lists the keys after the prefix; a subset without `all`.
 fn after_prefix(viewer: &Viewer, all: bool) -> String {
     let is_live = viewer.source() == Source::Live;
     let named = [
@@ -137,13 +138,13 @@ fn after_prefix(viewer: &Viewer, all: bool) -> String {
     texts.collect::<Vec<_>>().join("  ")
 }
 
-/// The shortest name of a key that does it there.
+/// Returns the shortest key name of an operation.
 fn key(viewer: &Viewer, context: Context, operation: Operation) -> Option<String> {
     let names = viewer.bindings().keys_in(context, operation).into_iter();
     names.min_by_key(|name| (name.width(), name.chars().any(char::is_uppercase)))
 }
 
-/// The keys that do it where the viewer is, after the prefix if need be.
+/// Returns the keys of an operation in the viewer's context, including the prefix if necessary.
 pub(crate) fn keys_to(viewer: &Viewer, operation: Operation) -> Option<String> {
     let context = viewer.context();
     key(viewer, context, operation).or_else(|| {
@@ -152,7 +153,7 @@ pub(crate) fn keys_to(viewer: &Viewer, operation: Operation) -> Option<String> {
     })
 }
 
-/// Where all keys are told.
+/// Returns the hint that leads to the help sheet.
 fn hint(viewer: &Viewer) -> Option<String> {
     match viewer.mode() {
         Mode::Help(_) => Some("any other key leaves".to_string()),
@@ -193,17 +194,17 @@ fn right(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Vec<Pa
     let has_bar = frame.timeline.is_some() && !frame.regions.timeline.is_empty();
     parts.extend(time(info, has_bar));
     parts.extend(snapshots(viewer, frame, info));
-    // A program's screen is where it is, and a tool's box says where in it one is.
+    // The position is omitted in live mode, and shown by a tool's box.
     if *viewer.mode() != Mode::Live && viewer.modal().is_none() {
         let (line, share) = place(&viewer.pager);
         parts.push(Part::new(4, format!("{line} · {share}")).or(2, share));
     }
-    // Who does not know the keys finds them there: before what is only good to know.
+    // The hint has priority over informative parts.
     parts.extend(hint(viewer).map(|hint| Part::new(5, hint)));
     parts
 }
 
-/// The tools that run, by their ids; where none does, how many there are to be looked at.
+/// Names the running tools, or counts the finished ones.
 fn tools(tools: &Tools) -> Option<Part> {
     match (tools.running(), tools.len()) {
         (0, 0) => None,
@@ -219,7 +220,7 @@ fn tools(tools: &Tools) -> Option<Part> {
     }
 }
 
-/// How many snapshots there are; which of them one is at, where the lines do not say that.
+/// Counts the snapshots, or names the current one if it was taken on the alternate screen.
 fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Option<Part> {
     let whole = frame.end_document();
     let snapshot = viewer.current_snapshot().and_then(|id| whole.snapshot(id));
@@ -238,7 +239,7 @@ fn snapshots(viewer: &Viewer, frame: &FrameContext<'_>, info: &StatusInfo) -> Op
     }
 }
 
-/// The time that is shown and how fast it goes; with the timeline above, that alone.
+/// Formats playback time and speed. The timeline shows the time if it is visible.
 fn time(info: &StatusInfo, has_bar: bool) -> Option<Part> {
     let (at, of) = info.time?;
     let sign = match info.speed {
@@ -253,7 +254,7 @@ fn time(info: &StatusInfo, has_bar: bool) -> Option<Part> {
     Some(Part::new(5, format!("{at} / {}", clock(of))).or(3, at))
 }
 
-/// Which line is the last one shown, and how much is above it.
+/// Formats the last visible line and its relative position.
 pub(crate) fn place(pager: &Pager) -> (String, String) {
     let lines = pager.viewport().lines();
     let last = pager.viewport().rows().filter_map(|row| match row {
@@ -268,7 +269,7 @@ pub(crate) fn place(pager: &Pager) -> (String, String) {
     (format!("line {last} of {}", line_range(&lines)), share)
 }
 
-/// Bytes as people read them: powers of 1000.
+/// Formats bytes in powers of 1000.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     let mut size = bytes;
@@ -277,7 +278,7 @@ fn size(bytes: u64) -> String {
         if size < 1000 {
             break;
         }
-        // Below ten one digit after the point says something.
+        // Values below ten get one digit after the point.
         if size < 10_000 {
             return format!("{}.{} {next}", size / 1000, size % 1000 / 100);
         }
@@ -291,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_read_them() {
+    fn formats_sizes() {
         let sizes = [0, 999, 1000, 1_234, 12_345, 999_999, 1_500_000, 2_000_000_000];
         assert_eq!(
             sizes.map(size),

@@ -1,14 +1,14 @@
-//! What a row says in as much room as there is: what matters least gives way first.
+//! Fits the parts of the status line into its width by dropping and truncating parts of low priority.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Something the row says: its forms, the longest first, each with how little it matters. None of them is shown where there is
-/// no room for what matters that little.
+/// A part with its forms, longest first. Each form has a rank; forms with a rank above the chosen limit are not
+/// shown.
 pub(crate) struct Part {
     forms: Vec<(u8, Form)>,
 }
 
-/// A text between others, of which so many columns are left at least.
+/// A text with prefix and suffix, and the minimum width of the text.
 struct Form {
     before: String,
     text: String,
@@ -17,20 +17,20 @@ struct Form {
 }
 
 impl Form {
-    /// With what is left of the room for what can be cut, which becomes less.
+    /// Renders the form, using `spare` columns beyond its minimum width.
     fn render(&self, spare: &mut usize) -> String {
         let more = (*spare).min(self.text.width() - self.least);
         *spare -= more;
         format!("{}{}{}", self.before, cut(&self.text, self.least + more), self.after)
     }
 
-    /// Its columns if it is cut as far as it can be.
+    /// Returns the minimum width.
     fn width(&self) -> usize {
         self.before.width() + self.least + self.after.width()
     }
 }
 
-/// Nothing matters less.
+/// Lowest priority.
 pub(crate) const MAX_RANK: u8 = 9;
 
 impl Part {
@@ -42,7 +42,7 @@ impl Part {
         self.or_cut(rank, usize::MAX, ("", &text.into(), ""))
     }
 
-    /// A text between others, cut to the room there is: to so many columns at least.
+    /// Adds a form whose text can be truncated down to `least` columns.
     pub(crate) fn or_cut(
         mut self,
         rank: u8,
@@ -55,17 +55,17 @@ impl Part {
         self
     }
 
-    /// Its longest form that matters that much.
+    /// Returns the longest form allowed at this rank.
     fn form_at(&self, rank: u8) -> Option<&Form> {
         let (_, form) = self.forms.iter().find(|(least, _)| *least <= rank)?;
         Some(form).filter(|form| form.width() > 0)
     }
 }
 
-/// Between what is left and what is right.
+/// Blanks between the two sides.
 const GAP: usize = 2;
 
-/// Both sides, with as much as there is room for; what matters most is cut with a mark at its end if even that is too long.
+/// Renders both sides within the width. If even the parts of the highest priority do not fit, they are truncated.
 pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String) {
     let separators = ["  ", " · "];
     let forms =
@@ -76,7 +76,7 @@ pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String
             let separators = separators[side].width() * sides[side].len().saturating_sub(1);
             sides[side].iter().map(|form| form.width()).sum::<usize>() + separators
         });
-        // A blank is right of what is right.
+        // The right side is followed by a blank.
         let gap = usize::from(right > 0) + if left > 0 && right > 0 { GAP } else { 0 };
         if let Some(mut spare) = room.checked_sub(left + gap + right) {
             let [left, mut right] = [0, 1].map(|side| {
@@ -98,7 +98,7 @@ pub(crate) fn fit(left: &[Part], right: &[Part], room: usize) -> (String, String
     (cut(all.join(" ").trim(), room), String::new())
 }
 
-/// A text with a mark at its end where it is cut.
+/// Truncates a text, with an ellipsis.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_string();
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matters_least_gives_way_first() {
+    fn low_priority_is_dropped_first() {
         let left = [Part::new(1, "live"), Part::new(5, "claude")];
         let right = [Part::new(8, "busy (title)").or(2, "busy"), Part::new(3, "end")];
         let shown = |room| {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_cut_has_all_the_room_that_others_leave() {
+    fn truncated_text_uses_remaining_width() {
         let left =
             [Part::new(1, "live"), Part::new(4, "! no disk left").or_cut(3, 4, ("! ", "no disk left", ""))];
         let right =
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_most_is_cut_rather_than_left_out() {
+    fn highest_priority_is_truncated_not_dropped() {
         let left = [Part::new(1, "live"), Part::new(0, "日本語 and more")];
         for room in 0..30 {
             let (text, right) = fit(&left, &[Part::new(3, "end")], room);

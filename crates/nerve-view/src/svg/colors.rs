@@ -1,17 +1,17 @@
-//! The colours of a usual dark terminal.
+//! The colours of a typical dark terminal.
 
 use std::fmt;
 
 use ratatui::style::Color;
 
-/// Red, green, blue.
+/// A colour as red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rgb(pub(super) u8, pub(super) u8, pub(super) u8);
 
 pub(super) const BACKGROUND: Rgb = Rgb(0x1b, 0x1f, 0x27);
 pub(super) const FOREGROUND: Rgb = Rgb(0xd8, 0xde, 0xe9);
 
-/// The sixteen that have names.
+/// The 16 named colours.
 const NAMED: [Rgb; 16] = [
     Rgb(0x2e, 0x34, 0x40),
     Rgb(0xd7, 0x5f, 0x6b),
@@ -32,7 +32,7 @@ const NAMED: [Rgb; 16] = [
 ];
 
 impl Rgb {
-    /// Nearer to another one, as dim letters are to what is behind them.
+    /// Mixes with another colour, as for dim text on its background.
     pub(super) fn towards(self, other: Rgb) -> Rgb {
         let mix = |a: u8, b: u8| u8::try_from((u16::from(a) * 11 + u16::from(b) * 9) / 20).unwrap_or(a);
         Rgb(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
@@ -45,7 +45,7 @@ impl fmt::Display for Rgb {
     }
 }
 
-/// `None` for the terminal's own.
+/// Returns a colour; `None` for the terminal's default.
 pub(super) fn of(color: Color) -> Option<Rgb> {
     const ORDER: [Color; 16] = [
         Color::Black,
@@ -73,7 +73,7 @@ pub(super) fn of(color: Color) -> Option<Rgb> {
     }
 }
 
-/// Of the palette, as xterm has it: sixteen, a cube of 6 × 6 × 6, 24 greys.
+/// Returns a colour of xterm's palette: 16 named ones, a 6 × 6 × 6 cube, 24 greys.
 fn indexed(index: u8) -> Rgb {
     let level = |step: u8| if step == 0 { 0 } else { 55 + step * 40 };
     match index {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_palette_is_xterms() {
+    fn palette_is_xterms() {
         let colors = [16, 21, 196, 231, 232, 255].map(|index| indexed(index).to_string());
         assert_eq!(colors, ["#000000", "#0000ff", "#ff0000", "#ffffff", "#080808", "#eeeeee"]);
         assert_eq!(of(Color::Red), Some(indexed(1)));

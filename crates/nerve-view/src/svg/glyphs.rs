@@ -1,18 +1,18 @@
-//! Characters that are lines and blocks: drawn as such, so that they join whatever the font and the distance of rows.
+//! Draws box and block characters as shapes, so that they join whatever the font and line height.
 
 use std::fmt::Write;
 
 use super::colors::Rgb;
 use super::{HEIGHT, WIDTH, number};
 
-/// The character of a cell that is drawn as a shape.
+/// Returns the character if it is drawn as a shape.
 pub(super) fn is_drawn(symbol: &str) -> Option<char> {
     let mut chars = symbol.chars();
     let char = chars.next().filter(|_| chars.next().is_none())?;
     (arms(char).is_some() || dashes(char).is_some() || blocks(char).is_some()).then_some(char)
 }
 
-/// Draws it in so many cells side by side.
+/// Draws a character `times` times side by side.
 pub(super) fn draw(char: char, x: f64, y: f64, times: usize, color: Rgb, out: &mut String) {
     if let Some(blocks) = blocks(char) {
         fill(&blocks, x, y, times, color, out);
@@ -43,7 +43,7 @@ pub(super) fn draw(char: char, x: f64, y: f64, times: usize, color: Rgb, out: &m
         writeln!(out, "<path d=\"{path}\" stroke=\"{color}\" stroke-width=\"{width}\"{dash} fill=\"none\"/>");
 }
 
-/// Lines from the middle of a cell to its sides.
+/// Draws lines from the middle of a cell to its sides.
 fn lines([up, right, down, left]: [bool; 4], is_round: bool, x: f64, y: f64, path: &mut String) {
     let (middle_x, middle_y) = (x + WIDTH / 2.0, y + HEIGHT / 2.0);
     let end_y = if up { y } else { y + HEIGHT };
@@ -64,7 +64,7 @@ fn lines([up, right, down, left]: [bool; 4], is_round: bool, x: f64, y: f64, pat
     }
 }
 
-/// Which sides a line goes to (above, right, below, left), and whether it is heavy.
+/// Returns the sides that a line reaches (up, right, down, left), and whether it is heavy.
 fn arms(char: char) -> Option<([bool; 4], bool)> {
     let (sides, is_heavy) = match char {
         '─' => (0b0101, false),
@@ -89,7 +89,7 @@ fn is_round(char: char) -> bool {
     matches!(char, '╭' | '╮' | '╰' | '╯')
 }
 
-/// Into how many pieces a line is broken, and whether it is heavy.
+/// Returns the number of dashes, and whether the line is heavy.
 fn dashes(char: char) -> Option<(u32, bool)> {
     match char {
         '╌' => Some((2, false)),
@@ -100,7 +100,7 @@ fn dashes(char: char) -> Option<(u32, bool)> {
     }
 }
 
-/// A rectangle in parts of the cell (left, top, width, height), and how much of what is behind it it covers.
+/// A rectangle relative to the cell (left, top, width, height), and its opacity.
 type Block = ([f64; 4], f64);
 
 fn blocks(char: char) -> Option<Vec<Block>> {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_cover_what_their_names_say() {
+    fn blocks_cover_the_right_area() {
         let block = |char| blocks(char).unwrap();
         assert_eq!(block('█'), [([0.0, 0.0, 1.0, 1.0], 1.0)]);
         assert_eq!(block('▄'), [([0.0, 0.5, 1.0, 0.5], 1.0)]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_are_no_shapes() {
+    fn letters_are_not_shapes() {
         assert_eq!(["a", "●", "▶", "é", "─x", ""].map(is_drawn), [None; 6]);
         assert_eq!(is_drawn("╭"), Some('╭'));
     }

@@ -1,4 +1,4 @@
-//! Cells as a picture: SVG text that needs no font but a monospaced one.
+//! Renders cells as SVG text; any monospaced font will do.
 
 mod colors;
 mod glyphs;
@@ -15,33 +15,33 @@ use self::colors::{BACKGROUND, FOREGROUND, Rgb};
 use crate::cells::color;
 use crate::decorations::Decorations;
 
-/// Of a cell, in pixels: 0.6 of the font's size, as nearly all monospaced fonts have it.
+/// Cell width in pixels: 0.6 of the font size, as in most monospaced fonts.
 const WIDTH: f64 = 8.4;
-/// See [`WIDTH`].
+/// Cell height in pixels.
 const HEIGHT: f64 = 18.0;
-/// From a cell's top to the line its letters stand on.
+/// Baseline, in pixels below the cell's top.
 const BASE: f64 = 13.5;
-/// Around the cells.
+/// Margin around the cells in pixels.
 const MARGIN: f64 = 10.0;
 
-/// The look of a cell when all is said: colours swapped, dimmed, hidden.
+/// The resolved attributes of a cell: colours swapped, dimmed and hidden.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
     fg: Rgb,
-    /// `None`: the picture's.
+    /// Background, if it is not the picture's.
     bg: Option<Rgb>,
     modifier: Modifier,
-    /// Form and colour of an underline that is not a plain one.
+    /// Form and colour of an underline other than a plain one.
     underline: Option<(Underline, Rgb)>,
 }
 
-/// The picture of a window with this title, drawn with these decorations, and with its cursor at that column and row.
+/// Renders a window with this title and a cursor at this column and row.
 pub fn svg(buffer: &Buffer, decorations: &Decorations, cursor: Option<(u16, u16)>, title: &str) -> String {
     let (cols, rows) = (buffer.area.width, buffer.area.height);
     let width = f64::from(cols) * WIDTH + 2.0 * MARGIN;
     let height = f64::from(rows) * HEIGHT + 2.0 * MARGIN;
     let mut out = String::new();
-    // Writing to a string cannot fail: so with all that follow.
+    // Writing to a string cannot fail; this holds for the writes below too.
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" role=\"img\" \
@@ -90,7 +90,7 @@ fn look(cell: &Cell, decorations: &Decorations, is_cursor: bool) -> Look {
     Look { fg, bg, modifier, underline }
 }
 
-/// Neighbours of one colour are one rectangle.
+/// Draws neighbouring cells of one background as one rectangle.
 fn backgrounds(cells: &[(&Cell, Look)], y: f64, out: &mut String) {
     let mut col = 0;
     for run in cells.chunk_by(|(_, a), (_, b)| a.bg == b.bg) {
@@ -106,7 +106,8 @@ fn backgrounds(cells: &[(&Cell, Look)], y: f64, out: &mut String) {
     }
 }
 
-/// What is written in a row: stretches of one look as one text, lines and blocks as shapes, wide characters by themselves.
+/// Draws a row: runs of equal attributes as one text, box and block characters as shapes, wide characters one by
+/// one.
 fn letters(cells: &[(&Cell, Look)], y: f64, out: &mut String) {
     let mut col = 0;
     while let Some((cell, look)) = cells.get(col) {
@@ -140,13 +141,13 @@ fn letters(cells: &[(&Cell, Look)], y: f64, out: &mut String) {
     }
 }
 
-/// Nothing is to be seen of it in this look.
+/// Returns true if nothing of the cell is visible.
 fn is_blank(symbol: &str, look: Look) -> bool {
     let has_lines = look.modifier.intersects(Modifier::UNDERLINED | Modifier::CROSSED_OUT);
     symbol == " " && !has_lines && look.underline.is_none()
 }
 
-/// A text ends before two blanks: what follows has a place of its own again.
+/// Returns true where a text run ends: before two blanks, so that the following text is positioned anew.
 fn ends(cells: &[(&Cell, Look)], look: Look) -> bool {
     let blank = |at: usize| cells.get(at).is_none_or(|(cell, _)| is_blank(cell.symbol(), look));
     blank(0) && blank(1)
@@ -167,7 +168,7 @@ fn write_text(text: &str, col: usize, cols: usize, top: f64, look: Look, out: &m
     if !lines.is_empty() {
         let _ = write!(more, " text-decoration=\"{}\"", lines.join(" "));
     }
-    // Whatever the font's own width: letters stand in their columns.
+    // Keeps the letters in their columns, whatever the font's width.
     if cols > 1 {
         let _ = write!(more, " textLength=\"{length}\" lengthAdjust=\"spacingAndGlyphs\"");
     }
@@ -186,7 +187,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // Not allowed in XML.
+            // Control characters are not allowed in XML.
             char if char.is_control() => out.push(' '),
             char => out.push(char),
         }
@@ -194,7 +195,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A length in pixels with at most one digit after the point.
+/// Formats a length in pixels with at most one decimal.
 fn number(pixels: f64) -> String {
     let text = format!("{pixels:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_look_are_one_text() {
+    fn equal_neighbours_are_one_text() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "a & b", Style::new());
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn underlines_are_shapes_where_they_are_no_plain_ones() {
+    fn styled_underlines_are_shapes() {
         let mut decorations = Decorations::default();
         let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 1));
         let forms =
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_stand_in_their_columns() {
+    fn wide_characters_keep_their_columns() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(1, 0, "日x", Style::new());
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn backgrounds_swapped_colours_and_the_cursor() {
+    fn backgrounds_reversed_cells_and_cursor() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "ab", Style::new().bg(Color::Indexed(196)));
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_blocks_are_shapes_and_join() {
+    fn lines_and_blocks_are_joined_shapes() {
         let lines = picture(
             |buffer| {
                 buffer.set_string(0, 0, "┌───┐█▛", Style::new());

@@ -1,4 +1,5 @@
-//! Underlines that are not plain ones: shapes, for not all that show pictures know them as a text's.
+//! Draws underlines other than plain ones as shapes, because not every SVG renderer supports their text
+//! decorations.
 
 use std::fmt::Write;
 
@@ -7,10 +8,10 @@ use nerve_term::terminal::line::Underline;
 use super::colors::Rgb;
 use super::{BASE, WIDTH, number};
 
-/// Below the line that letters stand on.
+/// Distance from the baseline in pixels.
 const BELOW: f64 = 2.5;
 
-/// Draws one below so many columns from `col` on, in a row of cells that begins at `y`.
+/// Draws an underline below `cols` columns from `col` on, in a row of cells whose top is `y`.
 pub(super) fn draw(form: Underline, color: Rgb, (col, cols): (usize, usize), y: f64, out: &mut String) {
     let (x, end, y) = (col as f64 * WIDTH, (col + cols) as f64 * WIDTH, y + BASE + BELOW);
     let level = |y: f64| format!("M{} {}H{}", number(x), number(y), number(end));

@@ -1,4 +1,4 @@
-//! The task entry: a text for the agent, and the snapshot that it is typed at (seed agent-record §6).
+//! The task entry: a text box for the agent's next task, opened at a snapshot.
 
 mod navigate;
 pub(crate) mod render;
@@ -11,44 +11,44 @@ use ratatui_textarea::{CursorMove, Input as AreaInput, Key as AreaKey, TextArea,
 
 use crate::keys::{Code, Key};
 
-/// The longest text, in bytes: what is longer belongs into a file that the agent can read.
+/// Maximum length of the text in bytes.
 pub const MAX_TEXT: usize = 32 * 1024;
-/// Rows and columns of the box that are not text: its border.
+/// Rows and columns taken by the border.
 const BORDER: u16 = 2;
-/// The lowest box: a row of text in its border.
+/// Minimum height: one row of text and the border.
 const MIN_HEIGHT: u16 = 3;
 
-/// Where the task entry stands.
+/// Position of the task entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Below the line of a snapshot.
+    /// Below a snapshot's line.
     Snapshot {
-        /// Its id.
+        /// Snapshot id.
         id: u64,
-        /// Its line.
+        /// Line number.
         line: u64,
     },
-    /// Below the screen as it was when a snapshot was taken, of a recording of which that moment is shown.
+    /// Below the screen as of a snapshot, while the recording shows that moment.
     Moment {
-        /// The snapshot's id.
+        /// Snapshot id.
         id: u64,
     },
-    /// Below everything.
+    /// Below the last line.
     End,
 }
 
-/// The task entry: a box of full width between two lines. Its border takes a row and a column on each side; what is within is the text, wrapped.
+/// A box of full width between two lines, with wrapped text in a border.
 #[derive(Debug, Clone)]
 pub struct TaskEntry {
     area: TextArea<'static>,
-    /// `None` while it is not shown; its text is kept.
+    /// `None` while closed; the text is kept.
     pub(crate) target: Option<Target>,
-    /// What was typed is on its way to the agent.
+    /// The task was submitted and is being delivered.
     pub(crate) is_sent: bool,
-    /// Columns and rows of the text within the border.
+    /// Size of the text area within the border.
     cols: u16,
     rows: u16,
-    /// Rows that the wrapped text would have; `None` since it was changed.
+    /// Rows of the wrapped text; `None` after a change.
     wrapped: Option<u16>,
 }
 
@@ -66,28 +66,28 @@ fn area() -> TextArea<'static> {
 }
 
 impl TaskEntry {
-    /// Where it stands; `None` while it is not shown.
+    /// Returns the position; `None` while closed.
     pub fn target(&self) -> Option<Target> {
         self.target
     }
 
-    /// What was typed is on its way to the agent.
+    /// Returns true while the submitted task is being delivered.
     pub fn is_sent(&self) -> bool {
         self.is_sent
     }
 
-    /// The text area, to be drawn into the box less its border: it scrolls along with its cursor.
+    /// Returns the text area to draw within the border. It scrolls with its cursor.
     pub fn text_area(&self) -> &TextArea<'static> {
         &self.area
     }
 
-    /// What was typed.
+    /// Returns the text.
     pub fn text(&self) -> String {
         self.area.lines().join("\n")
     }
 
-    /// Rows of the box in a window of so many columns and rows: as high as the text and its border, up to a third of the window, at
-    /// least three if the window has them.
+    /// Returns the box's height in a window of this size: text and border, at least three rows, at most a third of
+    /// the window.
     pub(crate) fn fit(&mut self, cols: u16, rows: u16) -> u16 {
         let most = (rows / 3).max(MIN_HEIGHT);
         let text = self.wrap(cols.saturating_sub(BORDER).max(1));
@@ -100,7 +100,7 @@ impl TaskEntry {
         height
     }
 
-    /// Wraps the text at so many columns and says how many rows it has then.
+    /// Wraps the text to a width and returns its rows.
     fn wrap(&mut self, cols: u16) -> u16 {
         if let Some(rows) = self.wrapped.filter(|_| cols == self.cols) {
             return rows;
@@ -109,7 +109,7 @@ impl TaskEntry {
             self.cols = cols;
             self.reset_scroll();
         }
-        // The area wraps when it is drawn.
+        // The text area wraps when it is drawn.
         let rect = Rect::new(0, 0, cols, self.rows);
         Widget::render(&self.area, rect, &mut Buffer::empty(rect));
         let rows = u16::try_from(self.last_row() + 1).unwrap_or(u16::MAX);
@@ -117,7 +117,7 @@ impl TaskEntry {
         rows
     }
 
-    /// The last row of the wrapped text, 0-based.
+    /// Returns the last row of the wrapped text, 0-based.
     fn last_row(&mut self) -> usize {
         let cursor = self.area.cursor();
         self.area.move_cursor(CursorMove::Bottom);
@@ -132,28 +132,28 @@ impl TaskEntry {
         self.area.move_cursor(CursorMove::Jump(index(row), index(col)));
     }
 
-    /// Another size: what it had scrolled by is nothing any more.
+    /// Resets the scroll offset after a resize.
     fn reset_scroll(&mut self) {
         let cursor = self.area.cursor();
         self.area.scroll((-i16::MAX, -i16::MAX));
         self.jump(cursor.0, cursor.1);
     }
 
-    /// The text cursor cannot go further up.
+    /// Returns true if the cursor is in the first row.
     pub(crate) fn is_at_top(&self) -> bool {
         self.area.screen_cursor().row == 0
     }
 
-    /// The text cursor cannot go further down.
+    /// Returns true if the cursor is in the last row.
     pub(crate) fn is_at_bottom(&mut self) -> bool {
         self.area.screen_cursor().row == self.last_row()
     }
 
-    /// Takes a key of the text; false if there is no room for it.
+    /// Handles an editing key. Returns false if the text would become too long.
     pub(crate) fn key(&mut self, key: Key) -> bool {
         let is_edit = |char| key.ctrl && !key.alt && key.code == Code::Char(char);
         let more = match key.code {
-            // What was cut before is put back.
+            // Ctrl+Y inserts the text cut before.
             Code::Char('y') if key.ctrl => self.area.yank_text().len(),
             Code::Char(_) | Code::Tab => 4,
             _ => 0,
@@ -162,7 +162,7 @@ impl TaskEntry {
             return false;
         }
         self.wrapped = None;
-        // As in shells, not as in Emacs.
+        // The keys are those of shells, not of Emacs.
         if is_edit('u') {
             self.area.delete_line_by_head();
         } else if is_edit('z') {
@@ -173,7 +173,7 @@ impl TaskEntry {
         true
     }
 
-    /// A new line at the text cursor.
+    /// Inserts a line break. Returns false without room.
     pub(crate) fn new_line(&mut self) -> bool {
         let has_room = self.len() < MAX_TEXT;
         if has_room {
@@ -183,9 +183,9 @@ impl TaskEntry {
         has_room
     }
 
-    /// Takes a pasted text whole; false if there is no room for it.
+    /// Inserts a pasted text. Returns false if it does not fit.
     pub(crate) fn paste(&mut self, text: &str) -> bool {
-        // Terminals paste ends of lines as carriage returns; what else controls them is no text.
+        // Terminals paste line ends as carriage returns. Other control characters are removed.
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String =
             text.chars().filter(|char| !char.is_control() || matches!(char, '\n' | '\t')).collect();
@@ -197,7 +197,7 @@ impl TaskEntry {
         has_room
     }
 
-    /// A click on a row and a column of the text as it is drawn, 0-based.
+    /// Moves the cursor to a row and column of the drawn text, 0-based.
     pub(crate) fn click(&mut self, row: u16, col: u16) {
         let (top, left) = self.area.scroll_offset();
         let at = self
@@ -207,7 +207,7 @@ impl TaskEntry {
         self.jump(at.0, at.1);
     }
 
-    /// Empty again.
+    /// Clears the text.
     pub(crate) fn clear(&mut self) {
         self.area = area();
         (self.cols, self.wrapped) = (0, None);

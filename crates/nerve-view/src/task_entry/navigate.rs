@@ -1,4 +1,4 @@
-//! The task entry in the window: where it is put, how it goes from snapshot to snapshot, what its keys do (seed agent-record §6).
+//! Navigation and keys of the task entry.
 
 use crate::document::Document;
 use crate::keys::{Code, Context, Key, Operation};
@@ -7,11 +7,11 @@ use crate::task_entry::{MAX_TEXT, Target};
 use crate::viewer::{Effect, Source, Submission, Viewer};
 
 impl Viewer {
-    // ---- Where it stands ----
+    // ---- Position ----
 
-    /// Puts it there: in sight, as the rules of its moves say.
+    /// Opens the entry at a position and scrolls to it.
     pub(crate) fn place_entry(&mut self, target: Target) {
-        // What would go on from there is below it: all of it is shown.
+        // The lines below the entry must be visible, so the filter is removed.
         self.pager.clear_filter();
         let height = self.entry_height();
         let viewport = &mut self.pager.viewport;
@@ -22,17 +22,17 @@ impl Viewer {
         self.entry.target = Some(target);
     }
 
-    /// The end of what is looked at can be gone on from.
+    /// Returns true if a branch can be created at the recording's end.
     fn has_end(&self) -> bool {
         self.source == Source::Recording && !self.runs
     }
 
-    /// The end of that document is such an end, not that of another moment.
+    /// Returns true if the end of `document` is the recording's end.
     fn ends_at_recording_end(&self, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
         self.has_end() && frame.end.is_none_or(|end| std::ptr::eq(end, document))
     }
 
-    /// In a recording at once: at its end, or at the latest snapshot where that is still to come.
+    /// Opens the entry of a recording at its end, or at the latest snapshot while it is still being written.
     pub(crate) fn open_initial_entry(&mut self, document: &Document<'_>) {
         let latest = document.latest_snapshot().map(|(line, snapshot)| (line, snapshot.id));
         let target = if self.has_end() { Some(Target::End) } else { target_of(document, latest, false) };
@@ -41,18 +41,18 @@ impl Viewer {
         }
     }
 
-    /// That snapshot is a moment, and another one than the end.
+    /// Returns true if the snapshot was taken on the alternate screen before the recording's end.
     pub(crate) fn is_before_end(&self, id: u64, document: &Document<'_>) -> bool {
         matches!(target_of(document, Some((0, id)), self.has_end()), Some(Target::Moment { .. }))
     }
 
-    /// Goes to the moment of a snapshot with it.
+    /// Shows a snapshot's screen with the entry below it.
     pub(crate) fn show_snapshot_with_entry(&mut self, id: u64) {
         self.show_snapshot(id);
         self.place_entry(Target::Moment { id });
     }
 
-    /// Goes there with it: at the moment of a snapshot another screen is shown than at its line and at the end.
+    /// Moves the entry. A snapshot of the alternate screen changes the moment that is shown.
     fn move_entry_to(&mut self, target: Target, frame: &FrameContext<'_>) {
         if let Target::Moment { id } = target {
             return self.show_snapshot_with_entry(id);
@@ -65,7 +65,7 @@ impl Viewer {
         self.entry.fit(self.pager.cols, self.pager.viewport.height())
     }
 
-    /// The text or the window has another size.
+    /// Adjusts the entry's height to its text and the window.
     pub(crate) fn fit_entry(&mut self) {
         if self.entry.target.is_some() {
             let height = self.entry_height();
@@ -75,7 +75,7 @@ impl Viewer {
         }
     }
 
-    /// Takes it away; its text is kept. The screen of a snapshot's moment goes with it.
+    /// Closes the entry and keeps its text. The screen of its snapshot is left.
     pub(crate) fn close_entry(&mut self) {
         if self.entry.target.take().is_some() {
             self.pager.viewport.close_entry();
@@ -84,7 +84,7 @@ impl Viewer {
         }
     }
 
-    /// All places it can stand at, from top to bottom: below each snapshot; in a recording, below everything, which is the place of a snapshot
+    /// Returns all positions from top to bottom: each snapshot, and a recording's end. The end replaces a snapshot
     /// after which nothing was written.
     fn targets(&self, document: &Document<'_>, frame: &FrameContext<'_>) -> Vec<Target> {
         let end = self
@@ -104,12 +104,12 @@ impl Viewer {
         targets
     }
 
-    /// Something can go on from what is looked at; tells why, if nothing can.
+    /// Returns true if branches are possible; otherwise shows the reason.
     fn check_entry_allowed(&mut self) -> bool {
         self.no_entry_reason.map(|why| self.show_message(why)).is_none()
     }
 
-    /// At the latest snapshot; at the one before, if it is shown.
+    /// Opens the entry at the latest snapshot, or moves it to the previous one.
     pub(crate) fn entry_up(&mut self, frame: &FrameContext<'_>) {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
@@ -119,7 +119,7 @@ impl Viewer {
         let before = match targets.iter().position(|target| *target == current) {
             Some(at) => at.checked_sub(1).and_then(|at| targets.get(at)),
             None if is_later(current, known, frame) => targets.last(),
-            // Its line is not kept any more.
+            // The snapshot's line was dropped.
             None => None,
         };
         match before {
@@ -128,7 +128,7 @@ impl Viewer {
         }
     }
 
-    /// At the next snapshot; at the latest one, if it is not shown.
+    /// Opens the entry at the latest snapshot, or moves it to the next one.
     pub(crate) fn entry_down(&mut self, frame: &FrameContext<'_>) {
         let Some(current) = self.entry.target else {
             return self.open_at_latest(frame);
@@ -165,8 +165,8 @@ impl Viewer {
         }
     }
 
-    /// At the snapshot of where one is: of the match that was gone to if it can be seen, else of the last line that can be seen, which is
-    /// the end of a recording whose end can be seen. A line's snapshot is its own, else the last one before it.
+    /// Opens the entry at the current position's snapshot. The position is the visible current match, otherwise the
+    /// last visible line; at the end of a recording it is the end.
     pub(crate) fn insert_here(&mut self, frame: &FrameContext<'_>) {
         if !self.check_entry_allowed() {
             return;
@@ -183,7 +183,7 @@ impl Viewer {
         }
     }
 
-    /// At the snapshot of a line.
+    /// Opens the entry at a line's snapshot.
     pub(crate) fn insert_at(&mut self, line: u64, frame: &FrameContext<'_>) {
         if !self.check_entry_allowed() {
             return;
@@ -197,7 +197,7 @@ impl Viewer {
         }
     }
 
-    // ---- Its keys ----
+    // ---- Keys ----
 
     pub(crate) fn handle_entry_key(
         &mut self,
@@ -232,7 +232,7 @@ impl Viewer {
         self.edit(|entry| entry.paste(text));
     }
 
-    /// Changes the text, unless it is on its way; the change says whether there was room for it.
+    /// Edits the text unless it was submitted. `change` returns false if the text would become too long.
     fn edit(&mut self, change: impl FnOnce(&mut crate::task_entry::TaskEntry) -> bool) {
         if self.entry.is_sent {
             self.show_message("this is on its way: wait for it");
@@ -248,14 +248,14 @@ impl Viewer {
         self.scroll_to_entry();
     }
 
-    /// Some of it is in the window.
+    /// Returns true if part of the entry is visible.
     pub(crate) fn is_entry_visible(&self) -> bool {
         let rows = i64::from(self.pager.viewport.height());
         let seen = |(row, height): (i64, u16)| row < rows && row + i64::from(height) > 0;
         self.pager.viewport.entry().is_some_and(seen)
     }
 
-    /// All of it comes into the window: who types sees it.
+    /// Scrolls until the whole entry is visible.
     pub(crate) fn scroll_to_entry(&mut self) {
         let Some((row, height)) = self.pager.viewport.entry() else { return };
         let below = row + i64::from(height) - i64::from(self.pager.viewport.height());
@@ -289,7 +289,7 @@ impl Viewer {
         Some(Effect::Branch(Submission { snapshot, line, text }))
     }
 
-    /// What was submitted has become a branch: the task entry is empty and closed, a program has the keys again.
+    /// Handles a created branch: clears and closes the entry, and returns the keys to the program.
     pub fn branch_created(&mut self) {
         self.has_branch = true;
         self.entry.is_sent = false;
@@ -303,7 +303,7 @@ impl Viewer {
         self.update_mode();
     }
 
-    /// It has not, for that reason: what was typed is still there.
+    /// Handles a failed branch: shows the reason and keeps the text.
     pub fn branch_failed(&mut self, message: &str) {
         self.entry.is_sent = false;
         self.show_message(message);
@@ -311,7 +311,8 @@ impl Viewer {
     }
 }
 
-/// The place of a snapshot that was found with its line. Where the end is one to go on from, and a snapshot, that is the end of all lines.
+/// Returns the position of a snapshot. A snapshot at the recording's end is the end itself, if a branch is possible
+/// there.
 fn target_of(document: &Document<'_>, found: Option<(u64, u64)>, has_end: bool) -> Option<Target> {
     let (line, id) = found?;
     let is_end = document.end_snapshot().is_some_and(|snapshot| snapshot.id == id);
@@ -323,7 +324,7 @@ fn target_of(document: &Document<'_>, found: Option<(u64, u64)>, has_end: bool) 
     })
 }
 
-/// At the moment of that document the snapshot was not taken yet.
+/// Returns true if the snapshot was taken after the moment that `document` shows.
 fn is_later(target: Target, document: &Document<'_>, frame: &FrameContext<'_>) -> bool {
     let (Target::Snapshot { id, .. } | Target::Moment { id }) = target else { return false };
     let taken = frame.end.and_then(|end| end.snapshot(id));

@@ -1,4 +1,4 @@
-//! The task entry between lines: a box with what it is about above the text, and its keys below.
+//! Draws the task entry's box, with its title and key hints in the border.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::cells::put;
 use crate::draw::border;
 use crate::status::truncate::cut;
 
-/// Where the text is in a box, within the box: all of it where there is no room for a border.
+/// Returns the text area within a box: the whole box if it is too small for a border.
 pub(crate) fn text(width: u16, height: u16) -> Rect {
     let side = u16::from(width >= 3 && height >= 3);
     let top = u16::from(height >= 2);
@@ -17,8 +17,8 @@ pub(crate) fn text(width: u16, height: u16) -> Rect {
     Rect { x: side, y: top, width: width - 2 * side, height: height.saturating_sub(top + bottom) }
 }
 
-/// Draws the rows of the box that are in `lines`. It begins at `row` of them, which may be above, and is `height` rows high. `write` draws the text
-/// and says where the cursor is; so does this, if it is in `lines`.
+/// Draws the visible rows of the box. Its first row is `row`, which may be above `lines`. `write` draws the text
+/// and returns the cursor position. Returns the cursor if it is visible.
 pub(crate) fn draw(
     lines: Rect,
     (row, height): (i64, u16),
@@ -28,7 +28,7 @@ pub(crate) fn draw(
     buffer: &mut Buffer,
 ) -> Option<(u16, u16)> {
     let area = Rect::new(0, 0, lines.width, height);
-    // A box of its own, of which a part may be seen.
+    // The whole box is drawn first; only its visible rows are copied.
     let mut drawn = Buffer::empty(area);
     let style = Style::new().fg(Color::Cyan);
     if height >= 3 {
@@ -57,7 +57,7 @@ pub(crate) fn draw(
     Some((lines.x + x, place(inside)?))
 }
 
-/// A text in a border's row.
+/// Writes a text into a border row.
 fn note(text: &str, y: u16, width: u16, style: Style, buffer: &mut Buffer) {
     let room = usize::from(width.saturating_sub(6));
     if room > 2 && !text.is_empty() {
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn a_box_with_its_title_and_its_keys() {
+    fn box_has_title_and_hints() {
         let (text, cursor) = drawn(1, 3, 16);
         assert_eq!(text, "                \n┌─ a snapshot ─┐\n│abc           │\n└─ Esc ────────┘");
         assert_eq!(cursor, Some((1, 2)));
     }
 
     #[test]
-    fn only_the_part_in_the_window_is_drawn() {
+    fn draws_only_visible_rows() {
         let (text, cursor) = drawn(-1, 3, 16);
         assert!(text.starts_with("│abc           │\n└─ Esc ────────┘\n "), "{text}");
         assert_eq!(cursor, Some((1, 0)));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn any_size_can_be_drawn() {
+    fn draws_any_size() {
         assert_eq!(drawn(0, 1, 4), ("abc \n    \n    \n    ".to_string(), Some((0, 0))));
         for (width, height) in (1..20).flat_map(|width| (1..6).map(move |height| (width, height))) {
             let inner = text(width, height);

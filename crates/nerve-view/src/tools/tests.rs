@@ -17,7 +17,7 @@ const RUNS: ToolState = ToolState::Running;
 const ENDED: ToolState = ToolState::Ended(Some(0));
 
 #[test]
-fn what_is_new_takes_its_place_and_all_else_stays() {
+fn updates_keep_list_order() {
     let mut tools = Tools::default();
     change(&mut tools, 0, vec![told(0, ENDED), told(1, RUNS), told(2, ENDED), told(3, RUNS)]);
     assert_eq!(ids(&tools), ["t3", "t1", "t2", "t0"]);
@@ -36,7 +36,7 @@ fn what_is_new_takes_its_place_and_all_else_stays() {
 }
 
 #[test]
-fn those_that_are_too_many_are_counted_and_cost_nothing() {
+fn older_tools_are_counted_and_freed() {
     let mut tools = Tools::default();
     change(&mut tools, 0, (0..1000).map(|at| told(at, if at % 2 == 0 { RUNS } else { ENDED })).collect());
     change(&mut tools, 990, Vec::new());
@@ -47,7 +47,7 @@ fn those_that_are_too_many_are_counted_and_cost_nothing() {
 }
 
 #[test]
-fn a_long_list_takes_changes_one_by_one() {
+fn long_list_accepts_single_changes() {
     let mut tools = Tools::default();
     for at in 0..20_000 {
         change(&mut tools, 0, vec![told(at, RUNS)]);

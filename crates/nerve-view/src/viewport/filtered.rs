@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_stay_when_lines_go() {
+    fn positions_survive_dropped_lines() {
         let mut filtered = FilteredLines::default();
         [2, 5, 9].into_iter().for_each(|line| filtered.push(line));
         assert_eq!((filtered.positions(), filtered.position(5), filtered.position(6)), (0..3, 1, 2));

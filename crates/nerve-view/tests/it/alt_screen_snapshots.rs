@@ -154,7 +154,7 @@ fn moment(id: u64) -> Option<Target> {
 }
 
 #[test]
-fn the_task_entry_goes_from_moment_to_moment_and_past_the_last_one_to_the_end() {
+fn entry_moves_between_snapshots_and_end() {
     let mut session = Session::full();
     assert_eq!((session.target(), session.screen()), (Some(Target::End), "screen last".into()));
     for (keys, id, shown) in
@@ -176,7 +176,7 @@ fn the_task_entry_goes_from_moment_to_moment_and_past_the_last_one_to_the_end() 
 }
 
 #[test]
-fn a_branch_is_made_from_the_snapshot_whose_screen_is_shown() {
+fn branches_from_the_shown_snapshot() {
     let mut session = Session::full();
     session.keys("up up");
     let submission = session.submitted();
@@ -193,7 +193,7 @@ fn a_branch_is_made_from_the_snapshot_whose_screen_is_shown() {
 }
 
 #[test]
-fn esc_takes_the_entry_and_the_moment_away_and_keeps_the_text() {
+fn esc_leaves_snapshot_and_keeps_text() {
     let mut session = Session::full();
     session.keys("up up a b esc");
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
@@ -204,7 +204,7 @@ fn esc_takes_the_entry_and_the_moment_away_and_keeps_the_text() {
 }
 
 #[test]
-fn brackets_go_from_moment_to_moment() {
+fn brackets_go_between_snapshot_screens() {
     let mut session = Session::full();
     session.keys("esc j");
     let mut goes = |keys: &str| {
@@ -228,7 +228,7 @@ fn brackets_go_from_moment_to_moment() {
 }
 
 #[test]
-fn the_snapshot_of_the_end_is_the_end() {
+fn snapshot_at_end_is_the_end() {
     // As sessions end: the program leaves the screen, and a snapshot is taken.
     let mut session = Session::of(&[
         (ENTER, None),
@@ -252,7 +252,7 @@ fn the_snapshot_of_the_end_is_the_end() {
 }
 
 #[test]
-fn i_and_a_click_are_at_the_snapshot_of_what_is_shown() {
+fn i_and_click_use_the_shown_snapshot() {
     let mut session = Session::full();
     session.keys("esc [ [ i");
     assert_eq!((session.target(), session.screen()), (moment(12), "screen second".into()));
@@ -272,7 +272,7 @@ fn i_and_a_click_are_at_the_snapshot_of_what_is_shown() {
 }
 
 #[test]
-fn a_mark_on_the_timeline_leads_to_its_snapshot() {
+fn timeline_mark_shows_its_snapshot() {
     let mut session = Session::full();
     session.keys("a");
     assert_eq!(session.click_on(11), None);
@@ -294,7 +294,7 @@ fn a_mark_on_the_timeline_leads_to_its_snapshot() {
 }
 
 #[test]
-fn at_any_other_moment_one_is_between_those_before_and_after() {
+fn other_moments_are_between_snapshots() {
     for (keys, shown, target) in [
         ("[", "second", None),
         ("]", "third", None),
@@ -313,7 +313,7 @@ fn at_any_other_moment_one_is_between_those_before_and_after() {
 }
 
 #[test]
-fn whoever_goes_on_in_time_is_at_no_snapshot_any_more() {
+fn seeking_leaves_the_snapshot() {
     let mut session = Session::full();
     assert_eq!(session.keys("esc [ [ p"), [Effect::TogglePlay]);
     session.keys("esc");
@@ -321,7 +321,7 @@ fn whoever_goes_on_in_time_is_at_no_snapshot_any_more() {
 }
 
 #[test]
-fn lines_and_moments_are_gone_through_in_turn() {
+fn lines_and_snapshot_screens_alternate() {
     let mut session = Session::mixed();
     session.keys("esc g");
     let mut stops = Vec::new();
@@ -360,7 +360,7 @@ fn lines_and_moments_are_gone_through_in_turn() {
 }
 
 #[test]
-fn a_session_that_is_still_recorded_begins_at_the_moment_of_its_latest_snapshot() {
+fn unfinished_recording_opens_at_latest_snapshot() {
     let past =
         [(ENTER, None), (&screen("first"), Some(1)), (&screen("second"), Some(2)), (&screen("now"), None)];
     let mut session = Session::with(&past, Viewer::still_recording);
@@ -375,7 +375,7 @@ fn a_session_that_is_still_recorded_begins_at_the_moment_of_its_latest_snapshot(
 }
 
 #[test]
-fn what_was_on_a_screen_is_reached_though_the_lines_below_it_were_erased() {
+fn screen_snapshot_survives_erased_lines() {
     let mut session = Session::of(&[
         ("a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng", None),
         (&format!("{ENTER}{}", screen("first")), Some(1)),
@@ -387,7 +387,7 @@ fn what_was_on_a_screen_is_reached_though_the_lines_below_it_were_erased() {
 }
 
 #[test]
-fn of_a_tool_moments_are_shown_and_nothing_goes_on_from_them() {
+fn tool_snapshots_cannot_be_branched() {
     let past = [(ENTER, None), (&screen("first"), Some(1)), (&screen("last"), None)];
     let mut session = Session::with(&past, Viewer::without_entry);
     session.keys("[");
@@ -412,7 +412,7 @@ fn lines_alone() -> Session {
 }
 
 #[test]
-fn at_a_moment_before_the_end_i_is_at_its_own_snapshot_not_at_the_end() {
+fn i_before_the_end_uses_own_snapshot() {
     let first = Some(Target::Snapshot { id: 1, line: 19 });
     // A while after the snapshot, and just when it was taken.
     for moment in [3, 2] {
@@ -445,7 +445,7 @@ fn at_a_moment_before_the_end_i_is_at_its_own_snapshot_not_at_the_end() {
 }
 
 #[test]
-fn an_entry_at_the_end_is_closed_by_who_goes_to_another_moment_and_keeps_its_text() {
+fn seeking_closes_entry_at_end() {
     let mut session = lines_alone();
     session.keys("a b");
     let end = Duration::from_secs(5);
@@ -460,7 +460,7 @@ fn an_entry_at_the_end_is_closed_by_who_goes_to_another_moment_and_keeps_its_tex
 }
 
 #[test]
-fn an_entry_at_a_snapshot_that_is_still_to_come_goes_up_to_those_there_are() {
+fn entry_at_later_snapshot_moves_up() {
     let mut session = lines_alone();
     session.keys("up");
     assert_eq!(session.target(), Some(Target::Snapshot { id: 2, line: 59 }));
@@ -473,7 +473,7 @@ fn an_entry_at_a_snapshot_that_is_still_to_come_goes_up_to_those_there_are() {
 }
 
 #[test]
-fn a_moment_that_was_jumped_to_does_not_deny_the_snapshots_before_its_lines() {
+fn seek_target_explains_missing_snapshots() {
     let elsewhere = "earlier snapshots are on lines that only the recording's end shows";
     for keys in ["i", "ctrl+shift+up", "["] {
         let mut session = lines_alone();
@@ -502,7 +502,7 @@ impl Session {
 }
 
 #[test]
-fn the_matches_are_those_of_the_moment_that_is_shown() {
+fn matches_are_of_the_shown_snapshot() {
     let mut session = Session::mixed();
     session.keys("esc g");
     session.harness.types("/line\n");
@@ -522,7 +522,7 @@ fn the_matches_are_those_of_the_moment_that_is_shown() {
 }
 
 #[test]
-fn the_matches_are_those_of_the_moment_that_was_sought() {
+fn matches_are_of_the_seek_target() {
     let mut session = lines_alone();
     session.keys("esc G");
     session.harness.types("?line\n");
@@ -542,7 +542,7 @@ fn drawn(window: &mut Window) -> String {
 }
 
 #[test]
-fn title_and_status_say_which_snapshot_it_is() {
+fn title_and_status_name_the_snapshot() {
     let past = Session::full().past;
     let at = |until| terminal_of(Size::new(60, 8), &past, until);
     let mut window = after(90, 18);
@@ -560,7 +560,7 @@ fn title_and_status_say_which_snapshot_it_is() {
 }
 
 #[test]
-fn of_a_program_that_runs_they_say_it_too_and_its_screen_is_that_of_now() {
+fn live_title_names_snapshot_on_current_screen() {
     let past = Session::full().past;
     let mut window = crate::window::live(90, 12);
     window.terminal = terminal(&past, usize::MAX);
@@ -575,7 +575,7 @@ fn of_a_program_that_runs_they_say_it_too_and_its_screen_is_that_of_now() {
 }
 
 #[test]
-fn while_the_begin_is_still_read_earlier_snapshots_are_not_said_to_be_none() {
+fn loading_explains_missing_snapshots() {
     let still = "earlier snapshots are still being read: try again when all lines are there";
     let past = Session::full().past;
     let mut window = after(90, 18);

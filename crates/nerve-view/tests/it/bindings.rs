@@ -52,7 +52,7 @@ fn branch(asked: &[Effect]) -> (Option<u64>, String) {
 }
 
 #[test]
-fn a_task_is_written_with_the_keys_that_are_set() {
+fn task_with_custom_keys() {
     for source in KINDS {
         let mut harness = harness(source);
         harness.keys("alt+up");
@@ -68,7 +68,7 @@ fn a_task_is_written_with_the_keys_that_are_set() {
 }
 
 #[test]
-fn tools_are_gone_through_with_the_keys_that_are_set() {
+fn tools_with_custom_keys() {
     for source in KINDS {
         let mut harness = harness(source);
         for open in ["alt+t", "ctrl+g t"] {
@@ -85,7 +85,7 @@ fn tools_are_gone_through_with_the_keys_that_are_set() {
 }
 
 #[test]
-fn the_prefix_that_is_set_leads_to_the_keys_that_are_set_after_it() {
+fn custom_prefix_and_keys_after_it() {
     let left = |source| match source {
         Source::Live => Effect::Detach,
         Source::Recording => Effect::Quit,
@@ -96,7 +96,7 @@ fn the_prefix_that_is_set_leads_to_the_keys_that_are_set_after_it() {
 }
 
 #[test]
-fn the_keys_that_were_usual_do_nothing_more() {
+fn replaced_default_keys_do_nothing() {
     for source in KINDS {
         let begun = |keys: &str| {
             let mut harness = harness(source);

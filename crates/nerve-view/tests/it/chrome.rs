@@ -12,7 +12,7 @@ use ratatui::style::Modifier;
 use crate::window::{Window, after, live, text};
 
 #[test]
-fn the_status_says_what_matters_at_any_width() {
+fn status_keeps_priorities_at_any_width() {
     for cols in 1..=200 {
         let mut window = Window::new(Source::Live, (40, 3), (cols, 4));
         window.info = StatusInfo {
@@ -46,7 +46,7 @@ fn the_status_says_what_matters_at_any_width() {
 }
 
 #[test]
-fn what_is_not_recorded_is_called_so_and_what_cannot_be_gone_on_from_says_why_before_anybody_types() {
+fn unrecorded_session_and_disabled_branches() {
     let mut window = live(60, 6);
     window.info.unrecorded = true;
     window.write("x");
@@ -76,7 +76,7 @@ fn status(cols: u16, name: &str) -> String {
 }
 
 #[test]
-fn where_the_keys_are_told_is_there_before_what_is_good_to_know() {
+fn help_hint_has_priority() {
     let id = "0195e3a1-77aa…";
     assert_eq!(
         status(80, id),
@@ -111,7 +111,7 @@ fn where_the_keys_are_told_is_there_before_what_is_good_to_know() {
 }
 
 #[test]
-fn one_match_is_one() {
+fn one_match_is_singular() {
     let mut window = after(80, 10);
     window.write("one\r\ntwo");
     window.keys("esc / ctrl+k t w o enter");
@@ -119,7 +119,7 @@ fn one_match_is_one() {
 }
 
 #[test]
-fn what_is_told_or_typed_comes_before_all_else() {
+fn messages_and_prompts_have_priority() {
     for cols in 10..=120 {
         let mut window = after(cols, 6);
         window.hundred();
@@ -138,7 +138,7 @@ fn what_is_told_or_typed_comes_before_all_else() {
 }
 
 #[test]
-fn after_the_prefix_its_keys_are_named() {
+fn prefix_lists_its_keys() {
     let mut window = live(100, 4);
     window.write("x");
     window.keys("ctrl+]");
@@ -153,7 +153,7 @@ fn after_the_prefix_its_keys_are_named() {
 }
 
 #[test]
-fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
+fn help_has_all_keys_and_capabilities() {
     for (source, words) in [
         (
             Source::Live,
@@ -182,7 +182,7 @@ fn the_help_sheet_has_all_keys_and_what_this_terminal_can_do() {
 }
 
 #[test]
-fn a_wide_help_sheet_has_columns() {
+fn wide_help_has_columns() {
     let mut window = Window::new(Source::Recording, (190, 50), (200, 60));
     window.hundred();
     window.keys("f1");
@@ -191,7 +191,7 @@ fn a_wide_help_sheet_has_columns() {
 }
 
 #[test]
-fn a_timeline_is_above_the_status_where_there_is_room() {
+fn timeline_is_above_status_if_it_fits() {
     let mut window = after(40, 8);
     window.timeline = Some(Timeline {
         at: Duration::from_secs(65),
@@ -208,7 +208,7 @@ fn a_timeline_is_above_the_status_where_there_is_room() {
 }
 
 #[test]
-fn a_fault_is_told_in_words_or_not_at_all() {
+fn fault_is_shown_readably_or_not_at_all() {
     for cols in 10..=120 {
         let mut window = after(cols, 6);
         window.info.fault = Some("the recording goes on without its end".into());

@@ -16,7 +16,7 @@ fn tool(id: &str, command: &str, state: ToolState) -> Tool {
 }
 
 #[test]
-fn a_frame_of_the_recorded_size_in_the_middle() {
+fn frame_is_centred() {
     let mut window = after(70, 11);
     window.write("one\r\ntwo");
     window.snapshot(1, None);
@@ -42,7 +42,7 @@ fn a_frame_of_the_recorded_size_in_the_middle() {
 }
 
 #[test]
-fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
+fn small_window_truncates() {
     let mut window = after(30, 6);
     window.gutter = Gutter::Left;
     window.hundred();
@@ -55,7 +55,7 @@ fn a_smaller_window_shows_what_it_can_of_a_hundred_lines() {
 }
 
 #[test]
-fn a_program_that_runs_has_no_frame_and_its_cursor_is_where_it_is() {
+fn live_program_has_no_frame() {
     let mut window = live(40, 6);
     window.gutter = Gutter::Left;
     window.write("$ one\r\n");
@@ -71,7 +71,7 @@ fn a_program_that_runs_has_no_frame_and_its_cursor_is_where_it_is() {
 }
 
 #[test]
-fn the_whole_screen_of_a_program_is_shown_not_its_lines_alone() {
+fn whole_screen_is_drawn() {
     let mut window = live(20, 6);
     window.hundred();
     window.write("\x1b[2J\x1b[Htop\x1b[5;1Hbottom");
@@ -81,7 +81,7 @@ fn the_whole_screen_of_a_program_is_shown_not_its_lines_alone() {
 }
 
 #[test]
-fn a_window_wider_than_the_program_shows_where_it_ends() {
+fn wide_window_marks_the_screen_edge() {
     let mut window = live(40, 4);
     window.terminal.resize(nerve_term::event::Size::new(20, 3));
     window.write("x");
@@ -89,7 +89,7 @@ fn a_window_wider_than_the_program_shows_where_it_ends() {
 }
 
 #[test]
-fn the_edge_of_a_screen_hides_nothing_of_older_and_wider_lines() {
+fn screen_edge_does_not_cover_wider_lines() {
     let mut window = live(40, 6);
     let wide = "0123456789".repeat(3);
     // Of a wide character its right half is beyond the edge.
@@ -105,7 +105,7 @@ fn the_edge_of_a_screen_hides_nothing_of_older_and_wider_lines() {
 }
 
 #[test]
-fn a_low_window_has_its_rows_for_the_lines_and_the_task() {
+fn low_window_has_no_frame() {
     let mut window = after(20, 5);
     window.hundred();
     let text = window.text();
@@ -119,7 +119,7 @@ fn a_low_window_has_its_rows_for_the_lines_and_the_task() {
 }
 
 #[test]
-fn the_task_entry_is_a_box_below_its_snapshot_and_what_follows_is_dim() {
+fn entry_is_a_box_below_its_snapshot() {
     let mut window = live(60, 12);
     window.info.begin = Some(TsNs(0));
     window.write("one\r\ntwo\r\nthree");
@@ -158,7 +158,7 @@ fn the_task_entry_is_a_box_below_its_snapshot_and_what_follows_is_dim() {
 }
 
 #[test]
-fn a_recording_asks_for_a_task_at_once_at_its_end() {
+fn recording_shows_entry_at_end() {
     let mut window = after(60, 14);
     window.write("one\r\ntwo");
     let drawn = window.text();
@@ -168,7 +168,7 @@ fn a_recording_asks_for_a_task_at_once_at_its_end() {
 }
 
 #[test]
-fn the_mark_stays_beside_the_entry_when_its_line_is_above_the_window() {
+fn mark_moves_to_entry_when_line_is_hidden() {
     let mut window = live(40, 9);
     window.hundred();
     window.snapshot(1, None);
@@ -189,7 +189,7 @@ fn the_mark_stays_beside_the_entry_when_its_line_is_above_the_window() {
 }
 
 #[test]
-fn tools_are_listed_and_shown_above_the_lines() {
+fn tools_modal_covers_the_lines() {
     let mut window = live(60, 14);
     window.hundred();
     window.viewer.set_tools(vec![
@@ -215,7 +215,7 @@ fn tools_are_listed_and_shown_above_the_lines() {
 }
 
 #[test]
-fn any_window_can_be_drawn_into() {
+fn draws_into_any_window_size() {
     let sizes = (1..14).flat_map(|cols| (1..10).map(move |rows| (cols, rows)));
     for (size, gutter) in
         sizes.flat_map(|size| [Gutter::Left, Gutter::Right, Gutter::None].map(|gutter| (size, gutter)))
@@ -254,7 +254,7 @@ fn any_window_can_be_drawn_into() {
 }
 
 #[test]
-fn colours_looks_and_wide_characters_are_as_the_terminal_has_them() {
+fn styles_and_wide_characters_are_drawn() {
     let mut window = after(60, 9);
     window.gutter = Gutter::None;
     window.write("\x1b[1;31mred\x1b[0m 日本 \x1b[48;2;1;2;3mrgb\x1b[0m \x1b[4ml\x1b[0;3mi\x1b[0;9ms\x1b[0;8mh\x1b[0;7mr\x1b[0;2md\x1b[0m e\u{301}\x1b[5;4:3mb");
@@ -282,7 +282,7 @@ fn colours_looks_and_wide_characters_are_as_the_terminal_has_them() {
 }
 
 #[test]
-fn a_wide_character_at_the_edge_is_a_blank() {
+fn wide_character_at_the_edge_is_blank() {
     let mut window = after(4, 2);
     window.gutter = Gutter::None;
     window.write("a日本");
@@ -291,7 +291,7 @@ fn a_wide_character_at_the_edge_is_a_blank() {
 }
 
 #[test]
-fn matches_are_lit_and_the_one_found_more() {
+fn matches_are_highlighted() {
     let mut window = after(60, 8);
     window.gutter = Gutter::None;
     window.write("an x, an x\r\nx \x1b[7mx\x1b[0m");
@@ -313,7 +313,7 @@ fn matches_are_lit_and_the_one_found_more() {
 }
 
 #[test]
-fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
+fn long_message_is_above_status_until_next_key() {
     let mut window = after(40, 10);
     window.hundred();
     window.keys("esc j g");
@@ -341,7 +341,7 @@ fn what_is_longer_than_the_status_is_told_above_it_until_the_next_key() {
 }
 
 #[test]
-fn a_long_message_hides_the_cursor_that_is_below_it() {
+fn long_message_hides_cursor() {
     let mut window = live(40, 6);
     window.write("one\r\ntwo\r\nthree\r\nfour\r\nfive");
     assert_eq!(window.drawn().1.cursor, Some((4, 4)));
@@ -352,7 +352,7 @@ fn a_long_message_hides_the_cursor_that_is_below_it() {
 }
 
 #[test]
-fn evidence_and_faults_have_the_room_that_is_left() {
+fn evidence_and_faults_use_remaining_width() {
     let mut window = live(80, 6);
     window.info.state = Some(("busy".into(), "screen: the spinner turns and says what is done".into()));
     let status = |window: &mut crate::window::Window| window.text().lines().last().unwrap().to_string();
@@ -366,7 +366,7 @@ fn evidence_and_faults_have_the_room_that_is_left() {
 }
 
 #[test]
-fn erased_lines_are_not_counted_among_those_there_are() {
+fn dropped_lines_are_not_counted() {
     let mut window = after(80, 10);
     window.hundred();
     window.keys("esc j");

@@ -6,7 +6,7 @@ use nerve_view::viewer::{Effect, Mode};
 use crate::Harness;
 
 #[test]
-fn the_keys_of_less_move_the_window() {
+fn less_keys_scroll() {
     let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
         harness.keys(keys);
@@ -30,7 +30,7 @@ fn the_keys_of_less_move_the_window() {
 }
 
 #[test]
-fn esc_twice_leaves_and_any_other_key_between_disarms_it() {
+fn other_key_disarms_esc() {
     let mut harness = Harness::hundred(10);
     assert_eq!(harness.keys("esc j esc"), []);
     assert_eq!(harness.viewer.message(), Some("Esc once more to leave"));
@@ -39,7 +39,7 @@ fn esc_twice_leaves_and_any_other_key_between_disarms_it() {
 }
 
 #[test]
-fn what_the_viewer_cannot_do_is_asked_of_others() {
+fn keys_request_effects() {
     let mut harness = Harness::hundred(10);
     assert_eq!(
         harness.keys("p , 3 . + -"),
@@ -54,7 +54,7 @@ fn what_the_viewer_cannot_do_is_asked_of_others() {
 }
 
 #[test]
-fn a_search_goes_along_with_what_is_typed_and_back_when_it_is_taken_back() {
+fn incremental_search_follows_typing() {
     let mut harness = Harness::hundred(10);
     harness.keys("g");
     harness.types("/line 5");
@@ -70,7 +70,7 @@ fn a_search_goes_along_with_what_is_typed_and_back_when_it_is_taken_back() {
 }
 
 #[test]
-fn a_search_that_is_given_up_leaves_the_window_where_it_was() {
+fn cancelled_search_restores_position() {
     let mut harness = Harness::hundred(10);
     harness.keys("g");
     for end in ["esc", "ctrl+c", "backspace backspace backspace"] {
@@ -83,7 +83,7 @@ fn a_search_that_is_given_up_leaves_the_window_where_it_was() {
 }
 
 #[test]
-fn matches_are_gone_through_both_ways_around_the_ends_and_counted() {
+fn next_and_previous_wrap_around() {
     let mut harness = Harness::new(&["a", "x1", "b", "x2 x2", "c", "x3", "d"], 2);
     harness.keys("g");
     harness.types("/x\n");
@@ -103,14 +103,14 @@ fn matches_are_gone_through_both_ways_around_the_ends_and_counted() {
 }
 
 #[test]
-fn without_a_search_there_is_no_next_match() {
+fn next_without_search_does_nothing() {
     let mut harness = Harness::hundred(10);
     harness.keys("n");
     assert_eq!(harness.viewer.message(), Some("nothing was looked for yet"));
 }
 
 #[test]
-fn brackets_go_from_snapshot_to_snapshot() {
+fn brackets_go_to_snapshots() {
     let mut harness = Harness::new(&[], 3);
     harness.keys("]");
     assert_eq!(harness.viewer.message(), Some("there are no snapshots"));
@@ -132,7 +132,7 @@ fn brackets_go_from_snapshot_to_snapshot() {
 }
 
 #[test]
-fn wide_lines_are_moved_over_and_matches_in_them_shown() {
+fn horizontal_scroll_shows_matches() {
     let mut harness = Harness::new(&["0123456789abcdefghijklmnopqrstuvwxyz", "short"], 2);
     harness.keys("right");
     assert_eq!(harness.viewer.left(), 10);
@@ -145,7 +145,7 @@ fn wide_lines_are_moved_over_and_matches_in_them_shown() {
 }
 
 #[test]
-fn the_help_sheet_is_left_by_any_key() {
+fn any_key_leaves_help() {
     let mut harness = Harness::hundred(10);
     harness.keys("h j j");
     assert_eq!(harness.viewer.mode(), &Mode::Help(2));
@@ -156,7 +156,7 @@ fn the_help_sheet_is_left_by_any_key() {
 }
 
 #[test]
-fn the_alternate_screen_stands_below_the_lines() {
+fn alternate_screen_is_below_the_lines() {
     let mut harness = Harness::new(&["one", "two"], 4);
     harness.write("\x1b[?1049h\x1b[Hfull\r\nscreen");
     harness.keys("g");
@@ -168,7 +168,7 @@ fn the_alternate_screen_stands_below_the_lines() {
 }
 
 #[test]
-fn less_remembers_how_far_half_a_window_and_a_window_are() {
+fn counts_set_page_steps() {
     let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
         harness.keys(keys);
@@ -183,7 +183,7 @@ fn less_remembers_how_far_half_a_window_and_a_window_are() {
 }
 
 #[test]
-fn places_are_gone_to_by_percent_and_by_letters() {
+fn percent_and_bookmarks() {
     let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
         harness.keys(keys);
@@ -200,7 +200,7 @@ fn places_are_gone_to_by_percent_and_by_letters() {
 }
 
 #[test]
-fn places_at_the_bottom_are_kept_and_places_are_forgotten() {
+fn bottom_bookmarks_and_removal() {
     let mut harness = Harness::hundred(10);
     let mut after = |keys: &str| {
         harness.keys(keys);
@@ -218,7 +218,7 @@ fn places_at_the_bottom_are_kept_and_places_are_forgotten() {
 }
 
 #[test]
-fn brackets_that_belong_together_are_gone_to() {
+fn goes_to_matching_brackets() {
     let lines = ["fn (a) {", "  { x }", "  (", "  {", "  }", "  )", "}", "end", "end", "end"];
     let mut harness = Harness::new(&lines, 3);
     harness.keys("g {");
@@ -242,7 +242,7 @@ fn brackets_that_belong_together_are_gone_to() {
 }
 
 #[test]
-fn sideways_by_as_many_columns_as_somebody_said_last() {
+fn count_sets_column_step() {
     let mut harness = Harness::new(&["0123456789abcdefghijklmnopqrstuvwxyz"], 2);
     harness.keys("3 right right");
     assert_eq!(harness.viewer.left(), 6);
@@ -253,14 +253,14 @@ fn sideways_by_as_many_columns_as_somebody_said_last() {
 }
 
 #[test]
-fn j_and_k_with_shift_are_lines_too() {
+fn shifted_j_and_k_scroll_lines() {
     let mut harness = Harness::hundred(10);
     harness.keys("g J J K ctrl+m");
     assert_eq!(harness.first(), "line 3");
 }
 
 #[test]
-fn what_less_and_more_have_is_there() {
+fn less_and_more_keys_are_bound() {
     let mut harness = Harness::hundred(10);
     harness.keys("g =");
     assert_eq!(harness.message(), "lines 1–10 of 100, 10 %");
@@ -279,7 +279,7 @@ fn what_less_and_more_have_is_there() {
 }
 
 #[test]
-fn a_number_before_n_goes_so_many_matches_on() {
+fn count_repeats_next_match() {
     let mut harness = Harness::hundred(10);
     harness.keys("g");
     harness.types("/line 1\n");
@@ -292,7 +292,7 @@ fn a_number_before_n_goes_so_many_matches_on() {
 }
 
 #[test]
-fn a_text_to_look_for_is_pasted_too() {
+fn prompt_accepts_pastes() {
     let mut harness = Harness::hundred(10);
     harness.keys("g /");
     harness.input(nerve_view::keys::Input::Paste("line 77\nmore".into()));
@@ -302,7 +302,7 @@ fn a_text_to_look_for_is_pasted_too() {
 }
 
 #[test]
-fn a_question_mark_and_nothing_is_help_and_what_was_looked_for_is_looked_for_again() {
+fn empty_prompt_is_help_or_repeats_search() {
     let mut harness = Harness::hundred(10);
     harness.types("?\n");
     assert_eq!(harness.viewer.mode(), &Mode::Help(0));
@@ -316,14 +316,14 @@ fn a_question_mark_and_nothing_is_help_and_what_was_looked_for_is_looked_for_aga
 }
 
 #[test]
-fn what_is_seen_is_copied() {
+fn copies_visible_text() {
     let mut harness = Harness::new(&["a", "", "b", ""], 6);
     assert_eq!(harness.keys("Y"), [Effect::Copy("a\n\nb".into())]);
     assert_eq!(harness.message(), "copied: 3 lines");
 }
 
 #[test]
-fn looking_upwards_begins_with_the_last_line_in_the_window() {
+fn upward_search_starts_at_last_visible_line() {
     let mut harness = Harness::hundred(5);
     harness.keys("g");
     harness.types("?line\n");
@@ -332,7 +332,7 @@ fn looking_upwards_begins_with_the_last_line_in_the_window() {
 }
 
 #[test]
-fn esc_that_closed_the_task_entry_is_no_alt() {
+fn esc_that_closed_the_entry_is_not_alt() {
     let mut harness = Harness::new(&["line 1", "line 2"], 5);
     harness.snapshot(1);
     harness.types("/line 2\n");
@@ -342,7 +342,7 @@ fn esc_that_closed_the_task_entry_is_no_alt() {
 }
 
 #[test]
-fn after_a_colon_only_q_means_something() {
+fn colon_commands() {
     let mut harness = Harness::hundred(5);
     harness.keys("g : G");
     assert_eq!((harness.first().as_str(), harness.message()), ("line 1", "only :q and :f are known"));

@@ -22,7 +22,7 @@ fn lines(harness: &Harness) -> Vec<String> {
 }
 
 #[test]
-fn what_a_program_left_on_the_whole_screen_is_there_to_be_read_and_searched() {
+fn last_alt_screen_is_shown_and_searchable() {
     let mut harness = recorded(&format!("$ agent\r\n{ENTER}an answer\r\n\r\nwith a needle{LEAVE}Bye!\r\n"));
     assert_eq!(lines(&harness), ["$ agent", "Bye!", "", "an answer", "", "with a needle"]);
     assert_eq!(harness.viewer.entry().unwrap().target(), Some(Target::End), "below all of it");
@@ -33,13 +33,13 @@ fn what_a_program_left_on_the_whole_screen_is_there_to_be_read_and_searched() {
 }
 
 #[test]
-fn of_a_session_with_other_lines_a_screen_that_was_left_is_none() {
+fn last_alt_screen_is_omitted_after_other_lines() {
     let harness = recorded(&format!("{ENTER}an editor{LEAVE}1\r\n2\r\n3\r\n4\r\n5\r\n6"));
     assert_eq!(lines(&harness), ["1", "2", "3", "4", "5", "6"]);
 }
 
 #[test]
-fn the_last_one_counts_and_a_blank_one_is_nothing() {
+fn last_of_several_alt_screens_counts() {
     let harness = recorded(&format!("{ENTER}first{LEAVE}{ENTER}second{LEAVE}"));
     assert_eq!(lines(&harness), ["", "second"]);
     let harness = recorded(&format!("{ENTER}gone\x1b[2J{LEAVE}"));

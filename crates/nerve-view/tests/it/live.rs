@@ -14,7 +14,7 @@ fn to_program(name: &str) -> Effect {
 }
 
 #[test]
-fn keys_pastes_and_focus_are_the_programs() {
+fn keys_pastes_and_focus_go_to_program() {
     let mut harness = Harness::live(&["$"], 5);
     let all = "q esc ctrl+c j / ? ctrl+shift+down up pagedown f1 enter alt+v i [ ctrl+z";
     let expected: Vec<Effect> = all.split(' ').map(to_program).collect();
@@ -26,7 +26,7 @@ fn keys_pastes_and_focus_are_the_programs() {
 }
 
 #[test]
-fn the_screen_is_shown_with_its_empty_rows_and_not_what_scrolled_off() {
+fn shows_screen_with_empty_rows() {
     let mut harness = Harness::live(&["1", "2", "3", "4", "5", "6"], 4);
     assert_eq!(harness.window(), "3 4 5 6");
     harness.write("\x1b[H\x1b[2Jnew");
@@ -38,7 +38,7 @@ fn the_screen_is_shown_with_its_empty_rows_and_not_what_scrolled_off() {
 }
 
 #[test]
-fn in_a_window_lower_than_the_screen_the_cursor_is_in_sight() {
+fn cursor_is_visible_in_low_window() {
     let mut harness = Harness::live(&["1", "2", "3"], 10);
     harness.resize(4);
     harness.write("");
@@ -50,7 +50,7 @@ fn in_a_window_lower_than_the_screen_the_cursor_is_in_sight() {
 }
 
 #[test]
-fn an_unfinished_frame_is_not_shown() {
+fn unfinished_frame_is_not_shown() {
     let mut harness = Harness::live(&["old"], 3);
     harness.write("\x1b[?2026h\x1b[H\x1b[2Jnew");
     assert_eq!(harness.shown(), ["old", "", ""]);
@@ -59,7 +59,7 @@ fn an_unfinished_frame_is_not_shown() {
 }
 
 #[test]
-fn a_frame_is_shown_even_when_its_lines_were_forgotten_since() {
+fn frame_with_dropped_lines_is_shown() {
     let mut harness = Harness::live(&["1", "2", "3"], 2);
     harness.write("\x1b[?2026h\r\n4\r\n5\x1b[3J");
     assert_eq!(harness.shown(), ["2", "3"]);
@@ -68,7 +68,7 @@ fn a_frame_is_shown_even_when_its_lines_were_forgotten_since() {
 }
 
 #[test]
-fn a_search_that_is_given_up_where_a_program_runs_leads_back_to_its_screen() {
+fn cancelled_search_returns_to_live_screen() {
     let mut harness = Harness::live(&["1", "2", "3"], 6);
     harness.resize(2);
     harness.keys("shift+pageup G /");
@@ -78,7 +78,7 @@ fn a_search_that_is_given_up_where_a_program_runs_leads_back_to_its_screen() {
 }
 
 #[test]
-fn scrolling_back_takes_the_keys_until_q_or_esc() {
+fn scroll_mode_lasts_until_q_or_esc() {
     for (leave, enter) in
         [("q", "shift+pageup"), ("esc", "pageup"), ("ctrl+c", "ctrl+] ["), ("Q", "ctrl+] pageup")]
     {
@@ -97,7 +97,7 @@ fn scrolling_back_takes_the_keys_until_q_or_esc() {
 }
 
 #[test]
-fn pageup_is_a_full_screen_programs_and_shift_pageup_is_not() {
+fn full_screen_program_gets_pageup_not_shift_pageup() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.write("\x1b[?1049h\x1b[Hfull");
     assert_eq!(harness.keys("pageup"), [to_program("pageup")]);
@@ -107,7 +107,7 @@ fn pageup_is_a_full_screen_programs_and_shift_pageup_is_not() {
 }
 
 #[test]
-fn the_prefix_has_the_next_key() {
+fn prefix_takes_the_next_key() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.snapshot(1);
     assert_eq!(harness.keys("ctrl+]"), []);
@@ -132,7 +132,7 @@ fn the_prefix_has_the_next_key() {
 }
 
 #[test]
-fn a_snapshot_is_asked_for_from_all_that_a_program_is_shown_in() {
+fn snapshot_key_works_in_all_live_contexts() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.snapshot(1);
     assert_eq!(harness.keys("ctrl+] s"), [Effect::TakeSnapshot]);
@@ -153,7 +153,7 @@ fn a_snapshot_is_asked_for_from_all_that_a_program_is_shown_in() {
 }
 
 #[test]
-fn where_no_snapshot_can_be_taken_that_is_told() {
+fn impossible_snapshot_is_explained() {
     let new = |source| Viewer::new(source, Bindings::default());
     for (viewer, words) in [
         (new(Source::Live).read_only(), "attached for reading only"),
@@ -171,7 +171,7 @@ fn where_no_snapshot_can_be_taken_that_is_told() {
 }
 
 #[test]
-fn the_session_is_ended_only_when_that_is_confirmed() {
+fn session_end_needs_confirmation() {
     let mut harness = Harness::live(&["$"], 3);
     assert_eq!(harness.keys("ctrl+] q"), []);
     assert_eq!(harness.viewer.mode(), &Mode::Confirm);
@@ -182,7 +182,7 @@ fn the_session_is_ended_only_when_that_is_confirmed() {
 }
 
 #[test]
-fn text_is_found_in_what_a_program_wrote() {
+fn search_in_live_output() {
     let mut harness = Harness::live(&[], 5);
     harness.numbered(50, &[]);
     harness.keys("shift+pageup");
@@ -193,7 +193,7 @@ fn text_is_found_in_what_a_program_wrote() {
 }
 
 #[test]
-fn a_program_has_no_time_to_go_through() {
+fn live_viewer_cannot_seek() {
     let mut harness = Harness::live(&["$"], 3);
     assert_eq!(harness.keys("shift+pageup p , ."), []);
     assert_eq!(harness.message(), "what runs cannot be gone through in time: a recording can");
@@ -201,7 +201,7 @@ fn a_program_has_no_time_to_go_through() {
 }
 
 #[test]
-fn in_a_recording_the_prefix_leaves_too() {
+fn prefix_detach_leaves_a_recording() {
     let mut harness = Harness::hundred(5);
     assert_eq!(harness.keys("ctrl+] d ctrl+] q"), [Effect::Quit, Effect::Quit]);
     assert_eq!(harness.keys("ctrl+] ctrl+]"), []);
@@ -209,7 +209,7 @@ fn in_a_recording_the_prefix_leaves_too() {
 }
 
 #[test]
-fn what_is_told_no_more_is_another_picture() {
+fn cleared_message_changes_status_line() {
     for input in [Input::Paste("x".into()), Input::Key(key("n"))] {
         let mut harness = Harness::live(&["$"], 3);
         harness.keys("ctrl+] q");
@@ -225,7 +225,7 @@ fn what_is_told_no_more_is_another_picture() {
 }
 
 #[test]
-fn a_window_narrower_than_the_screen_goes_with_the_cursor() {
+fn narrow_window_follows_cursor() {
     let mut harness = Harness::on(Source::Live, TerminalState::new(Size::new(40, 5)), 5);
     let left = |harness: &mut Harness, text: &str| {
         harness.write(text);
@@ -239,7 +239,7 @@ fn a_window_narrower_than_the_screen_goes_with_the_cursor() {
 }
 
 #[test]
-fn the_task_entry_stays_below_its_text_when_that_is_wrapped_anew() {
+fn entry_stays_below_its_line_after_reflow() {
     let mut harness = Harness::live(&[], 12);
     harness.write(&"a".repeat(50));
     harness.write(&format!("\r\n{}", "b".repeat(30)));
@@ -256,7 +256,7 @@ fn the_task_entry_stays_below_its_text_when_that_is_wrapped_anew() {
 }
 
 #[test]
-fn matches_are_counted_while_lines_come() {
+fn matches_are_counted_during_output() {
     let mut harness = Harness::live(&["x", "x", "x", "x"], 3);
     harness.keys("shift+pageup");
     harness.types("/x\n");
@@ -272,7 +272,7 @@ fn matches_are_counted_while_lines_come() {
 }
 
 #[test]
-fn who_only_looks_is_told_so_at_once() {
+fn read_only_input_is_rejected() {
     let mut harness = Harness::live(&["one", "two"], 5);
     harness.snapshot(1);
     harness.viewer = Viewer::new(Source::Live, Bindings::default()).read_only();

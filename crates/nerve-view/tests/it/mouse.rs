@@ -33,7 +33,7 @@ fn at(line: u64) -> Option<Target> {
 }
 
 #[test]
-fn a_click_on_a_line_inserts_the_entry_at_the_lines_snapshot() {
+fn click_opens_entry_at_the_lines_snapshot() {
     let mut harness = Harness::new(&[], 10);
     harness.numbered(100, &[20, 53, 56]);
     harness.keys("5 1 g");
@@ -50,7 +50,7 @@ fn a_click_on_a_line_inserts_the_entry_at_the_lines_snapshot() {
 }
 
 #[test]
-fn a_click_on_a_mark_in_the_gutter_does_too() {
+fn click_on_gutter_mark_opens_entry() {
     let mut harness = Harness::new(&[], 10);
     harness.numbered(100, &[20, 53, 56]);
     harness.keys("5 1 g");
@@ -61,7 +61,7 @@ fn a_click_on_a_mark_in_the_gutter_does_too() {
 }
 
 #[test]
-fn a_click_into_the_text_moves_its_cursor() {
+fn click_into_text_moves_cursor() {
     let mut harness = Harness::after(&["x"], 6);
     harness.types("one two");
     click(&mut harness, 1 + 3, 2);
@@ -70,7 +70,7 @@ fn a_click_into_the_text_moves_its_cursor() {
 }
 
 #[test]
-fn a_click_at_a_program_is_a_click_at_the_window_unless_there_is_a_mark() {
+fn live_click_opens_entry_only_at_a_mark() {
     let mut harness = Harness::live(&[], 10);
     harness.numbered(100, &[94]);
     assert_eq!(click(&mut harness, 3, 7), None);
@@ -83,7 +83,7 @@ fn a_click_at_a_program_is_a_click_at_the_window_unless_there_is_a_mark() {
 }
 
 #[test]
-fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
+fn program_gets_the_mouse_it_requested() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 3);
     harness.write("\x1b[?1002h\x1b[?1006h");
     for what in
@@ -105,7 +105,7 @@ fn the_mouse_of_a_program_that_asked_for_it_is_its_own() {
 }
 
 #[test]
-fn the_wheel_leads_back_through_what_was_written_and_down_to_the_program_again() {
+fn wheel_scrolls_back_and_returns_to_live() {
     let mut harness = Harness::live(&[], 5);
     harness.numbered(50, &[]);
     assert_eq!(wheel(&mut harness, Wheel::Down), None);
@@ -117,7 +117,7 @@ fn the_wheel_leads_back_through_what_was_written_and_down_to_the_program_again()
 }
 
 #[test]
-fn the_wheel_of_a_full_screen_program_is_its_own() {
+fn full_screen_program_gets_the_wheel() {
     let mut harness = Harness::live(&["1", "2"], 5);
     harness.write("\x1b[?1049h");
     let up = mouse(MouseAct::Wheel(Wheel::Up), 1, 1);
@@ -125,7 +125,7 @@ fn the_wheel_of_a_full_screen_program_is_its_own() {
 }
 
 #[test]
-fn the_wheel_goes_sideways_and_through_the_help() {
+fn wheel_scrolls_sideways_and_help() {
     let mut harness = Harness::hundred(5);
     wheel(&mut harness, Wheel::Right);
     assert_eq!(harness.viewer.left(), 3);
@@ -140,7 +140,7 @@ fn the_wheel_goes_sideways_and_through_the_help() {
 }
 
 #[test]
-fn a_click_on_the_timeline_goes_to_that_moment() {
+fn click_on_timeline_seeks() {
     let mut harness = Harness::hundred(5);
     let document = Document::recorded(&harness.terminal);
     let timeline = Timeline { of: Duration::from_secs(100), ..Timeline::default() };
@@ -154,7 +154,7 @@ fn a_click_on_the_timeline_goes_to_that_moment() {
 }
 
 #[test]
-fn a_question_that_was_clicked_away_from_is_not_answered() {
+fn click_cancels_confirmation() {
     let mut harness = Harness::live(&[], 5);
     harness.numbered(9, &[9]);
     harness.keys("ctrl+] q");
@@ -165,7 +165,7 @@ fn a_question_that_was_clicked_away_from_is_not_answered() {
 }
 
 #[test]
-fn moving_the_mouse_does_not_disarm_esc() {
+fn mouse_move_keeps_esc_armed() {
     let mut harness = Harness::hundred(5);
     harness.keys("esc");
     harness.input(mouse(MouseAct::Move(None), 1, 1));
@@ -183,7 +183,7 @@ fn dragging() -> Harness {
 }
 
 #[test]
-fn a_button_that_was_pressed_over_the_program_is_let_go_there() {
+fn program_gets_release_of_its_press() {
     let mut harness = dragging();
     let own = |what, col, row| Some(Effect::Input(mouse(what, col, row)));
     let (press, drag) = (MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)));
@@ -194,7 +194,7 @@ fn a_button_that_was_pressed_over_the_program_is_let_go_there() {
 }
 
 #[test]
-fn the_program_has_nothing_of_a_press_that_was_the_viewers() {
+fn viewer_press_is_not_sent_to_program() {
     let mut harness = dragging();
     for what in
         [MouseAct::Press(Button::Left), MouseAct::Move(Some(Button::Left)), MouseAct::Release(Button::Left)]
@@ -207,7 +207,7 @@ fn the_program_has_nothing_of_a_press_that_was_the_viewers() {
 }
 
 #[test]
-fn a_click_is_in_the_row_that_was_under_the_pointer() {
+fn click_uses_the_row_that_was_drawn() {
     let mut harness = dragging();
     harness.write("\x1b[5;1H");
     // Not drawn yet.

@@ -464,7 +464,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_what_is_shown_is_one_piece_as_high_as_the_window(
+    fn random_actions_keep_window_contiguous(
         is_live in any::<bool>(),
         first in (1..30u16, 1..16u16),
         deeds in prop::collection::vec(deeds(), 1..80),
@@ -496,7 +496,7 @@ proptest! {
 
 /// The test above says something of all modes only if its deeds lead to all of them.
 #[test]
-fn the_deeds_lead_to_all_modes() {
+fn random_actions_reach_all_modes() {
     let mut runner = TestRunner::deterministic();
     let mut reached = BTreeSet::new();
     for nth in 0..120 {

@@ -19,7 +19,7 @@ fn prompt(harness: &Harness) -> String {
 }
 
 #[test]
-fn what_is_no_regular_expression_says_so_and_is_looked_for_as_it_stands() {
+fn invalid_regex_is_matched_literally() {
     let mut harness = Harness::new(&["a", "f(x)", "b"], 2);
     harness.keys("g");
     harness.types("/f(");
@@ -38,7 +38,7 @@ fn what_is_no_regular_expression_says_so_and_is_looked_for_as_it_stands() {
 }
 
 #[test]
-fn lines_without_a_pattern_are_gone_to() {
+fn inverse_search_finds_other_lines() {
     let mut harness = Harness::new(&["one", "one two", "three", "one", ""], 2);
     harness.keys("g");
     harness.types("/!one\n");
@@ -56,7 +56,7 @@ fn lines_without_a_pattern_are_gone_to() {
 }
 
 #[test]
-fn a_search_from_the_end_of_all_lines_or_where_one_stays() {
+fn search_from_the_end_and_in_place() {
     let mut harness = Harness::hundred(10);
     harness.keys("5 0 g");
     harness.types("/@line 1\n");
@@ -73,7 +73,7 @@ fn a_search_from_the_end_of_all_lines_or_where_one_stays() {
 }
 
 #[test]
-fn a_number_before_a_search_is_which_match() {
+fn count_selects_the_nth_match() {
     let mut harness = Harness::hundred(10);
     harness.keys("g 3");
     harness.types("/line 2");
@@ -83,7 +83,7 @@ fn a_number_before_a_search_is_which_match() {
 }
 
 #[test]
-fn a_pattern_is_edited_and_recalled() {
+fn pattern_editing_and_history() {
     let mut harness = Harness::hundred(10);
     harness.types("/line 7\n");
     harness.types("/line 8\n");
@@ -108,7 +108,7 @@ fn a_pattern_is_edited_and_recalled() {
 }
 
 #[test]
-fn matches_are_put_out_and_lit_again() {
+fn highlighting_can_be_toggled() {
     let mut harness = Harness::hundred(10);
     harness.keys("g");
     harness.types("/line 5\n");
@@ -125,7 +125,7 @@ fn matches_are_put_out_and_lit_again() {
 }
 
 #[test]
-fn only_lines_with_a_pattern_are_shown_until_there_is_none() {
+fn filter_shows_only_matching_lines() {
     let mut harness = Harness::hundred(4);
     harness.keys("g");
     harness.types("&line .5\n");
@@ -150,7 +150,7 @@ fn only_lines_with_a_pattern_are_shown_until_there_is_none() {
 }
 
 #[test]
-fn a_filter_of_lines_without_a_pattern_and_one_for_nothing() {
+fn inverse_filter_and_filter_without_matches() {
     let mut harness = Harness::new(&["a", "b", "a b", "c"], 4);
     harness.types("&!a\n");
     assert_eq!(harness.shown(), ["b", "c", "", ""]);
@@ -165,7 +165,7 @@ fn a_filter_of_lines_without_a_pattern_and_one_for_nothing() {
 }
 
 #[test]
-fn a_filter_goes_on_with_what_is_written_and_with_what_is_forgotten() {
+fn filter_follows_new_and_dropped_lines() {
     let mut harness = Harness::hundred(3);
     harness.types("&0$\n");
     assert_eq!(harness.shown(), ["line 80", "line 90", "line 100"]);
@@ -183,7 +183,7 @@ fn a_filter_goes_on_with_what_is_written_and_with_what_is_forgotten() {
 }
 
 #[test]
-fn a_filter_ends_where_one_branches_and_back_at_the_program() {
+fn entry_and_live_mode_clear_the_filter() {
     let mut harness = Harness::new(&[], 6);
     harness.numbered(30, &[20]);
     harness.types("&line 1\n");
@@ -202,7 +202,7 @@ fn a_filter_ends_where_one_branches_and_back_at_the_program() {
 }
 
 #[test]
-fn a_filter_of_many_lines_does_not_hold_up_a_key() {
+fn large_filter_is_incremental() {
     let mut terminal = nerve_term::terminal::TerminalState::new(Size::new(20, 5));
     let text: String = (1..=100_000).map(|number| format!("line {number}\r\n")).collect();
     terminal.process_data(TsNs(0), text.as_bytes());
@@ -222,7 +222,7 @@ fn a_filter_of_many_lines_does_not_hold_up_a_key() {
 }
 
 #[test]
-fn going_along_ends_when_somebody_asks_or_with_what_is_looked_for() {
+fn follow_mode_ends_on_request_or_match() {
     let mut harness = Harness::hundred(3);
     harness.keys("g F");
     harness.write("\r\nmore");
@@ -248,7 +248,7 @@ fn going_along_ends_when_somebody_asks_or_with_what_is_looked_for() {
 }
 
 #[test]
-fn a_match_that_was_gone_to_stays_while_a_program_writes() {
+fn current_match_stays_during_output() {
     let write = |harness: &mut Harness| harness.write(&"\r\nmore".repeat(20));
     for keys in ["? 9 5 enter", "? 9 5", "? 9 enter n", "/ 9 enter N"] {
         let mut harness = Harness::live(&[], 10);
@@ -279,7 +279,7 @@ fn a_match_that_was_gone_to_stays_while_a_program_writes() {
 }
 
 #[test]
-fn what_is_waited_for_stays_in_a_window_lower_than_the_screen() {
+fn awaited_match_stays_in_low_window() {
     let mut harness = Harness::live(&["1", "2", "3", "4"], 10);
     harness.resize(3);
     harness.keys("shift+pageup G / x enter alt+F");
@@ -290,7 +290,7 @@ fn what_is_waited_for_stays_in_a_window_lower_than_the_screen() {
 }
 
 #[test]
-fn a_match_that_is_not_to_be_seen_has_no_place_among_them() {
+fn hidden_match_has_no_position() {
     let mut harness = Harness::hundred(4);
     harness.keys("g");
     harness.types("/line 42\n");

@@ -28,7 +28,7 @@ fn text(harness: &Harness) -> String {
 }
 
 #[test]
-fn a_program_has_none_until_it_is_asked_for() {
+fn live_viewer_has_no_entry_at_first() {
     let mut harness = live(&[20, 95]);
     assert!(harness.viewer.entry().is_none());
     assert_eq!(harness.keys("ctrl+shift+up"), []);
@@ -36,7 +36,7 @@ fn a_program_has_none_until_it_is_asked_for() {
 }
 
 #[test]
-fn the_latest_snapshot_is_the_one_taken_last_not_the_lowest() {
+fn latest_snapshot_is_the_last_taken() {
     let mut harness = live(&[]);
     harness.snapshot(1);
     harness.write("\x1b[3A");
@@ -48,7 +48,7 @@ fn the_latest_snapshot_is_the_one_taken_last_not_the_lowest() {
 }
 
 #[test]
-fn a_recording_has_it_at_once_at_the_very_bottom_and_it_is_typed_into() {
+fn recording_opens_entry_at_its_end() {
     let mut harness = Harness::after(&["one", "two", "three", "four", "five"], 6);
     assert_eq!((target(&harness), harness.window()), (Some(Target::End), "three four five - - -".into()));
     harness.types("go on");
@@ -56,7 +56,7 @@ fn a_recording_has_it_at_once_at_the_very_bottom_and_it_is_typed_into() {
 }
 
 #[test]
-fn a_recordings_end_is_its_end_snapshot_if_it_has_one() {
+fn end_snapshot_is_the_recordings_end() {
     let submitted = |harness: &mut Harness| match harness.keys("x enter").pop() {
         Some(Effect::Branch(submission)) => submission,
         other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ fn a_recordings_end_is_its_end_snapshot_if_it_has_one() {
 }
 
 #[test]
-fn it_moves_from_snapshot_to_snapshot_and_stays_at_the_last() {
+fn entry_moves_between_snapshots() {
     let mut harness = live(&[20, 50, 95]);
     harness.keys("ctrl+shift+up ctrl+shift+up");
     assert_eq!(target(&harness), at(50));
@@ -90,7 +90,7 @@ fn it_moves_from_snapshot_to_snapshot_and_stays_at_the_last() {
 }
 
 #[test]
-fn in_a_recording_below_the_last_snapshot_is_the_end() {
+fn end_follows_the_last_snapshot() {
     let mut harness = Harness::after(&[], 10);
     harness.numbered(50, &[20, 40]);
     assert_eq!(target(&harness), Some(Target::End));
@@ -103,7 +103,7 @@ fn in_a_recording_below_the_last_snapshot_is_the_end() {
 }
 
 #[test]
-fn several_snapshots_on_one_line_are_gone_through_one_by_one() {
+fn snapshots_on_one_line_are_separate_stops() {
     let mut harness = live(&[]);
     harness.snapshot(1);
     harness.snapshot(2);
@@ -116,7 +116,7 @@ fn several_snapshots_on_one_line_are_gone_through_one_by_one() {
 }
 
 #[test]
-fn up_and_down_go_through_the_text_first() {
+fn up_and_down_move_in_the_text_first() {
     let mut harness = live(&[50, 95]);
     harness.keys("ctrl+shift+up a alt+enter b up");
     assert_eq!(target(&harness), at(95), "to the text's first row");
@@ -139,7 +139,7 @@ fn up_and_down_go_through_the_text_first() {
 }
 
 #[test]
-fn a_snapshot_that_is_visible_with_room_below_stays_in_its_row_and_nothing_scrolls() {
+fn visible_snapshot_with_room_does_not_scroll() {
     let mut harness = live(&[92, 94]);
     assert_eq!(harness.window(), "91 92 93 94 95 96 97 98 99 100");
     harness.keys("ctrl+shift+up");
@@ -149,7 +149,7 @@ fn a_snapshot_that_is_visible_with_room_below_stays_in_its_row_and_nothing_scrol
 }
 
 #[test]
-fn a_snapshot_without_room_below_it_is_centred() {
+fn snapshot_without_room_is_centred() {
     let mut harness = live(&[60, 98]);
     harness.keys("ctrl+shift+up");
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_snapshot_without_room_below_it_is_centred() {
 }
 
 #[test]
-fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
+fn hidden_snapshot_is_centred() {
     for rows in [3, 4, 9, 10, 11, 12] {
         let mut harness = Harness::live(&[], rows);
         harness.numbered(100, &[40, 100]);
@@ -177,7 +177,7 @@ fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
 }
 
 #[test]
-fn what_is_written_moves_nothing_while_it_is_shown() {
+fn output_does_not_scroll_an_open_entry() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     let window = harness.window();
@@ -191,7 +191,7 @@ fn what_is_written_moves_nothing_while_it_is_shown() {
 }
 
 #[test]
-fn scrolling_takes_it_along_with_its_snapshot() {
+fn entry_scrolls_with_its_line() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     assert_eq!(harness.window(), "91 92 93 94 - - - [95] [96] [97]");
@@ -211,7 +211,7 @@ fn scrolling_takes_it_along_with_its_snapshot() {
 }
 
 #[test]
-fn lines_below_it_are_dimmed() {
+fn lines_below_the_entry_are_dimmed() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     let dimmed = harness.viewer.viewport().rows().filter_map(|row| match row {
@@ -222,7 +222,7 @@ fn lines_below_it_are_dimmed() {
 }
 
 #[test]
-fn esc_closes_it_and_its_text_is_kept() {
+fn esc_closes_entry_and_keeps_text() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     harness.types("half a thou");
@@ -234,7 +234,7 @@ fn esc_closes_it_and_its_text_is_kept() {
 }
 
 #[test]
-fn esc_twice_leaves_and_any_other_key_disarms_it() {
+fn esc_twice_leaves() {
     let mut recording = Harness::after(&["one"], 6);
     assert_eq!(recording.keys("esc"), []);
     assert_eq!(recording.message(), "Esc once more to leave");
@@ -251,7 +251,7 @@ fn esc_twice_leaves_and_any_other_key_disarms_it() {
 }
 
 #[test]
-fn i_inserts_it_at_the_snapshot_of_what_is_seen() {
+fn i_opens_entry_at_current_snapshot() {
     let mut harness = Harness::new(&[], 10);
     harness.numbered(100, &[20, 40, 43]);
     harness.keys("3 5 g i");
@@ -270,7 +270,7 @@ fn i_inserts_it_at_the_snapshot_of_what_is_seen() {
 }
 
 #[test]
-fn without_snapshots_there_is_nothing_to_go_on_from() {
+fn no_snapshots_no_entry() {
     let mut harness = live(&[]);
     harness.keys("ctrl+shift+up");
     assert_eq!(harness.message(), "there is no snapshot yet that the agent could go on from");
@@ -280,7 +280,7 @@ fn without_snapshots_there_is_nothing_to_go_on_from() {
 }
 
 #[test]
-fn enter_submits_with_the_snapshot_and_the_text_stays_until_it_has_arrived() {
+fn enter_submits_and_keeps_text_until_delivery() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     assert_eq!(harness.keys("enter"), []);
@@ -304,7 +304,7 @@ fn enter_submits_with_the_snapshot_and_the_text_stays_until_it_has_arrived() {
 }
 
 #[test]
-fn new_lines_and_pastes_are_text() {
+fn accepts_line_breaks_and_pastes() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up a alt+enter b shift+enter c ctrl+j d");
     assert_eq!(text(&harness), "a\nb\nc\nd");
@@ -316,7 +316,7 @@ fn new_lines_and_pastes_are_text() {
 }
 
 #[test]
-fn it_grows_with_its_text_up_to_a_third_of_the_window() {
+fn grows_to_a_third_of_the_window() {
     let mut harness = Harness::live(&[], 15);
     harness.numbered(100, &[90]);
     harness.keys("ctrl+shift+up");
@@ -341,7 +341,7 @@ fn it_grows_with_its_text_up_to_a_third_of_the_window() {
 }
 
 #[test]
-fn a_recording_that_is_shown_at_an_earlier_moment_has_it_back_at_its_line_later() {
+fn entry_returns_to_its_line_after_time_travel() {
     let mut harness = Harness::after(&[], 10);
     harness.numbered(50, &[20, 40]);
     harness.keys("up");
@@ -357,7 +357,7 @@ fn a_recording_that_is_shown_at_an_earlier_moment_has_it_back_at_its_line_later(
 }
 
 #[test]
-fn at_the_end_of_a_recording_it_stays_there_at_another_moment() {
+fn entry_at_the_end_follows_time_travel() {
     let mut harness = Harness::after(&["line 1", "line 2", "line 3", "line 4"], 6);
     assert_eq!(harness.window(), "2 3 4 - - -");
     harness.write("\r\nline 5\r\nline 6");
@@ -368,7 +368,7 @@ fn at_the_end_of_a_recording_it_stays_there_at_another_moment() {
 }
 
 #[test]
-fn lines_that_are_read_before_those_that_are_shown_move_nothing() {
+fn loaded_earlier_lines_do_not_scroll() {
     let lines: Vec<String> = (1..=30).map(|number| format!("line {number}")).collect();
     for scrolls in [true, false] {
         let mut harness = Harness::after(&lines[20..].iter().map(String::as_str).collect::<Vec<_>>(), 6);
@@ -385,7 +385,7 @@ fn lines_that_are_read_before_those_that_are_shown_move_nothing() {
 }
 
 #[test]
-fn it_stays_in_sight_when_the_window_gets_lower() {
+fn entry_stays_visible_in_lower_window() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     harness.resize(4);
@@ -396,7 +396,7 @@ fn it_stays_in_sight_when_the_window_gets_lower() {
 }
 
 #[test]
-fn less_has_its_keys_when_it_is_closed() {
+fn scroll_keys_work_after_closing() {
     let mut harness = Harness::after(&["a", "b", "c", "d", "e", "f"], 3);
     harness.types("gj");
     assert_eq!(text(&harness), "gj");
@@ -405,7 +405,7 @@ fn less_has_its_keys_when_it_is_closed() {
 }
 
 #[test]
-fn what_a_shell_has_edits_it() {
+fn shell_editing_keys_work() {
     let mut harness = Harness::after(&["x"], 9);
     harness.types("one two three");
     harness.keys("ctrl+w");
@@ -422,7 +422,7 @@ fn what_a_shell_has_edits_it() {
 }
 
 #[test]
-fn a_recording_that_is_still_written_has_no_end_to_go_on_from() {
+fn unfinished_recording_has_no_branch_at_end() {
     let mut harness = Harness::on(Source::Recording, TerminalState::new(Size::new(40, 5)), 6);
     harness.viewer = harness.viewer.clone().still_recording();
     harness.numbered(3, &[]);
@@ -450,7 +450,7 @@ fn erase(harness: &mut Harness) {
 const NINE: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 #[test]
-fn snapshots_whose_lines_were_erased_are_not_said_to_be_none() {
+fn erased_snapshots_are_explained() {
     let erased = |mut harness: Harness, keys: &str| {
         erase(&mut harness);
         harness.keys(keys);
@@ -462,7 +462,7 @@ fn snapshots_whose_lines_were_erased_are_not_said_to_be_none() {
 }
 
 #[test]
-fn of_a_program_that_runs_snapshots_whose_lines_were_erased_stand_at_the_first_that_is_kept() {
+fn live_erased_snapshots_move_to_first_kept_line() {
     let mut harness = Harness::live(&NINE, 6);
     erase(&mut harness);
     let first = harness.document().lines().start;

@@ -55,12 +55,12 @@ fn ids(harness: &Harness) -> Vec<&str> {
 }
 
 #[test]
-fn those_that_run_are_first_and_of_both_the_newest() {
+fn running_tools_are_first_then_newest() {
     assert_eq!(ids(&harness()), ["c", "b", "d", "a"]);
 }
 
 #[test]
-fn the_list_is_opened_and_closed() {
+fn list_opens_and_closes() {
     let mut harness = harness();
     for (open, close) in [
         ("ctrl+shift+t", "ctrl+shift+t"),
@@ -80,7 +80,7 @@ fn the_list_is_opened_and_closed() {
 }
 
 #[test]
-fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
+fn selection_survives_list_changes() {
     let mut harness = harness();
     harness.keys("ctrl+shift+t down down down down up");
     assert_eq!(harness.viewer.modal().unwrap().row(), 2);
@@ -93,7 +93,7 @@ fn one_is_chosen_and_stays_chosen_when_the_list_changes() {
 }
 
 #[test]
-fn what_is_typed_is_the_tools() {
+fn keys_go_to_the_shown_tool() {
     let mut harness = opened("ctrl+shift+t enter");
     assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("c"), &Mode::Tool));
     let to_tool = |name| Effect::ToolInput(Input::Key(key(name)));
@@ -104,7 +104,7 @@ fn what_is_typed_is_the_tools() {
 }
 
 #[test]
-fn a_tool_of_which_nothing_is_known_yet_takes_keys_too() {
+fn tool_without_terminal_yet_gets_keys() {
     let mut harness = harness();
     harness.keys("ctrl+shift+t enter");
     assert_eq!(harness.keys("a"), [Effect::ToolInput(Input::Key(key("a")))]);
@@ -114,7 +114,7 @@ fn a_tool_of_which_nothing_is_known_yet_takes_keys_too() {
 }
 
 #[test]
-fn what_a_tool_wrote_is_scrolled_through() {
+fn tool_output_can_be_scrolled() {
     let mut harness = opened("ctrl+shift+t enter");
     assert_eq!(shown(&harness), [16, 17, 18, 19, 20]);
     assert_eq!(harness.keys("pageup"), []);
@@ -135,7 +135,7 @@ fn what_a_tool_wrote_is_scrolled_through() {
 }
 
 #[test]
-fn a_full_screen_tool_has_pageup_itself() {
+fn full_screen_tool_gets_pageup() {
     let mut harness = opened("ctrl+shift+t enter");
     harness.tool.as_mut().unwrap().process_data(TsNs(0), b"\x1b[?1049h");
     assert_eq!(harness.keys("pageup"), [Effect::ToolInput(Input::Key(key("pageup")))]);
@@ -144,7 +144,7 @@ fn a_full_screen_tool_has_pageup_itself() {
 }
 
 #[test]
-fn one_that_has_ended_is_there_until_it_is_dismissed() {
+fn ended_tool_stays_until_dismissed() {
     let mut harness = opened("ctrl+shift+t down down enter");
     assert_eq!((harness.viewer.shown_tool(), harness.viewer.mode()), (Some("d"), &Mode::ToolScrolling));
     harness.keys("k");
@@ -159,7 +159,7 @@ fn one_that_has_ended_is_there_until_it_is_dismissed() {
 }
 
 #[test]
-fn a_tool_that_ends_while_it_is_shown_is_gone_through_then() {
+fn tool_that_ends_enters_scroll_mode() {
     let mut harness = opened("ctrl+shift+t enter");
     let mut ended = tools();
     ended[2].state = ToolState::Ended(None);
@@ -173,7 +173,7 @@ fn a_tool_that_ends_while_it_is_shown_is_gone_through_then() {
 }
 
 #[test]
-fn a_tool_that_is_gone_gives_way_to_the_list_and_no_list_to_the_program() {
+fn removed_tool_gives_way_to_list_then_program() {
     let mut harness = opened("ctrl+shift+t enter");
     harness.viewer.set_tools(tools().into_iter().take(2).collect());
     assert_eq!(harness.viewer.mode(), &Mode::Tools);
@@ -182,7 +182,7 @@ fn a_tool_that_is_gone_gives_way_to_the_list_and_no_list_to_the_program() {
 }
 
 #[test]
-fn a_click_shows_one() {
+fn click_opens_a_tool() {
     let mut harness = harness();
     harness.keys("ctrl+shift+t");
     let at = |row| {
@@ -194,7 +194,7 @@ fn a_click_shows_one() {
 }
 
 #[test]
-fn it_stands_over_the_task_entry_which_is_there_again_after_it() {
+fn modal_hides_task_entry_temporarily() {
     let mut harness = harness();
     harness.snapshot(1);
     harness.keys("ctrl+shift+up a ctrl+shift+t");
@@ -205,7 +205,7 @@ fn it_stands_over_the_task_entry_which_is_there_again_after_it() {
 }
 
 #[test]
-fn what_is_typed_for_a_tool_that_has_ended_is_for_nothing_else() {
+fn text_for_an_ended_tool_is_discarded() {
     let mut harness = opened("ctrl+shift+t enter");
     harness.keys("y e");
     let mut ended = tools();
@@ -233,7 +233,7 @@ fn ended_after(keys: &str) -> Harness {
 }
 
 #[test]
-fn enter_ends_the_text_for_a_tool_that_has_ended() {
+fn enter_ends_discarding() {
     let mut harness = ended_after("y");
     assert_eq!(harness.keys("e s enter"), []);
     assert_eq!(shown(&harness)[0], 16, "it is of the text");
@@ -243,7 +243,7 @@ fn enter_ends_the_text_for_a_tool_that_has_ended() {
 }
 
 #[test]
-fn a_tool_that_somebody_only_watched_swallows_nothing_when_it_ends() {
+fn watched_tool_discards_nothing_when_it_ends() {
     // A key that is no text begins none: Ctrl+C may be what has ended it.
     for keys in ["", "ctrl+c", "up esc", "pageup q"] {
         let mut harness = ended_after(keys);
@@ -263,7 +263,7 @@ fn a_tool_that_somebody_only_watched_swallows_nothing_when_it_ends() {
 }
 
 #[test]
-fn a_frame_costs_as_much_beside_ten_thousand_tools_as_beside_ten() {
+fn frame_cost_does_not_depend_on_tool_count() {
     let cost = |count: u64, is_open: bool| {
         let mut window = live(100, 30);
         let told = (0..count).map(|number| {

@@ -21,7 +21,7 @@ fn shown(view: &Viewport) -> String {
 }
 
 #[test]
-fn it_follows_what_is_written_until_somebody_scrolls() {
+fn follows_output_until_scrolled() {
     let mut view = view(10, 3);
     assert_eq!(shown(&view), "7 8 9");
     view.set_lines(0..12);
@@ -36,7 +36,7 @@ fn it_follows_what_is_written_until_somebody_scrolls() {
 }
 
 #[test]
-fn a_window_that_follows_is_as_far_down_a_screen_as_the_line_it_keeps_in_sight() {
+fn following_window_keeps_pinned_line_visible() {
     let mut view = view(20, 4);
     view.pin(Some((9, 18)));
     assert_eq!(shown(&view), "15 16 17 18");
@@ -54,13 +54,13 @@ fn a_window_that_follows_is_as_far_down_a_screen_as_the_line_it_keeps_in_sight()
 }
 
 #[test]
-fn a_short_document_leaves_blank_rows_below_it() {
+fn short_document_has_blank_rows_below() {
     assert_eq!(shown(&view(2, 4)), "0 1 ~ ~");
     assert_eq!(shown(&view(0, 2)), "~ ~");
 }
 
 #[test]
-fn lines_that_are_not_kept_any_more_leave_the_window() {
+fn dropped_lines_leave_the_window() {
     let mut view = view(10, 3);
     view.go_to_start();
     view.set_lines(5..10);
@@ -70,7 +70,7 @@ fn lines_that_are_not_kept_any_more_leave_the_window() {
 }
 
 #[test]
-fn a_snapshot_that_is_visible_with_room_for_the_entry_stays_in_its_row() {
+fn visible_snapshot_with_room_keeps_its_row() {
     let mut view = view(100, 10);
     view.go_to_line(50);
     view.place_entry(53, 4);
@@ -84,7 +84,7 @@ fn a_snapshot_that_is_visible_with_room_for_the_entry_stays_in_its_row() {
 }
 
 #[test]
-fn a_snapshot_whose_entry_just_fits_stays_and_one_row_less_centres() {
+fn entry_that_just_fits_does_not_scroll() {
     let mut fits = view(100, 10);
     fits.go_to_line(50);
     fits.place_entry(55, 4);
@@ -96,7 +96,7 @@ fn a_snapshot_whose_entry_just_fits_stays_and_one_row_less_centres() {
 }
 
 #[test]
-fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
+fn hidden_snapshot_is_centred() {
     for (rows, height) in [(10, 4), (11, 4), (10, 3), (7, 7), (1, 1), (2, 1)] {
         for line in [20, 80] {
             let mut view = view(100, rows);
@@ -111,7 +111,7 @@ fn a_snapshot_out_of_sight_is_centred_with_at_most_one_line_more_below() {
 }
 
 #[test]
-fn with_the_entry_nothing_is_followed() {
+fn open_entry_stops_following() {
     let mut view = view(20, 10);
     view.place_entry(14, 3);
     let before = shown(&view);
@@ -126,7 +126,7 @@ fn with_the_entry_nothing_is_followed() {
 }
 
 #[test]
-fn scrolling_takes_the_entry_along_with_its_snapshot() {
+fn entry_scrolls_with_its_snapshot() {
     let mut view = view(100, 6);
     view.go_to_line(50);
     view.place_entry(51, 2);
@@ -143,7 +143,7 @@ fn scrolling_takes_the_entry_along_with_its_snapshot() {
 }
 
 #[test]
-fn an_entry_at_the_end_of_the_session_stands_below_everything() {
+fn entry_at_the_end_is_below_all_lines() {
     let mut view = view(20, 6);
     view.place_entry(19, 2);
     assert_eq!(shown(&view), "16 17 18 19 - -");
@@ -156,7 +156,7 @@ fn an_entry_at_the_end_of_the_session_stands_below_everything() {
 }
 
 #[test]
-fn a_line_that_is_looked_for_comes_into_the_middle_unless_it_is_there() {
+fn show_centres_hidden_lines() {
     let mut view = view(100, 7);
     view.go_to_line(50);
     view.show(56);
@@ -236,7 +236,7 @@ pub(crate) fn check(view: &Viewport) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_window_shows_one_piece_of_the_document(
+    fn window_is_always_contiguous(
         rows in 0..20u16,
         deeds in prop::collection::vec(deeds(), 0..60),
     ) {
@@ -280,7 +280,7 @@ proptest! {
 }
 
 #[test]
-fn lines_that_get_other_numbers_stay_where_they_are() {
+fn renumbered_lines_keep_their_rows() {
     let mut view = view(50, 10);
     view.place_entry(20, 4);
     let before: Vec<Row> = view.rows().collect();

@@ -1,21 +1,21 @@
-//! Esc pressed twice. Without the kitty keyboard protocol that is `ESC ESC`, and where both come in one read crossterm makes one Esc of them: how many
-//! there were, the bytes say that were read.
+//! Detects Esc pressed twice. Without the kitty keyboard protocol that is `ESC ESC`, and crossterm reports both as
+//! one key if they arrive in one read. The number of bytes read tells them apart.
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-/// The bytes of a read that its events do not account for yet; `None` where that is not known.
+/// Bytes of the current read that its events do not account for; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EscapeCounter {
     left: Option<usize>,
 }
 
 impl EscapeCounter {
-    /// So many bytes were read at once.
+    /// Records the size of a read.
     pub(super) fn read(&mut self, bytes: usize) {
         self.left = Some(bytes);
     }
 
-    /// How many key presses the next event of what was read stands for.
+    /// Returns the number of key presses that the next event stands for.
     pub(super) fn presses(&mut self, event: &Event) -> usize {
         let presses = match (event, self.left) {
             (Event::Key(key), Some(left)) if is_plain_esc(*key) && left >= 2 => 2,
@@ -31,7 +31,7 @@ fn is_plain_esc(key: KeyEvent) -> bool {
     key.code == KeyCode::Esc && key.modifiers.is_empty()
 }
 
-/// What was sent for it, where that is sent in one way only: characters, and control characters.
+/// Returns the encoded size of an event if its encoding is unique: characters and control characters.
 fn bytes(event: &Event) -> Option<usize> {
     let Event::Key(KeyEvent { code, modifiers, .. }) = event else { return None };
     let bytes = match code {
@@ -47,7 +47,7 @@ fn bytes(event: &Event) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// The presses of the events that a read gave.
+    /// Returns the presses for the events of a read.
     fn presses(read: &str, events: &[(KeyCode, KeyModifiers)]) -> Vec<usize> {
         let mut escapes = EscapeCounter::default();
         escapes.read(read.len());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_were_read() {
+    fn counts_presses_of_esc() {
         const NONE: KeyModifiers = KeyModifiers::NONE;
         let (esc, char) = ((KeyCode::Esc, NONE), |char| (KeyCode::Char(char), NONE));
         assert_eq!(presses("\x1b", &[esc]), [1]);
@@ -71,7 +71,7 @@ mod tests {
         let (ctrl, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
         let both = [(KeyCode::Char('c'), ctrl), (KeyCode::Char('v'), alt), (KeyCode::Enter, NONE), esc];
         assert_eq!(presses("\x03\x1bv\r\x1b", &both), [1, 1, 1, 1]);
-        // Cursor keys are sent in several ways.
+        // Cursor keys have several encodings.
         assert_eq!(presses("\x1b[A\x1b\x1b", &[(KeyCode::Up, NONE), esc]), [1, 1]);
         assert_eq!(EscapeCounter::default().presses(&Event::Key(KeyCode::Esc.into())), 1);
     }

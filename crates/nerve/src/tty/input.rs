@@ -1,11 +1,11 @@
-//! What crossterm reads, as what somebody does at a terminal.
+//! Converts crossterm events into input events.
 
 use nerve_term::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-/// Nothing for what means nothing here: keys that are let go, and such as no program gets bytes for.
+/// Converts an event. Returns `None` for releases and for keys that have no encoding.
 pub(super) fn of(event: Event, has_kitty_keyboard: bool) -> Option<Input> {
     match event {
         Event::Key(event) if event.kind != KeyEventKind::Release => {
@@ -21,7 +21,7 @@ pub(super) fn of(event: Event, has_kitty_keyboard: bool) -> Option<Input> {
 
 fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
     let held = |modifier| event.modifiers.intersects(modifier);
-    // Keys of the window system.
+    // Super and Hyper belong to the window system.
     if held(KeyModifiers::SUPER | KeyModifiers::HYPER) {
         return None;
     }
@@ -30,7 +30,8 @@ fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
     let code = match event.code {
         KeyCode::Char(char) => {
             let char = match char {
-                // Without the protocol 0x1c to 0x1f come as these; they are what Control makes of `\ ] ^ _` (ECMA-48, table 1).
+                // Without the protocol, 0x1c to 0x1f are reported as these; they are Control with `\ ] ^ _`
+                // (ECMA-48, table 1).
                 '4'..='7' if ctrl && !has_kitty_keyboard => {
                     ['\\', ']', '^', '_'][usize::from(char as u8 - b'4')]
                 }
@@ -38,7 +39,7 @@ fn key(event: KeyEvent, has_kitty_keyboard: bool) -> Option<Key> {
                 _ if shift && char.is_lowercase() => char.to_uppercase().next().unwrap_or(char),
                 _ => char,
             };
-            // Letters say it themselves, unless Control makes them one of a kind.
+            // Letters include Shift, except with Control.
             shift &= ctrl || (alt && !char.is_alphabetic());
             Code::Char(char)
         }
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_one_form_however_the_terminal_sends_them() {
+    fn keys_are_normalized() {
         const CTRL: KeyModifiers = KeyModifiers::CONTROL;
         const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
         const ALT: KeyModifiers = KeyModifiers::ALT;
@@ -133,7 +134,7 @@ mod tests {
                 assert_eq!(named(code, modifiers, kitty), name, "{code:?} {modifiers:?}");
             }
         }
-        // What terminals without the protocol send for the prefix.
+        // Terminals without the protocol send this for the prefix.
         assert_eq!(named(char('5'), CTRL, false), "ctrl+]");
         assert_eq!(named(char('5'), CTRL, true), "ctrl+5");
         assert_eq!(named(char('4'), CTRL, false), "ctrl+\\");
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_let_go_are_nothing() {
+    fn key_releases_are_ignored() {
         let release = KeyEvent::new_with_kind(KeyCode::Enter, KeyModifiers::NONE, KeyEventKind::Release);
         assert_eq!(of(Event::Key(release), true), None);
         let again = KeyEvent::new_with_kind(KeyCode::Enter, KeyModifiers::NONE, KeyEventKind::Repeat);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mouse_comes_with_its_place() {
+    fn mouse_events_keep_their_position() {
         let event = MouseEvent {
             kind: MouseEventKind::Drag(MouseButton::Right),
             column: 300,

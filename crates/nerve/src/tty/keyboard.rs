@@ -1,4 +1,5 @@
-//! Reads the terminal: one thread a process, for such a read cannot be given up. Who takes the terminal again goes on with what it has read.
+//! Reads terminal events on one thread per process, because a blocking read cannot be cancelled. The next owner of
+//! the terminal continues with the same thread.
 
 use std::sync::mpsc::{Receiver as Answer, channel};
 use std::sync::{Condvar, Mutex};
@@ -13,46 +14,46 @@ use tokio::sync::mpsc;
 
 use super::escape_counter::EscapeCounter;
 
-/// Events that may wait.
+/// Capacity of the event queue.
 const QUEUE_CAPACITY: usize = 256;
-/// How long a terminal is waited for that may never answer.
+/// How long to wait for a terminal's reply.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
-/// What crossterm has read already is only given out by a wait that is longer than none.
+/// crossterm returns buffered events only for a poll of more than zero.
 const BUFFERED_POLL: Duration = Duration::from_millis(1);
 
-/// What is heard of the terminal.
+/// An event of the terminal.
 #[derive(Debug)]
 pub(super) enum KeyboardEvent {
-    /// It says whether it knows the kitty keyboard protocol.
+    /// Whether the terminal supports the kitty keyboard protocol.
     Kitty(bool),
     Event(Event),
 }
 
-/// What the thread has read. Dropping it leaves it to who comes next.
+/// Receives the thread's events. Dropping it parks the thread for the next owner.
 pub(super) struct Keyboard(Option<Reader>);
 
 struct Reader {
     events: mpsc::Receiver<KeyboardEvent>,
     answered: Answer<()>,
-    /// What the terminal has said of the kitty keyboard protocol.
+    /// Support of the kitty keyboard protocol, once known.
     kitty: Option<bool>,
 }
 
-/// The thread's other end, while nobody has the terminal. Then nothing is read: what is typed is for whoever has it next.
+/// The receiver while no one owns the terminal. Nothing is read then: input is for the terminal's next user.
 static PARKED: Mutex<Option<Reader>> = Mutex::new(None);
-/// It was taken again.
+/// Notified when the receiver was taken.
 static UNPARKED: Condvar = Condvar::new();
 
 impl Keyboard {
-    /// Takes what is read from now on, and what was read since somebody else had it. The terminal must be raw.
+    /// Starts or continues reading. The terminal must be raw.
     pub(super) fn take() -> Keyboard {
         let parked = PARKED.lock().ok().and_then(|mut parked| parked.take());
         UNPARKED.notify_all();
         Keyboard(Some(parked.unwrap_or_else(start)))
     }
 
-    /// Waits for the terminal's answer to what it is asked at first, if it has not come: a frame must not come in the middle of that.
-    /// Whether it knows the kitty keyboard protocol, as far as that was heard.
+    /// Waits for the reply to the initial query, which a frame must not interrupt, and returns whether the kitty
+    /// keyboard protocol is supported.
     pub(super) fn kitty(&self) -> Option<bool> {
         let reader = self.0.as_ref()?;
         if reader.kitty.is_none() {
@@ -61,7 +62,7 @@ impl Keyboard {
         reader.kitty
     }
 
-    /// The next of it; `None` when the terminal is gone. May be dropped and called again.
+    /// Returns the next event; `None` when the terminal is closed. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<KeyboardEvent> {
         let reader = self.0.as_mut()?;
         let events = reader.events.recv().await;
@@ -84,12 +85,12 @@ fn start() -> Reader {
     let (sender, events) = mpsc::channel(QUEUE_CAPACITY);
     let (answer, answered) = channel();
     std::thread::spawn(move || {
-        // What is typed meanwhile is kept. A terminal that does not answer does not know it.
+        // Input typed meanwhile is kept. No reply means no support.
         let kitty = supports_keyboard_enhancement().unwrap_or(false);
         let mut is_connected = sender.blocking_send(KeyboardEvent::Kitty(kitty)).is_ok();
         let _ = answer.send(());
         let mut escapes = EscapeCounter::default();
-        // Of a terminal that is gone crossterm reads nothing, again and again: it only reads where there is something.
+        // crossterm busy-loops on a closed terminal, so it reads only when input is available.
         while is_connected && wait_for_input() && wait_until_unparked() {
             loop {
                 let waiting = unread_bytes();
@@ -97,7 +98,7 @@ fn start() -> Reader {
                     break;
                 }
                 let were_read = waiting.saturating_sub(unread_bytes());
-                // With the protocol Esc is a sequence of its own.
+                // With the protocol, Esc is an unambiguous sequence.
                 if were_read > 0 && !kitty {
                     escapes.read(were_read);
                 }
@@ -111,17 +112,17 @@ fn start() -> Reader {
     Reader { events, answered, kitty: None }
 }
 
-/// Waits until somebody has the terminal; false if that cannot be known any more.
+/// Waits for an owner of the terminal; false if the lock is poisoned.
 fn wait_until_unparked() -> bool {
     PARKED.lock().is_ok_and(|parked| UNPARKED.wait_while(parked, |parked| parked.is_some()).is_ok())
 }
 
-/// Bytes of the terminal that nobody has read yet.
+/// Returns the number of unread bytes.
 fn unread_bytes() -> usize {
     ioctl_fionread(stdin()).ok().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// Waits until the terminal has something to be read; false if it is gone.
+/// Waits for input; false if the terminal is closed.
 fn wait_for_input() -> bool {
     let stdin = stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];

@@ -1,4 +1,5 @@
-//! The user's terminal while the viewer has it: frames of cells out; keys, pastes and the mouse in. Given back whatever happens.
+//! The user's terminal in the viewer: draws frames and reads keys, pastes and the mouse. It is restored in all
+//! cases.
 
 mod escape_counter;
 mod input;
@@ -32,40 +33,40 @@ use self::screen::Screen;
 pub(crate) use self::window::{RawMode, wanted_size, window};
 pub(crate) use self::writer::{FLUSH_TIMEOUT, Writer};
 
-/// What the user did, or the terminal.
+/// An event of the terminal.
 #[derive(Debug)]
 pub(crate) enum TtyEvent {
-    /// Something to be looked at.
+    /// Input to handle.
     Input(Input),
-    /// Another size, or it is known now what the terminal can do: to be drawn again.
+    /// The size or the capabilities have changed: draw again.
     Redraw,
-    /// There is room for a frame.
+    /// A frame can be written.
     Writable,
-    /// Nobody can type any more.
+    /// The terminal is closed.
     Closed,
 }
 
-/// The terminal. Dropping it gives it back.
+/// The terminal. Dropping it restores its state.
 pub(crate) struct Tty {
     screen: Screen,
     writer: Arc<Writer>,
     keyboard: Keyboard,
-    /// It has said that it knows the kitty keyboard protocol: keys come with all their modifiers.
+    /// The terminal supports the kitty keyboard protocol.
     kitty: bool,
     restore: RestoreGuard,
     suspend_requests: Signal,
     continued: Signal,
-    /// It is known that it goes on: it has stopped itself.
+    /// The next SIGCONT follows our own stop.
     resumed_by_us: bool,
-    /// How far the program is, as it was said last: state and percent.
+    /// Last progress of the program: state and percent.
     progress: (u8, u8),
 }
 
 impl Tty {
-    /// Takes it: raw, on the alternate screen, with pastes, the mouse and focus reported.
+    /// Enters raw mode and the alternate screen, and enables paste, mouse and focus reports.
     ///
     /// # Errors
-    /// It is none, or gone.
+    /// There is no terminal, or it is closed.
     pub(crate) fn enter() -> io::Result<Tty> {
         let listen = |number: rustix::process::Signal| signal(SignalKind::from_raw(number.as_raw()));
         let (suspend_requests, continued) =
@@ -93,7 +94,7 @@ impl Tty {
         Ok(tty)
     }
 
-    /// What happens next; with `wants_room`, that there is room for a frame too. May be dropped and called again.
+    /// Returns the next event, with `notify_writable` also when a frame can be written. Cancel-safe.
     pub(crate) async fn next(&mut self, notify_writable: bool) -> TtyEvent {
         loop {
             let event = tokio::select! {
@@ -103,7 +104,7 @@ impl Tty {
                     if std::mem::take(&mut self.resumed_by_us) {
                         continue;
                     }
-                    // It was stopped without a word: its shell has had the terminal.
+                    // The process was stopped by SIGSTOP, and the shell has used the terminal.
                     self.restore.restore();
                     return self.reacquire_event();
                 }
@@ -134,12 +135,12 @@ impl Tty {
         }
     }
 
-    /// The terminal has taken all it was given: a frame can be drawn.
+    /// Returns true if all output was written, so that a frame can be drawn.
     pub(crate) fn is_idle(&self) -> bool {
         self.writer.is_idle()
     }
 
-    /// Draws a frame of the window's size, in colours or without: what is different from the last one is written. False if nothing was.
+    /// Draws a frame and writes the differences to the last one. Returns false if there are none.
     pub(crate) fn draw(
         &mut self,
         coloured: bool,
@@ -153,34 +154,34 @@ impl Tty {
         is_some
     }
 
-    /// Names the window.
+    /// Sets the window title.
     pub(crate) fn title(&mut self, title: &str) {
         if let Some(bytes) = self.screen.title(title) {
             self.writer.write(bytes);
         }
     }
 
-    /// Rings its bell.
+    /// Rings the bell.
     pub(crate) fn ring(&self) {
         self.writer.write(b"\x07".to_vec());
     }
 
-    /// Gives a text to the clipboard (OSC 52, where the terminal lets programs do that).
+    /// Copies a text to the clipboard (OSC 52, if the terminal permits it).
     pub(crate) fn copy(&self, text: &str) {
         self.writer.write(screen::copied(text));
     }
 
-    /// Gives it what the program has for the clipboard.
+    /// Passes on a clipboard text of the program.
     pub(crate) fn clipboard(&self, clipboard: &Clipboard) {
         self.writer.write(osc::clipboard(clipboard));
     }
 
-    /// Shows a notification of the program's.
+    /// Passes on a notification of the program.
     pub(crate) fn notify(&self, notification: &Notification) {
         self.writer.write(osc::notification(notification, is_tmux()));
     }
 
-    /// Shows how far the program is (OSC 9;4): a state of 0 to 4, and percent. Not longer than it is taken.
+    /// Shows the program's progress (OSC 9;4): state 0 to 4, and percent. It is cleared on restore.
     pub(crate) fn progress(&mut self, state: u8, value: u8) {
         self.progress = (state, value);
         if self.restore.set_progress(state != 0) || state != 0 {
@@ -188,20 +189,20 @@ impl Tty {
         }
     }
 
-    /// The next frame is written whole: something else may be on the screen.
+    /// Writes the whole next frame, because other output may be on the screen.
     pub(crate) fn redraw(&mut self) {
         self.screen.invalidate();
     }
 
-    /// What it can do, as far as it is known.
+    /// Returns the known capabilities.
     pub(crate) fn capabilities(&self) -> Capabilities {
         Capabilities { kitty_keyboard: self.kitty, colours: colours() }
     }
 
-    /// Gives it back, stops this process as the shell's Ctrl+Z does, and takes it again when the process goes on.
+    /// Restores the terminal, stops this process as Ctrl+Z does in a shell, and takes the terminal back afterwards.
     ///
     /// # Errors
-    /// It cannot be taken again.
+    /// The terminal cannot be taken back.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.restore.restore();
         job_control::stop()?;
@@ -222,7 +223,7 @@ impl Tty {
         self.restore = RestoreGuard::take(&self.writer)?;
         self.set_kitty(self.kitty);
         self.screen.invalidate();
-        // What the program has said of itself, and the shell does not show.
+        // Title and progress were changed by the shell.
         if let Some(bytes) = self.screen.restore_title() {
             self.writer.write(bytes);
         }
@@ -232,13 +233,13 @@ impl Tty {
     }
 }
 
-/// It is a pane of tmux.
+/// Returns true within tmux.
 fn is_tmux() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
     std::env::var_os("TMUX").is_some() && (term.starts_with("tmux") || term.starts_with("screen"))
 }
 
-/// What the environment says of its colours, as other programs read it.
+/// Returns the number of colours according to the environment.
 fn colours() -> &'static str {
     let says = |name: &str, words: &[&str]| {
         std::env::var(name).is_ok_and(|value| words.iter().any(|word| value.contains(word)))

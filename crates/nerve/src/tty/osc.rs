@@ -1,11 +1,11 @@
-//! What a program says to its terminal's user, as bytes: texts for the clipboard, notifications, progress. None of them can drive the terminal.
+//! Encodes clipboard texts, notifications and progress as OSC sequences. Control characters are removed.
 
 use nerve_term::terminal::{Clipboard, Notification, Selections};
 
-/// No progress is shown any more (ConEmu, OSC 9;4).
+/// Clears the progress (ConEmu, OSC 9;4).
 pub(super) const NO_PROGRESS: &[u8] = b"\x1b]9;4;0\x1b\\";
 
-/// Gives a text to the clipboard (OSC 52). tmux takes it, if it is set to, and passes it on.
+/// Sets the clipboard (OSC 52). tmux passes it on if configured.
 pub(super) fn clipboard(clipboard: &Clipboard) -> Vec<u8> {
     let to = match clipboard.to {
         Selections::Clipboard => "c",
@@ -15,8 +15,8 @@ pub(super) fn clipboard(clipboard: &Clipboard) -> Vec<u8> {
     sequence(&["52", to, &clipboard.base64])
 }
 
-/// Shows a notification, in the form that the program has used. `in_tmux`: passed on to the terminal that tmux is in, where tmux is set to
-/// (`allow-passthrough`); it takes none itself.
+/// Shows a notification in the program's own form. `in_tmux` wraps it for the outer terminal (`allow-passthrough`),
+/// because tmux has no notifications.
 pub(super) fn notification(notification: &Notification, in_tmux: bool) -> Vec<u8> {
     let bytes = match notification {
         Notification::Text(text) => sequence(&["9", text]),
@@ -26,7 +26,7 @@ pub(super) fn notification(notification: &Notification, in_tmux: bool) -> Vec<u8
     if in_tmux { tmux_passthrough(&bytes) } else { bytes }
 }
 
-/// Shows how far the program is: a state of 0 to 4, where 0 is nothing to be shown, and percent.
+/// Shows progress: state 0 to 4, where 0 clears it, and percent.
 pub(super) fn progress(state: u8, value: u8) -> Vec<u8> {
     match state {
         0 => NO_PROGRESS.to_vec(),
@@ -34,13 +34,13 @@ pub(super) fn progress(state: u8, value: u8) -> Vec<u8> {
     }
 }
 
-/// The parts of an operating system command; only the last one may have semicolons.
+/// Joins the parts of an OSC sequence. Only the last one may contain semicolons.
 fn sequence(parts: &[&str]) -> Vec<u8> {
     let text: String = parts.join(";").chars().filter(|c| !c.is_control()).collect();
     format!("\x1b]{text}\x1b\\").into_bytes()
 }
 
-/// For the terminal that tmux is in (tmux(1), `allow-passthrough`): with each ESC doubled.
+/// Wraps a sequence for the terminal around tmux (tmux(1), `allow-passthrough`), doubling each ESC.
 fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
     let mut passed = b"\x1bPtmux;".to_vec();
     for byte in bytes {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_what_the_program_said() {
+    fn sequences_round_trip_through_a_terminal() {
         let said = "\x1b]52;c;aGk=\x07\x1b]52;ps;\x07\x1b]9;All done; really\x07\x1b]777;notify;T;a;b\x07\x1b]99;i=1:d=0;T\x07";
         let heard = |bytes: &[u8]| TerminalState::new(Size::default()).process_data(TsNs(0), bytes).notices;
         let notices = heard(said.as_bytes());
@@ -75,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_said_drives_the_terminal() {
+    fn control_characters_are_removed() {
         let text = Notification::Text("a\x1b\\\x07b\u{9c}c".to_string());
         assert_eq!(notification(&text, false), b"\x1b]9;a\\bc\x1b\\");
-        // What is one of ConEmu's commands without its control characters is no text.
+        // Removing control characters must not turn a text into a ConEmu command.
         for program in
             ["\x1b]9;4\u{80};1;50\x07", "\x1b]9;\u{9c}4;1;50\x07", "\x1b]9;1\u{85}2\x07", "\x1b]9;\u{80}\x07"]
         {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn in_tmux_a_notification_is_for_the_terminal_around_it() {
+    fn tmux_notifications_are_wrapped() {
         let text = Notification::Text("done".to_string());
         assert_eq!(notification(&text, true), b"\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\");
     }

@@ -1,43 +1,42 @@
-//! When frames are drawn: the first change at once, the rest of what was written with it soon, what follows them together; about 140 times a
-//! second at most.
+//! Frame pacing: the first change is drawn at once, later ones together, at most about 140 frames per second.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Two frames are drawn in this time at most. What comes as often as screens show something, 60 times a second, waits for none.
+/// Minimum duration of two frames. A program that draws 60 times per second never waits.
 const PAIR: Duration = Duration::from_millis(14);
-/// The shortest time between two frames: what was written at once is often read in two pieces.
+/// Minimum time between two frames, because one write is often read in two pieces.
 const GAP: Duration = Duration::from_millis(4);
 
-/// What is to be drawn when. It reads no clock.
+/// Decides when to draw. It reads no clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pacing {
-    /// The last frame, and the one before it.
+    /// Times of the last frame and the one before.
     drawn: [Option<Instant>; 2],
     is_changed: bool,
 }
 
 impl Pacing {
-    /// There is something new to be seen.
+    /// Requests a frame.
     pub(crate) fn request(&mut self) {
         self.is_changed = true;
     }
 
-    /// When the next frame is due: not later than `now` if nothing was drawn lately; `None` as long as nothing has changed.
+    /// Returns when the next frame is due, at the earliest `now`; `None` without a request.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         let [last, before] = self.drawn;
         let due = last.map(|last| last + GAP).max(before.map(|before| before + PAIR));
         self.is_changed.then(|| due.unwrap_or(now))
     }
 
-    /// All that has changed up to `now` was drawn.
+    /// Records a frame drawn at `now`.
     pub(crate) fn record(&mut self, now: Instant) {
         (self.drawn, self.is_changed) = ([Some(now), self.drawn[0]], false);
     }
 }
 
-/// Until it is time; for ever if nothing is due.
+/// Waits until a time; for ever without one.
 pub(crate) async fn until(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_change_is_drawn_at_once_and_the_others_together() {
+    fn first_change_is_drawn_at_once_others_together() {
         let begin = Instant::now();
         let at = |milliseconds: u64| begin + Duration::from_millis(milliseconds);
         let mut pacing = Pacing::default();
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_sixty_times_a_second_is_drawn_when_it_comes() {
+    fn sixty_changes_per_second_never_wait() {
         let begin = Instant::now();
         let mut pacing = Pacing::default();
         for nth in 0..60 {
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_of_changes_is_144_frames() {
+    fn continuous_changes_give_144_frames_per_second() {
         let begin = Instant::now();
         let (mut pacing, mut frames) = (Pacing::default(), 0);
         for microseconds in (0..1_000_000).step_by(100) {

@@ -1,4 +1,4 @@
-//! This terminal in front of a program that has its keys: raw as long as it is ours, given back when this process is stopped.
+//! Standard input as a raw terminal, released while this process is in the background.
 
 use std::io::{self, IsTerminal};
 
@@ -12,38 +12,38 @@ use super::job_control;
 use super::stdin_reader::read_keys;
 use super::window::RawMode;
 
-/// What is typed into standard input, and when its terminal has another size. Dropping it gives the terminal back.
+/// Reads keys and window changes. Dropping it restores the terminal.
 pub(crate) struct StdinTerminal {
     keys: Option<mpsc::Receiver<Vec<u8>>>,
     sizes: Signal,
     job: Option<ForegroundJob>,
 }
 
-/// What somebody did in front of it.
+/// An event of standard input.
 pub(crate) enum StdinEvent {
-    /// Keys, as bytes.
+    /// Typed bytes.
     Keys(Vec<u8>),
-    /// The terminal may have another size.
+    /// The window size may have changed.
     Resize,
 }
 
 impl StdinTerminal {
-    /// Takes the keys, if they are wanted: those of a terminal when this process is in its foreground.
+    /// Starts to read keys if `with_keys`, from a terminal only in the foreground.
     ///
     /// # Errors
-    /// Signals cannot be listened for.
+    /// Signals cannot be handled.
     pub(crate) fn take(with_keys: bool) -> Result<StdinTerminal> {
         let sizes = signal(SignalKind::window_change()).context("cannot follow the window's size")?;
         let job = (with_keys && io::stdin().is_terminal()).then(ForegroundJob::start).transpose()?;
         Ok(StdinTerminal { keys: with_keys.then(read_keys), sizes, job })
     }
 
-    /// Keys come from a terminal, which is raw.
+    /// Returns true if standard input is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.job.is_some()
     }
 
-    /// What happens next. May be dropped and called again.
+    /// Returns the next event. Cancel-safe.
     pub(crate) async fn next(&mut self) -> StdinEvent {
         let StdinTerminal { keys, sizes, job } = self;
         let typed = async {
@@ -61,7 +61,7 @@ impl StdinTerminal {
         tokio::select! {
             Some(bytes) = typed => StdinEvent::Keys(bytes),
             Some(()) = sizes.recv() => StdinEvent::Resize,
-            // In the background a new size is not told.
+            // A background process gets no SIGWINCH.
             () = taken => StdinEvent::Resize,
         }
     }
@@ -69,7 +69,7 @@ impl StdinTerminal {
 
 /// This process as a job of a shell.
 struct ForegroundJob {
-    /// The terminal is ours.
+    /// Set while in the foreground.
     raw: Option<RawMode>,
     suspend_requests: Signal,
     continued: Signal,
@@ -89,13 +89,13 @@ impl ForegroundJob {
         Ok(job)
     }
 
-    /// Ends when the terminal was taken again. May be dropped and called again.
+    /// Resolves when the terminal was taken back. Cancel-safe.
     async fn foreground_regained(&mut self) {
         loop {
             tokio::select! {
                 Some(()) = self.suspend_requests.recv() => {
                     self.raw = None;
-                    // Where nobody could let it go on it does not stop.
+                    // Without a job-control shell it does not stop.
                     let _ = job_control::stop();
                 }
                 Some(()) = self.continued.recv() => {}
@@ -107,7 +107,7 @@ impl ForegroundJob {
         }
     }
 
-    /// Makes the terminal raw if it is ours.
+    /// Enters raw mode if in the foreground.
     fn take(&mut self) -> bool {
         match (job_control::is_foreground(), self.raw.take()) {
             (true, None) => self.raw = RawMode::enter(),

@@ -1,4 +1,4 @@
-//! Taking a terminal, and giving it back as it was.
+//! Saves and restores the terminal's state.
 
 use std::io::{self, Write};
 use std::panic;
@@ -12,20 +12,20 @@ use super::job_control;
 use super::osc::NO_PROGRESS;
 use super::writer::Writer;
 
-/// Keeps the title, takes the alternate screen; pastes are bracketed, the mouse's buttons and moves come with places of any size, and focus is
-/// told (xterm control sequences: XTWINOPS 22, DECSET 1049, 2004, 1000, 1002, 1003, 1006, 1004).
+/// Saves the title, enters the alternate screen, and enables bracketed paste, SGR mouse reports and focus reports
+/// (xterm: XTWINOPS 22, DECSET 1049, 2004, 1000, 1002, 1003, 1006, 1004).
 const ENTER: &[u8] =
     b"\x1b[22;2t\x1b[?1049h\x1b[?2004h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?1004h";
-/// The other way round; no hyperlink and no synchronized update is open, the cursor is as it usually is.
+/// Undoes [`ENTER`], and resets hyperlink, synchronized update, attributes and cursor.
 const LEAVE: &[u8] =
     b"\x1b]8;;\x1b\\\x1b[?2026l\x1b[?1004l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[0 q\x1b[?25h\x1b[0m\x1b[?1049l\x1b[23;2t";
-/// Keys are told apart that are not otherwise (kitty keyboard protocol, flag 1).
+/// Disambiguates keys (kitty keyboard protocol, flag 1).
 pub(super) const KITTY_ON: &[u8] = b"\x1b[>1u";
 const KITTY_OFF: &[u8] = b"\x1b[<u";
-/// Failures of what can fail alone that are told when the terminal is given back.
+/// Maximum number of task panics reported on restore.
 const MAX_FAILURES: usize = 10;
 
-/// The terminal is taken until this is dropped, in a panic too: then before its message is printed.
+/// Restores the terminal when dropped; in a panic before the message is printed.
 pub(super) struct RestoreGuard {
     state: Arc<State>,
 }
@@ -34,17 +34,17 @@ struct State {
     writer: Arc<Writer>,
     taken: AtomicBool,
     kitty: AtomicBool,
-    /// It shows how far the program is.
+    /// The terminal shows progress.
     progress: AtomicBool,
     thread: ThreadId,
-    /// What has failed meanwhile, to be told then.
+    /// Panic messages of tasks, printed on restore.
     failures: Mutex<Vec<String>>,
 }
 
 impl RestoreGuard {
-    /// Makes it raw, and writes what takes it.
+    /// Enters raw mode and writes the initial sequences.
     pub(super) fn take(writer: &Arc<Writer>) -> io::Result<RestoreGuard> {
-        // Somebody else has had it since it could not be given back.
+        // An earlier restore failed.
         if is_raw_mode_enabled().unwrap_or(false) {
             disable_raw_mode()?;
         }
@@ -62,12 +62,12 @@ impl RestoreGuard {
         Ok(RestoreGuard { state })
     }
 
-    /// It was asked for the kitty keyboard protocol.
+    /// Records that the kitty protocol was enabled.
     pub(super) fn set_kitty(&self) {
         self.state.kitty.store(true, Ordering::Relaxed);
     }
 
-    /// It shows how far the program is, or does not; says whether it did before.
+    /// Records whether progress is shown, and returns the previous value.
     pub(super) fn set_progress(&self, shows: bool) -> bool {
         self.state.progress.swap(shows, Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl Drop for RestoreGuard {
 }
 
 impl State {
-    /// Takes about a second at most, whatever the terminal does.
+    /// Restores the terminal. Takes about a second at most.
     fn restore(&self) {
         if !self.taken.swap(false, Ordering::Relaxed) {
             return;
@@ -92,7 +92,7 @@ impl State {
         let kitty = if self.kitty.load(Ordering::Relaxed) { KITTY_OFF } else { b"" };
         let progress = if self.progress.load(Ordering::Relaxed) { NO_PROGRESS } else { b"" };
         let mut is_restored = self.writer.finish([kitty, progress, LEAVE].concat());
-        // In the background it is somebody else's already, and whoever sets its modes there is stopped.
+        // In the background the terminal belongs to another job, and setting its modes would stop this process.
         if job_control::is_foreground() {
             if !is_restored {
                 self.writer.discard_pending();
@@ -110,7 +110,7 @@ impl State {
     }
 }
 
-/// Whose the terminal is, for the panic hook.
+/// State of the current owner, for the panic hook.
 static OWNER: Mutex<Option<Arc<State>>> = Mutex::new(None);
 
 fn install_panic_hook(state: &Arc<State>) {
@@ -125,7 +125,7 @@ fn install_panic_hook(state: &Arc<State>) {
             let Some(state) = owner.filter(|state| state.taken.load(Ordering::Relaxed)) else {
                 return before(info);
             };
-            // Of a thread or a task that can fail alone the viewer goes on, and keeps the terminal.
+            // A panic of a task or another thread does not end the viewer.
             let is_viewer = state.thread == thread::current().id() && tokio::task::try_id().is_none();
             if is_viewer {
                 state.restore();
@@ -152,10 +152,10 @@ mod tests {
 
     use crate::tty::Tty;
 
-    /// Who is to panic in a process of its own.
+    /// Which part panics in the child process.
     const WHO: &str = "NERVE_TEST_PANIC_OF";
 
-    /// The process of the tests below; without them it does nothing.
+    /// Entry point of the child process; does nothing in a normal test run.
     #[test]
     fn panics() {
         let Ok(who) = std::env::var(WHO) else { return };
@@ -178,7 +178,7 @@ mod tests {
         });
     }
 
-    /// What comes to a terminal in which this one panics. Its modes are as they were.
+    /// Returns the output of a terminal in which this part panics. Its modes must be restored.
     fn panic_of(who: &str) -> String {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -196,12 +196,12 @@ mod tests {
         assert_eq!((after.local_modes, after.output_modes), (before.local_modes, before.output_modes));
         drop(slave);
         let (mut master, mut bytes) = (File::from(master), Vec::new());
-        // A terminal that nobody has open ends with an error.
+        // Reading from a closed pty ends with an error.
         let _ = master.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Where it begins.
+    /// Returns the position of a text.
     fn place(all: &str, words: &str) -> usize {
         all.find(words).unwrap_or_else(|| panic!("no {words:?} in {all:?}"))
     }
@@ -209,7 +209,7 @@ mod tests {
     const LEFT: &str = "\x1b[?1049l\x1b[23;2t";
 
     #[test]
-    fn a_viewer_that_panics_gives_the_terminal_back_before_it_says_so() {
+    fn viewer_panic_restores_terminal_before_message() {
         let all = panic_of("viewer");
         let places = ["\x1b[?1049h", "drawn", LEFT, "the viewer's panic\r\n"].map(|words| place(&all, words));
         assert!(places.is_sorted(), "{all:?}");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_panic_alone_is_told_in_the_end() {
+    fn task_panic_is_reported_on_restore() {
         let all = panic_of("task");
         let places = ["drawn", "onward", LEFT, "a task's panic\r\n"].map(|words| place(&all, words));
         assert!(places.is_sorted(), "{all:?}");

@@ -1,4 +1,4 @@
-//! Frames of cells as the bytes that change one into the next.
+//! Encodes the difference between two frames.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,32 +9,32 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
 
-/// The longest title that is passed on, in characters.
+/// Maximum length of a title in characters.
 const TITLE: usize = 200;
 
-/// Where a cursor is shown, and how.
+/// A visible cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// Column of the window, 0-based.
+    /// Column, 0-based.
     pub(crate) col: u16,
-    /// Row of the window, 0-based.
+    /// Row, 0-based.
     pub(crate) row: u16,
-    /// As DECSCUSR has it, 0–6; 0 is the terminal's own.
+    /// DECSCUSR style 0–6; 0 is the default.
     pub(crate) style: u16,
 }
 
-/// What the terminal shows, as far as it was told.
+/// The terminal's content as last written.
 pub(super) struct Screen {
     shown: Buffer,
     next: Buffer,
-    /// Of the cells of both.
+    /// Decorations of both buffers.
     decorations: Decorations,
-    /// What it shows is not known: everything is to be written.
+    /// The terminal's content is unknown.
     needs_full_draw: bool,
     cursor: Option<Cursor>,
     style: u16,
     title: String,
-    /// The window has that name.
+    /// The window has the current title.
     has_title: bool,
 }
 
@@ -53,18 +53,18 @@ impl Screen {
         }
     }
 
-    /// Somebody else has written on it.
+    /// Marks the content as unknown.
     pub(super) fn invalidate(&mut self) {
         (self.needs_full_draw, self.style, self.has_title) = (true, 0, self.title.is_empty());
     }
 
-    /// The bytes that give the window its name once more, if it had one.
+    /// Returns the sequence that sets the title again, if there was one.
     pub(super) fn restore_title(&mut self) -> Option<Vec<u8>> {
         let title = self.title.clone();
         self.title(&title)
     }
 
-    /// The bytes for the next frame, in one synchronized update, in colours or without; none if nothing is different.
+    /// Returns the bytes of the next frame as one synchronized update; empty without changes.
     pub(super) fn frame(
         &mut self,
         size: Size,
@@ -93,7 +93,7 @@ impl Screen {
         if !has_changes && !self.needs_full_draw && cursor == self.cursor {
             return Vec::new();
         }
-        // The cursor does not run over what is drawn.
+        // Hides the cursor while drawing.
         let mut bytes = b"\x1b[?2026h\x1b[?25l".to_vec();
         if self.needs_full_draw {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
@@ -112,7 +112,7 @@ impl Screen {
         bytes
     }
 
-    /// The bytes that name the window, if it has another name. Nothing in it can drive the terminal.
+    /// Returns the sequence for a changed title, without control characters.
     pub(super) fn title(&mut self, title: &str) -> Option<Vec<u8>> {
         let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE).collect();
         if title == self.title && self.has_title {
@@ -124,7 +124,7 @@ impl Screen {
     }
 }
 
-/// The bytes that give a text to the clipboard (OSC 52).
+/// Returns the sequence that sets the clipboard (OSC 52).
 pub(super) fn copied(text: &str) -> Vec<u8> {
     format!("\x1b]52;c;{}\x1b\\", STANDARD.encode(text)).into_bytes()
 }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_different_is_written() {
+    fn writes_only_changes() {
         let (mut screen, mut terminal) = (Screen::new(), TerminalState::new(SIZE));
         terminal.process_data(TsNs(0), b"something else\r\nand more");
         let mut shows = |screen: &mut Screen, size, words| {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_cannot_drive_the_terminal() {
+    fn title_control_characters_are_removed() {
         let mut screen = Screen::new();
         let bytes = screen.title("a\x1b]0;b\x07c\u{9c}d").unwrap();
         assert_eq!(bytes, b"\x1b]2;a]0;bcd\x1b\\");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_given_once_more_when_somebody_else_had_the_window() {
+    fn title_is_set_again_after_invalidation() {
         let mut screen = Screen::new();
         screen.invalidate();
         assert_eq!((screen.title(""), screen.restore_title()), (None, None), "it had none");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_copied_as_osc_52_has_it() {
+    fn copies_with_osc_52() {
         assert_eq!(copied("hello"), b"\x1b]52;c;aGVsbG8=\x1b\\");
     }
 }

@@ -1,18 +1,18 @@
-//! What is told to a process at a terminal: that it is to end, and that the window has another size.
+//! Signals of a process at a terminal: termination and resize.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A signal.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignalEvent {
-    /// The window has another size.
+    /// The window size has changed.
     Resize,
-    /// Leave: the signal's number.
+    /// Terminate because of this signal.
     Terminate(u8),
 }
 
-/// The signals that end it, and the one that tells a new size.
+/// Receives termination signals and SIGWINCH.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -21,10 +21,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// Signals cannot be listened for.
+    /// Signals cannot be handled.
     pub(crate) fn listen() -> Result<Signals> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Signals {
@@ -35,7 +35,7 @@ impl Signals {
         })
     }
 
-    /// The next one. May be dropped and called again.
+    /// Returns the next signal. Cancel-safe.
     pub(crate) async fn next(&mut self) -> SignalEvent {
         let kind = tokio::select! {
             _ = self.interrupt.recv() => SignalKind::interrupt(),

@@ -1,4 +1,4 @@
-//! Standard input as it is, in front of a program that has it.
+//! Reads standard input as bytes.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -8,13 +8,13 @@ use tokio::sync::mpsc;
 
 use super::job_control;
 
-/// Keys are read in pieces of this size; a paste is several.
+/// Read buffer size in bytes.
 const BUFFER_SIZE: usize = 16 * 1024;
-/// End of file, where the keys come from a file or a pipe that has ended (termios(3), VEOF).
+/// End-of-file character sent at the end of a file or pipe (termios(3), VEOF).
 const END_OF_FILE: u8 = 0x04;
 
-/// Reads standard input on a thread of its own: such a read cannot be given up. The end of what is no terminal is typed as one types it.
-/// Of a terminal only what is typed in the foreground.
+/// Reads standard input on a thread, because a blocking read cannot be cancelled. The end of a file is sent as a
+/// typed end of file. A terminal is read only in the foreground.
 pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     let (sender, keys) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -25,7 +25,7 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
         loop {
             if is_terminal {
                 wait_for_foreground_input();
-                // It was given back: what is typed now is for who comes next.
+                // The receiver is gone: this input is for the terminal's next user.
                 if sender.is_closed() {
                     return;
                 }
@@ -36,7 +36,7 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
                 Err(_) => return,
             };
             if size == 0 {
-                // In the middle of a line the first one ends the line, and the second one the file.
+                // In the middle of a line the first character ends the line, the second one the file.
                 let ends = if line_ended { 1 } else { 2 };
                 if !is_terminal {
                     let _ = sender.blocking_send(vec![END_OF_FILE; ends]);
@@ -52,17 +52,16 @@ pub(crate) fn read_keys() -> mpsc::Receiver<Vec<u8>> {
     keys
 }
 
-/// Waits until there is something to be read from the terminal, and it is ours. In a read itself a job that comes into the background would
-/// be stopped.
+/// Waits for input in the foreground. A read in the background would stop this process.
 fn wait_for_foreground_input() {
     let stdin = stdin();
     loop {
-        // What goes wrong here the read meets too.
+        // The following read reports errors.
         let _ = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None);
         if job_control::is_foreground() {
             return;
         }
-        // What is there is for whoever has the terminal. Nobody tells when it is given to us.
+        // No signal announces the return to the foreground, so poll.
         while !job_control::is_foreground() {
             std::thread::sleep(job_control::POLL_INTERVAL);
         }

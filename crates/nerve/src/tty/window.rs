@@ -1,4 +1,4 @@
-//! The terminal this program runs in: its size, and its raw mode for as long as somebody else reads the keys.
+//! Size and raw mode of the terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -11,16 +11,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::job_control;
 use crate::out;
 
-/// How long a terminal may take to give its window another size.
+/// How long a terminal may take to resize its window.
 const RESIZE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The window's size, if standard output is a terminal that knows it.
+/// Returns the window's size if standard output is a terminal.
 pub(crate) fn window() -> Option<Size> {
     let size = tcgetwinsize(stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
 }
 
-/// The size of the program's terminal. Where one is asked for, the window is asked to take it on; a window that does not is reported.
+/// Returns the size for the program's terminal. If a size is given, the window is asked to resize; a warning is
+/// printed if it does not.
 pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));
@@ -34,7 +35,8 @@ pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     wanted
 }
 
-/// Asks the window to have another size (xterm's window operations). False if it has not, after a while; what is no window is not asked.
+/// Asks the window to resize (xterm window operations). Returns false if it does not in time. Returns true if there
+/// is no window.
 pub(crate) async fn request_size(wanted: Size) -> bool {
     if window().unwrap_or_default() == wanted || !std::io::stdout().is_terminal() {
         return true;
@@ -46,7 +48,7 @@ pub(crate) async fn request_size(wanted: Size) -> bool {
     asked.is_ok() && tokio::time::timeout(RESIZE_TIMEOUT, taken).await.is_ok()
 }
 
-/// Keys come one by one and unchanged until this is dropped.
+/// Raw mode until dropped.
 #[derive(Debug)]
 pub(crate) struct RawMode {
     before: Termios,
@@ -54,25 +56,25 @@ pub(crate) struct RawMode {
 }
 
 impl RawMode {
-    /// `None` if standard input is no terminal.
+    /// Enters raw mode; `None` if standard input is not a terminal.
     pub(crate) fn enter() -> Option<RawMode> {
         let before = tcgetattr(stdin()).ok()?;
         let mut raw = before.clone();
         raw.make_raw();
         if !std::io::stdout().is_terminal() {
-            // What is shown is another program's, which ends its lines as programs do.
+            // Standard output is not this terminal, so its line endings stay as they are.
             raw.output_modes = before.output_modes;
         }
         let mode = RawMode { before, raw };
         mode.set(&mode.raw).then_some(mode)
     }
 
-    /// Makes it so once more: somebody else had the terminal meanwhile.
+    /// Sets raw mode again after another job has used the terminal.
     pub(super) fn reapply(&self) {
         self.set(&self.raw);
     }
 
-    /// Leaves the terminal to whoever has it now.
+    /// Leaves the modes as they are.
     pub(super) fn forget(self) {
         std::mem::forget(self);
     }
@@ -84,7 +86,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // In the background it is somebody else's, and whoever sets its modes there is stopped. A terminal that is gone needs none.
+        // In the background the terminal belongs to another job, and setting its modes would stop this process.
         if job_control::is_foreground() {
             self.set(&self.before);
         }

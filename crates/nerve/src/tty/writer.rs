@@ -1,4 +1,4 @@
-//! Writes to standard output beside everything else: one that takes nothing must not keep a key or a signal from being heard.
+//! Writes to standard output on a thread, so that a blocked terminal does not delay keys and signals.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use rustix::stdio::stdout;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Notify;
 
-/// How long a terminal may take to take the last of it.
+/// How long the last write may take.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-/// So much is written at once, in bytes. A write cannot be given up: a terminal must have room for one when what it holds is thrown away
-/// (Linux: 64 KiB).
+/// Chunk size in bytes. A write cannot be cancelled; after the terminal's buffer was flushed it must have room for
+/// a chunk (64 KiB on Linux).
 const CHUNK: usize = 16 * 1024;
 
-/// The way to standard output. Pieces are to be written when there is room only: nothing else bounds what waits.
+/// Queues output. Callers bound the queue by waiting for [`Writer::has_room`].
 pub(crate) struct Writer {
     pieces: Mutex<Option<Sender<Piece>>>,
     state: Arc<State>,
@@ -26,18 +26,18 @@ pub(crate) struct Writer {
 
 struct Piece {
     bytes: Vec<u8>,
-    /// It gives the terminal back.
+    /// This chunk restores the terminal.
     is_last: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// Pieces that are not written yet.
+    /// Number of queued chunks.
     pending: AtomicUsize,
-    /// It cannot be written to any more.
+    /// Writing has failed.
     is_failed: AtomicBool,
     failure: Mutex<Option<io::Error>>,
-    /// Nothing is wanted but the last piece.
+    /// Everything but the last chunk is discarded.
     is_discarding: AtomicBool,
     changed: Notify,
 }
@@ -75,12 +75,12 @@ impl Writer {
         self.state.pending.load(Ordering::Acquire)
     }
 
-    /// Ends when all is written; false if it cannot be written to any more.
+    /// Resolves when everything was written; false if writing has failed.
     pub(crate) async fn flushed(&self) -> bool {
         self.has_room(1).await
     }
 
-    /// Ends when fewer than so many pieces wait to be written; false if it cannot be written to any more.
+    /// Resolves when fewer than `pieces` chunks are queued; false if writing has failed.
     pub(crate) async fn has_room(&self, pieces: usize) -> bool {
         loop {
             let changed = self.state.changed.notified();
@@ -94,12 +94,12 @@ impl Writer {
         }
     }
 
-    /// Why it cannot be written to any more: told once.
+    /// Takes the write error.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.state.failure.lock().ok()?.take()
     }
 
-    /// Writes what gives the terminal back, and nothing after that. False if the terminal has not taken it, after a while.
+    /// Queues the last chunk. Returns false if it was not written in time.
     pub(super) fn finish(&self, last: Vec<u8>) -> bool {
         let pieces = self.pieces.lock().ok().and_then(|mut pieces| pieces.take());
         self.send(pieces.as_ref(), Piece { bytes: last, is_last: true });
@@ -107,14 +107,14 @@ impl Writer {
         self.wait_until_flushed()
     }
 
-    /// Throws away what the terminal was given and has not taken, so that it has room for the last piece. A write that waits for room
-    /// notices when the terminal's modes are set.
+    /// Discards output that the terminal has not accepted, to make room for the last chunk. A blocked write returns
+    /// when the terminal's modes are set.
     pub(super) fn discard_pending(&self) {
         self.state.is_discarding.store(true, Ordering::Release);
         let _ = tcflush(stdout(), QueueSelector::OFlush);
     }
 
-    /// Waits until the last piece is written, for as long as a terminal may take; false if it is not.
+    /// Waits for the last chunk; false on timeout.
     pub(super) fn wait_until_flushed(&self) -> bool {
         self.done.lock().is_ok_and(|done| done.recv_timeout(FLUSH_TIMEOUT).is_ok())
     }
@@ -122,7 +122,7 @@ impl Writer {
 
 impl State {
     fn run(&self, pieces: &Receiver<Piece>) {
-        // Standard output itself would cut what it is given at line ends.
+        // `io::Stdout` would split the data at line ends.
         let mut out = rustix::io::dup(stdout()).map(File::from).map_err(io::Error::from);
         for Piece { bytes, is_last } in pieces {
             for chunk in bytes.chunks(CHUNK) {

@@ -1,4 +1,4 @@
-//! What an agent does whose terminal is watched: looked for on its screen, now and then while that changes. Nothing is typed.
+//! Detects the state of a watched agent from its screen. It never types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use nerve_term::event::{ExitStatus, TsNs};
 use nerve_term::profile::{Profile, Profiles};
 use nerve_term::terminal::{Notice, TerminalState};
 
-/// How often the state is looked for on a screen that changes.
+/// Minimum interval between checks while the screen changes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// See the module.
+/// Runs the driver of an agent without sending input.
 pub(super) struct AgentMonitor {
     driver: Driver,
     uses_foreground: bool,
@@ -22,7 +22,7 @@ pub(super) struct AgentMonitor {
 }
 
 impl AgentMonitor {
-    /// The one of that host; `None` if no profile fits it.
+    /// Creates the monitor of a host; `None` if no profile matches.
     pub(super) fn new(entry: &Entry, profiles: &Profiles, now: TsNs) -> Option<AgentMonitor> {
         let profile = profile_of(entry, profiles)?;
         let uses_foreground = profile.foreground;
@@ -34,21 +34,21 @@ impl AgentMonitor {
         })
     }
 
-    /// It tells what it runs as it happens.
+    /// Returns true if the agent reports its tools as they run.
     pub(super) fn reports_tools(&self) -> bool {
         self.driver.profile().transcript.is_some()
     }
 
-    /// It was ready when it was known last: what it did before that was read.
+    /// Tells the driver that the agent was ready when last seen; earlier output was handled.
     pub(super) fn taken_over(&mut self, now: TsNs) {
         self.driver.on_takeover(now);
     }
 
-    /// It wrote: `offset` is the count of its bytes so far.
+    /// Handles output; `offset` is the total number of bytes.
     pub(super) fn output(&mut self, now: TsNs, offset: u64, notices: &[Notice]) {
         self.driver.on_output(now, offset);
         notices.iter().for_each(|notice| self.driver.on_notice(notice));
-        // These say what it does: that is not to wait.
+        // Marks and titles reveal the state, so check at once.
         match notices.iter().any(|notice| matches!(notice, Notice::Mark(_) | Notice::Title(_))) {
             true => self.check_now(now),
             false => self.schedule_check(),
@@ -67,12 +67,12 @@ impl AgentMonitor {
         self.check_due = Some(now);
     }
 
-    /// When [`AgentMonitor::look`] is due.
+    /// Returns when [`AgentMonitor::check`] is due.
     pub(super) fn due(&self) -> Option<TsNs> {
         self.check_due.into_iter().chain(self.driver.deadline()).min()
     }
 
-    /// Looks what it does; says whether that is something else than before.
+    /// Updates the state. Returns true if it has changed.
     pub(super) fn check(&mut self, now: TsNs, terminal: &TerminalState, host: &HostedBackend) -> bool {
         self.last_check = now;
         self.check_due = None;
@@ -85,13 +85,13 @@ impl AgentMonitor {
         self.driver.observe(now, View { screen: &screen, cursor_line, foreground });
         let mut changed = false;
         while let Some(effect) = self.driver.poll_effect() {
-            // It has no turn, so there is nothing that it would type.
+            // Without a turn there is nothing to type.
             changed |= matches!(effect, Effect::StateChanged);
         }
         changed
     }
 
-    /// What it does, and how that is known, in words.
+    /// Returns the state and its evidence for display.
     pub(super) fn state(&self) -> (&'static str, String) {
         let evidence = self.driver.evidence();
         let text = match evidence.text.is_empty() {

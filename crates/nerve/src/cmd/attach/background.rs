@@ -1,4 +1,4 @@
-//! What goes on beside the terminal that is shown: tools that are followed, branches that are made, snapshots that are taken.
+//! Background work of a viewer: tool streams, the branch job and the snapshot job.
 
 use std::path::Path;
 
@@ -13,28 +13,28 @@ use super::target::AttachTarget;
 use super::tool_list::tool_list_path;
 use super::tool_streams::{SendResult, ToolEvent, ToolStreams};
 
-/// The agent's tools, the branches and the snapshots of one session.
+/// The tools, branches and snapshots of one session.
 pub(crate) struct Background {
     tool_streams: ToolStreams,
     branch_job: BranchJob,
     snapshot_job: SnapshotJob,
 }
 
-/// What is not done yet when the viewer is left.
+/// Jobs that are still running when the viewer is left.
 pub(crate) struct Unfinished {
     branch_job: BranchJob,
     snapshot_job: SnapshotJob,
 }
 
 impl Unfinished {
-    /// Waits for it, until this process is told to end, and tells what has become of it.
+    /// Waits for the jobs until this process is signalled, and prints their results.
     pub(crate) async fn finish(self) {
         self.snapshot_job.finish().await;
         self.branch_job.finish().await;
     }
 }
 
-/// Something has happened there.
+/// Progress of background work.
 pub(crate) enum BackgroundEvent {
     Branch(BranchEvent),
     Tool(ToolEvent),
@@ -42,17 +42,17 @@ pub(crate) enum BackgroundEvent {
 }
 
 impl Background {
-    /// Of the session with this recording.
+    /// Creates the background work of a recorded session.
     pub(crate) fn for_recording(recording: Option<&Path>) -> Background {
         Background::new(recording, recording)
     }
 
-    /// Of the session of this host.
+    /// Creates the background work of a host's session.
     pub(crate) fn for_host(entry: &Entry) -> Background {
         Background::new(entry.session_file(), tool_list_path(entry).ok())
     }
 
-    /// `file`: of the session that can be gone on from; `listed`: the one beside which its tools are listed.
+    /// `file` is the session to branch from, `listed` the one whose tools are listed.
     fn new(file: Option<&Path>, listed: Option<&Path>) -> Background {
         Background {
             tool_streams: ToolStreams::new(listed),
@@ -61,8 +61,7 @@ impl Background {
         }
     }
 
-    /// What happens next. May be dropped and called again. Who has much to say lets the other speak: whose turn it is among those who could is
-    /// a matter of chance.
+    /// Returns the next event. Cancel-safe. The order is random, so that a busy source does not starve the others.
     pub(crate) async fn next(&mut self) -> BackgroundEvent {
         tokio::select! {
             event = self.branch_job.next() => BackgroundEvent::Branch(event),
@@ -71,7 +70,7 @@ impl Background {
         }
     }
 
-    /// Tells the viewer.
+    /// Applies an event to the viewer.
     pub(crate) fn apply(&mut self, event: BackgroundEvent, viewer: &mut Viewer) {
         match event {
             BackgroundEvent::Branch(BranchEvent::Progress(words)) => {
@@ -97,26 +96,26 @@ impl Background {
 
     // ---- Branches ----
 
-    /// Begins to make one.
+    /// Starts a branch job.
     pub(crate) fn branch(&mut self, submission: Submission, viewer: &mut Viewer) {
         if let Err(why) = self.branch_job.begin(submission) {
             viewer.branch_failed(&why);
         }
     }
 
-    /// A task is being written, at a session that is not recorded: what is known of it must not go with it.
+    /// Saves the origin of an unrecorded session while a task is being typed: it would be lost with the session.
     pub(crate) fn keep_origin(&mut self) {
         self.branch_job.keep_origin();
     }
 
-    /// The node of the one that was made last; or why there is none, in words.
+    /// Returns the node of the branch made last, or why there is none.
     pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
         self.branch_job.latest()
     }
 
     // ---- Snapshots ----
 
-    /// Begins to take one of what runs in that host.
+    /// Starts a snapshot of the program in a host.
     pub(crate) fn snapshot(&mut self, host: &Entry, viewer: &mut Viewer) {
         match self.snapshot_job.begin(host) {
             Ok(()) => viewer.show_message("taking a snapshot …"),
@@ -124,29 +123,29 @@ impl Background {
         }
     }
 
-    /// What is still being done, when the viewer is left.
+    /// Returns the running jobs when the viewer is left.
     pub(crate) fn into_unfinished(self) -> Unfinished {
         Unfinished { branch_job: self.branch_job, snapshot_job: self.snapshot_job }
     }
 
     // ---- Tools ----
 
-    /// Shows another one.
+    /// Opens a tool.
     pub(crate) fn show(&mut self, id: String) {
         self.tool_streams.show(id);
     }
 
-    /// Only the one that the viewer shows goes on to be followed.
+    /// Closes the tool unless the viewer still shows it.
     pub(crate) fn retain_shown(&mut self, viewer: &Viewer) {
         self.tool_streams.retain(viewer.shown_tool());
     }
 
-    /// The terminal of the one that is shown; `agent` where that is its own.
+    /// Returns the shown tool's terminal; `agent` if it shares the agent's.
     pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
         self.tool_streams.terminal(agent)
     }
 
-    /// Types into the one that is shown.
+    /// Sends input to the shown tool.
     pub(crate) fn send(&mut self, input: &Input) -> SendResult {
         self.tool_streams.send(input)
     }

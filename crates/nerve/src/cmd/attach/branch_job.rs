@@ -1,4 +1,4 @@
-//! Branches that somebody asks for in the viewer: made beside it, one at a time.
+//! Creates branches that are requested in the viewer, one at a time, in the background.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -13,36 +13,36 @@ use crate::cmd::branch::{At, BranchOptions, Origin, Wait, conversation_differenc
 use crate::exit::Failure;
 use crate::out;
 
-/// Why nothing can go on from a program of which nothing is kept.
+/// Why an unrecorded program cannot be branched from.
 pub(super) const NOTHING_KEPT: &str =
     "nothing is kept of it that a branch could go on from: see --out-file of 'nerve record'";
 
-/// What comes of it.
+/// Progress of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BranchEvent {
-    /// This is being done.
+    /// The current step.
     Progress(String),
-    /// It was made.
+    /// The branch was created.
     Created(CreatedBranch),
-    /// It was not, and why.
+    /// The branch failed, for this reason.
     Failed(String),
 }
 
-/// A branch that was made.
+/// A branch that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CreatedBranch {
-    /// What became of it.
+    /// Result message.
     message: String,
-    /// Its node.
+    /// The new node.
     target: AttachTarget,
-    /// What it knows where that is not what was known then.
+    /// What the conversation contains, if it differs from that at the snapshot.
     conversation: Option<String>,
 }
 
 impl CreatedBranch {
-    /// What to tell: with the keys that lead there, or the command.
+    /// Returns the message, with the keys or the command that lead to the branch.
     pub(crate) fn message(&self, keys: Option<&str>) -> String {
-        // First: what comes after it may be cut.
+        // The way is first because the rest may be truncated.
         let way = match keys {
             Some(keys) => format!("{keys} goes there"),
             None => format!("'{}' shows it", self.target.command()),
@@ -51,12 +51,12 @@ impl CreatedBranch {
     }
 }
 
-/// The branch that is being made, and those that were.
+/// The running job and the branches created so far.
 #[derive(Default)]
 pub(crate) struct BranchJob {
-    /// Of the session that is gone on from: its recording, or what stands for one.
+    /// Recording of the session, or the file that stands for it.
     file: Option<PathBuf>,
-    /// What was known of a session that is not recorded, while it ran.
+    /// Origin of an unrecorded session, saved while it was running.
     saved_origin: Option<Origin>,
     running: Option<RunningJob>,
     made: Vec<CreatedBranch>,
@@ -65,27 +65,27 @@ pub(crate) struct BranchJob {
 struct RunningJob {
     events: mpsc::UnboundedReceiver<BranchEvent>,
     task: JoinHandle<()>,
-    /// This process was told to end since it was begun.
+    /// Resolves when this process was signalled after the job started.
     stop: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl BranchJob {
-    /// Of the session with this file: its recording, or what stands for one.
+    /// Creates the jobs of the session with this recording, or file that stands for it.
     pub(crate) fn new(file: Option<&Path>) -> BranchJob {
         BranchJob { file: file.map(Path::to_path_buf), ..BranchJob::default() }
     }
 
-    /// Somebody may want to go on from a session that is not recorded: what is known of it goes with it, and it may end while they write.
+    /// Saves the origin of an unrecorded session, which may end while a task is being typed.
     pub(crate) fn keep_origin(&mut self) {
         if let Some(origin) = self.file.as_deref().and_then(|file| Origin::read(file).ok()) {
             self.saved_origin = Some(origin);
         }
     }
 
-    /// Begins to make a branch. Must be called on a runtime.
+    /// Starts to create a branch. Must be called on a runtime.
     ///
     /// # Errors
-    /// Why none can be made now, in words.
+    /// Returns why no branch can be created now.
     pub(crate) fn begin(&mut self, submission: Submission) -> Result<(), String> {
         let Some(file) = self.file.clone() else { return Err(NOTHING_KEPT.into()) };
         if self.running.is_some() {
@@ -103,15 +103,15 @@ impl BranchJob {
                 Ok(made) => made,
                 Err(error) => BranchEvent::Failed(one_line(Failure::from_error(&error))),
             };
-            // Nobody waits for it any more once the viewer was killed.
+            // The receiver is gone if the viewer was killed.
             let _ = progress.send(event);
         });
-        // What ends the viewer ends this too, whoever hears of it first.
+        // A signal that ends the viewer also ends the job.
         self.running = Some(RunningJob { events, task, stop: Box::pin(nerve_server::stop_signal()) });
         Ok(())
     }
 
-    /// The next step of the one that is being made; never if there is none. May be dropped and called again.
+    /// Returns the next event of the running job; pending without one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> BranchEvent {
         let Some(RunningJob { events, .. }) = &mut self.running else { return std::future::pending().await };
         let event = next(events).await;
@@ -130,7 +130,7 @@ impl BranchJob {
         event
     }
 
-    /// The node of the one that was made last; or why there is none, in words.
+    /// Returns the node of the branch made last, or why there is none.
     pub(crate) fn latest(&self) -> Result<AttachTarget, &'static str> {
         match (self.made.last(), &self.running) {
             (Some(made), _) => Ok(made.target.clone()),
@@ -139,7 +139,7 @@ impl BranchJob {
         }
     }
 
-    /// After the viewer: waits for the one that is being made, until this process is told to end, and tells what there is now.
+    /// Waits after the viewer for the running job until this process is signalled, and prints the results.
     pub(crate) async fn finish(mut self) {
         let mut is_reported = false;
         while let Some(RunningJob { events, task, stop }) = &mut self.running {
@@ -177,7 +177,7 @@ async fn next(events: &mut mpsc::UnboundedReceiver<BranchEvent>) -> BranchEvent 
     events.recv().await.unwrap_or(BranchEvent::Failed("the branch failed unexpectedly".into()))
 }
 
-/// `kept`: what was known of the session before, should nothing be known of it any more.
+/// Creates a branch. `saved_origin` is used if the session is gone.
 async fn create(
     (file, saved_origin): (PathBuf, Option<Origin>),
     submission: Submission,
@@ -207,7 +207,7 @@ async fn create(
     Ok(BranchEvent::Created(CreatedBranch { message, target, conversation }))
 }
 
-/// In one line.
+/// Joins message and hint in one line.
 pub(super) fn one_line(failure: Failure) -> String {
     let all = match failure.hint {
         Some(hint) => format!("{}; {hint}", failure.message),

@@ -1,4 +1,4 @@
-//! The viewer in front of a program that runs: its output and this window's keys, in one line.
+//! The event loop of a viewer on a running program.
 
 use std::fs;
 use std::time::Duration;
@@ -26,40 +26,40 @@ use crate::cmd::show::follow::{self, NextRuns, Run};
 use crate::exit::FAILED;
 use crate::tty::{Tty, pacing};
 
-/// Faults that are told in the end.
+/// Maximum number of faults reported at the end.
 const MAX_FAULTS: usize = 20;
-/// When what was written last is in its file for sure; it is on its way for a part of that.
+/// Delay until new output has certainly reached the recording.
 const FLUSH_DELAY: Duration = Duration::from_millis(500);
 
-/// The program, and what is shown of it.
+/// The program and its viewer.
 pub(super) struct Live {
     pub(super) mirror: TerminalMirror,
     session: ViewerSession,
     options: ViewerOptions,
-    /// The size that the program can have in the window, as it was told last.
+    /// Program size last sent to the host.
     program_size: Option<Size>,
-    /// When the recording's size is to be shown again.
+    /// When to read the recording's size again.
     size_due: Option<Instant>,
-    /// The program has rung: that is passed on with the next frame.
+    /// A bell to pass on with the next frame.
     bell_pending: bool,
-    /// Somebody has interrupted the program.
+    /// The user has interrupted the program.
     pub(super) interrupted: bool,
-    /// How the program has ended, while somebody still looks.
+    /// Exit status of a program whose output is still shown.
     ended: Option<ExitStatus>,
     pub(super) faults: Vec<String>,
-    /// Where to go from here.
+    /// Where to go next.
     pub(super) switch_to: Option<AttachTarget>,
-    /// What is shown when it has ended and runs once more.
+    /// Runs to show after this one has ended.
     next_runs: Option<NextRuns>,
 }
 
-/// What has happened elsewhere.
+/// Events other than terminal input.
 enum LiveEvent {
     Mirror(Result<MirrorEvent>),
     Background(background::BackgroundEvent),
 }
 
-/// Who has much to say lets the others speak: whose turn it is among those who could is a matter of chance.
+/// Returns the next event. The order is random, so that a busy source does not starve the other.
 async fn next_event(mirror: &mut TerminalMirror, background: &mut Background) -> LiveEvent {
     tokio::select! {
         event = mirror.next() => LiveEvent::Mirror(event),
@@ -73,7 +73,7 @@ impl Live {
         if let Some(notice) = options.notice {
             viewer.show_message(notice);
         }
-        // Nothing goes on from a tool's terminal.
+        // A tool's terminal cannot be branched from.
         let is_tool = is_tool(&mirror);
         let viewer = match mirror.entry().session_file() {
             _ if is_tool => viewer.without_entry(),
@@ -98,20 +98,20 @@ impl Live {
         }
     }
 
-    /// When it has ended, the next run is shown.
+    /// Shows the next run when this one has ended.
     pub(super) fn with_next_runs(self, next_runs: Option<NextRuns>) -> Live {
         Live { next_runs, ..self }
     }
 
-    /// Until somebody leaves, or the program has ended.
+    /// Runs until the user leaves or the program ends.
     pub(super) async fn run(&mut self, user_terminal: &mut UserTerminal) -> Result<ExitReason> {
         if is_tool(&self.mirror) {
-            // Until it names its window itself.
+            // Used until the program sets a title.
             user_terminal.tty.title(&self.options.name);
         }
         loop {
             if let Some(exit) = self.finished() {
-                // Its last frame is not drawn any more.
+                // The last frame is not drawn any more.
                 self.pass_osc(&mut user_terminal.tty);
                 return Ok(ExitReason::Ended(exit));
             }
@@ -136,7 +136,7 @@ impl Live {
                         LiveEvent::Mirror(event) => self.handle_mirror_event(event?, &mut user_terminal.tty),
                         LiveEvent::Background(event) => self.session.handle_background_event(event),
                     }
-                    // Who is flooded never waits: what is opened, made or taken beside this has its turn too.
+                    // Yields even under a flood of output, so that background jobs make progress.
                     tokio::task::yield_now().await;
                 }
                 run = follow::next(&mut self.next_runs), if self.ended.is_some() => self.show_next_run(run, &mut user_terminal.tty),
@@ -145,7 +145,7 @@ impl Live {
         }
     }
 
-    /// The next run in place of the one that has ended.
+    /// Replaces the ended run by the next one.
     fn show_next_run(&mut self, run: Result<Run>, tty: &mut Tty) {
         let Run { mirror, name, notice } = match run {
             Ok(run) => run,
@@ -157,12 +157,12 @@ impl Live {
         let options = ViewerOptions { name, notice, ..self.options.clone() };
         let (next_runs, faults) = (self.next_runs.take(), std::mem::take(&mut self.faults));
         tty.title(&options.name);
-        // That was the run before.
+        // The progress was that of the previous run.
         tty.progress(0, 0);
         *self = Live { next_runs, faults, ..Live::new(mirror, options) };
     }
 
-    /// Draws what there is to be seen, and tells the host what room there is for it.
+    /// Draws a frame and sends the available size to the host.
     fn draw(&mut self, tty: &mut Tty) {
         let facts = self.facts(tty);
         let window = self.session.draw(tty, self.mirror.terminal(), None, &facts);
@@ -173,7 +173,7 @@ impl Live {
         }
     }
 
-    /// Tells the terminal what the program says to it.
+    /// Passes on the program's clipboard texts, notifications and progress.
     fn pass_osc(&mut self, tty: &mut Tty) {
         if std::mem::take(&mut self.bell_pending) {
             tty.ring();
@@ -181,7 +181,7 @@ impl Live {
         let OscPassthrough { clipboard, too_long, notifications, progress } = self.mirror.take_passthrough();
         notifications.iter().for_each(|notification| tty.notify(notification));
         progress.into_iter().for_each(|(state, value)| tty.progress(state, value));
-        // Who only looks does not have the clipboard of somebody who types.
+        // A read-only viewer does not touch the clipboard.
         if !self.options.clipboard || self.options.read_only {
             return;
         }
@@ -212,7 +212,7 @@ impl Live {
         }
     }
 
-    /// The program has ended, and nobody wants to look on: a task that is being written is not taken away.
+    /// Returns the exit status if the viewer should close. An open task entry keeps it open.
     fn finished(&self) -> Option<ExitStatus> {
         self.ended.filter(|_| match self.session.viewer.mode() {
             Mode::Live => true,
@@ -267,7 +267,7 @@ impl Live {
                 }
                 Err(why) => self.show_message(why),
             },
-            // A program that runs has no other time.
+            // Other effects are for recordings.
             other => drop(self.session.apply(other, tty)),
         }
         None
@@ -284,7 +284,7 @@ impl Live {
         self.ended.map_or(ExitReason::Detached, ExitReason::Ended)
     }
 
-    /// Gives the program what somebody did, as it wants that.
+    /// Sends input to the program in the form that it expects.
     fn send_to_program(&mut self, input: &Input) {
         if input.bytes(self.mirror.terminal().modes()).is_empty() {
             return;
@@ -308,7 +308,7 @@ impl Live {
         match self.session.background.send(input) {
             SendResult::Sent => {}
             SendResult::ForAgent => {
-                // It goes the way of what other programs tell the agent, and is recorded so.
+                // The input is recorded as injected.
                 if !self.mirror.send_as(input, Origin::Injected) {
                     self.show_message("the program takes nothing at the moment");
                 }
@@ -321,7 +321,7 @@ impl Live {
         self.session.show_message(message);
     }
 
-    /// The last lines the program has written, as a window shows them.
+    /// Returns the last lines of the main screen.
     pub(super) fn last_lines(&self) -> Vec<String> {
         last_lines(self.mirror.terminal(), self.options.coloured)
     }
@@ -331,12 +331,12 @@ impl Live {
     }
 }
 
-/// It is what an agent's tool runs in.
+/// Returns true if the program is an agent's tool.
 fn is_tool(mirror: &TerminalMirror) -> bool {
     mirror.entry().label.get(EXECUTION).is_some()
 }
 
-/// The lines of a terminal's main screen, without the empty ones at its end.
+/// Returns the last lines of the main screen, without trailing empty ones.
 fn last_lines(terminal: &TerminalState, coloured: bool) -> Vec<String> {
     let end = terminal.line_count();
     let from = terminal.first_kept_line().0.max(end.saturating_sub(terminal.size().rows.into()));

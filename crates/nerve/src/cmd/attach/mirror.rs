@@ -1,4 +1,4 @@
-//! What a live viewer shows: a host's terminal, kept here from the bytes that everybody gets.
+//! A local copy of a host's terminal, built from its output.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -18,50 +18,50 @@ use super::agent_monitor::AgentMonitor;
 use super::osc_passthrough::OscPassthrough;
 use super::size_rule::SizeRule;
 
-/// How long output is taken without a pause, and how much at most: more is shown with the next frame, so that keys are heard in between
-/// and another terminal has its turn.
+/// Limits of a burst of output handled at once. The rest is shown in the next frame, so that keys are handled in
+/// between.
 const MAX_SLICE_TIME: Duration = Duration::from_millis(4);
 const MAX_SLICE_BYTES: usize = 512 * 1024;
-/// How long the last keys may take to the host.
+/// How long to wait for the host to accept the last keys.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Something to show.
+/// A change to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MirrorEvent {
-    /// The terminal or the agent's state is another than before.
+    /// The terminal or the agent's state has changed.
     Changed,
-    /// The program's title is another one.
+    /// The title has changed.
     Title,
-    /// The program rings.
+    /// The bell rang.
     Bell,
-    /// The program has ended, and everything it wrote is there. Comes once.
+    /// The program has ended and all its output was read. Sent once.
     Ended(ExitStatus),
-    /// Something went wrong that the session outlives, in words.
+    /// A problem that the session survives.
     Fault(String),
 }
 
-/// See the module.
+/// A host's terminal, with the state of the agent in it.
 pub(crate) struct TerminalMirror {
     entry: Entry,
     host: HostedBackend,
     rule: SizeRule,
-    /// As whose what is typed here is recorded.
+    /// Origin recorded for typed input.
     origin: Origin,
     clock: Clock,
     terminal: TerminalState,
     agent: AgentMonitor,
     title: String,
     passthrough: OscPassthrough,
-    /// Nothing was before we came: what the program said then is for us.
+    /// This viewer started the program, so earlier notifications are for it too.
     is_owner: bool,
-    /// What was before we came is still read.
+    /// Older output is still being read.
     catching_up: bool,
     changed: bool,
     events: VecDeque<MirrorEvent>,
     exit: Option<ExitStatus>,
-    /// [`MirrorEvent::Ended`] was told, or waits to be.
+    /// [`MirrorEvent::Ended`] was sent or is queued.
     has_ended: bool,
-    /// Some of its output is not in the terminal.
+    /// Part of the output is missing in the terminal.
     has_gap: bool,
 }
 
@@ -75,11 +75,11 @@ impl std::fmt::Debug for TerminalMirror {
 }
 
 impl TerminalMirror {
-    /// Looks at a host, whose entry is in `registry`, through a window with room for a program of `size`. `profiles`: the user's own
-    /// ones. The connection is made by [`TerminalMirror::next`]. Must be called on a runtime.
+    /// Opens the host with this entry in `registry`, in a window with room for `size`. `profiles` is the folder of
+    /// the user's own profiles. [`TerminalMirror::next`] makes the connection. Must be called on a runtime.
     ///
     /// # Errors
-    /// No profile fits the program.
+    /// No profile matches the program.
     pub(crate) fn open(
         entry: Entry,
         registry: &Path,
@@ -112,40 +112,40 @@ impl TerminalMirror {
         })
     }
 
-    /// The same for somebody who sits in front of another terminal: what is typed is recorded as injected.
+    /// Records typed input as injected, because the user is at another terminal.
     #[must_use]
     pub(crate) fn as_injected(self) -> TerminalMirror {
         TerminalMirror { origin: Origin::Injected, ..self }
     }
 
-    /// The same for whoever has started the program: all that it says is for him.
+    /// Passes on everything the program has sent to the terminal since its start.
     #[must_use]
     pub(crate) fn as_owner(self) -> TerminalMirror {
         TerminalMirror { is_owner: true, ..self }
     }
 
-    /// For a terminal that may have been flooded: what is now is shown before what was ([`HostedBackend::latest_only`]).
+    /// Shows the latest screen before older output, for terminals that may have been flooded ([`HostedBackend::latest_only`]).
     #[must_use]
     pub(crate) fn latest(self) -> TerminalMirror {
         TerminalMirror { host: self.host.latest_only(), ..self }
     }
 
-    /// The recording of what is over, if the terminal does not have all of it.
+    /// Returns the recording of an ended program if the terminal lacks part of its output.
     pub(crate) fn incomplete_recording(&self) -> Option<&Path> {
         let is_told = self.has_ended && !self.changed && self.events.is_empty();
         self.entry.recording.as_deref().filter(|_| is_told && self.has_gap)
     }
 
-    /// What there was to be seen in the end.
+    /// Returns the terminal.
     pub(crate) fn into_terminal(self) -> TerminalState {
         self.terminal
     }
 
-    /// Waits for what is to be seen next; several outputs are one. May be dropped and called again: nothing is lost. Waits for ever
-    /// after [`MirrorEvent::Ended`].
+    /// Returns the next change; several outputs count as one. Cancel-safe. Pending for ever after
+    /// [`MirrorEvent::Ended`].
     ///
     /// # Errors
-    /// None today: what breaks is told as [`MirrorEvent::Fault`], and [`MirrorEvent::Ended`] if there is nothing more to come.
+    /// None at present: problems are reported as [`MirrorEvent::Fault`].
     pub(crate) async fn next(&mut self) -> Result<MirrorEvent> {
         loop {
             if let Some(seen) = self.take_event() {
@@ -164,9 +164,9 @@ impl TerminalMirror {
         }
     }
 
-    /// What was found and not told yet.
+    /// Returns a queued event.
     fn take_event(&mut self) -> Option<MirrorEvent> {
-        // The end is seen after what came before it.
+        // The end is reported after the output before it.
         let ended = matches!(self.events.front(), Some(MirrorEvent::Ended(_)));
         if (ended || self.events.is_empty()) && std::mem::take(&mut self.changed) {
             return Some(MirrorEvent::Changed);
@@ -174,7 +174,7 @@ impl TerminalMirror {
         self.events.pop_front()
     }
 
-    /// What else has happened already, to a limit.
+    /// Handles further events that are ready, up to a limit.
     async fn drain_backend(&mut self) {
         let (limit, until) =
             (self.terminal.offset() + MAX_SLICE_BYTES as u64, Instant::now() + MAX_SLICE_TIME);
@@ -215,17 +215,17 @@ impl TerminalMirror {
                 self.events.push_back(MirrorEvent::Fault(message));
                 self.handle_end();
             }
-            // Of panes, which have no host.
+            // Events of panes, which have no host.
             BackendEvent::PlaceChanged | BackendEvent::FinalScreen(_) | BackendEvent::LeaseChanged => {}
         }
     }
 
     fn handle_output(&mut self) {
         let now = self.clock.now();
-        // Its questions are for whoever drives it.
+        // The host answers the program's terminal queries.
         let changes = self.terminal.process_data(now, self.host.output());
         self.agent.output(now, self.terminal.offset(), &changes.notices);
-        // What rang and was said before we came has been heard, or not.
+        // Bells and notifications from before this viewer attached are not repeated.
         let is_past = self.catching_up && !self.is_owner;
         self.passthrough.add(&changes.notices, is_past);
         let rings = !is_past && changes.notices.contains(&Notice::Bell);
@@ -283,49 +283,49 @@ impl TerminalMirror {
         }
     }
 
-    // ---- What is shown ----
+    // ---- State ----
 
-    /// The terminal.
+    /// Returns the terminal.
     pub(crate) fn terminal(&self) -> &TerminalState {
         &self.terminal
     }
 
-    /// What was before we came is still read.
+    /// Returns true while older output is being read.
     pub(crate) fn is_catching_up(&self) -> bool {
         self.catching_up
     }
 
-    /// What the program has said to the terminal since this was asked last.
+    /// Takes the notifications, clipboard texts and progress since the last call.
     pub(super) fn take_passthrough(&mut self) -> OscPassthrough {
         std::mem::take(&mut self.passthrough)
     }
 
-    /// What the agent does, and how that is known, in words.
+    /// Returns the agent's state and its evidence for display.
     pub(crate) fn state(&self) -> (&'static str, String) {
         self.agent.state()
     }
 
-    /// The program tells what it runs as it happens.
+    /// Returns true if the agent reports its tools as they run.
     pub(crate) fn reports_tools(&self) -> bool {
         self.agent.reports_tools()
     }
 
-    /// What is known of the host.
+    /// Returns the host's entry.
     pub(crate) fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    // ---- What is asked of it ----
+    // ---- Requests ----
 
-    /// What the person at this window does, as the program wants it. `false` if too much waits already, or nobody is there to read:
-    /// nothing was taken.
+    /// Sends input in the form the program expects. Returns false if the queue is full or the program has ended;
+    /// nothing was sent then.
     pub(crate) fn send(&mut self, input: &Input) -> bool {
         self.send_as(input, self.origin)
     }
 
-    /// The same for what comes from somewhere else.
+    /// Sends input with another origin.
     pub(crate) fn send_as(&mut self, input: &Input, origin: Origin) -> bool {
-        // What a terminal tells of itself is nobody's typing: nobody has to wait for its end.
+        // Mouse and focus reports are not typing, so they do not take the input lease.
         let origin = match input {
             Input::Key(_) | Input::Paste(_) => origin,
             Input::Mouse(_) | Input::Focus(_) => Origin::Terminal,
@@ -334,8 +334,7 @@ impl TerminalMirror {
         bytes.is_empty() || (!self.has_ended && self.host.write(self.clock.now(), &bytes, origin))
     }
 
-    /// Waits until what was typed is with the host: before a viewer leaves that has just been typed into. Not for long, if the host does
-    /// not take it.
+    /// Waits briefly until the host has accepted all typed input.
     pub(crate) async fn flush(&mut self) {
         let flushed = async {
             while self.host.waiting() > 0 && !self.has_ended {
@@ -349,12 +348,12 @@ impl TerminalMirror {
         let _ = tokio::time::timeout(FLUSH_TIMEOUT, flushed).await;
     }
 
-    /// The window has room for a program of this size now.
+    /// Sets the size that the window has room for.
     pub(crate) fn set_size(&mut self, size: Size) {
         self.host.set_window(self.rule.window(size));
     }
 
-    /// Orders the end of the program; [`TerminalMirror::next`] sends it, and tells when it has ended.
+    /// Requests the program's end, which [`TerminalMirror::next`] reports.
     pub(crate) fn stop(&mut self) {
         self.host.stop();
     }

@@ -1,4 +1,4 @@
-//! A terminal that runs, in the viewer.
+//! `nerve attach`: the viewer of a running program.
 
 mod agent_monitor;
 pub(crate) mod background;
@@ -30,52 +30,53 @@ use crate::exit::{DONE, FAILED, signal_name};
 use crate::settings::Settings;
 use crate::{out, tty};
 
-/// How it is shown.
+/// Options of a viewer.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewerOptions {
-    /// What is shown, in a word or two: a node's name, a command.
+    /// Display name: a node's name or a command.
     pub(crate) name: String,
     /// Where snapshots are marked.
     pub(crate) gutter: Gutter,
-    /// Which key does what.
+    /// Key bindings.
     pub(crate) bindings: Bindings,
-    /// Nothing that is typed reaches the program.
+    /// Input never reaches the program.
     pub(crate) read_only: bool,
-    /// In colours.
+    /// Draw in colours.
     pub(crate) coloured: bool,
-    /// What the program copies goes to this terminal's clipboard.
+    /// Pass on the program's clipboard texts.
     pub(crate) clipboard: bool,
-    /// When the program has ended its lines are still looked at.
+    /// Stay open after the program has ended.
     pub(crate) stay: bool,
-    /// What is to be known at first.
+    /// Message shown at first.
     pub(crate) notice: Option<&'static str>,
 }
 
 /// Why the viewer was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitReason {
-    /// Somebody wanted to; the program goes on.
+    /// The user detached; the program is still running.
     Detached,
     /// The program has ended.
     Ended(ExitStatus),
-    /// The window was closed, or this process was told to end; the program goes on. The exit code for that: 128 and the signal's number.
+    /// The window was closed or this process was signalled; the program is still running. The exit code is 128 plus
+    /// the signal number.
     Closed(u8),
 }
 
-/// What is kept of a viewer that was left.
+/// The result of a viewer.
 pub(crate) struct ViewerOutcome {
     pub(crate) exit_reason: ExitReason,
-    /// What went wrong meanwhile, to be told now that the terminal can be written to again.
+    /// Problems to report once the terminal is restored.
     pub(crate) faults: Vec<String>,
-    /// The last lines the program has written, as a window shows them.
+    /// The program's last lines.
     pub(crate) last_lines: Vec<String>,
-    /// Somebody in front of it has interrupted the program.
+    /// The user has interrupted the program.
     pub(crate) interrupted: bool,
-    /// It was left for another one, in the terminal that is still taken.
+    /// The next target, shown in the same terminal.
     pub(crate) switch_to: Option<Box<SwitchTarget>>,
 }
 
-/// Shows a program that runs until somebody leaves or it ends. Needs a terminal, and the main thread.
+/// Shows a running program until the user leaves or it ends. Needs a terminal, and the main thread.
 ///
 /// # Errors
 /// The terminal cannot be used.
@@ -83,7 +84,7 @@ pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Resul
     switch_target::show(mirror, options, viewer_session::UserTerminal::take()?).await
 }
 
-/// `nerve attach`: gives back the exit code.
+/// Runs `nerve attach` and returns the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     let settings = Settings::of_viewer();
     let AttachArgs { target, server, session, .. } = &args;
@@ -128,7 +129,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
     Ok(code(outcome.exit_reason))
 }
 
-/// What is told of how a program was left that `command` shows.
+/// Returns the message for leaving a program; `command` attaches to it again.
 pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> {
     Some(match reason {
         ExitReason::Detached => format!("detached; come back with '{command}'"),

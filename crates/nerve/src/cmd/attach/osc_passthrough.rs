@@ -1,28 +1,28 @@
-//! What a program says to the user's terminal beside what it draws there, until that is told with the next frame. Bounded, whatever it says.
+//! Clipboard texts, notifications and progress from the program, collected until the next frame. Bounded.
 
 use std::collections::VecDeque;
 
 use nerve_term::terminal::{Clipboard, Notice, Notification, Selections};
 
-/// The longest text for the clipboard that is passed on, in bytes of Base64: a text of 75 kB, as other programs that pass one on have it.
+/// Longest clipboard text to pass on, in bytes of Base64 (75 kB of text), as in other terminal programs.
 pub(super) const MAX_CLIPBOARD: usize = 100_000;
-/// Notifications of one frame; later ones are left out.
+/// Maximum number of notifications per frame.
 const MAX_NOTIFICATIONS: usize = 16;
 
-/// See the module.
+/// OSC sequences to pass on to the user's terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OscPassthrough {
-    /// For different selections.
+    /// At most one text per selection.
     pub(super) clipboard: VecDeque<Clipboard>,
-    /// The text that came last is too long: its bytes.
+    /// Size of the last text in bytes, if it was too long.
     pub(super) too_long: Option<usize>,
     pub(super) notifications: Vec<Notification>,
-    /// State and percent, if they are others than before.
+    /// State and percent, if changed.
     pub(super) progress: Option<(u8, u8)>,
 }
 
 impl OscPassthrough {
-    /// Takes what has happened. While it is read what was before (`is_past`) only what holds until now counts.
+    /// Collects notices. While older output is read (`is_past`), only progress counts.
     pub(super) fn add(&mut self, notices: &[Notice], is_past: bool) {
         for notice in notices {
             match notice {
@@ -37,7 +37,7 @@ impl OscPassthrough {
         }
     }
 
-    /// A selection has what it was given last.
+    /// Replaces the text of a selection.
     fn copied(&mut self, text: &Clipboard) {
         self.clipboard.retain(|before| text.to != Selections::Both && before.to != text.to);
         self.too_long = (text.base64.len() > MAX_CLIPBOARD).then_some(text.base64.len() / 4 * 3);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_gets_what_it_was_given_last() {
+    fn last_text_of_a_selection_wins() {
         let mut passthrough = OscPassthrough::default();
         passthrough.add(&[copied(Selections::Clipboard, "a"), copied(Selections::Primary, "b")], false);
         passthrough.add(&[copied(Selections::Clipboard, "c")], false);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_too_long_is_not_passed_on_and_nothing_stands_in_for_it() {
+    fn oversized_clipboard_text_is_dropped() {
         let mut passthrough = OscPassthrough::default();
         passthrough.add(
             &[
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_before_only_the_progress_counts() {
+    fn only_progress_counts_from_older_output() {
         let told = Notice::Notify(Notification::Text("done".to_string()));
         let all = [copied(Selections::Both, "a"), told.clone(), Notice::Progress { state: 1, value: 7 }];
         let mut passthrough = OscPassthrough::default();

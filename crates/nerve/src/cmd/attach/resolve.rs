@@ -1,4 +1,4 @@
-//! Which program is meant: a node of a server, or what a recorder runs.
+//! Resolves the target of `nerve attach` to a host.
 
 use anyhow::Result;
 use nerve_client::ClientError;
@@ -14,13 +14,13 @@ use crate::cmd::server::{connect, is_remote};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Programs that are named where one is not clear.
+/// Maximum number of candidates named in an error.
 const MAX_NAMED: usize = 5;
 
-/// The host of the program that is meant.
+/// Finds the host of a target.
 ///
 /// # Errors
-/// There is none, more than one, or one that cannot be attached to: with what to do instead.
+/// No host or several hosts match, or the match cannot be attached to. The hint names an alternative.
 pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     if is_remote(&args.server) {
         let AttachTarget { target, server, .. } = args;
@@ -36,7 +36,7 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
     let nodes: Vec<&Entry> = all.iter().filter(|entry| is_node(entry, args)).collect();
     if !nodes.is_empty() {
         let running: Vec<&Entry> = nodes.iter().copied().filter(alive).collect();
-        // Of a name in several sessions it is the default session's.
+        // Of several sessions, the default session wins.
         let own = running.iter().copied().find(|entry| text(entry, "session").is_none());
         return match (own, running.as_slice()) {
             (Some(entry), _) => Ok(entry.clone()),
@@ -63,7 +63,7 @@ fn text<'a>(entry: &'a Entry, key: &str) -> Option<&'a str> {
     entry.label.get(key).and_then(Value::as_str)
 }
 
-/// The one with that id or of that session; else the only one whose id or session begins so.
+/// Finds a host by its id or session id, or by a unique prefix of one.
 fn by_id(all: &[Entry], args: &AttachTarget) -> Result<Option<Entry>> {
     let wanted = args.target.as_str();
     if wanted.is_empty() {
@@ -115,7 +115,7 @@ fn ambiguous(args: &AttachTarget, several: &[&Entry]) -> Failure {
     })
 }
 
-/// Why there is no host: a node may have its terminal elsewhere, or none.
+/// Explains why a target has no host: a node may have its terminal elsewhere, or none.
 async fn without_host(args: &AttachTarget) -> anyhow::Error {
     let AttachTarget { target, server, session, .. } = args;
     let missing = Failure::new(NOT_FOUND, format!("no program '{target}' that runs on this machine"))

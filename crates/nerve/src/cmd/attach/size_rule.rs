@@ -1,22 +1,22 @@
-//! Whose window says how large the program's terminal is.
+//! How a viewer's window affects the size of the program's terminal.
 
 use nerve_core::host::protocol::Window;
 use nerve_term::event::Size;
 
-/// How a viewer's window counts for the size of the program's terminal.
+/// Rule for the size of the program's terminal
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum SizeRule {
     /// The smallest of all viewers' windows
     #[default]
     Smallest,
-    /// This window's, whoever else looks
+    /// This window's size
     Mine,
-    /// It stays as it is
+    /// Keep the current size
     Keep,
 }
 
 impl SizeRule {
-    /// What a window with room for that is to the host.
+    /// Returns the window report for the host.
     pub(super) fn window(self, size: Size) -> Window {
         match self {
             SizeRule::Smallest => Window::Shares(size),

@@ -1,4 +1,4 @@
-//! Snapshots that somebody asks for in the viewer: taken beside it as 'nerve snapshot' takes them, one at a time.
+//! Takes snapshots that are requested in the viewer, one at a time, in the background.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::cmd::snapshot::{SnapshotOutcome, take_snapshot};
 use crate::exit::Failure;
 use crate::out;
 
-/// How long one that is given up may take to clear away what there is of it.
+/// How long a cancelled snapshot may take to clean up.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What has become of one: what to tell, also where it was not taken or is not whole.
+/// The message for a snapshot; `Err` if it failed or is incomplete.
 pub(crate) type SnapshotResult = Result<String, String>;
 
-/// The one that is being taken.
+/// The running snapshot, if any.
 #[derive(Default)]
 pub(crate) struct SnapshotJob {
     running: Option<RunningJob>,
@@ -30,17 +30,17 @@ pub(crate) struct SnapshotJob {
 
 struct RunningJob {
     result: oneshot::Receiver<SnapshotResult>,
-    /// Nobody waits for its files any longer.
+    /// Set to cancel the job.
     cancelled: Arc<AtomicBool>,
-    /// This process was told to end since it was begun.
+    /// Resolves when this process was signalled after the job started.
     stop: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl SnapshotJob {
-    /// Begins to take one of what runs in that host. Must be called on a runtime.
+    /// Starts to take a snapshot of the program in a host. Must be called on a runtime.
     ///
     /// # Errors
-    /// Why none can be taken now, in words.
+    /// Returns why no snapshot can be taken now.
     pub(crate) fn begin(&mut self, host: &Entry) -> Result<(), String> {
         if self.running.is_some() {
             return Err("a snapshot is being taken: wait for it".into());
@@ -49,16 +49,16 @@ impl SnapshotJob {
         let (sender, result) = oneshot::channel();
         let cancelled = Arc::<AtomicBool>::default();
         let cancel_flag = Arc::clone(&cancelled);
-        // On no thread of the runtime, which waits for its own in the end, however long they take.
+        // Runs on its own thread: the runtime would wait for its blocking threads at shutdown.
         let work = move || drop(sender.send(take(&args, &cancel_flag)));
         let begun = thread::Builder::new().name("snapshot".into()).spawn(work);
         begun.map_err(|error| format!("the snapshot failed: no thread can be started: {error}"))?;
-        // What ends the viewer ends this too, whoever hears of it first.
+        // A signal that ends the viewer also ends the job.
         self.running = Some(RunningJob { result, cancelled, stop: Box::pin(nerve_server::stop_signal()) });
         Ok(())
     }
 
-    /// What has become of the one that is being taken, when it is known; never if there is none. May be dropped and called again.
+    /// Returns the result of the running job; pending without one. Cancel-safe.
     pub(crate) async fn next(&mut self) -> SnapshotResult {
         let Some(RunningJob { result, .. }) = &mut self.running else { return std::future::pending().await };
         let result = outcome(result).await;
@@ -66,7 +66,7 @@ impl SnapshotJob {
         result
     }
 
-    /// After the viewer: waits for the one that is being taken, until this process is told to end, and tells what has become of it.
+    /// Waits after the viewer for the running job until this process is signalled, and prints the result.
     pub(crate) async fn finish(self) {
         let Some(RunningJob { mut result, cancelled, mut stop }) = self.running else { return };
         let mut is_reported = false;
@@ -123,7 +123,7 @@ fn describe(id: u64, files: Result<Option<Taken>, Failure>, unnoted: Option<Stri
     Ok(result)
 }
 
-/// A key has no options: they are the command's.
+/// Attributes hints about options to the command, since a key has none.
 fn for_key_binding(failure: Failure) -> Failure {
     let is_about_options = failure.hint.as_deref().is_some_and(|hint| hint.contains("--"));
     match failure.hint {
@@ -144,7 +144,7 @@ mod tests {
     use crate::exit::FAILED;
 
     #[test]
-    fn it_is_told_in_a_line_what_became_of_it() {
+    fn result_is_one_line() {
         let files = FilesRef { provider: "git".into(), source: PathBuf::from("/w"), reference: "r".into() };
         let kept = |left_out: &[&str]| {
             let left_out = left_out.iter().map(ToString::to_string).collect();

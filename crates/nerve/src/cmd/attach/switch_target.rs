@@ -1,4 +1,4 @@
-//! From one program to another in the same terminal: to a branch that was made. What there is to be told waits until the terminal is given back.
+//! Switches from one program to another in the same terminal. Messages are printed when the terminal is restored.
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -14,7 +14,7 @@ use super::{ExitReason, ViewerOptions, ViewerOutcome, code, exit_message, resolv
 use crate::cmd::show::follow::NextRuns;
 use crate::{out, tty};
 
-/// On the way to another program.
+/// The next program, with the terminal to show it in.
 pub(crate) struct SwitchTarget {
     user_terminal: UserTerminal,
     target: AttachTarget,
@@ -22,7 +22,7 @@ pub(crate) struct SwitchTarget {
     messages: ExitMessages,
 }
 
-/// What is told in the end.
+/// Messages to print at the end.
 #[derive(Default)]
 struct ExitMessages {
     faults: Vec<String>,
@@ -40,7 +40,8 @@ impl ExitMessages {
     }
 }
 
-/// Shows a program until somebody leaves it or it ends. The terminal is given back, unless it goes on to another one.
+/// Shows a program until the user leaves or it ends. The terminal is restored unless the user switches to another
+/// program.
 pub(super) async fn show(
     mirror: TerminalMirror,
     options: ViewerOptions,
@@ -49,7 +50,7 @@ pub(super) async fn show(
     show_runs(mirror, options, None, user_terminal).await
 }
 
-/// The same; when it has ended, what runs `again` is shown in its place.
+/// Like [`show`], and shows the next runs after the first.
 pub(crate) async fn show_runs(
     mirror: TerminalMirror,
     options: ViewerOptions,
@@ -87,7 +88,7 @@ impl SwitchTarget {
         SwitchTarget { user_terminal, target, options, messages: ExitMessages::default() }
     }
 
-    /// From a recording, which is no program that could be left.
+    /// Switches from a recording.
     pub(crate) fn from_recording(
         user_terminal: UserTerminal,
         target: AttachTarget,
@@ -99,21 +100,21 @@ impl SwitchTarget {
         switch_to
     }
 
-    /// With what is to be told of the program before, which `command` shows.
+    /// Adds the message for leaving the previous program; `command` attaches to it again.
     #[must_use]
     pub(crate) fn after_leaving(mut self, left: ExitReason, command: &str) -> SwitchTarget {
         self.messages.notes.extend(exit_message(left, command));
         self
     }
 
-    /// Shows it, and where somebody goes from there; gives back the exit code of `nerve attach`.
+    /// Shows the target, and any further targets. Returns the exit code of `nerve attach`.
     ///
     /// # Errors
-    /// It is not there any more, or the terminal is gone.
+    /// The target is gone, or the terminal cannot be used.
     pub(crate) async fn run(self) -> Result<u8> {
         let SwitchTarget { mut user_terminal, mut target, mut options, mut messages } = self;
         loop {
-            // Name and progress are the program's before.
+            // Resets the title and progress of the previous program.
             user_terminal.tty.title("");
             user_terminal.tty.progress(0, 0);
             options =

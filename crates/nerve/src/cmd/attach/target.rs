@@ -1,21 +1,21 @@
-//! Which program is meant, as it is named on the command line.
+//! The target of `nerve attach`.
 
 /// A node of a server, or another program that can be attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AttachTarget {
-    /// A node's name, or the beginning of the id of a recorded session or of a host.
+    /// Node name, or prefix of a session id or host id.
     pub(crate) target: String,
-    /// The server whose node it is.
+    /// Server of the node.
     pub(crate) server: String,
-    /// The server's session the node is in, if not its default session.
+    /// Session of the node, if not the default session.
     pub(crate) session: Option<String>,
 }
 
-/// The server that is meant where none is named.
+/// The default server.
 const DEFAULT: &str = "default";
 
 impl AttachTarget {
-    /// What shows it, to be typed.
+    /// Returns the command that attaches to the target.
     pub(crate) fn command(&self) -> String {
         let mut command = format!("nerve attach {}", self.target);
         if self.server != DEFAULT {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_says_no_more_than_it_must() {
+    fn command_omits_defaults() {
         let place = |server: &str, session: Option<&str>| AttachTarget {
             target: "me".into(),
             server: server.into(),

@@ -1,4 +1,4 @@
-//! Where the tools of a program's session are listed; why nothing is, in words.
+//! Finds the tool list of a session, or explains why it is empty.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use nerve_core::host::OF;
 use nerve_core::host::registry::Entry;
 use rustix::fs::{Access, access};
 
-/// The file of the session, beside which they are listed; or why they are not.
+/// Returns the session file that the tool list belongs to, or why there is none.
 pub(super) fn tool_list_path(entry: &Entry) -> Result<&Path, &'static str> {
     if entry.label.get(OF).is_some() {
         return Err("this is the terminal of a tool: the viewer of its agent lists what runs");
@@ -15,7 +15,7 @@ pub(super) fn tool_list_path(entry: &Entry) -> Result<&Path, &'static str> {
     entry.session_file().ok_or(old)
 }
 
-/// Why there may be nothing in the list. `tells`: its agent tells what it runs as it happens.
+/// Explains an empty list. `reports_tools`: the agent reports its tools as they run.
 pub(super) fn empty_reason(entry: &Entry, reports_tools: bool) -> String {
     let session = match tool_list_path(entry) {
         Ok(session) => session,
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn every_empty_list_has_its_words() {
+    fn empty_lists_are_explained() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let words = |entry: &Entry, reports_tools| empty_reason(entry, reports_tools);

@@ -1,4 +1,4 @@
-//! What the agent runs, in the viewer: the list as it changes, and the terminal of the one that is shown.
+//! Follows the list of tools and the terminal of the shown one.
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use tokio::task::JoinHandle;
 use super::mirror::{MirrorEvent, TerminalMirror};
 use crate::cmd::show::tools::{self, OpenedTool, ToolFeed};
 
-/// Something about them is new.
+/// A change to the tools.
 pub(crate) enum ToolEvent {
-    /// These are other ones, or in another state.
+    /// The list has changed.
     Tools(ToolUpdates),
-    /// The one that is shown has changed.
+    /// The shown terminal has changed.
     Changed,
-    /// All lines of the one that is shown are there: those that were have numbers that are larger by so many.
+    /// All lines of the shown terminal are loaded; the line numbers have grown by this much.
     Loaded(i64),
-    /// Something went wrong, in words.
+    /// A problem to report.
     Fault(String),
-    /// There is nothing more to come of the list, and why.
+    /// The list cannot be followed any more, for this reason.
     ListFailed(String),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ToolStreams {
     shown: Option<ToolStream>,
 }
 
-/// The one that is shown.
+/// The shown tool.
 struct ToolStream {
     id: String,
     state: State,
@@ -46,16 +46,16 @@ enum State {
     Opening(JoinHandle<Result<OpenedTool>>),
     Live(Box<TerminalMirror>),
     Ended(Box<TerminalState>, Option<FullLoad>),
-    /// Its terminal is the agent's.
+    /// It shares the agent's terminal.
     Agent,
     /// It cannot be shown.
     Failed,
 }
 
-/// All of a terminal's recording is read, whose end is shown already. Dropped, it is given up.
+/// Loads a whole recording while its end is shown. Dropping it cancels the load.
 struct FullLoad {
     reading: JoinHandle<Result<TerminalState>>,
-    /// Whoever reads looks whether it is still there.
+    /// The loader stops when this is dropped.
     _wanted: Arc<()>,
 }
 
@@ -68,25 +68,25 @@ impl FullLoad {
     }
 }
 
-/// For whom something is that is typed into the one that is shown.
+/// Result of sending input to the shown tool.
 pub(crate) enum SendResult {
-    /// It was taken.
+    /// The tool has accepted it.
     Sent,
-    /// The agent, whose terminal the tool has.
+    /// The agent's terminal should get it.
     ForAgent,
-    /// Nobody takes it, and why.
+    /// Nothing accepts it, for this reason.
     Rejected(&'static str),
 }
 
 impl ToolStreams {
-    /// Of the session with this recording. The list is read beside whoever asks for it.
+    /// Follows the session with this recording. The list is read in the background.
     pub(crate) fn new(recording: Option<&Path>) -> ToolStreams {
         let recording = recording.map(real);
         let list = recording.as_deref().map(ToolFeed::of);
         ToolStreams { recording, list, ..ToolStreams::default() }
     }
 
-    /// What is new, when it is. May be dropped and called again.
+    /// Returns the next change. Cancel-safe.
     pub(crate) async fn next(&mut self) -> ToolEvent {
         let ToolStreams { list, shown, .. } = self;
         tokio::select! {
@@ -104,7 +104,7 @@ impl ToolStreams {
         }
     }
 
-    /// Shows another one.
+    /// Opens a tool.
     pub(crate) fn show(&mut self, id: String) {
         let Some(recording) = self.recording.clone() else { return };
         let wanted = id.clone();
@@ -112,14 +112,14 @@ impl ToolStreams {
         self.shown = Some(ToolStream { id, state: State::Opening(opening) });
     }
 
-    /// Only this one goes on to be shown, if any.
+    /// Closes the shown tool unless it has this id.
     pub(crate) fn retain(&mut self, id: Option<&str>) {
         if self.shown.as_ref().is_some_and(|shown| Some(shown.id.as_str()) != id) {
             self.shown = None;
         }
     }
 
-    /// The terminal of the one that is shown; `agent` where that is its own.
+    /// Returns the shown tool's terminal; `agent` if it shares the agent's.
     pub(crate) fn terminal<'a>(&'a self, agent: &'a TerminalState) -> Option<&'a TerminalState> {
         match &self.shown.as_ref()?.state {
             State::Live(mirror) => Some(mirror.terminal()),
@@ -129,7 +129,7 @@ impl ToolStreams {
         }
     }
 
-    /// Types into the one that is shown.
+    /// Sends input to the shown tool.
     pub(crate) fn send(&mut self, input: &Input) -> SendResult {
         match self.shown.as_mut().map(|shown| &mut shown.state) {
             Some(State::Live(mirror)) => match mirror.send(input) {

@@ -1,5 +1,4 @@
-//! A viewer at work on the user's terminal: what it shows and when, what is typed into it, what goes on beside it. The same for a program
-//! that runs and for a recording.
+//! A viewer in the user's terminal: drawing, input and background work. Used for running programs and recordings.
 
 use anyhow::Context;
 use nerve_term::event::Size;
@@ -17,35 +16,35 @@ use crate::tty::pacing::{Pacing, until};
 use crate::tty::signals::{SignalEvent, Signals};
 use crate::tty::{Cursor, Tty, TtyEvent};
 
-/// The user's terminal, and the signals that come from there. Dropping it gives the terminal back.
+/// The user's terminal and this process's signals. Dropping it restores the terminal.
 pub(crate) struct UserTerminal {
     pub(crate) tty: Tty,
     signals: Signals,
 }
 
-/// What is to be done at the user's terminal.
+/// The next thing to do at the user's terminal.
 pub(crate) enum TerminalEvent {
-    /// To leave: the signal's number.
+    /// Leave because of this signal.
     Signal(u8),
-    /// To take this.
+    /// Handle this input.
     Input(Input),
-    /// To leave: nobody can type any more.
+    /// Leave because the terminal is closed.
     Closed,
-    /// To draw.
+    /// Draw a frame.
     DrawDue,
 }
 
-/// What a recording has besides what is shown of it.
+/// Properties of a recording that are not in the shown terminal.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordingContext<'a> {
     pub(crate) timeline: &'a Timeline,
-    /// Its end, while another moment is shown.
+    /// The recording's end, while another moment is shown.
     pub(crate) end: Option<&'a TerminalState>,
-    /// All of it is read: what was written before the first line of its end is known.
+    /// All of the recording was read.
     pub(crate) is_loaded: bool,
 }
 
-/// See the module.
+/// A viewer with its background work and frame pacing.
 pub(crate) struct ViewerSession {
     pub(crate) viewer: Viewer,
     pub(crate) background: Background,
@@ -53,24 +52,24 @@ pub(crate) struct ViewerSession {
     coloured: bool,
     pub(crate) pacing: Pacing,
     regions: Regions,
-    /// A search goes on: [`ViewerSession::work`] is to be called as soon as nothing else is to be done.
+    /// [`ViewerSession::advance_search`] should be called when idle.
     pub(crate) is_searching: bool,
 }
 
 impl UserTerminal {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
-    /// It is none, or gone; signals cannot be listened for.
+    /// There is no terminal, or signals cannot be handled.
     pub(crate) fn take() -> anyhow::Result<UserTerminal> {
-        // Heard before the terminal has to be given back.
+        // Signals are handled before the terminal has to be restored.
         let signals = Signals::listen()?;
         Ok(UserTerminal { tty: Tty::enter().context("cannot use the terminal")?, signals })
     }
 }
 
 impl ViewerSession {
-    /// Of nothing yet.
+    /// Creates a session.
     pub(crate) fn new(
         viewer: Viewer,
         background: Background,
@@ -90,18 +89,18 @@ impl ViewerSession {
         }
     }
 
-    /// Something else is to be seen than before.
+    /// Requests a new frame.
     pub(crate) fn request_draw(&mut self) {
         self.pacing.request();
     }
 
-    /// Something to be told, until the next key.
+    /// Shows a message until the next key.
     pub(crate) fn show_message(&mut self, message: &str) {
         self.viewer.show_message(message);
         self.request_draw();
     }
 
-    /// Draws what there is to be seen; says how large the window is.
+    /// Draws a frame and returns the window size.
     pub(crate) fn draw(
         &mut self,
         tty: &mut Tty,
@@ -146,7 +145,7 @@ impl ViewerSession {
         window
     }
 
-    /// Takes what somebody does; what comes of it that the viewer cannot do.
+    /// Handles input and returns the effect to perform.
     pub(crate) fn input(
         &mut self,
         input: Input,
@@ -164,14 +163,15 @@ impl ViewerSession {
             ..FrameContext::new(&document, self.regions)
         };
         let effect = self.viewer.input(input, &frame);
-        // What is passed on changes nothing here but what was told: its echo is to be drawn at once.
+        // Input for the program changes nothing here unless the status line changes. Its echo should be drawn at
+        // once.
         if !matches!(effect, Some(Effect::Input(_))) || self.viewer.status_line() != before {
             self.pacing.request();
         }
         effect
     }
 
-    /// Does what is the same wherever it is asked; gives back the rest.
+    /// Performs the effects common to programs and recordings, and returns any other.
     pub(crate) fn apply(&mut self, effect: Effect, tty: &mut Tty) -> Option<Effect> {
         match effect {
             Effect::Copy(text) => {
@@ -180,7 +180,7 @@ impl ViewerSession {
             }
             Effect::Redraw => tty.redraw(),
             Effect::ShowTool(id) => self.background.show(id),
-            // It is off the list already, which is nobody else's.
+            // The viewer has removed the tool already.
             Effect::DismissTool(_) => {}
             Effect::Branch(submission) => self.background.branch(submission, &mut self.viewer),
             other => return Some(other),
@@ -188,13 +188,13 @@ impl ViewerSession {
         None
     }
 
-    /// Something has happened beside it.
+    /// Handles an event of the background work.
     pub(crate) fn handle_background_event(&mut self, event: BackgroundEvent) {
         self.background.apply(event, &mut self.viewer);
         self.request_draw();
     }
 
-    /// Goes on with a search, a piece of it.
+    /// Advances the search by one step.
     pub(crate) fn advance_search(&mut self, terminal: &TerminalState) {
         self.is_searching = self.viewer.advance_search(&document(self.viewer.source(), terminal));
         if let Some(tool) = self.background.terminal(terminal) {
@@ -204,7 +204,7 @@ impl ViewerSession {
     }
 }
 
-/// What is to be done next at the terminal. May be dropped and called again.
+/// Returns the next thing to do at the terminal. Cancel-safe.
 pub(crate) async fn next_terminal_event(
     pacing: &mut Pacing,
     user_terminal: &mut UserTerminal,
@@ -249,7 +249,7 @@ fn recording_frame(recorded: Option<RecordingContext<'_>>) -> (Option<&Timeline>
     (Some(recorded.timeline), end)
 }
 
-/// What is shown, which is the end unless that is elsewhere.
+/// Marks the document as incomplete while the recording is being read.
 fn mark_loading<'a>(recorded: Option<RecordingContext<'_>>, document: Document<'a>) -> Document<'a> {
     match recorded {
         Some(RecordingContext { end: None, is_loaded: false, .. }) => document.loading_earlier(),

@@ -1,4 +1,4 @@
-//! `nerve exec`: a command in a terminal of its own, recorded beside the session that it is run in.
+//! `nerve exec`: runs a command in its own terminal, recorded with the enclosing session.
 
 pub(crate) mod session;
 pub(crate) mod tool;
@@ -28,19 +28,19 @@ use crate::cmd::stdio_relay::{self, Ended, Signals, SizeFrom, Streams};
 use crate::exit::{FAILED, Failure, USAGE, shell_code};
 use crate::{exit, out, tty};
 
-/// The terminal of a command where there is no window.
+/// Terminal size without a window.
 const SIZE: Size = Size { cols: 120, rows: 40 };
-/// A longer command is not repeated on its host; the list has it.
+/// Longest command stored in the host's label; the tool list has longer ones.
 const LABEL: usize = 4096;
-/// Programs that would wait for keys where nobody presses any.
+/// Pagers would wait for keys.
 const PAGERS: [&str; 3] = ["PAGER", "GIT_PAGER", "MANPAGER"];
 
-/// Runs the command and gives back its exit code; 128 and the signal's number if one ended it.
+/// Runs the command and returns its exit code, or 128 plus the signal number.
 ///
 /// # Errors
-/// It cannot be run; [`crate::exit::Interrupted`].
+/// The command cannot be run; [`crate::exit::Interrupted`].
 pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
-    // Signals are waited for before there is anything that they must not leave behind.
+    // Signals are handled before there is anything to clean up.
     let signals = Signals::forwarded()?;
     let announced = args.announced.is_some().then(|| args.command.clone());
     let clock = Clock::start();
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
         Ok(execution) => execution,
         Err(error) => {
             let Some(argv) = announced else { return Err(error) };
-            // An agent's command runs whatever becomes of its record.
+            // An agent's command runs even if it cannot be recorded.
             out::warning(format_args!("this command is not recorded: {error:#}"));
             return Err(tool::replace(&argv));
         }
@@ -61,10 +61,10 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8> {
     Ok(exit::program_exit_code(exit, interrupted)?)
 }
 
-/// A command that runs.
+/// A running command.
 struct Execution {
     id: String,
-    /// The recording of the session that it is a part of.
+    /// Recording of the enclosing session.
     session: Option<PathBuf>,
     host: Host,
     stream: UnixStream,
@@ -88,7 +88,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     if recording.exists() {
         return Err(taken(&id).into());
     }
-    // What can fail does before the execution is listed: what is listed has an end.
+    // Everything that can fail comes before the execution is listed, because a listed execution needs an end.
     let cwd = std::env::current_dir().context("cannot find the current directory")?;
     let to_terminal = std::io::stdout().is_terminal();
     let from_terminal = std::io::stdin().is_terminal();
@@ -108,7 +108,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         match executions::claim(session, line) {
             Ok(()) => {}
             Err(ClaimError::Taken(id)) => return Err(taken(&id).into()),
-            // A full disk keeps nobody from working.
+            // A full disk does not prevent the command.
             Err(ClaimError::Io(error)) => {
                 must_record = false;
                 out::warning(format_args!("the execution is not listed: {error}"));
@@ -150,7 +150,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
         reports_faults: true,
         size: if follows { SizeFrom::Window } else { SizeFrom::Start },
         plain_lines: !to_terminal,
-        // Where no terminal answers the command's questions, ours does.
+        // Answer terminal queries if no terminal does.
         answers: (!to_terminal || !from_terminal).then_some(Size::new(spec.cols, spec.rows)),
     };
     let started = Host::start_with_client(spec, stdin).await;
@@ -162,7 +162,7 @@ async fn start(args: ExecArgs, clock: Clock) -> Result<Execution> {
     if let Some(session) = &session {
         let runs =
             ExecutionLine { id: id.clone(), host: Some(host.entry.id.clone()), ..ExecutionLine::default() };
-        // Whoever follows the list looks again: its host can be found now. The end is told, whatever becomes of this.
+        // Wakes the list's followers: the host can be found now. The end is listed in any case.
         let _ = executions::append(session, runs);
     }
     Ok(Execution { id, session, host, stream, streams })
@@ -180,14 +180,14 @@ fn end(session: Option<&Path>, id: &str, code: Option<i32>, clock: Clock) {
         ..ExecutionLine::default()
     };
     let listed = executions::append(session, line);
-    // What was kept of a session that is not recorded goes with it: nobody looks for this any more.
+    // The files of an unrecorded session are removed with it.
     let is_gone = || session.parent().is_none_or(|folder| !folder.is_dir());
     if let Err(error) = listed.or_else(|error| if is_gone() { Ok(()) } else { Err(error) }) {
         out::warning(format_args!("the execution's end is not listed: {error}"));
     }
 }
 
-/// What is started: the command, or a shell with the line.
+/// Returns the command to start; a line is run by a shell.
 fn argv(args: &ExecArgs) -> Vec<String> {
     match &args.line {
         Some(line) => vec![shell(), "-c".to_string(), line.clone()],
@@ -195,7 +195,7 @@ fn argv(args: &ExecArgs) -> Vec<String> {
     }
 }
 
-/// The user's shell, if it is one that every such line is written for.
+/// Returns the user's shell if it is a POSIX-like one.
 pub(super) fn shell() -> String {
     let known = ["sh", "bash", "dash", "ksh", "zsh"];
     let is_known = |path: &String| {
@@ -205,10 +205,10 @@ pub(super) fn shell() -> String {
     std::env::var("SHELL").ok().filter(is_known).unwrap_or_else(|| "/bin/sh".to_string())
 }
 
-/// Whether it can be an execution's id.
+/// Checks an execution id.
 ///
 /// # Errors
-/// It cannot.
+/// The id is invalid.
 pub(crate) fn check(id: &str) -> Result<(), Failure> {
     check_id(id).map_err(|_| {
         let id = out::preview(id, MAX_ID_CHARS);
@@ -218,9 +218,9 @@ pub(crate) fn check(id: &str) -> Result<(), Failure> {
     })
 }
 
-/// What kind of input that is; none, if the command is known to read nothing of it.
+/// Returns the kind of input; null if the command is known not to read it.
 fn kind(input: &OwnedFd, reads_nothing: bool) -> &'static str {
-    // The device of that number, by whatever name (null(4)).
+    // `/dev/null` by device number (null(4)), whatever its name.
     let null = rustix::fs::makedev(1, 3);
     let is_null = |stat: rustix::fs::Stat| {
         rustix::fs::FileType::from_raw_mode(stat.st_mode).is_char_device() && stat.st_rdev == null
@@ -235,7 +235,7 @@ fn own_input() -> Result<OwnedFd> {
     std::io::stdin().as_fd().try_clone_to_owned().context("cannot pass standard input on")
 }
 
-/// Entries of executions that were killed: nobody else clears them away.
+/// Removes the entries of killed executions.
 fn forget_dead(registry: &Path) {
     let dead =
         |entry: &nerve_core::host::registry::Entry| entry.label.get(EXECUTION).is_some() && !entry.is_alive();

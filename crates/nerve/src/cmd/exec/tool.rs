@@ -1,4 +1,4 @@
-//! This program in the place of an agent's shell: what is a command of a tool runs as an execution, all else as it would without us.
+//! Runs in place of an agent's shell: announced tool commands become executions, other lines run unchanged.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use super::shell;
 use crate::cli::exec::ExecArgs;
 use crate::exit::{FAILED, Failure};
 
-/// Whether the program was called by an agent that wants a line run.
+/// Returns true if an agent started this program as its shell.
 pub(crate) fn is_called() -> bool {
     own_name().is_some_and(|name| name.file_name().is_some_and(|name| name == LINK))
 }
 
-/// The execution that was asked for. Anything else is run in this process's place.
+/// Returns the arguments of an announced execution. Any other line replaces this process.
 ///
 /// # Errors
-/// What was not to be traced could not be run.
+/// The line cannot be run.
 pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
     let line = std::env::args_os().next_back().unwrap_or_default();
     let line = line.into_string().map_err(|_| Failure::new(FAILED, "the line to be run is no UTF-8"))?;
@@ -40,7 +40,7 @@ pub(crate) fn arguments() -> anyhow::Result<ExecArgs> {
     }
 }
 
-/// Runs it in this process's place. Returns only if that cannot be.
+/// Replaces this process by a command. Returns only on failure.
 pub(super) fn replace(argv: &[String]) -> anyhow::Error {
     let (program, args) = argv.split_first().map_or(("", &[][..]), |(program, args)| (program, args));
     let error = Command::new(program).args(args).exec();

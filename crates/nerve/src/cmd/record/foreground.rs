@@ -1,4 +1,4 @@
-//! `nerve record` in a terminal: the recorder behind, the viewer in front of it.
+//! `nerve record` in a terminal: a viewer in front of a recorder process.
 
 use anyhow::Result;
 use nerve_server::paths::Places;
@@ -14,20 +14,20 @@ use crate::exit::{DONE, Interrupted};
 use crate::settings::Settings;
 use crate::{exit, out, tty};
 
-/// Letters of the command that name it in the status.
+/// Length of the command shown as name.
 const NAME: usize = 40;
 
-/// Stays until the program has ended, or somebody has left it to itself.
+/// Runs until the program has ended or the user detaches.
 ///
 /// # Errors
-/// It cannot be run or be seen; [`Interrupted`].
+/// The program cannot be run or shown; [`Interrupted`].
 pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
-    // A program that nobody can see is not started.
+    // The program is not started in the background.
     tty::job_control::wait_for_foreground();
     let settings = Settings::of_viewer();
     let gutter = settings.gutter(args.gutter);
     let (size, rule) = size(args, gutter).await;
-    // Signals are waited for before there is anything that they must not leave behind.
+    // Signals are handled before there is anything to clean up.
     let stop = nerve_server::stop_signal();
     let recorder = match Recorder::start(size, args.events_pipe_fd).await? {
         Started::Runs(recorder) => recorder,
@@ -44,7 +44,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         notice: settings.unread,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
-    // The session's id may be a node's name, or several sessions'.
+    // The host id is unique; a session id may equal a node's name.
     let id = entry.id.clone();
     let shown = async {
         let mirror =
@@ -55,7 +55,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     let outcome = match shown.await {
         Ok(outcome) => outcome,
         Err(error) => {
-            // Nobody would see that it goes on.
+            // Without a viewer the program would keep running unnoticed.
             recorder.stop();
             recorder.ended(stop).await?;
             return Err(error);
@@ -72,13 +72,13 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
             Ok(DONE)
         }
         ExitReason::Ended(exit) => {
-            // As a program leaves it that has run here.
+            // Shows the last lines as if the program had run in this terminal.
             outcome.last_lines.iter().try_for_each(out::line)?;
             let code = recorder.ended(stop).await?;
             exit::program_exit_code(exit, outcome.interrupted.then_some(Interrupted::Typed))?;
             Ok(code)
         }
-        // As without a viewer, the program does not outlive its window.
+        // As without a viewer, the program ends with its window.
         ExitReason::Closed(_) => {
             recorder.stop();
             recorder.ended(stop).await
@@ -86,7 +86,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     }
 }
 
-/// The size of the program's terminal: what the window has room for, or what was asked for.
+/// Returns the program's terminal size: the requested one, or what the window has room for.
 async fn size(args: &RecordArgs, gutter: Gutter) -> (Size, SizeRule) {
     let now = tty::window().unwrap_or_default();
     let room = Layout::program_size(now.cols, now.rows, gutter);

@@ -1,4 +1,4 @@
-//! `nerve record`: a host in this process, with this terminal in front of it; or in a process behind this one, which is a viewer.
+//! `nerve record`: a host in this process that relays to the terminal, or in a recorder process behind a viewer.
 
 mod foreground;
 mod recorder_daemon;
@@ -35,23 +35,23 @@ use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
 
-/// How long the last event is waited for after the program has ended.
+/// How long to wait for the last event after the program's end.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
-/// Somebody sits in front of it: [`viewed()`] is for that, [`record`] for everything else.
+/// Returns true if a viewer is shown ([`viewed()`]); otherwise [`record`] is used.
 pub(crate) fn is_viewed(args: &RecordArgs) -> bool {
     full_screen::is_there() && !is_headless(args) && !args.plain
 }
 
-/// No terminal is in front of it.
+/// Returns true without a terminal.
 fn is_headless(args: &RecordArgs) -> bool {
     args.headless || args.behind.is_some()
 }
 
-/// Runs the program and gives back its exit code; 128 and the signal's number if one ended it.
+/// Runs the program and returns its exit code, or 128 plus the signal number.
 ///
 /// # Errors
-/// It cannot be run, or not be recorded; [`crate::exit::Interrupted`].
+/// The program cannot be run or recorded; [`crate::exit::Interrupted`].
 pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let headless = is_headless(&args);
     let starter = args.behind.map(|behind| write_end("--behind", behind.fd)).transpose()?;
@@ -62,19 +62,19 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     };
     args.out_branch_points.as_deref().map_or(Ok(()), can_be_written)?;
     let places = Places::from_env();
-    // Branch points come out of a recording: one that nobody asked to keep is thrown away.
+    // Branch points are read from a recording; without --out-file a temporary one is used.
     let scratch = match (&args.out_file, &args.out_branch_points) {
         (None, Some(_)) => Some(tempfile::Builder::new().prefix("nerve-record-").tempdir()?),
         _ => None,
     };
     let mut spec = spec(&args, &places, scratch.as_ref().map(tempfile::TempDir::path))?;
     (spec.cols, spec.rows) = (size.cols, size.rows);
-    // Signals are waited for before there is anything that they must not leave behind.
+    // Signals are handled before there is anything to clean up.
     let signals = Signals::stop_requests();
-    // Where no terminal answers the program's questions, ours does.
+    // Answer terminal queries if no terminal does.
     let unseen = headless || !std::io::stdout().is_terminal();
     let relay = crate::current_exe::path().ok();
-    // It also learns what the agent runs, and which conversation it has: what goes on from the recording has to know.
+    // The watch also records tools and the conversation, which branches need.
     let wanted = unseen || pipe.is_some() || args.trace_tools;
     let watch = Observer::prepare(&mut spec, Some(&places.profiles()), relay.as_deref(), unseen)
         .filter(|watch| wanted || watch.knows_conversations());
@@ -88,7 +88,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let recording = spec.recording.clone();
     let started = Host::start(spec).await;
     let mut host = started.map_err(|error| spawn_failure::failure(&error, &args.command, "sh -c '…'"))?;
-    // Before anybody else, so that not a byte is missed.
+    // Connects first, so that no byte is missed.
     let stream = host.connect().await.context("cannot connect to the program's terminal")?;
     let watching = watch.map(|watch| watch.start(&host));
     let telling =
@@ -101,7 +101,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     let streams = Streams {
         keys: !headless,
         stdout: !headless,
-        // A viewer before it tells what went wrong.
+        // A viewer in front reports faults itself.
         reports_faults: args.behind.is_none(),
         size: fixed.map_or(follows, SizeFrom::Fixed),
         plain_lines: false,
@@ -109,7 +109,7 @@ pub(crate) async fn record(args: RecordArgs) -> Result<u8> {
     };
     let ended = stdio_relay::run(&mut host, stream, streams, signals).await;
     if let Some(watching) = watching {
-        // The last event is the program's end; whoever reads the pipe waits for it.
+        // The last event is the program's end, which readers of the pipe wait for.
         let _ = watching.node().wait(&[StateName::Stopped], Some(LAST_EVENT)).await;
         if let Some(list) = watching.node().failed_execution_log() {
             let list = list.display();
@@ -133,7 +133,7 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
     let session_id = args.session_id.clone().unwrap_or(new_session);
     check_id(&session_id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
     let hosting = places.hosting(PathBuf::new())?;
-    // Recorders that were killed could not clear away what they left.
+    // Removes the entries of killed recorders.
     let left = entries(&hosting.registry)
         .into_iter()
         .filter(|entry| entry.label.get("recorder") == label().get("recorder") && !entry.is_alive());
@@ -167,17 +167,17 @@ fn spec(args: &RecordArgs, places: &Places, scratch: Option<&Path>) -> Result<Ho
     })
 }
 
-/// The variable that asks for tools in terminals of their own.
+/// Returns the variable that enables tool tracing.
 pub(crate) fn trace_tools(wanted: bool) -> Option<(String, String)> {
     wanted.then(|| (trace::VARIABLE.to_string(), "1".to_string()))
 }
 
-/// What is written on hosts that are recorders: no server takes them over.
+/// Returns the label of recorder hosts, which no server adopts.
 fn label() -> serde_json::Value {
     json!({ "recorder": true })
 }
 
-/// The write end of a pipe that we were given, opened once more: it is closed with us, whoever else holds it.
+/// Reopens the write end of an inherited pipe, so that it is closed with this process.
 fn write_end(option: &str, fd: u32) -> Result<File> {
     let path = format!("/proc/self/fd/{fd}");
     let open = std::fs::OpenOptions::new().write(true).open(&path);
@@ -188,7 +188,7 @@ fn write_end(option: &str, fd: u32) -> Result<File> {
     Ok(open.map_err(bad)?)
 }
 
-/// Passes on what the agent does, until there is no agent or nobody who reads.
+/// Forwards events to the pipe until either ends.
 async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
     let pipe = match EventsPipe::new(pipe) {
         Ok(pipe) => pipe,
@@ -212,7 +212,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
     }
 }
 
-/// Only looks: what is written at the end is to be known of before the program is started.
+/// Checks early that the file can be written at the end.
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let path = if path.is_absolute() { path.to_path_buf() } else { Path::new(".").join(path) };
     let asked = match path.exists() {

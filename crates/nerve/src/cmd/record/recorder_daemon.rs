@@ -1,7 +1,7 @@
-//! The recorder behind a viewer: a process of its own in a session of its own, which goes on when the viewer is left.
+//! The recorder process behind a viewer. It has its own session and outlives the viewer.
 //!
-//! It is this program again, with the same arguments. On a pipe it says one line, the host's entry, when the program runs; what it says on
-//! standard error is for when the screen was given back, and its exit code is the program's.
+//! It is this program with the same arguments. When the program runs, it writes the host's entry as one line to a
+//! pipe. Its standard error is printed after the screen is restored, and its exit code is the program's.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -26,47 +26,47 @@ use tokio::task::JoinHandle;
 use crate::cli::record::Behind;
 use crate::exit::{FAILED, Failure, signal_name};
 
-/// A machine that needs longer than this to start a process is stuck.
+/// How long the recorder may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest line it says when the program runs, in bytes.
+/// Maximum length of the entry line in bytes.
 const MAX_ENTRY: u64 = 1 << 20;
-/// So much of what it says is kept, in bytes.
+/// Bytes kept of its standard error.
 const MAX_SAID: u64 = 64 << 10;
-/// How long the rest of it is waited for when it has ended.
+/// How long to wait for the rest of standard error.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A recorder behind this process.
+/// A recorder process.
 pub(super) struct Recorder {
     pub(super) entry: Entry,
     child: Child,
     said: JoinHandle<Vec<u8>>,
 }
 
-/// What came of starting one.
+/// Result of starting a recorder.
 pub(super) enum Started {
-    /// The program runs.
+    /// The program is running.
     Runs(Box<Recorder>),
-    /// Nothing was started; why was said on standard error. With the exit code.
+    /// Nothing was started. The reason was printed; this is the exit code.
     Refused(u8),
 }
 
-/// Says to the one who started this process that the program runs.
+/// Reports to the starting process that the program runs.
 pub(super) fn tell(entry: &Entry, mut starter: File) {
     let mut line = serde_json::to_vec(entry).unwrap_or_default();
     line.push(b'\n');
-    // The one who started us may be gone: the program runs all the same, and is found by 'nerve host list'.
+    // The starting process may be gone; 'nerve host list' shows the program.
     let _ = starter.write_all(&line);
 }
 
 impl Recorder {
-    /// Starts this program again as a recorder. `inherited`: a descriptor that it is to have.
+    /// Starts the recorder. `inherited` is a descriptor to pass on.
     pub(super) async fn start(size: Size, inherited: Option<u32>) -> Result<Started> {
         let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
         let behind = Behind { fd: u32::try_from(writer.as_raw_fd()).unwrap_or_default(), size };
         let keep: Vec<RawFd> = inherited.into_iter().filter_map(|fd| RawFd::try_from(fd).ok()).collect();
         let mut args = std::env::args_os();
         let mut command = Command::new(crate::current_exe::path()?);
-        // It also says under which name it was called.
+        // Keeps the name of the program as it was called.
         command.arg0(args.next().unwrap_or_default()).args(with_behind(args, behind));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(false);
         detach(&mut command, [keep, vec![writer.as_raw_fd()]].concat());
@@ -79,7 +79,7 @@ impl Recorder {
         let read = tokio::time::timeout(PATIENCE, told.read_line(&mut line)).await;
         let Ok(entry) = serde_json::from_str::<Entry>(&line) else {
             if read.is_err() || !line.is_empty() {
-                // It must not start anything after nothing was started.
+                // A recorder that failed to report must not start the program later.
                 let _ = child.start_kill();
             }
             let status = child.wait().await.context("cannot wait for the recorder")?;
@@ -88,16 +88,17 @@ impl Recorder {
         Ok(Started::Runs(Box::new(Recorder { entry, child, said })))
     }
 
-    /// Asks for the program's end.
+    /// Requests the program's end.
     pub(super) fn stop(&self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // Not reaped yet, so it is nobody else.
+            // The child was not reaped, so its pid is still valid.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// Waits until all is written, says what there was to say, and gives back the program's exit code. `stop` ends the program.
+    /// Waits for the recorder's end, prints its messages and returns the program's exit code. `stop` requests the
+    /// end.
     pub(super) async fn ended(mut self, stop: impl Future<Output = ()>) -> Result<u8> {
         let mut stop = pin!(stop);
         let mut stopped = false;
@@ -114,16 +115,16 @@ impl Recorder {
     }
 }
 
-/// The arguments of this program, made those of the recorder behind it.
+/// Inserts the recorder's arguments.
 fn with_behind(args: impl Iterator<Item = OsString>, behind: Behind) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
-    // Nothing but commands can be before it.
+    // Only subcommands precede the command's name.
     let command = args.iter().position(|arg| arg == "record").map_or(args.len(), |at| at + 1);
     args.splice(command..command, ["--behind".into(), behind.to_string().into()]);
     args
 }
 
-/// Keeps the first of what it says, and takes the rest so that it is not held up.
+/// Keeps the first bytes and drains the rest.
 async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut said = Vec::new();
     if let Some(mut stderr) = stderr {
@@ -133,7 +134,7 @@ async fn listen(stderr: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     said
 }
 
-/// Its exit code, when it was said what it has said.
+/// Prints the messages and returns the exit code.
 async fn code(status: ExitStatus, said: JoinHandle<Vec<u8>>) -> Result<u8> {
     if let Ok(Ok(said)) = tokio::time::timeout(LAST_WORDS, said).await {
         let _ = std::io::stderr().write_all(&said);
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_arguments_go_to_the_recorder() {
+    fn recorder_gets_the_same_arguments() {
         let behind = Behind { fd: 5, size: Size::new(79, 23) };
         let with = |args: &[&str]| with_behind(args.iter().map(OsString::from), behind);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! An execution without a terminal of its own: its agent tells what it wrote when it has ended, and keys go to the agent's terminal.
+//! Shows an execution without its own terminal: its output arrives at its end, and keys go to the agent's terminal.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::tty::RawMode;
 use crate::tty::signals::{SignalEvent, Signals};
 use crate::tty::stdin_reader::read_keys;
 
-/// Ctrl+]: leaves, as in the viewer.
+/// Ctrl+] leaves, as in the viewer.
 const LEAVE: u8 = 0x1d;
 
-/// Waits for its end, and gives back what it wrote. `None` if the agent ended before it told that.
+/// Waits for the execution's end and returns its output; `None` if the agent ended first.
 pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) -> Result<Option<String>> {
     let mut follow = Follow::new(session)?;
     let ended = |follow: &Follow| follow.known().get(&line.id).filter(|line| line.has_ended()).cloned();
@@ -31,7 +31,7 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
         return Ok(ended(&follow).and_then(|line| line.output));
     };
     let mut link = Connection::open(&host.runtime.join(CONTROL)).await?;
-    // Only its end is of interest.
+    // Only new events matter.
     let from = link.hello.off;
     link.send(&HostRequest::Subscribe { off: from, allow_gap: true }).await?;
     let typing = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -51,14 +51,14 @@ pub(super) async fn wait(session: &Path, line: &ExecutionLine, places: &Places) 
             changed = follow.changed() => drop(changed?),
             report = link.next() => match report? {
                 None | Some(HostEvent::Closed) => {
-                    // Its last words may be listed by now.
+                    // The last lines may have been listed meanwhile.
                     let last = Follow::new(session)?;
                     break Ok(ended(&last).and_then(|line| line.output));
                 }
                 Some(_) => {}
             },
             signal = signals.next() => if let SignalEvent::Terminate(number) = signal {
-                // The terminal is given back before anything is told.
+                // The terminal is restored before anything is printed.
                 break Err(Failure::new(128 + number, "left; it goes on").into());
             },
             Some(bytes) = keys.recv() => {

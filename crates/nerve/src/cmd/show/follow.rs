@@ -1,4 +1,4 @@
-//! What follows an execution under the same id: with `--follow`, the next run is shown when one has ended.
+//! Waits for the next run of an execution id (`--follow`).
 
 use anyhow::{Context, Result};
 use nerve_core::executions::runs::Runs;
@@ -9,35 +9,35 @@ use super::{NAME, tools};
 use crate::cmd::attach::mirror::TerminalMirror;
 use crate::out;
 
-/// The next runs of an id, in whatever session.
+/// The next runs of an id, in any session.
 pub(crate) struct NextRuns {
     runs: Runs,
     places: Places,
 }
 
-/// A run that has begun.
+/// A started run.
 pub(crate) struct Run {
     pub(crate) mirror: TerminalMirror,
-    /// Its command, shortly.
+    /// Its command, shortened.
     pub(crate) name: String,
-    /// What is to be known of it at first.
+    /// Message shown at first.
     pub(crate) notice: Option<&'static str>,
 }
 
 impl NextRuns {
-    /// Those that begin from now on. Must be called on a runtime.
+    /// Watches for runs from now on. Must be called on a runtime.
     ///
     /// # Errors
-    /// They cannot be waited for.
+    /// Runs cannot be watched.
     pub(crate) fn of(id: &str, places: &Places) -> Result<NextRuns> {
         let runs = Runs::of(id, places.hosts()).context("cannot wait for the next run")?;
         Ok(NextRuns { runs, places: places.clone() })
     }
 
-    /// Waits for the next one. May be dropped and called again.
+    /// Returns the next run. Cancel-safe.
     ///
     /// # Errors
-    /// They cannot be waited for any more.
+    /// Runs cannot be watched any more.
     pub(crate) async fn next(&mut self) -> Result<Run> {
         let entry = self.runs.next().await.context("cannot wait for the next run")?;
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
@@ -47,7 +47,7 @@ impl NextRuns {
     }
 }
 
-/// The next one; never, if none is waited for.
+/// Returns the next run; pending without a watch.
 pub(crate) async fn next(next_runs: &mut Option<NextRuns>) -> Result<Run> {
     match next_runs {
         Some(next_runs) => next_runs.next().await,

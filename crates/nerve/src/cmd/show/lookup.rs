@@ -1,4 +1,4 @@
-//! Which execution is meant, and where it can be seen.
+//! Finds an execution and where to show it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,66 +15,66 @@ use crate::cmd::exec::{self, session};
 use crate::exit::{Failure, NOT_FOUND};
 use crate::out;
 
-/// Ids that an error names.
+/// Maximum number of ids in an error.
 const MAX_NAMED: usize = 5;
 
-/// An execution that was found.
+/// A found execution.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundExecution {
-    /// What is listed of it.
+    /// Its entry in the list.
     pub(crate) line: ExecutionLine,
-    /// The file of its session; none if it was run outside of one.
+    /// File of its session; `None` outside a session.
     pub(crate) session: Option<PathBuf>,
     pub(crate) location: Location,
 }
 
-/// Where an execution can be seen.
+/// Where an execution can be shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Location {
-    /// Its terminal runs.
+    /// A running terminal.
     Host(Box<Entry>),
-    /// Its terminal was recorded here.
+    /// A recorded terminal.
     Recording(PathBuf),
-    /// It has no terminal of its own. It goes on, as far as is known, or has ended.
+    /// No own terminal. `running`: it has not ended, as far as known.
     Agent { running: bool },
 }
 
 impl FoundExecution {
-    /// What is listed with where it is now.
+    /// Locates a listed execution.
     fn new(line: ExecutionLine, session: PathBuf, hosts: &[Entry]) -> FoundExecution {
         let own = executions::recording_of(&session, &line.id).ok().filter(|path| path.is_file());
         let location = match (host_of(&line, hosts), own) {
             (Some(host), _) => Location::Host(Box::new(host.clone())),
             (None, Some(recording)) => Location::Recording(recording),
             (None, None) => Location::Agent {
-                // An agent that is gone ends nothing any more.
+                // An execution does not outlive its agent.
                 running: !line.has_ended() && !line.has_terminal() && is_session_running(&session, hosts),
             },
         };
         FoundExecution { line, session: Some(session), location }
     }
 
-    /// One that was run outside of a session.
+    /// Creates an execution outside a session.
     fn standalone(id: &str, location: Location, command: Option<String>) -> FoundExecution {
         let line = ExecutionLine { id: id.to_string(), command, ..ExecutionLine::default() };
         FoundExecution { line, session: None, location }
     }
 }
 
-/// The host of an execution's terminal, if it is at work.
+/// Returns the running host of an execution.
 fn host_of<'a>(line: &ExecutionLine, hosts: &'a [Entry]) -> Option<&'a Entry> {
     hosts.iter().find(|host| Some(&host.id) == line.host.as_ref() && host.is_alive())
 }
 
-/// The session with this file goes on.
+/// Returns true if the session's host is alive.
 fn is_session_running(session: &Path, hosts: &[Entry]) -> bool {
     hosts.iter().any(|host| host.is_of(session) && host.is_alive())
 }
 
-/// Finds the execution in the session with this recording.
+/// Finds the execution in a session.
 ///
 /// # Errors
-/// There is none of that id, or the list cannot be read.
+/// The id is unknown, or the list cannot be read.
 pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<FoundExecution> {
     match listed(id, recording)? {
         Some(line) => Ok(FoundExecution::new(line, recording.to_path_buf(), hosts)),
@@ -82,10 +82,11 @@ pub(super) fn in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Result<
     }
 }
 
-/// Finds the execution in the session that is named, else in the one this runs in, else where its id is known, the newest first.
+/// Finds the execution in the named session, otherwise in the enclosing one, otherwise in the newest that knows the
+/// id.
 ///
 /// # Errors
-/// The id cannot be one; there is no such session, or no such execution.
+/// The id is invalid, or there is no such session or execution.
 pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<FoundExecution> {
     exec::check(id)?;
     let hosts = entries(&places.hosts());
@@ -111,18 +112,18 @@ pub(crate) fn find(id: &str, named: Option<&str>, places: &Places) -> Result<Fou
     Ok(found)
 }
 
-/// The one of that id that is recorded there, or was run in what is.
+/// Returns the recording with this id, or the execution listed for the recording.
 fn recorded(id: &str, recording: PathBuf, hosts: &[Entry]) -> Option<FoundExecution> {
     if id_of(&recording) == Some(id) && recording.is_file() {
         let command = Meta::load(&recording).ok().flatten().map(|meta| shell_words::join(&meta.cmd));
         return Some(FoundExecution::standalone(id, Location::Recording(recording), command));
     }
-    // One list that cannot be read hides no other.
+    // An unreadable list is skipped.
     let line = listed(id, &recording).ok().flatten()?;
     Some(FoundExecution::new(line, recording, hosts))
 }
 
-/// One that runs: its session's recording may be anywhere.
+/// Finds a running execution, whose session may be recorded anywhere.
 fn running(id: &str, hosts: &[Entry]) -> Option<FoundExecution> {
     let text = |host: &Entry, key: &str| host.label.get(key).and_then(Value::as_str).map(str::to_string);
     let is_it = |host: &&Entry| text(host, EXECUTION).as_deref() == Some(id) && host.is_alive();

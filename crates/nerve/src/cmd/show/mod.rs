@@ -1,4 +1,4 @@
-//! `nerve show-sandbox-execution`: what an agent ran, or runs, from another terminal.
+//! `nerve show-sandbox-execution`: shows a tool's execution from another terminal.
 
 mod agent_output;
 pub(crate) mod follow;
@@ -30,10 +30,10 @@ use crate::exit::{DONE, FAILED, Failure};
 use crate::out;
 use crate::settings::Settings;
 
-/// Characters of a command that names what is shown.
+/// Length of a command used as name.
 const NAME: usize = 200;
 
-/// Shows it and gives back the exit code.
+/// Shows the execution and returns the exit code.
 pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     let places = Places::from_env();
     let found = find(&args.id, args.session.as_deref(), &places)?;
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<u8> {
     }
 }
 
-/// A command that is another one than was said is still the one with that id.
+/// Warns if the command differs from the given one. The id decides.
 fn warn_if_different(claimed: Option<&str>, found: &FoundExecution) {
     let bare = |text: &str| shell_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
     if let (Some(claimed), Some(ran)) = (claimed, &found.line.command)
@@ -86,7 +86,7 @@ fn warn_if_different(claimed: Option<&str>, found: &FoundExecution) {
     }
 }
 
-/// The line that a shell is given, as it is; else the command itself.
+/// Returns the line given to a shell, otherwise the command itself.
 fn shell_line(command: &str) -> String {
     match shell_words::split(command).as_deref() {
         Ok([_, option, line]) if option == "-c" => line.clone(),
@@ -94,16 +94,16 @@ fn shell_line(command: &str) -> String {
     }
 }
 
-/// What runs, in the viewer; with `--follow`, until somebody leaves it.
+/// Shows a running execution in the viewer; with `--follow`, until the user leaves.
 async fn live(entry: Entry, places: &Places, name: String, args: &ShowArgs) -> Result<u8> {
-    // In one session nothing runs under an id twice.
+    // Ids are unique within a session.
     let next_runs =
         (args.follow && args.session.is_none()).then(|| NextRuns::of(&args.id, places)).transpose()?;
     let mirror = tools::open_mirror(entry, places)?;
     shown(Run { mirror, name, notice: None }, next_runs, args.follow, UserTerminal::take()?).await
 }
 
-/// A run in the viewer, and those that come `again`; with `stay`, until somebody leaves.
+/// Shows a run, and then the next ones; with `stay`, until the user leaves.
 pub(crate) async fn shown(
     run: Run,
     next_runs: Option<NextRuns>,
@@ -137,7 +137,7 @@ fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// What runs, as bytes, from its begin to its end.
+/// Prints the output of a running execution until its end.
 async fn stream(entry: Entry, places: &Places) -> Result<u8> {
     let mut host = HostedBackend::view(entry, places.hosts(), Window::Keep);
     loop {
@@ -154,7 +154,7 @@ async fn stream(entry: Entry, places: &Places) -> Result<u8> {
     }
 }
 
-/// What has ended, as bytes.
+/// Prints the output of a recording.
 fn bytes(recording: &Path) -> Result<u8> {
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let (mut losses, mut out) = (Losses::of(recording), io::stdout().lock());
@@ -180,14 +180,14 @@ fn recording_arg(recording: &Path) -> RecordingArg {
     RecordingArg { recording: Some(recording.display().to_string()), session: None }
 }
 
-/// What has ended, to scroll in.
+/// Shows a recording in the viewer.
 fn view(recording: &Path, name: &str, args: &ShowArgs) -> Result<u8> {
     let next_runs = args.session.is_none().then_some(args.id.as_str());
     let args = ViewArgs { source: recording_arg(recording), gutter: Some(GutterArg::None), no_colors: false };
     recording::view_tool(&args, name, next_runs)
 }
 
-/// All lines of what has ended.
+/// Prints all lines of a recording.
 fn last(recording: &Path) -> Result<u8> {
     recording::replay(&ReplayArgs {
         source: recording_arg(recording),

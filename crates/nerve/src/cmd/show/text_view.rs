@@ -1,4 +1,4 @@
-//! What an execution without a terminal of its own wrote, to scroll in as in the others: its text as a recording that goes with the viewer.
+//! Shows the output of an execution without a terminal in the viewer, as a temporary recording.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use super::tools::{DEFAULT_SIZE, lines_of};
 use super::view;
 use crate::cli::exec::ShowArgs;
 
-/// Bytes of a record: with its header it fits a block many times over.
+/// Bytes per record; much less than a block.
 const PIECE: usize = 64 << 10;
 
-/// Shows it until somebody leaves; gives back the exit code.
+/// Shows the text until the user leaves and returns the exit code.
 pub(super) fn shown(text: &str, name: &str, args: &ShowArgs) -> Result<u8> {
-    // Nobody else may read it: the folder is this user's alone.
+    // The folder is readable by this user only.
     let folder = tempfile::Builder::new().prefix("nerve-show-").tempdir();
     let folder = folder.context("cannot make a folder for what it wrote")?;
     let file = folder.path().join("output.ahr");
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_a_text_is_there_however_long_and_its_sequences_are_text() {
+    fn long_text_is_complete_and_sequences_are_text() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("output.ahr");
         let text: String = (0..100_000).map(|n| format!("line {n} \x1b[2J\n")).collect();

@@ -1,4 +1,4 @@
-//! The executions of a session for a viewer: what there is, as it changes, and the terminal of one.
+//! The executions of a session for the viewer: the list and the terminal of one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,36 +19,36 @@ use crate::cmd::attach::mirror::TerminalMirror;
 use crate::cmd::attach::size_rule::SizeRule;
 use crate::cmd::recording::{facts, size, unreadable};
 
-/// The terminal of what had none.
+/// Terminal size of an execution without a terminal.
 pub(super) const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
-/// Bytes on the disk of a recording that takes a while to be read.
+/// Size in bytes from which a recording is loaded in the background.
 const LONG_RECORDING: u64 = 32 << 10;
 
-/// The tools of a session, followed.
+/// Follows the tools of a session.
 pub(crate) struct ToolFeed {
     watch: Watch,
-    /// That no more can be listed, to be told.
+    /// The list is full; reported next.
     full: bool,
 }
 
-/// What is new of them.
+/// A change to the list.
 pub(crate) enum ToolFeedEvent {
-    /// These are other ones, or are in another state.
+    /// Executions have changed.
     Changed(ToolUpdates),
-    /// No more can be listed.
+    /// No more executions can be listed.
     Full,
 }
 
 impl ToolFeed {
-    /// Of the session with this recording, whether it goes on or not.
+    /// Follows the session with this recording, running or not.
     pub(crate) fn of(recording: &Path) -> ToolFeed {
         ToolFeed { watch: Watch::start(recording, &Places::from_env().hosts()), full: false }
     }
 
-    /// Waits for what is new. May be dropped and called again: nothing is lost.
+    /// Waits for a change. Cancel-safe.
     ///
     /// # Errors
-    /// The list cannot be followed; then there is nothing more to come.
+    /// The list cannot be followed any more.
     pub(crate) async fn changed(&mut self) -> Result<ToolFeedEvent> {
         if std::mem::take(&mut self.full) {
             return Ok(ToolFeedEvent::Full);
@@ -64,7 +64,7 @@ impl ToolFeed {
     }
 }
 
-/// The same in the viewer's words.
+/// Converts an update for the viewer.
 fn to_viewer(update: executions::ExecutionUpdate) -> ToolUpdate {
     let executions::ExecutionUpdate { number, id, command, state, reader } = update;
     let state = match state {
@@ -80,20 +80,20 @@ fn to_viewer(update: executions::ExecutionUpdate) -> ToolUpdate {
     ToolUpdate { number, tool: Tool { id, command, state }, reader }
 }
 
-/// What a viewer shows of an execution.
+/// An execution as shown in the viewer.
 pub(crate) enum OpenedTool {
-    /// Its terminal, which runs; what is typed is recorded as injected.
+    /// A running terminal; typed input is recorded as injected.
     Live(Box<TerminalMirror>),
-    /// Its terminal at its end, or what the agent was given; the recording, if that is long and only its end was read.
+    /// A finished terminal; the recording, if only its end was read so far.
     Ended(Box<TerminalState>, Option<PathBuf>),
-    /// It has no terminal of its own and goes on: keys are for the agent's terminal.
+    /// It runs without its own terminal; keys go to the agent's.
     Agent,
 }
 
 /// Opens an execution of a session.
 ///
 /// # Errors
-/// There is none of that id, or its recording cannot be read.
+/// The id is unknown, or the recording cannot be read.
 pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     let places = Places::from_env();
     let found = in_session(id, recording, &entries(&places.hosts()))?;
@@ -115,13 +115,13 @@ fn is_long(recording: &Path) -> bool {
     fs::metadata(recording).is_ok_and(|meta| meta.len() > LONG_RECORDING)
 }
 
-/// A recorded terminal as it was in the end, with the lines that were written shortly before.
+/// Loads the end of a recorded terminal.
 fn load_end(recording: &Path) -> Result<TerminalState> {
     let play = Playback::open_near_end(recording, size(&facts(recording)), SPACING);
     play_to_end(play.map_err(unreadable)?, || true)
 }
 
-/// A recorded terminal in the end, with all its lines. It is given up when it is not `wanted` any more.
+/// Loads a recorded terminal with all its lines, unless it is no longer `wanted`.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -134,7 +134,7 @@ fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<Terminal
     Ok(play.into_fold().terminal)
 }
 
-/// A live execution's terminal, in the size it has.
+/// Opens a running execution's terminal, keeping its size.
 pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirror> {
     let profiles = places.profiles();
     Ok(TerminalMirror::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?
@@ -142,14 +142,14 @@ pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirro
         .latest())
 }
 
-/// A text as a terminal that holds it.
+/// Returns a terminal that contains a text.
 fn terminal_of(text: &str) -> TerminalState {
     let mut terminal = TerminalState::new(DEFAULT_SIZE);
     terminal.process_data(nerve_term::event::TsNs(0), lines_of(text).as_bytes());
     terminal
 }
 
-/// A text as a terminal is given it. Its own sequences are none: an agent's output is text.
+/// Converts a text to terminal output. Control characters are removed.
 pub(super) fn lines_of(text: &str) -> String {
     let letters = text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
     letters.collect::<String>().replace('\n', "\r\n")

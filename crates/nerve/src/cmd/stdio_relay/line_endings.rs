@@ -1,14 +1,15 @@
-//! Output of a terminal for whoever reads lines.
+//! Removes the carriage returns of terminal output.
 
-/// Takes out the carriage returns that the terminal puts before line feeds (termios(3), `ONLCR`), wherever the stream is cut.
+/// Removes the carriage returns that a terminal inserts before line feeds (termios(3), `ONLCR`), across chunk
+/// boundaries.
 #[derive(Debug, Default)]
 pub(crate) struct CrlfFilter {
-    /// A carriage return that may belong to a line feed.
+    /// A carriage return is pending.
     held: bool,
 }
 
 impl CrlfFilter {
-    /// The bytes as the program wrote them.
+    /// Filters a chunk.
     pub(crate) fn filter(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 1);
         for byte in bytes {
@@ -23,7 +24,7 @@ impl CrlfFilter {
         out
     }
 
-    /// What is left at the end.
+    /// Returns the pending bytes at the end.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         if std::mem::take(&mut self.held) { vec![b'\r'] } else { Vec::new() }
     }
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_returns_of_line_ends_are_taken_out() {
+    fn removes_only_returns_before_line_feeds() {
         let bytes = b"a\r\nb\rc\r\r\n\r\n\n\rd\r";
         for step in 1..=bytes.len() {
             let mut lines = CrlfFilter::default();

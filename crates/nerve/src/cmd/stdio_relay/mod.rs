@@ -1,4 +1,4 @@
-//! Standard streams in front of a host in this process: its output out, keys in, the window's size followed, signals heard.
+//! Relays between the standard streams and a host in this process: output, keys, window size and signals.
 
 mod line_endings;
 mod signals;
@@ -25,52 +25,53 @@ use crate::tty::pacing::until;
 use crate::tty::raw_mode::{StdinEvent, StdinTerminal};
 use crate::tty::{self, FLUSH_TIMEOUT, Writer, job_control};
 
-/// Bytes of orders that may wait for the host.
+/// Maximum size of queued orders in bytes.
 const MAX_ORDERS: usize = 64 * 1024;
-/// Pieces of output that may wait to be written.
+/// Maximum number of queued output chunks.
 const MAX_PIECES: usize = 4;
-/// Rows above the screen that are kept to answer the program's questions; what is asked is about the screen.
+/// Scrollback rows of the model that answers terminal queries, which concern only the screen.
 const ROWS: u64 = 10;
-/// What a terminal that is not raw makes an interrupt of.
+/// Byte that a cooked terminal turns into an interrupt.
 const CTRL_C: u8 = 0x03;
-/// Output without a sequence in it asks nothing; so much of its end says where the cursor is.
+/// Output without escape sequences asks nothing; this much of its end determines the cursor position.
 const TAIL: usize = 4096;
 
-/// What of the outside belongs to the program.
+/// Which standard streams are connected to the program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Streams {
-    /// Standard input: keys.
+    /// Send standard input as keys.
     pub(crate) keys: bool,
-    /// Standard output shows what it writes.
+    /// Write output to standard output.
     pub(crate) stdout: bool,
-    /// What went wrong is told here.
+    /// Print faults.
     pub(crate) reports_faults: bool,
     pub(crate) size: SizeFrom,
-    /// Line ends are written as the program wrote them.
+    /// Remove the carriage returns of line ends.
     pub(crate) plain_lines: bool,
-    /// Its questions to a terminal of this size are answered here.
+    /// Answer terminal queries for this size.
     pub(crate) answers: Option<Size>,
 }
 
-/// Whose size its terminal has.
+/// Source of the terminal's size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SizeFrom {
-    /// The window's; others may look too: the smallest counts.
+    /// The window; the smallest of all windows counts.
     Window,
-    /// This one, whatever the windows are.
+    /// A fixed size.
     Fixed(Size),
-    /// The one it was started with.
+    /// The initial size.
     Start,
 }
 
-/// How a program has ended.
+/// The program's end.
 pub(crate) struct Ended {
     pub(crate) exit: ExitStatus,
-    /// This process was interrupted while it ran, and how.
+    /// How this process was interrupted, if it was.
     pub(crate) interrupted: Option<Interrupted>,
 }
 
-/// Stays until the program has ended and all its output is out; after a signal that ends it, for as long as somebody takes that.
+/// Runs until the program has ended and its output is written. After a termination signal, output that is not
+/// accepted is discarded.
 pub(crate) async fn run(
     host: &mut Host,
     stream: UnixStream,
@@ -111,7 +112,7 @@ pub(crate) async fn run(
             break;
         }
         tokio::select! {
-            // Nobody takes it any more: the program ends as it would without us, and is recorded to its end.
+            // Standard output is closed: the program is ended as without us, and recorded to its end.
             is_written = output.written(), if !output.accepts_output() => if !is_written {
                 host.stop().await;
             },
@@ -167,18 +168,18 @@ impl SizeFrom {
     }
 }
 
-/// Output on its way to standard output.
+/// Writes output to standard output.
 struct OutputRelay {
-    /// `None` if nobody takes it.
+    /// `None` once output is discarded.
     writer: Option<Writer>,
-    /// Why nobody does any more.
+    /// Why the writer failed.
     failure: Option<io::Error>,
-    /// Answers what the program asks its terminal.
+    /// Answers the program's terminal queries.
     model: Option<TerminalState>,
     lines: Option<CrlfFilter>,
-    /// What there is no room for yet; meanwhile nothing more is taken from the host.
+    /// A chunk waiting for room; meanwhile nothing is read from the host.
     piece: Option<Vec<u8>>,
-    /// The end was asked for: when it is given up, unless something is taken before.
+    /// When to give up writing after a termination request.
     deadline: Option<Instant>,
 }
 
@@ -198,7 +199,7 @@ impl OutputRelay {
         self.piece.is_none()
     }
 
-    /// Gives back what answers the program's questions.
+    /// Adds output. Returns the replies to terminal queries.
     fn push(&mut self, at: TsNs, bytes: Vec<u8>) -> Vec<u8> {
         let from = if bytes.contains(&0x1b) { 0 } else { bytes.len().saturating_sub(TAIL) };
         let replies = self.model.as_mut().map(|model| model.process_data(at, &bytes[from..]).replies);
@@ -215,12 +216,12 @@ impl OutputRelay {
         self.model.iter_mut().for_each(|model| model.resize(size));
     }
 
-    /// From now on who takes nothing is not waited for.
+    /// Limits the time for output that is not accepted.
     fn start_deadline(&mut self) {
         self.deadline.get_or_insert_with(|| Instant::now() + FLUSH_TIMEOUT);
     }
 
-    /// Ends when the piece is on its way; false if nobody takes it. May be dropped and called again.
+    /// Resolves when the chunk is queued; false if the writer has failed. Cancel-safe.
     async fn written(&mut self) -> bool {
         let Some(writer) = &self.writer else { return true };
         let has_room = tokio::select! {
@@ -243,12 +244,12 @@ impl OutputRelay {
     }
 
     fn discard(&mut self) {
-        // A terminal that takes no output takes no words either.
+        // A terminal that accepts no output accepts no messages either.
         job_control::silence();
         (self.writer, self.piece) = (None, None);
     }
 
-    /// Waits until all is out. Somebody who is gone misses nothing.
+    /// Waits until all output is written. A closed pipe is not an error.
     async fn finish(mut self) -> io::Result<()> {
         let rest = self.lines.as_mut().map(CrlfFilter::finish).unwrap_or_default();
         if let Some(writer) = &self.writer {

@@ -1,4 +1,4 @@
-//! What this process is told while a program runs in it.
+//! Signals to handle while a program runs in this process.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,35 +8,35 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// What is heard.
+/// Handling of signals.
 pub(crate) enum Signals {
-    /// Each is for the program.
+    /// Forwards each signal to the program.
     Forwarded(mpsc::Receiver<Signal>),
-    /// Each asks for its end; heard once.
+    /// Ends the program on the first signal.
     Stop(Option<Pin<Box<dyn Future<Output = ()>>>>),
 }
 
-/// Something that was heard.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalEvent {
-    /// A signal for the program.
+    /// A signal to forward.
     Signal(Signal),
-    /// The program is to end.
+    /// End the program.
     Stop,
 }
 
 impl SignalEvent {
-    /// Nobody wants to see more of it.
+    /// Returns true if the program should end.
     pub(super) fn is_termination(self) -> bool {
         matches!(self, SignalEvent::Stop | SignalEvent::Signal(Signal::TERM | Signal::HUP))
     }
 }
 
 impl Signals {
-    /// Those that a command is sent by who sends them to us. Must be called on a runtime.
+    /// Forwards signals to the program. Must be called on a runtime.
     ///
     /// # Errors
-    /// Signals cannot be listened for.
+    /// Signals cannot be handled.
     pub(crate) fn forwarded() -> Result<Signals> {
         let (sender, signals) = mpsc::channel(16);
         let passed = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
@@ -51,12 +51,12 @@ impl Signals {
         Ok(Signals::Forwarded(signals))
     }
 
-    /// Those that ask for the end. Must be called on a runtime.
+    /// Ends the program on a signal. Must be called on a runtime.
     pub(crate) fn stop_requests() -> Signals {
         Signals::Stop(Some(Box::pin(nerve_server::stop_signal())))
     }
 
-    /// The next one. May be dropped and called again.
+    /// Returns the next event. Cancel-safe.
     pub(super) async fn next(&mut self) -> SignalEvent {
         match self {
             Signals::Forwarded(signals) => {

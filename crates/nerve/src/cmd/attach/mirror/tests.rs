@@ -69,7 +69,7 @@ fn shows(text: &str) -> impl FnMut(&TerminalMirror, &MirrorEvent) -> bool {
 }
 
 #[tokio::test]
-async fn a_shell_is_seen_to_be_ready_with_evidence_and_nobody_types_into_it() {
+async fn detects_shell_states_without_typing() {
     let (host, folder) = host(&["bash", "--norc", "--noprofile"]).await;
     let mut mirror = mirror(&host, &folder);
     until(&mut mirror, |mirror, _| mirror.state().0 == "ready").await;
@@ -90,7 +90,7 @@ async fn a_shell_is_seen_to_be_ready_with_evidence_and_nobody_types_into_it() {
 }
 
 #[tokio::test]
-async fn titles_are_told_and_a_frame_that_is_not_finished_in_time_is_shown() {
+async fn reports_titles_and_expires_unfinished_frames() {
     let script = r"printf '\033]2;one\007'; read a; printf '\033]2;two\007\033[?2026h torn'; read a";
     let (host, folder) = host(&["sh", "-c", script]).await;
     let mut mirror = mirror(&host, &folder);
@@ -103,7 +103,7 @@ async fn titles_are_told_and_a_frame_that_is_not_finished_in_time_is_shown() {
 }
 
 #[tokio::test]
-async fn many_outputs_are_one_thing_to_see() {
+async fn many_outputs_are_one_event() {
     let (host, folder) = host(&["sh", "-c", "seq 100000; read a"]).await;
     let mut mirror = mirror(&host, &folder);
     let seen = until(&mut mirror, shows("100000")).await;
@@ -112,7 +112,7 @@ async fn many_outputs_are_one_thing_to_see() {
 }
 
 #[tokio::test]
-async fn it_is_stopped_from_here_and_what_was_asked_for_before_it_is_over_is_no_fault() {
+async fn stop_ends_the_program_without_faults() {
     let (host, folder) = host(&["sleep", "1000"]).await;
     let mut mirror = mirror(&host, &folder);
     mirror.set_size(Size::new(20, 5));
@@ -124,7 +124,7 @@ async fn it_is_stopped_from_here_and_what_was_asked_for_before_it_is_over_is_no_
 }
 
 #[tokio::test]
-async fn a_host_that_is_gone_without_a_word_is_told() {
+async fn killed_host_is_reported() {
     let (mut host, folder) = host(&["true"]).await;
     let mut entry = host.entry.clone();
     host.finished().await;

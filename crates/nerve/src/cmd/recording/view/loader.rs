@@ -1,4 +1,4 @@
-//! All of a recording, read on threads of its own while its end is looked at: every line, the index, and what the timeline shows.
+//! Reads a whole recording in the background: all lines, the index and the timeline.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use tokio::sync::oneshot;
 
 use super::recording_view::MAX_IDLE;
 
-/// Snapshots, and idle stretches, that are shown. Later ones are left out of the timeline.
+/// Maximum number of snapshots and of pauses in the timeline.
 const MARKS: usize = 10_000;
 
-/// What was read.
+/// A fully read recording.
 pub(super) struct LoadedRecording {
-    /// At the recording's end, with all lines.
+    /// At the end, with all lines.
     pub(super) play: Playback,
     pub(super) marks: TimelineMarks,
 }
 
-/// What there is to be found in a recording's time, counted from its begin.
+/// Snapshots and pauses, relative to the recording's start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct TimelineMarks {
-    /// Snapshots, in the order they were taken.
+    /// Snapshots in the order taken.
     pub(super) snapshots: Vec<SnapshotMark>,
-    /// Stretches of more than [`MAX_IDLE`] in which nothing happened, ascending.
+    /// Ascending pauses longer than [`MAX_IDLE`].
     pub(super) idle: Vec<Range<Duration>>,
     /// Times of the first and the latest record.
     times: Option<(TsNs, TsNs)>,
 }
 
 impl TimelineMarks {
-    /// Takes the next record into account. A clock that steps back stands still until that is made good, as it does in playing.
+    /// Adds a record. As in playback, time does not run backwards.
     fn see(&mut self, record: &Record<'_>) {
         let (begin, end_playback) = self.times.unwrap_or((record.at, record.at));
         let now = record.at.max(end_playback);
@@ -49,7 +49,7 @@ impl TimelineMarks {
         }
     }
 
-    /// Nothing happens any more until the recording is over.
+    /// Adds the final pause.
     fn end(&mut self, end: TsNs) {
         if let Some((begin, end_playback)) = self.times {
             self.rest(begin, end_playback, end.max(end_playback));
@@ -63,7 +63,7 @@ impl TimelineMarks {
     }
 }
 
-/// Begins to read it, up to `end`. Nobody need wait for what comes of it.
+/// Starts to read the recording up to `end`. The receiver may be dropped.
 pub(super) fn begin(
     recording: &Path,
     size: Size,
@@ -74,7 +74,7 @@ pub(super) fn begin(
     thread::spawn(move || {
         let indexing = indexing(recording.clone());
         let read = read(&recording, size, end);
-        // Going to a moment needs it.
+        // Seeking needs the index.
         if indexing.join().is_err() {
             tracing::warn!(
                 "making the index failed: moments of the recording are found by playing up to them"
@@ -87,14 +87,14 @@ pub(super) fn begin(
 
 fn indexing(recording: PathBuf) -> thread::JoinHandle<()> {
     thread::spawn(move || {
-        // A file that cannot be read is told by whoever reads its lines.
+        // Read errors are reported by the reader of the lines.
         if let Err(error) = Index::ensure(&recording) {
             tracing::debug!(%error, "no index is made");
         }
     })
 }
 
-/// All of it, from the start.
+/// Reads everything from the start.
 fn read(path: &Path, size: Size, end: TsNs) -> Result<LoadedRecording, AhrError> {
     let (mut play, mut marks) = (Playback::open(path, size)?, TimelineMarks::default());
     play.play(|_| true, |record| marks.see(record))?;
@@ -126,7 +126,7 @@ mod tests {
     const SNAPSHOT: Body<'_> = Body::Snapshot { id: 1, anchor: 0, label: b"" };
 
     #[test]
-    fn snapshots_and_what_playing_cuts() {
+    fn marks_have_snapshots_and_pauses() {
         let records = [(0, DATA), (2000, DATA), (2500, SNAPSHOT), (9000, SNAPSHOT), (9100, DATA)];
         let marks = seen(&records, 12_000);
         assert_eq!(marks.snapshots, [2500, 9000].map(|at| SnapshotMark { at: millis(at), id: 1 }));
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_back_stands_still() {
+    fn time_does_not_run_backwards() {
         let marks = seen(&[(0, DATA), (5000, DATA), (1000, SNAPSHOT), (6000, DATA), (8000, DATA)], 0);
         assert_eq!(marks.snapshots, [SnapshotMark { at: millis(5000), id: 1 }]);
         assert_eq!(marks.idle, [millis(0)..millis(5000)]);
     }
 
     #[test]
-    fn nothing_and_very_much() {
+    fn marks_of_empty_and_flooded_recordings() {
         assert_eq!(seen(&[], 9000), TimelineMarks::default());
         let flood: Vec<_> = (0..MARKS as u64 + 50).map(|nth| (nth * 3000, SNAPSHOT)).collect();
         let marks = seen(&flood, 0);

@@ -1,4 +1,4 @@
-//! `nerve view`: a finished recording in the viewer. The end of the session at once; the lines before it as soon as they are read.
+//! `nerve view`: shows a finished recording. The end is shown at once, earlier lines when they are loaded.
 
 mod loader;
 mod recording_view;
@@ -38,7 +38,7 @@ pub(crate) fn view(args: &ViewArgs) -> Result<u8> {
     show(args, None, None)
 }
 
-/// The same for what a tool did, by its command: from there nothing can go on. What runs under the id `again` is shown in its place.
+/// Shows the recording of a tool, without branches. The next run of the id `next_runs` replaces it.
 pub(crate) fn view_tool(args: &ViewArgs, command: &str, next_runs: Option<&str>) -> Result<u8> {
     show(args, Some(command), next_runs)
 }
@@ -86,7 +86,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
         if let Some(run) = run {
             return Ok((cmd::show::shown(run, next_runs, true, user_terminal).await?, view));
         }
-        // The terminal is given back before anything is told.
+        // Restores the terminal before anything is printed.
         drop(user_terminal);
         unfinished.finish().await;
         anyhow::Ok((left.code(), view))
@@ -96,15 +96,15 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     Ok(code)
 }
 
-/// The recording, and what is shown of it.
+/// The recording and its viewer.
 struct RecordingSession {
     recording: PathBuf,
     view: RecordingView,
     name: String,
     session: ViewerSession,
-    /// Where to go from here.
+    /// Where to go next.
     switch_to: Option<AttachTarget>,
-    /// What is shown as soon as it runs.
+    /// Run to show as soon as it starts.
     next_runs: Option<NextRuns>,
     run: Option<Run>,
 }
@@ -130,7 +130,7 @@ impl RecordingSession {
                 }
                 event = background.next() => {
                     self.session.handle_background_event(event);
-                    // A tool that floods keeps nothing else from its turn.
+                    // Yields under a flood of output.
                     tokio::task::yield_now().await;
                 }
                 run = follow::next(&mut self.next_runs) => match run {
@@ -152,7 +152,7 @@ impl RecordingSession {
         }
     }
 
-    /// Draws what there is to be seen.
+    /// Draws a frame.
     fn draw(&mut self, tty: &mut Tty) -> Result<()> {
         let view = &self.view;
         let facts = StatusInfo {
@@ -175,7 +175,7 @@ impl RecordingSession {
         Ok(())
     }
 
-    /// To the moment of a snapshot, or to the end.
+    /// Seeks to a snapshot, or to the end.
     fn seek_snapshot(&mut self, snapshot: Option<u64>) -> Result<()> {
         match snapshot {
             Some(id) => self.view.seek_snapshot(id).map_err(unreadable)?,
@@ -216,7 +216,7 @@ impl RecordingSession {
                 }
                 Err(why) => self.session.show_message(why),
             },
-            // What is left is of programs that run.
+            // Other effects are for running programs.
             other => drop(self.session.apply(other, tty)),
         }
         Ok(None)

@@ -1,4 +1,4 @@
-//! The recording in the viewer: its end, with all lines as soon as they are read, or any moment of it, standing or playing.
+//! A recording at its end or at any moment, paused or playing.
 
 mod playhead;
 
@@ -21,35 +21,36 @@ use super::super::replay::Pace;
 use super::super::size;
 use super::loader::{self, LoadedRecording, TimelineMarks};
 
-/// The longest time in which nothing happens while it plays.
+/// Longest pause during playback.
 pub(super) const MAX_IDLE: Duration = Duration::from_secs(2);
-/// How long records are applied before what they have made is shown, however fast it goes.
+/// How long to apply records before a frame is drawn.
 const MAX_FRAME_TIME: Duration = Duration::from_millis(30);
-/// Slowest and fastest.
+/// Slowest and fastest playback speed.
 const SPEEDS: (f64, f64) = (0.25, 64.0);
 
-/// A recording.
+/// A recording with its playback state.
 pub(super) struct RecordingView {
     path: PathBuf,
     size: Size,
     start: TsNs,
     end: TsNs,
-    /// Its end: at first the last screens only, then with all lines.
+    /// The end: at first only the last screens, later all lines.
     end_playback: Playback,
     loader: Option<oneshot::Receiver<Result<LoadedRecording, AhrError>>>,
-    /// Moments can be gone to at once.
+    /// Seeking is possible.
     is_indexed: bool,
-    /// A moment to go to as soon as they can be.
+    /// Where to seek once the index is ready.
     pending_seek: Option<SeekTarget>,
     marks: TimelineMarks,
-    /// A moment before the end, if one is looked at.
+    /// The moment shown, if it is not the end.
     playhead: Option<Playhead>,
     speed: f64,
     live: bool,
 }
 
 impl RecordingView {
-    /// Opens it and begins to read all of it on a thread of its own. Must be called before a runtime is entered or within one.
+    /// Opens a recording and starts to read all of it in the background. Must be called outside or within a
+    /// runtime.
     pub(super) fn open(path: &Path, meta: &Meta) -> Result<RecordingView, AhrError> {
         let size = size(meta);
         let start = Playback::open(path, size)?.next_at()?.unwrap_or_default();
@@ -59,7 +60,7 @@ impl RecordingView {
             play.seek(Position::Time(TsNs(u64::MAX)))?;
             play
         } else {
-            // Making the index would take as long as reading all of it: for now, what can be told from the end alone.
+            // Without an index only the end is read; building the index takes as long as reading everything.
             let mut play = Playback::open_near_end(path, size, SPACING)?;
             play.play(|_| true, |_| {})?;
             play
@@ -85,8 +86,8 @@ impl RecordingView {
         })
     }
 
-    /// Ends when all lines are there; never if they are already. Says by how much the numbers of the lines at the end have grown: what was
-    /// before them may not have been known.
+    /// Resolves when all lines are loaded; pending if they are already. Returns by how much the line numbers have
+    /// grown, since earlier lines may have been unknown.
     pub(super) async fn loaded(&mut self) -> Result<i64, AhrError> {
         let Some(whole) = &mut self.loader else { return std::future::pending().await };
         let read = whole.await;
@@ -107,7 +108,7 @@ impl RecordingView {
         Ok(if is_seen { after.cast_signed() - before.cast_signed() } else { 0 })
     }
 
-    /// All lines are there.
+    /// Returns true if all lines are loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.loader.is_none()
     }
@@ -116,35 +117,35 @@ impl RecordingView {
         &self.playhead.as_ref().map_or(&self.end_playback, |playhead| &playhead.play).fold().terminal
     }
 
-    /// Its end, while another moment is shown.
+    /// Returns the end, while another moment is shown.
     pub(super) fn end(&self) -> Option<&TerminalState> {
         self.playhead.as_ref().map(|_| &self.end_playback.fold().terminal)
     }
 
-    /// Stretches that could not be read.
+    /// Returns the unreadable parts.
     pub(super) fn lost(&self) -> &[Lost] {
         self.end_playback.lost()
     }
 
-    /// When it began.
+    /// Returns the start time.
     pub(super) fn begin(&self) -> TsNs {
         self.start
     }
 
-    /// The time that is shown, and how long it is.
+    /// Returns the time shown and the duration.
     pub(super) fn time(&self) -> Option<(Duration, Duration)> {
         let at = self.playhead.as_ref().map_or(self.end, |playhead| playhead.clock);
         Some((at.since(self.start), self.end.since(self.start)))
     }
 
-    /// The same, with what there is to be found in it as soon as all of it is read.
+    /// Returns the timeline; snapshots and pauses are known once everything was read.
     pub(super) fn timeline(&self) -> Option<Timeline> {
         let (at, of) = self.time()?;
         let TimelineMarks { snapshots, idle, .. } = self.marks.clone();
         Some(Timeline { at, of, snapshots, idle })
     }
 
-    /// How fast it plays.
+    /// Returns the playback speed; `None` while paused.
     pub(super) fn speed(&self) -> Option<f64> {
         self.playhead.as_ref().filter(|playhead| playhead.is_playing).map(|_| self.speed)
     }
@@ -165,14 +166,14 @@ impl RecordingView {
         Some(reading.to_string())
     }
 
-    // ---- Time ----
+    // ---- Playback ----
 
-    /// When something is due; `None` if nothing is.
+    /// Returns when the next record is due; `None` while paused.
     pub(super) fn due(&self) -> Option<Instant> {
         self.playhead.as_ref().filter(|playhead| playhead.is_playing).map(|playhead| playhead.due)
     }
 
-    /// Shows what is due, for the length of a frame at most. At the end it stops.
+    /// Applies the records that are due, for one frame at most. At the end it pauses.
     pub(super) fn advance(&mut self) -> Result<(), AhrError> {
         let (pace, begun) = (self.pace(), Instant::now());
         let Some(playhead) = &mut self.playhead else { return Ok(()) };
@@ -189,7 +190,7 @@ impl RecordingView {
         Ok(())
     }
 
-    /// From the start if the end is shown.
+    /// Starts or pauses playback. At the end it starts from the beginning.
     pub(super) fn toggle_play(&mut self) -> Result<(), AhrError> {
         match &mut self.playhead {
             Some(playhead) => playhead.is_playing = !playhead.is_playing,
@@ -201,7 +202,7 @@ impl RecordingView {
         self.schedule()
     }
 
-    /// So many seconds on; back, if negative.
+    /// Seeks by seconds; backwards if negative.
     pub(super) fn skip(&mut self, seconds: i64) -> Result<(), AhrError> {
         let at = self
             .pending_seek
@@ -213,7 +214,7 @@ impl RecordingView {
         self.seek(to.since(self.start))
     }
 
-    /// To a moment, counted from the begin.
+    /// Seeks to a time since the start.
     pub(super) fn seek(&mut self, to: Duration) -> Result<(), AhrError> {
         let to = self.start + to;
         if to >= self.end {
@@ -223,12 +224,12 @@ impl RecordingView {
         self.go_to(SeekTarget { time: to, offset: None })
     }
 
-    /// To its end.
+    /// Shows the end.
     pub(super) fn go_to_end(&mut self) {
         (self.playhead, self.pending_seek) = (None, None);
     }
 
-    /// To the moment at which the snapshot with this id was taken, and stands there. Of one that is not known nothing can be shown.
+    /// Seeks to a snapshot and pauses. Unknown ids are ignored.
     pub(super) fn seek_snapshot(&mut self, id: u64) -> Result<(), AhrError> {
         let terminal = &self.end_playback.fold().terminal;
         let Some((_, taken)) = terminal.snapshots_by_line().find(|(_, snapshot)| snapshot.id == id) else {
@@ -272,7 +273,7 @@ impl RecordingView {
         self.schedule()
     }
 
-    /// What is next is due so long from now.
+    /// Schedules the next record.
     fn schedule(&mut self) -> Result<(), AhrError> {
         let pace = self.pace();
         match &mut self.playhead {

@@ -1,4 +1,4 @@
-//! A moment of a recording, standing or playing.
+//! A moment of a recording, paused or playing.
 
 use nerve_record::ahr::AhrError;
 use nerve_record::index::Position;
@@ -8,25 +8,25 @@ use tokio::time::Instant;
 
 use super::super::super::replay::Pace;
 
-/// A moment to go to.
+/// A moment to seek to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeekTarget {
     pub(super) time: TsNs,
-    /// Bytes of output before it, where that is known: where a clock stepped back, time stands still.
+    /// Output offset in bytes, if known. The time alone is ambiguous where the clock stepped back.
     pub(super) offset: Option<u64>,
 }
 
-/// A moment of it.
+/// The moment that is shown.
 pub(super) struct Playhead {
     pub(super) play: Playback,
     pub(super) clock: TsNs,
     pub(super) is_playing: bool,
-    /// When what is next is due, while it plays.
+    /// When the next record is due.
     pub(super) due: Instant,
 }
 
 impl Playhead {
-    /// Sets when what is next is due, counted from `from`; false at the end.
+    /// Schedules the next record, counted from `from`. Returns false at the end.
     pub(super) fn schedule(&mut self, from: Instant, pace: Pace) -> Result<bool, AhrError> {
         let next = self.play.next_at()?;
         let wait = pace.wait(self.clock, next.unwrap_or(self.clock).max(self.clock));
@@ -34,7 +34,7 @@ impl Playhead {
         Ok(next.is_some())
     }
 
-    /// Applies everything up to this recorded time.
+    /// Applies all records up to a time.
     pub(super) fn reach(&mut self, time: TsNs) -> Result<(), AhrError> {
         self.play.play(|record| record.at <= time, |_| {})?;
         self.play.fold_mut().wait_until(time);
@@ -42,7 +42,7 @@ impl Playhead {
         Ok(())
     }
 
-    /// Goes to another one; `is_start`: without an index, since there is nothing before it.
+    /// Seeks. With `is_start` no index is needed.
     pub(super) fn go_to(&mut self, target: SeekTarget, is_start: bool) -> Result<(), AhrError> {
         let SeekTarget { time, offset } = target;
         if is_start {

@@ -53,7 +53,7 @@ fn is_last(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn its_end_is_there_before_it_is_read() {
+async fn end_is_shown_before_the_rest_is_loaded() {
     let (_folder, path) = recording();
     let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
     assert!(!view.is_indexed, "there is no index yet");
@@ -76,7 +76,7 @@ async fn its_end_is_there_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_moment_waits_for_the_index_and_the_start_does_not() {
+async fn seek_waits_for_index_except_to_start() {
     let (_folder, path) = recording();
     let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
     view.seek(Duration::from_secs(60)).unwrap();
@@ -96,7 +96,7 @@ async fn a_moment_waits_for_the_index_and_the_start_does_not() {
 }
 
 #[tokio::test]
-async fn the_timeline_knows_snapshots_and_pauses() {
+async fn timeline_has_snapshots_and_pauses() {
     let (_folder, path) = recording();
     let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
     view.loaded().await.unwrap();
@@ -112,7 +112,7 @@ async fn the_timeline_knows_snapshots_and_pauses() {
 }
 
 #[tokio::test]
-async fn a_snapshots_moment_waits_for_the_index_and_is_exact() {
+async fn snapshot_seek_waits_for_index_and_is_exact() {
     let (_folder, path) = recording();
     let mut view = RecordingView::open(&path, &Meta::default()).unwrap();
     view.seek_snapshot(1).unwrap();
@@ -149,7 +149,7 @@ fn screens(steps: &[(u64, &str, u64)]) -> (TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn each_snapshot_shows_its_screen_and_stands_there() {
+async fn snapshot_seek_shows_its_screen_paused() {
     // The clock steps back after the second one.
     let steps = [(1000, "first", 7), (5000, "second", 8), (2000, "third", 9), (9000, "fourth", 10)];
     let (_folder, path) = screens(&steps);
