@@ -45,21 +45,18 @@ impl fmt::Display for BadBinding {
         match self {
             BadBinding::Unknown(name) => {
                 let names: Vec<&str> = OPERATIONS.iter().map(|entry| entry.name).collect();
-                write!(f, "'{name}' is nothing a key can do; there are {}", names.join(", "))
+                write!(f, "unknown operation '{name}': use one of {}", names.join(", "))
             }
             BadBinding::Key(bad) => bad.fmt(f),
             BadBinding::Conflict { key, context, first, second } => {
                 let place = context.words();
-                write!(
-                    f,
-                    "the key '{key}' is wanted for both '{first}' and '{second}' {place}: take it from one of them"
-                )
+                write!(f, "key '{key}' is bound to both '{first}' and '{second}' {place}: remove one of them")
             }
             BadBinding::Typed { key, context, name } => {
                 let place = context.words();
                 write!(
                     f,
-                    "the key '{key}' of '{name}' is typed {place}: take one with ctrl or alt, or a function key"
+                    "key '{key}' of '{name}' is text {place}: use one with ctrl or alt, or a function key"
                 )
             }
         }
@@ -229,18 +226,18 @@ mod tests {
         let error = |settings: &[(&str, &[&str])]| set(settings).unwrap_err().to_string();
         assert!(
             error(&[("page-dwon", &["x"])])
-                .contains("'page-dwon' is nothing a key can do; there are prefix, entry-up")
+                .contains("unknown operation 'page-dwon': use one of prefix, entry-up")
         );
         assert!(error(&[("start", &["gg"])]).contains("unknown key \"gg\""));
         let both = error(&[("start", &["x"]), ("end", &["x"])]);
-        assert!(both.contains("'x' is wanted for both 'start' and 'end' while looking"), "{both}");
+        assert!(both.contains("'x' is bound to both 'start' and 'end' while looking"), "{both}");
         assert!(set(&[("start", &["x"]), ("list-open", &["x"])]).is_ok(), "in two contexts");
         let everywhere = error(&[("entry-close", &["f5"]), ("tools", &["f5"])]);
         assert!(everywhere.contains("'entry-close' and 'tools' in the task entry"), "{everywhere}");
         let typed = error(&[("entry-up", &["u"])]);
-        assert!(typed.contains("'u' of 'entry-up' is typed in a program that runs"), "{typed}");
+        assert!(typed.contains("'u' of 'entry-up' is text in a program that runs"), "{typed}");
         let digit = error(&[("start", &["1"])]);
-        assert!(digit.contains("'1' of 'start' is typed while looking through lines"), "{digit}");
+        assert!(digit.contains("'1' of 'start' is text while looking through lines"), "{digit}");
         assert!(set(&[("start", &["x", "x"])]).is_ok());
     }
 }

@@ -65,9 +65,7 @@ impl Pager {
             }
             PendingBookmark::Clear => {
                 let bookmark = letter.and_then(|letter| self.bookmarks.letters.remove(&letter));
-                self.show_message(
-                    bookmark.map_or("no place is kept under that letter", |_| "not kept any more"),
-                );
+                self.show_message(bookmark.map_or("no such bookmark", |_| "bookmark removed"));
             }
             PendingBookmark::GoTo => self.go_to_bookmark(letter),
         }
@@ -75,7 +73,7 @@ impl Pager {
 
     fn set_bookmark(&mut self, letter: Option<char>, at_bottom: bool) {
         let Some(letter) = letter.filter(char::is_ascii_alphabetic) else {
-            return self.show_message("a place is kept under a letter");
+            return self.show_message("a bookmark is a letter");
         };
         let top = self.viewport.top_line();
         let line = if at_bottom { self.last_line().unwrap_or(top) } else { top };
@@ -96,7 +94,7 @@ impl Pager {
                         self.viewport.go_to_bottom(line);
                     }
                 }
-                None => self.show_message("no place is kept under that letter"),
+                None => self.show_message("no such bookmark"),
             },
         }
     }

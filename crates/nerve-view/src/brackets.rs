@@ -39,7 +39,7 @@ impl Pager {
             matching_line(texts, (from, to), |text, see| text.chars().rev().any(see))
         };
         let Some(line) = found else {
-            return self.show_message(&format!("no '{to}' belongs to it within {MAX_LINES} lines"));
+            return self.show_message(&format!("no matching '{to}' within {MAX_LINES} lines"));
         };
         self.go_to(line);
         if is_down {

@@ -159,7 +159,7 @@ fn draw_modal(
     let Some(shown) = viewer.modal()?.shown() else {
         let modal = viewer.modal()?;
         let status = format!("{} running of {}", viewer.tools.running(), viewer.tools.len());
-        modal_box::frame(outer(regions.list, limits), "what the agent runs", &status, buffer);
+        modal_box::frame(outer(regions.list, limits), "tools", &status, buffer);
         let first = modal.first_row(regions.list.height);
         modal_box::list(regions.list, viewer.tools(), first, modal.row(), buffer);
         return None;

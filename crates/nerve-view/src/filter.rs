@@ -134,7 +134,7 @@ impl Pager {
             FilterProgress::Completed if is_empty => {
                 let text = std::mem::take(&mut filter.text);
                 self.clear_filter();
-                self.message = Some(format!("no line for {}: all are shown", shorten(&text)));
+                self.message = Some(format!("no line matches {}: showing all", shorten(&text)));
             }
             FilterProgress::Completed => filter.anchor = None,
             FilterProgress::Idle => {}

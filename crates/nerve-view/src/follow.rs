@@ -29,7 +29,7 @@ impl Pager {
     /// Follows new output until a line matches the search.
     pub(crate) fn follow_until(&mut self, document: &Document<'_>) {
         if self.search.is_none() {
-            return self.show_message("nothing was looked for yet");
+            return self.show_message("no search yet");
         }
         self.jump(Operation::Follow, None);
         // New output begins at the cursor.
@@ -42,7 +42,7 @@ impl Pager {
         let went = self.follow_mode.take().is_some();
         if went {
             self.viewport.stop_following();
-            self.show_message("stays here");
+            self.show_message("stopped following");
         }
         went
     }
@@ -61,7 +61,7 @@ impl Pager {
                 self.follow_mode = None;
                 self.viewport.show(line);
                 self.viewport.stop_following();
-                self.show_message("this was waited for");
+                self.show_message("match found");
             }
             // Lines of the screen can still change.
             None => {

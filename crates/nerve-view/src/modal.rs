@@ -8,7 +8,7 @@ use crate::viewer::{Effect, Viewer};
 
 /// Shown when a tool ends while the user is typing into it.
 const INPUT_DISCARDED: &str =
-    "it has ended: text goes nowhere until Enter or an arrow; Esc goes back to the list";
+    "tool ended: text is discarded until Enter or an arrow; Esc returns to the list";
 
 /// Returns true for a key that belongs to typed text.
 fn is_typed(key: Key) -> bool {
@@ -23,7 +23,7 @@ impl Viewer {
             Some(_) => self.modal = None,
             None if self.tools.is_empty() => {
                 let why = self.tools.empty_reason.clone();
-                self.show_message(why.as_deref().unwrap_or("the agent runs nothing that can be looked at"));
+                self.show_message(why.as_deref().unwrap_or("the agent is running no tools"));
             }
             None => {
                 self.modal = Some(Modal::default());
@@ -42,7 +42,7 @@ impl Viewer {
         let older = self.tools.older();
         if older > 0 {
             self.show_message(&format!(
-                "{older} older ones are not listed: nerve show-sandbox-execution --id shows them"
+                "{older} older tools are not listed: nerve show-sandbox-execution --id shows them"
             ));
         }
     }
@@ -98,11 +98,7 @@ impl Viewer {
         {
             let swallows = shown.is_typed_into && !shown.scrolls;
             shown.swallows = swallows;
-            self.show_message(if swallows {
-                INPUT_DISCARDED
-            } else {
-                "it has ended; Esc goes back to the list"
-            });
+            self.show_message(if swallows { INPUT_DISCARDED } else { "tool ended; Esc returns to the list" });
         }
     }
 
@@ -118,11 +114,7 @@ impl Viewer {
     /// Reports that a key was discarded.
     pub(crate) fn report_discarded_key(&mut self) {
         let goes_on = self.modal.as_ref().and_then(|modal| modal.shown()).is_some_and(|shown| shown.swallows);
-        self.show_message(if goes_on {
-            INPUT_DISCARDED
-        } else {
-            "it has ended: from here on keys go through what it wrote"
-        });
+        self.show_message(if goes_on { INPUT_DISCARDED } else { "tool ended: keys scroll its output" });
     }
 
     pub(crate) fn handle_list_key(&mut self, operation: Option<Operation>) -> Option<Effect> {
@@ -157,7 +149,7 @@ impl Viewer {
             return None;
         };
         if !self.tools.dismiss(&id) {
-            self.show_message("it runs: only what has ended can be dismissed");
+            self.show_message("the tool is running: only finished tools can be dismissed");
             return None;
         }
         self.revalidate_modal(None);

@@ -56,7 +56,7 @@ pub(crate) fn list(area: Rect, tools: Listed<'_>, first: usize, chosen: usize, b
         }
     }
     if tools.len() == 0 && !area.is_empty() {
-        let words = cut("the agent has run nothing yet that can be looked at", area.width.into());
+        let words = cut("no tools yet", area.width.into());
         buffer.set_stringn(
             area.x,
             area.y,

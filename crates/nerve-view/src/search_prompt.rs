@@ -122,7 +122,7 @@ impl SearchPrompt {
     pub(crate) fn shown(&self) -> PromptView {
         let words = [
             (self.options.inverse, "not "),
-            (self.options.literal, "as it stands "),
+            (self.options.literal, "literal "),
             (self.from_end, "from the end "),
             (self.stays, "here "),
         ];

@@ -53,11 +53,9 @@ impl InputReader {
     pub(crate) fn hint(self) -> Option<&'static str> {
         match self {
             InputReader::Tool => None,
-            InputReader::AsksOnly => Some("its input is /dev/null: keys reach only what asks on /dev/tty"),
-            InputReader::HasInput => {
-                Some("its input is a file or a pipe: keys reach only what asks on /dev/tty")
-            }
-            InputReader::Agent => Some("it has no terminal of its own: keys go to the agent's"),
+            InputReader::AsksOnly => Some("stdin is /dev/null: keys reach only prompts on /dev/tty"),
+            InputReader::HasInput => Some("stdin is a file or pipe: keys reach only prompts on /dev/tty"),
+            InputReader::Agent => Some("no own terminal: keys go to the agent"),
         }
     }
 }

@@ -114,7 +114,7 @@ impl Viewer {
     /// Disables the task entry: the terminal is that of an agent's tool.
     #[must_use]
     pub fn without_entry(self) -> Viewer {
-        let why = "nothing can go on from here: this is what a tool did";
+        let why = "no branches from a tool's output";
         Viewer { no_entry_reason: Some(why), is_tool: true, has_begun: true, ..self }
     }
 
@@ -127,7 +127,7 @@ impl Viewer {
     /// Forbids input and branches.
     #[must_use]
     pub fn read_only(self) -> Viewer {
-        let why = "attached for reading only: 'nerve branch' tells the agent something at a snapshot";
+        let why = "attached read-only: use 'nerve branch' to branch from a snapshot";
         Viewer { no_entry_reason: self.no_entry_reason.or(Some(why)), read_only: true, ..self }
     }
 
@@ -212,19 +212,19 @@ impl Viewer {
     /// Returns the message for input that is ignored in read-only mode.
     pub fn read_only_message(&self) -> String {
         let keys = crate::status::keys_to(self, Operation::Detach).unwrap_or_default();
-        format!("attached for reading only: {keys} leaves")
+        format!("attached read-only: {keys} leaves")
     }
 
     /// Returns why no snapshot can be taken.
     pub(crate) fn no_snapshot_reason(&self) -> Option<&'static str> {
         match self.source {
             Source::Recording if self.runs => {
-                Some("a recording takes no snapshots: 'nerve attach' shows what runs, and takes them")
+                Some("recordings take no snapshots: use 'nerve attach' for the running session")
             }
-            Source::Recording => Some("the session has ended: it takes no snapshots any more"),
+            Source::Recording => Some("no snapshot: the session has ended"),
             Source::Live if self.is_tool => Some("a tool takes no snapshots: its agent does"),
             Source::Live if self.read_only => {
-                Some("attached for reading only: 'nerve snapshot --session' takes one from elsewhere")
+                Some("attached read-only: 'nerve snapshot --session' takes one from elsewhere")
             }
             Source::Live => None,
         }

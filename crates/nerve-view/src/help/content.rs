@@ -20,11 +20,11 @@ pub(crate) enum Line {
 fn sections(source: Source) -> [(Context, &'static str); 6] {
     use Context::{Entry, List, Live, Modal, Prefix, Scroll};
     let lines = (Scroll, "Lines");
-    let entry = (Entry, "Telling the agent something");
-    let (list, modal) = ((List, "List of tools"), (Modal, "A tool that runs"));
+    let entry = (Entry, "Task entry");
+    let (list, modal) = ((List, "List of tools"), (Modal, "Running tool"));
     let prefix = (Prefix, "After the prefix");
     match source {
-        Source::Live => [(Live, "While the program runs"), prefix, lines, entry, list, modal],
+        Source::Live => [(Live, "Running program"), prefix, lines, entry, list, modal],
         // Recordings have no live section.
         Source::Recording => [lines, entry, list, modal, prefix, (Live, "")],
     }
@@ -57,8 +57,8 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
         if *context == Context::Scroll {
             rows.push(text_row("10 before a key", "ten times, or to line 10"));
             rows.push(text_row("wheel", "three lines"));
-            rows.push(text_row("shift and drag", "text is selected by the terminal itself"));
-            rows.push(text_row("click", "tell the agent something at that line; a moment in the timeline"));
+            rows.push(text_row("shift and drag", "select text with the terminal"));
+            rows.push(text_row("click", "new task at that line; in the timeline: seek"));
             if source == Source::Recording {
                 rows.push(text_row("●  ▶  ◆", "in the timeline: the moment shown, a snapshot, both"));
             }
@@ -69,14 +69,13 @@ pub(crate) fn sheet(bindings: &Bindings, source: Source, capabilities: Capabilit
             lines.push(Line::Blank);
         }
         if *context == Context::Scroll {
-            lines.push(Line::Title("While a text is typed".to_string()));
-            lines
-                .push(text_row("a text after / ? &", "a regular expression; capitals count if there is one"));
-            lines.push(text_row("! before it  ctrl+n", "lines without it"));
-            lines.push(text_row("ctrl+r", "as it stands, not as an expression"));
-            lines.push(text_row("@ before it  ctrl+f", "from the first line, or from the last one upwards"));
-            lines.push(text_row("ctrl+k", "matches are lit, the window stays"));
-            lines.push(text_row("up  down", "what was looked for before"));
+            lines.push(Line::Title("Search prompt".to_string()));
+            lines.push(text_row("a text after / ? &", "regular expression; with a capital, case-sensitive"));
+            lines.push(text_row("! before it  ctrl+n", "lines that do not match"));
+            lines.push(text_row("ctrl+r", "literal text, not an expression"));
+            lines.push(text_row("@ before it  ctrl+f", "from the first line, or upwards from the last"));
+            lines.push(text_row("ctrl+k", "highlight matches without moving"));
+            lines.push(text_row("up  down", "previous patterns"));
             lines.push(Line::Blank);
         }
     }
@@ -165,35 +164,35 @@ mod tests {
                 entry.name
             );
         }
-        assert!(!text(Source::Recording, Capabilities::default()).contains("While the program runs"));
+        assert!(!text(Source::Recording, Capabilities::default()).contains("Running program"));
     }
 
     #[test]
     fn live_section_rows() {
-        let rows = section(Source::Live, true, "While the program runs");
+        let rows = section(Source::Live, true, "Running program");
         assert_eq!(rows, LIVE_ROWS);
-        let rows = section(Source::Live, false, "While the program runs");
+        let rows = section(Source::Live, false, "Running program");
         assert_eq!(rows, LIVE_ROWS.replace("ctrl+shift+t: ", "[ctrl+shift+t]: not here: ctrl+] t — "));
         assert_eq!(section(Source::Live, true, "After the prefix"), PREFIX_ROWS);
         assert_eq!(section(Source::Recording, false, "This terminal"), TERMINAL_ROWS);
     }
 
-    const LIVE_ROWS: &str = "ctrl+]: the next key is the viewer's
-ctrl+shift+up: tell the agent something at the latest snapshot; at the one before
-ctrl+shift+t: what the agent runs
-shift+pageup: what was written before
-pageup: the same, where no full-screen program runs";
-    const PREFIX_ROWS: &str = "d: leave; the program goes on
-[  pageup: what was written before
-i  up: tell the agent something
-down: the same at the next snapshot
+    const LIVE_ROWS: &str = "ctrl+]: prefix for the viewer's keys
+ctrl+shift+up: new task at the latest snapshot; again: at the previous one
+ctrl+shift+t: list the agent's tools
+shift+pageup: scroll back
+pageup: scroll back, unless a full-screen program runs";
+    const PREFIX_ROWS: &str = "d: detach; the program keeps running
+[  pageup: scroll back
+i  up: new task at the latest snapshot
+down: new task at the next snapshot
 s: take a snapshot
-t: what the agent runs
-b: leave for the branch made last
-y: copy the text that can be seen
-x: forget the tool that is shown
+t: list the agent's tools
+b: switch to the branch made last
+y: copy the visible text
+x: dismiss the shown tool
 ?  h: this sheet
-q: end the program's session (asks)";
+q: end the session (asks first)";
     const TERMINAL_ROWS: &str = "kitty keyboard protocol: no: keys in brackets do not arrive here
 colours: 24 bit";
 

@@ -20,7 +20,7 @@ impl Viewer {
             }
             PendingKey::Colon => {
                 if key != Key::plain(Code::Esc) {
-                    self.show_message("only :q and :f are known");
+                    self.show_message("unknown command: use :q or :f");
                 }
                 return None;
             }
@@ -88,7 +88,7 @@ impl Viewer {
             }
             Context::Entry => self.paste_into_entry(&text),
             Context::Scroll | Context::List | Context::Prefix => {
-                self.show_message("a text is pasted where one types")
+                self.show_message("nothing to paste into here")
             }
         }
         None

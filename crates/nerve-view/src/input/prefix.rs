@@ -49,7 +49,7 @@ impl Viewer {
                 let name = |key: Option<&String>| key.cloned().unwrap_or_default();
                 let prefix = name(self.bindings.keys_in(context, Operation::Prefix).first());
                 let help = name(self.bindings.keys_in(Context::Prefix, Operation::Help).first());
-                self.show_message(&format!("'{key}' means nothing after {prefix}; '{help}' shows what does"));
+                self.show_message(&format!("'{key}' is not bound after {prefix}; '{help}' lists the keys"));
             }
         }
         None
@@ -67,7 +67,7 @@ impl Viewer {
         if matches!(key.code, Code::Char('y' | 'Y')) && !key.ctrl && !key.alt {
             return Some(Effect::EndProgram);
         }
-        self.show_message("it goes on");
+        self.show_message("not ended");
         None
     }
 }

@@ -57,7 +57,7 @@ impl Viewer {
     fn seek_effect(&mut self, operation: Operation) -> Option<Effect> {
         let times = self.pager.number.take().unwrap_or(1);
         if self.source == Source::Live {
-            self.show_message("what runs cannot be gone through in time: a recording can");
+            self.show_message("seeking works only in recordings");
             return None;
         }
         let seconds = i64::try_from(times).unwrap_or(i64::MAX).saturating_mul(5);
@@ -91,8 +91,8 @@ impl Viewer {
     pub(crate) fn arm_leave(&mut self) {
         self.is_leaving = true;
         self.show_message(match self.source {
-            Source::Live => "Esc once more: back to the program",
-            Source::Recording => "Esc once more to leave",
+            Source::Live => "press Esc again to return to the program",
+            Source::Recording => "press Esc again to leave",
         });
     }
 
@@ -122,7 +122,7 @@ impl Viewer {
         let document = self.front_document(frame);
         let text = document.map(|document| self.front_pager_mut().visible_text(document)).unwrap_or_default();
         if text.is_empty() {
-            self.show_message("there is no text to be seen");
+            self.show_message("no visible text to copy");
             return None;
         }
         let lines = text.lines().count();

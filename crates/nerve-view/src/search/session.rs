@@ -163,7 +163,7 @@ impl Pager {
         self.remember_position();
         let from = self.anchor_line();
         let Some(search) = &mut self.search else {
-            self.show_message("nothing was looked for yet");
+            self.show_message("no search yet");
             return;
         };
         let direction = if other_way { search.direction.reversed() } else { search.direction };
@@ -202,7 +202,7 @@ impl Pager {
                     self.scroll_to_match(line, document);
                 }
                 if wrapped {
-                    self.show_message("around the end");
+                    self.show_message("search wrapped around");
                 }
             }
             ScanStep::NotFound => {
@@ -251,8 +251,8 @@ fn text(document: &Document<'_>, filter: Option<&LineFilter>, line: u64) -> Opti
 pub(crate) fn not_found_message(pattern: &Pattern) -> String {
     let text = shorten(pattern.text());
     match pattern.fault() {
-        None => format!("'{text}' is nowhere"),
-        Some(fault) => format!("'{text}' is nowhere as it stands, and no regular expression: {fault}"),
+        None => format!("no match for '{text}'"),
+        Some(fault) => format!("no match for the text '{text}', and not a regular expression: {fault}"),
     }
 }
 

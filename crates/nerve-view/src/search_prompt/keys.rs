@@ -62,7 +62,8 @@ impl Pager {
         }
         let pattern = prompt.pattern();
         let fault = pattern.as_ref().and_then(|pattern| pattern.fault());
-        self.message = fault.map(|fault| format!("no regular expression ({fault}): looked for as it stands"));
+        self.message =
+            fault.map(|fault| format!("not a regular expression ({fault}): searching for the text"));
         let direction = match prompt.kind {
             PromptKind::Search(direction) => direction,
             PromptKind::Filter => {

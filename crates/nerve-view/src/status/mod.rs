@@ -95,7 +95,7 @@ fn left(viewer: &Viewer, info: &StatusInfo, is_above: bool) -> Vec<Part> {
 fn typing(PromptView { kind, sign, text, cursor, fault }: &PromptView) -> String {
     let (before, after) = text.split_at_checked(*cursor).unwrap_or((text, ""));
     let hint = match (kind, fault) {
-        (_, Some(fault)) => format!("   (as it stands: {fault})"),
+        (_, Some(fault)) => format!("   (literal: {fault})"),
         (PromptKind::Search(Direction::Up), None) if text.is_empty() => "   (Enter: help)".to_string(),
         _ => String::new(),
     };

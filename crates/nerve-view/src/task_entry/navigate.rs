@@ -161,7 +161,7 @@ impl Viewer {
                 self.move_entry_to(Target::End, frame)
             }
             None if self.has_hidden_snapshots(frame) => self.show_message(self.explain_none_above(frame)),
-            None => self.show_message("there is no snapshot yet that the agent could go on from"),
+            None => self.show_message("no snapshot to branch from yet"),
         }
     }
 
@@ -235,13 +235,13 @@ impl Viewer {
     /// Edits the text unless it was submitted. `change` returns false if the text would become too long.
     fn edit(&mut self, change: impl FnOnce(&mut crate::task_entry::TaskEntry) -> bool) {
         if self.entry.is_sent {
-            self.show_message("this is on its way: wait for it");
+            self.show_message("the task is being delivered: wait for it");
             return;
         }
         if !change(&mut self.entry) {
             let most = MAX_TEXT / 1024;
             self.show_message(&format!(
-                "that is more than {most} KiB: put it into a file that the agent can read"
+                "task longer than {most} KiB: put it into a file that the agent can read"
             ));
         }
         self.fit_entry();
@@ -269,13 +269,13 @@ impl Viewer {
     fn submit(&mut self, document: &Document<'_>) -> Option<Effect> {
         let text = self.entry.text();
         if self.entry.is_sent {
-            self.show_message("this is on its way: wait for it");
+            self.show_message("the task is being delivered: wait for it");
             return None;
         }
         if text.trim().is_empty() {
             let key = self.bindings.keys_in(Context::Entry, Operation::CloseEntry);
             let key = key.first().cloned().unwrap_or_default();
-            self.show_message(&format!("nothing is typed yet; '{key}' closes this"));
+            self.show_message(&format!("the task is empty; '{key}' closes it"));
             return None;
         }
         let end = document.lines().end.saturating_sub(1);

@@ -197,7 +197,7 @@ fn esc_leaves_snapshot_and_keeps_text() {
     let mut session = Session::full();
     session.keys("up up a b esc");
     assert_eq!((session.target(), session.screen()), (None, "screen last".into()));
-    assert_eq!(session.harness.message(), "Esc once more to leave");
+    assert_eq!(session.harness.message(), "press Esc again to leave");
     session.keys("ctrl+shift+up");
     assert_eq!((session.target(), session.screen()), (moment(13), "screen third".into()));
     assert_eq!(session.harness.viewer.entry().unwrap().text(), "ab");
@@ -220,7 +220,7 @@ fn brackets_go_between_snapshot_screens() {
     assert_eq!(goes("2 ]"), to("third", ""));
     assert_eq!(goes("]"), to("last", ""), "past the last one is the end");
     assert_eq!(goes("9 ["), to("first", ""));
-    assert_eq!(goes("esc"), to("last", "Esc once more to leave"));
+    assert_eq!(goes("esc"), to("last", "press Esc again to leave"));
     assert_eq!(goes("["), to("third", ""));
     assert_eq!(goes("G"), to("last", ""));
     assert!(session.harness.viewer.entry().is_none());
@@ -394,7 +394,7 @@ fn tool_snapshots_cannot_be_branched() {
     assert_eq!(session.screen(), "screen first");
     session.keys("i");
     assert_eq!(session.target(), None);
-    assert!(session.harness.message().starts_with("nothing can go on from here"));
+    assert!(session.harness.message().starts_with("no branches from a tool's output"));
 }
 
 // ---- Moments of lines ----
@@ -432,10 +432,8 @@ fn i_before_the_end_uses_own_snapshot() {
             assert_eq!(session.submitted().snapshot, Some(1));
         }
     }
-    for (keys, told) in [
-        ("i", "there are no snapshots"),
-        ("ctrl+shift+up", "there is no snapshot yet that the agent could go on from"),
-    ] {
+    for (keys, told) in [("i", "there are no snapshots"), ("ctrl+shift+up", "no snapshot to branch from yet")]
+    {
         let mut session = lines_alone();
         session.keys("esc ,");
         session.go_to(1);

@@ -115,7 +115,7 @@ fn low_window_has_no_frame() {
     // A tool keeps its box.
     window.viewer.set_tools(vec![tool("b", "make", ToolState::Running)]);
     window.keys("ctrl+] t");
-    assert!(window.text().contains("┌─ what the agen… ─┐"), "{}", window.text());
+    assert!(window.text().contains("┌─ tools ──────────┐"), "{}", window.text());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn tools_modal_covers_the_lines() {
     ]);
     window.keys("ctrl+shift+t");
     let drawn = window.text();
-    assert!(drawn.contains("┌─ what the agent runs ─"), "{drawn}");
+    assert!(drawn.contains("┌─ tools ─"), "{drawn}");
     assert!(drawn.contains("│running     b  sudo make install"), "{drawn}");
     assert!(drawn.contains("│failed 101  a  cargo test"), "{drawn}");
     assert!(drawn.contains("─ 1 running of 2 ─┘"), "{drawn}");

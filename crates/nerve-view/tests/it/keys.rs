@@ -33,7 +33,7 @@ fn less_keys_scroll() {
 fn other_key_disarms_esc() {
     let mut harness = Harness::hundred(10);
     assert_eq!(harness.keys("esc j esc"), []);
-    assert_eq!(harness.viewer.message(), Some("Esc once more to leave"));
+    assert_eq!(harness.viewer.message(), Some("press Esc again to leave"));
     assert_eq!(harness.keys("k esc esc"), [Effect::Quit]);
     assert_eq!(harness.keys("q"), [Effect::Quit]);
 }
@@ -91,22 +91,22 @@ fn next_and_previous_wrap_around() {
     harness.keys("n");
     assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(3), Some((Some(2), Some(4)))));
     harness.keys("n n");
-    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(1), Some("around the end")));
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(1), Some("search wrapped around")));
     harness.keys("N");
-    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(5), Some("around the end")));
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (Some(5), Some("search wrapped around")));
     harness.types("?x1\n");
     assert_eq!(harness.viewer.found(), Some(1));
     harness.types("/nobody\n");
-    assert_eq!((harness.viewer.found(), harness.viewer.message()), (None, Some("'nobody' is nowhere")));
+    assert_eq!((harness.viewer.found(), harness.viewer.message()), (None, Some("no match for 'nobody'")));
     harness.keys("n");
-    assert_eq!(harness.viewer.message(), Some("'nobody' is nowhere"));
+    assert_eq!(harness.viewer.message(), Some("no match for 'nobody'"));
 }
 
 #[test]
 fn next_without_search_does_nothing() {
     let mut harness = Harness::hundred(10);
     harness.keys("n");
-    assert_eq!(harness.viewer.message(), Some("nothing was looked for yet"));
+    assert_eq!(harness.viewer.message(), Some("no search yet"));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn percent_and_bookmarks() {
     assert_eq!(after("' $"), "line 91");
     assert_eq!(after("' ^"), "line 1");
     assert_eq!(after("' z"), "line 1");
-    assert_eq!(harness.message(), "no place is kept under that letter");
+    assert_eq!(harness.message(), "no such bookmark");
 }
 
 #[test]
@@ -210,11 +210,11 @@ fn bottom_bookmarks_and_removal() {
     assert_eq!(after("' b"), "line 30", "line 39 at the bottom");
     assert_eq!(after("ctrl+x ctrl+x '"), "line 91", "as ' '");
     assert_eq!(after("alt+m b ' b"), "line 91");
-    assert_eq!(harness.message(), "no place is kept under that letter");
+    assert_eq!(harness.message(), "no such bookmark");
     harness.keys("m 1");
-    assert_eq!(harness.message(), "a place is kept under a letter");
+    assert_eq!(harness.message(), "a bookmark is a letter");
     harness.keys("esc M c");
-    assert_eq!(harness.message(), "no place is kept under that letter", "Esc and M are Alt and M");
+    assert_eq!(harness.message(), "no such bookmark", "Esc and M are Alt and M");
 }
 
 #[test]
@@ -235,10 +235,7 @@ fn goes_to_matching_brackets() {
     assert_eq!(harness.shown(), ["  (", "  {", "  }"]);
     let mut harness = Harness::new(&["{", "a", "b", "c"], 2);
     harness.keys("g {");
-    assert_eq!(
-        (harness.first().as_str(), harness.message()),
-        ("{", "no '}' belongs to it within 50000 lines")
-    );
+    assert_eq!((harness.first().as_str(), harness.message()), ("{", "no matching '}' within 50000 lines"));
 }
 
 #[test]
@@ -310,7 +307,7 @@ fn empty_prompt_is_help_or_repeats_search() {
     harness.types("/line 5\n");
     harness.types("?\n");
     assert_eq!(harness.viewer.mode(), &Mode::Scrolling);
-    assert_eq!(harness.viewer.found(), Some(58), "the other way around the end");
+    assert_eq!(harness.viewer.found(), Some(58), "the other way search wrapped around");
     harness.keys("f1");
     assert_eq!(harness.viewer.mode(), &Mode::Help(0));
 }
@@ -345,7 +342,7 @@ fn esc_that_closed_the_entry_is_not_alt() {
 fn colon_commands() {
     let mut harness = Harness::hundred(5);
     harness.keys("g : G");
-    assert_eq!((harness.first().as_str(), harness.message()), ("line 1", "only :q and :f are known"));
+    assert_eq!((harness.first().as_str(), harness.message()), ("line 1", "unknown command: use :q or :f"));
     harness.keys(": f");
     assert_eq!(harness.message(), "lines 1–5 of 100, 5 %");
     assert_eq!(harness.keys(": q"), [Effect::Quit]);

@@ -103,7 +103,7 @@ fn full_screen_program_gets_pageup_not_shift_pageup() {
     assert_eq!(harness.keys("pageup"), [to_program("pageup")]);
     assert_eq!(harness.keys("shift+pageup"), []);
     assert_eq!(harness.viewer.mode(), &Mode::Scrolling);
-    assert_eq!(harness.window(), "2 3 4", "what was written before it");
+    assert_eq!(harness.window(), "2 3 4", "the output above");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn prefix_takes_the_next_key() {
         assert_eq!(harness.viewer.mode(), &Mode::Live);
     }
     harness.keys("ctrl+] w");
-    assert_eq!(harness.message(), "'w' means nothing after ctrl+]; '?' shows what does");
+    assert_eq!(harness.message(), "'w' is not bound after ctrl+]; '?' lists the keys");
     assert_eq!(harness.keys("w"), [to_program("w")]);
 }
 
@@ -156,10 +156,10 @@ fn snapshot_key_works_in_all_live_contexts() {
 fn impossible_snapshot_is_explained() {
     let new = |source| Viewer::new(source, Bindings::default());
     for (viewer, words) in [
-        (new(Source::Live).read_only(), "attached for reading only"),
+        (new(Source::Live).read_only(), "attached read-only"),
         (new(Source::Live).without_entry(), "its agent does"),
         (new(Source::Recording), "the session has ended"),
-        (new(Source::Recording).still_recording(), "'nerve attach' shows what runs"),
+        (new(Source::Recording).still_recording(), "use 'nerve attach'"),
     ] {
         let mut harness = Harness::on(viewer.source(), TerminalState::new(Size::new(40, 5)), 5);
         harness.viewer = viewer;
@@ -176,7 +176,7 @@ fn session_end_needs_confirmation() {
     assert_eq!(harness.keys("ctrl+] q"), []);
     assert_eq!(harness.viewer.mode(), &Mode::Confirm);
     assert_eq!(harness.keys("n"), []);
-    assert_eq!((harness.viewer.mode(), harness.message()), (&Mode::Live, "it goes on"));
+    assert_eq!((harness.viewer.mode(), harness.message()), (&Mode::Live, "not ended"));
     assert_eq!(harness.keys("ctrl+] q enter"), []);
     assert_eq!(harness.keys("ctrl+] q y"), [Effect::EndProgram]);
 }
@@ -196,7 +196,7 @@ fn search_in_live_output() {
 fn live_viewer_cannot_seek() {
     let mut harness = Harness::live(&["$"], 3);
     assert_eq!(harness.keys("shift+pageup p , ."), []);
-    assert_eq!(harness.message(), "what runs cannot be gone through in time: a recording can");
+    assert_eq!(harness.message(), "seeking works only in recordings");
     assert_eq!(harness.keys("r"), [Effect::Redraw]);
 }
 
@@ -281,7 +281,7 @@ fn read_only_input_is_rejected() {
     for keys in ["ctrl+] q", "ctrl+shift+up", "ctrl+] i", "ctrl+] [ i", "q"] {
         assert!(harness.keys(keys).is_empty(), "{keys}");
         assert!(harness.viewer.entry().is_none() && *harness.viewer.mode() != Mode::Confirm, "{keys}");
-        let told = harness.viewer.message().is_some_and(|told| told.starts_with("attached for reading only"));
+        let told = harness.viewer.message().is_some_and(|told| told.starts_with("attached read-only"));
         assert_eq!(told, keys != "q", "{keys}: {:?}", harness.viewer.message());
     }
 }

@@ -402,7 +402,7 @@ fn check_filter(filter: Option<&str>, view: &Viewport, document: &Document<'_>) 
     prop_assert_eq!(filter.is_some(), view.is_filtered());
     let Some(text) = filter else { return Ok(()) };
     let (sign, text) = text.split_once('&').unwrap();
-    let how = PatternOptions { literal: sign.contains("as it stands"), inverse: sign.contains("not") };
+    let how = PatternOptions { literal: sign.contains("literal"), inverse: sign.contains("not") };
     let pattern = Pattern::with(text, how).unwrap();
     let is_in = |line: &u64| document.text(*line).is_some_and(|text| pattern.is_in(&text));
     let wanted: Vec<u64> = document.lines().filter(is_in).collect();
@@ -525,15 +525,15 @@ fn random_actions_reach_all_modes() {
         "Entry",
         "Help",
         "Live",
+        "Prompt",
         "Scrolling",
         "Tool",
         "ToolScrolling",
         "Tools",
-        "Typing",
         "a snapshot's moment",
         "another moment",
-        "filter After false",
-        "filter After true",
+        "filter Recording false",
+        "filter Recording true",
         "filter Live false",
         "filter Live true",
     ];

@@ -26,11 +26,11 @@ fn invalid_regex_is_matched_literally() {
     assert_eq!(typed(&harness).fault.as_deref(), Some("unclosed group"));
     assert_eq!(harness.viewer.found(), Some(1));
     harness.keys("enter");
-    assert_eq!(harness.message(), "no regular expression (unclosed group): looked for as it stands");
+    assert_eq!(harness.message(), "not a regular expression (unclosed group): searching for the text");
     harness.types("/nobody(\n");
     assert_eq!(
         harness.message(),
-        "'nobody(' is nowhere as it stands, and no regular expression: unclosed group"
+        "no match for the text 'nobody(', and not a regular expression: unclosed group"
     );
     harness.keys("/ ctrl+r");
     harness.types("f(\n");
@@ -52,7 +52,7 @@ fn inverse_search_finds_other_lines() {
     harness.keys("backspace");
     assert_eq!(*harness.viewer.mode(), Mode::Scrolling);
     harness.types("/a!\n");
-    assert_eq!(harness.message(), "'a!' is nowhere", "a sign only at the begin");
+    assert_eq!(harness.message(), "no match for 'a!'", "a sign only at the begin");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn highlighting_can_be_toggled() {
     harness.keys("n");
     assert!(harness.viewer.pattern().is_some(), "what was looked for is not forgotten");
     harness.keys("alt+U n");
-    assert_eq!(harness.message(), "nothing was looked for yet");
+    assert_eq!(harness.message(), "no search yet");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn filter_shows_only_matching_lines() {
     harness.keys("n");
     assert_eq!((harness.viewer.found(), harness.viewer.matches()), (Some(34), Some((Some(3), Some(10)))));
     harness.types("/line 36\n");
-    assert_eq!(harness.message(), "'line 36' is nowhere", "among these");
+    assert_eq!(harness.message(), "no match for 'line 36'", "among these");
     harness.keys("g & enter");
     assert_eq!(harness.shown(), ["line 15", "line 16", "line 17", "line 18"], "all, from there on");
     assert!(harness.viewer.filter().is_none());
@@ -155,10 +155,10 @@ fn inverse_filter_and_filter_without_matches() {
     harness.types("&!a\n");
     assert_eq!(harness.shown(), ["b", "c", "", ""]);
     harness.types("&nobody\n");
-    assert_eq!(harness.message(), "no line for &nobody: all are shown");
+    assert_eq!(harness.message(), "no line matches &nobody: showing all");
     assert_eq!(harness.shown(), ["a", "b", "a b", "c"]);
     harness.types("&a(\n");
-    assert_eq!(harness.message(), "no line for &a(: all are shown");
+    assert_eq!(harness.message(), "no line matches &a(: showing all");
     harness.types("&b");
     harness.keys("esc");
     assert_eq!((harness.shown().len(), harness.viewer.filter()), (4, None), "given up");
@@ -228,20 +228,20 @@ fn follow_mode_ends_on_request_or_match() {
     harness.write("\r\nmore");
     assert_eq!(harness.shown(), ["line 99", "line 100", "more"]);
     assert_eq!(harness.keys("ctrl+c"), [], "as in less that only ends going along");
-    assert_eq!(harness.message(), "stays here");
+    assert_eq!(harness.message(), "stopped following");
     harness.write("\r\nand more");
     assert_eq!(harness.first(), "line 99");
     assert_eq!(harness.keys("ctrl+c").len(), 1);
 
     let mut harness = Harness::hundred(3);
     harness.keys("alt+F");
-    assert_eq!(harness.message(), "nothing was looked for yet");
+    assert_eq!(harness.message(), "no search yet");
     harness.types("/error\n");
     harness.keys("esc F");
     harness.write("\r\nfine\r\nfine");
     assert_eq!(harness.first(), "line 100");
     harness.write("\r\nan error\r\nfine");
-    assert_eq!((harness.viewer.found(), harness.message()), (Some(102), "this was waited for"));
+    assert_eq!((harness.viewer.found(), harness.message()), (Some(102), "match found"));
     let before = harness.first();
     harness.write("\r\nerror\r\nerror");
     assert_eq!(harness.first(), before);
@@ -267,7 +267,11 @@ fn current_match_stays_during_output() {
     harness.keys("shift+pageup G ? 9 5 enter");
     write(&mut harness);
     harness.keys("N");
-    assert_eq!((harness.viewer.found(), harness.message()), (Some(94), "around the end"), "on from there");
+    assert_eq!(
+        (harness.viewer.found(), harness.message()),
+        (Some(94), "search wrapped around"),
+        "on from there"
+    );
     // Who has not gone to it is back where he was: at the end, and along with it.
     harness.keys("G ? 9 5");
     write(&mut harness);
@@ -284,7 +288,7 @@ fn awaited_match_stays_in_low_window() {
     harness.resize(3);
     harness.keys("shift+pageup G / x enter alt+F");
     harness.write("\r\n5\r\n6\r\n7\r\n8\r\n9\r\nx\x1b[H");
-    assert_eq!((harness.viewer.found(), harness.message()), (Some(9), "this was waited for"));
+    assert_eq!((harness.viewer.found(), harness.message()), (Some(9), "match found"));
     harness.write("\x1b[1;9H");
     assert!(harness.shown().contains(&"x".to_string()), "{:?}", harness.shown());
 }

@@ -237,7 +237,7 @@ fn esc_closes_entry_and_keeps_text() {
 fn esc_twice_leaves() {
     let mut recording = Harness::after(&["one"], 6);
     assert_eq!(recording.keys("esc"), []);
-    assert_eq!(recording.message(), "Esc once more to leave");
+    assert_eq!(recording.message(), "press Esc again to leave");
     assert_eq!(recording.keys("esc"), [Effect::Quit]);
     let mut recording = Harness::after(&["one"], 6);
     assert_eq!(recording.keys("esc j esc"), []);
@@ -245,7 +245,7 @@ fn esc_twice_leaves() {
     // Where a program runs it leads back to it.
     let mut program = live(&[94]);
     assert_eq!(program.keys("ctrl+shift+up esc"), []);
-    assert_eq!(program.message(), "Esc once more: back to the program");
+    assert_eq!(program.message(), "press Esc again to return to the program");
     assert_eq!(program.keys("esc"), []);
     assert_eq!(program.viewer.mode(), &Mode::Live);
 }
@@ -273,7 +273,7 @@ fn i_opens_entry_at_current_snapshot() {
 fn no_snapshots_no_entry() {
     let mut harness = live(&[]);
     harness.keys("ctrl+shift+up");
-    assert_eq!(harness.message(), "there is no snapshot yet that the agent could go on from");
+    assert_eq!(harness.message(), "no snapshot to branch from yet");
     harness.keys("shift+pageup i");
     assert_eq!(harness.message(), "there are no snapshots");
     assert!(harness.viewer.entry().is_none());
@@ -284,7 +284,7 @@ fn enter_submits_and_keeps_text_until_delivery() {
     let mut harness = live(&[94]);
     harness.keys("ctrl+shift+up");
     assert_eq!(harness.keys("enter"), []);
-    assert_eq!(harness.message(), "nothing is typed yet; 'esc' closes this");
+    assert_eq!(harness.message(), "the task is empty; 'esc' closes it");
     harness.keys("space alt+enter");
     assert_eq!(harness.keys("enter"), [], "blanks are nothing");
     harness.keys("ctrl+z ctrl+z ctrl+z ctrl+u backspace backspace");
@@ -293,7 +293,10 @@ fn enter_submits_and_keeps_text_until_delivery() {
     assert_eq!(harness.keys("enter"), [Effect::Branch(submission.clone())]);
     assert!(harness.viewer.entry().unwrap().is_sent());
     assert_eq!(harness.keys("enter x"), [], "not twice, and it is not changed meanwhile");
-    assert_eq!((text(&harness), harness.message()), ("try it".into(), "this is on its way: wait for it"));
+    assert_eq!(
+        (text(&harness), harness.message()),
+        ("try it".into(), "the task is being delivered: wait for it")
+    );
     harness.viewer.branch_failed("no such model");
     assert_eq!((text(&harness), harness.message()), ("try it".into(), "no such model"));
     assert_eq!(harness.keys("enter"), [Effect::Branch(submission)]);
@@ -311,7 +314,7 @@ fn accepts_line_breaks_and_pastes() {
     assert_eq!(harness.input(Input::Paste("1\r\n2\r3\x1b[31m\n".into())), None);
     assert_eq!(text(&harness), "a\nb\nc\nd1\n2\n3[31m\n", "whole, and nothing that controls a terminal");
     harness.input(Input::Paste("x".repeat(40_000)));
-    assert_eq!(harness.message(), "that is more than 32 KiB: put it into a file that the agent can read");
+    assert_eq!(harness.message(), "task longer than 32 KiB: put it into a file that the agent can read");
     assert_eq!(text(&harness).len(), 17, "nothing of it");
 }
 

@@ -75,7 +75,7 @@ fn list_opens_and_closes() {
     }
     harness.viewer.set_tools(Vec::new());
     harness.keys("ctrl+shift+t");
-    assert_eq!(harness.message(), "the agent runs nothing that can be looked at");
+    assert_eq!(harness.message(), "the agent is running no tools");
     assert!(harness.viewer.modal().is_none());
 }
 
@@ -109,7 +109,7 @@ fn tool_without_terminal_yet_gets_keys() {
     harness.keys("ctrl+shift+t enter");
     assert_eq!(harness.keys("a"), [Effect::ToolInput(Input::Key(key("a")))]);
     assert_eq!(harness.keys("ctrl+] y"), []);
-    assert_eq!(harness.message(), "there is no text to be seen");
+    assert_eq!(harness.message(), "no visible text to copy");
     assert_eq!(harness.keys("pageup j / x esc b"), [Effect::ToolInput(Input::Key(key("b")))]);
 }
 
@@ -154,7 +154,7 @@ fn ended_tool_stays_until_dismissed() {
     harness.viewer.set_tools(tools());
     assert_eq!(ids(&harness), ["c", "b", "a"], "told again, it stays away");
     assert_eq!(harness.keys("up x"), []);
-    assert_eq!(harness.message(), "it runs: only what has ended can be dismissed");
+    assert_eq!(harness.message(), "the tool is running: only finished tools can be dismissed");
     assert_eq!(harness.keys("down x"), [Effect::DismissTool("a".into())]);
 }
 
@@ -237,7 +237,7 @@ fn enter_ends_discarding() {
     let mut harness = ended_after("y");
     assert_eq!(harness.keys("e s enter"), []);
     assert_eq!(shown(&harness)[0], 16, "it is of the text");
-    assert_eq!(harness.message(), "it has ended: from here on keys go through what it wrote");
+    assert_eq!(harness.message(), "tool ended: keys scroll its output");
     harness.keys("k");
     assert_eq!(shown(&harness)[0], 15);
 }
@@ -247,7 +247,7 @@ fn watched_tool_discards_nothing_when_it_ends() {
     // A key that is no text begins none: Ctrl+C may be what has ended it.
     for keys in ["", "ctrl+c", "up esc", "pageup q"] {
         let mut harness = ended_after(keys);
-        assert_eq!(harness.message(), "it has ended; Esc goes back to the list", "{keys}");
+        assert_eq!(harness.message(), "tool ended; Esc returns to the list", "{keys}");
         harness.keys("k");
         assert_eq!(shown(&harness)[0], 15, "{keys}");
         harness.keys("q");

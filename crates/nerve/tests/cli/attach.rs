@@ -68,7 +68,7 @@ fn a_shell_that_works_is_not_told_to_be_ready_though_it_marks_nothing() {
     seat.sees("ready");
     assert!(wait_until(DEADLINE, || home.info("plain")["state"] == "ready"), "{}", home.info("plain"));
     seat.types(&format!("{PREFIX}b"));
-    seat.sees("no branch was made here");
+    seat.sees("no branch yet");
     seat.types(&format!("{PREFIX}d"));
     assert_eq!(seat.left(), Some(0));
 }
@@ -185,15 +185,15 @@ fn who_only_looks_types_nothing_and_changes_no_size() {
     let mut seat = attached(&home, &["--read-only", "--size", "keep"]);
     seat.sees("ready");
     seat.types("x");
-    seat.sees("attached for reading only");
+    seat.sees("attached read-only");
     home.ok(&["server", "node", "run", "sh", "echo typed$((1 + 1)); stty size"]);
     seat.sees("typed2");
     assert!(!home.read("sh").contains("11 69"), "{}", home.read("sh"));
     // At once, not when it would have been done.
     seat.types(&format!("{PREFIX}q"));
-    seat.sees("attached for reading only: ctrl+] d leaves");
+    seat.sees("attached read-only: ctrl+] d leaves");
     seat.types("\x1b[1;6A");
-    seat.sees("attached for reading only: 'nerve branch'");
+    seat.sees("attached read-only: 'nerve branch'");
     seat.types(&format!("{PREFIX}d"));
     assert_eq!(seat.left(), Some(0));
     assert!(!home.read("sh").contains('x'));

@@ -309,7 +309,7 @@ fn with_follow_it_stays_open_to_scroll_in() {
     assert_eq!(seat.shown.lock().unwrap().title(), "seq 500");
     // Nothing goes on from there: no task can be written.
     seat.types("i");
-    seat.sees("nothing can go on from here");
+    seat.sees("no branches from a tool's output");
     seat.types("\x1b[5~\x1b[5~\x1b[5~");
     let has_last = || seat.text().lines().any(|line| line.trim() == "500");
     assert!(wait_until(LIMIT, || !has_last()), "{}", seat.text());
@@ -397,7 +397,7 @@ fn what_ran_without_a_terminal_is_scrolled_in_with_follow_also_if_it_was_waited_
         seat.types("g");
         seat.sees("line 1.");
         seat.types("i");
-        seat.sees("nothing can go on from here");
+        seat.sees("no branches from a tool's output");
         seat.types("q");
         assert_eq!(seat.left(), Some(0));
     }

@@ -140,7 +140,7 @@ fn a_viewer_that_is_stopped_leaves_the_screen_and_comes_back() {
     seat.types("$NERVE view long.ahr\r");
     seat.sees("│line 60");
     seat.types("\x1b");
-    seat.sees("Esc once more to leave");
+    seat.sees("press Esc again to leave");
     let job = job(&seat);
     let stops: [(&str, Option<Signal>); 3] =
         [("\x1a", None), ("", Some(Signal::TSTP)), ("", Some(Signal::STOP))];
@@ -217,7 +217,7 @@ fn a_viewer_that_is_stopped_takes_the_script_along_that_waits_for_it() {
             is_raw(&seat, true);
         }
         seat.types("\x1b");
-        seat.sees("Esc once more to leave");
+        seat.sees("press Esc again to leave");
         seat.types("q");
         seat.sees("of the script 0");
         is_shells(&seat, 0);

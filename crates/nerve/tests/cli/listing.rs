@@ -130,7 +130,7 @@ fn of_a_tool_that_has_written_much_its_screen_is_shown_first_and_all_lines_when_
     seat.types("yes\r");
     seat.sees("\u{2502}got yes");
     assert!(run.wait().unwrap().success());
-    seat.sees("it has ended");
+    seat.sees("tool ended");
     // Text is for nobody until a key that is none.
     seat.types("\x1b[A");
     let first = || {

@@ -131,7 +131,7 @@ fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_it
     window.presses(&["C-S-Down"]);
     window.sees("branch from snapshot 2");
     window.presses(&["Escape"]);
-    window.sees("Esc once more to leave");
+    window.sees("press Esc again to leave");
     assert!(!window.text().contains("branch from"), "{}", window.text());
     window.presses(&["g"]);
     window.sees("Claude Code");
@@ -165,7 +165,7 @@ fn a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from() {
     window.presses(&["C-S-Up"]);
     window.sees("branch from snapshot 1");
     window.presses(&["Escape"]);
-    window.sees("Esc once more: back to the program");
+    window.sees("press Esc again to return to the program");
     window.presses(&["q"]);
     window.sees("live");
     window.types("exit");

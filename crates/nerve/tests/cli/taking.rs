@@ -169,13 +169,13 @@ fn why_there_is_no_snapshot_is_told() {
     let mut looks = Seat::new(&home, SIZE, &["attach", "--read-only", &id]);
     looks.sees("up");
     looks.types(TAKE);
-    looks.sees("attached for reading only: 'nerve snapshot --session'");
+    looks.sees("attached read-only: 'nerve snapshot --session'");
     looks.types(LEAVE);
     assert_eq!(looks.left(), Some(0));
     let mut early = Seat::new(&home, SIZE, &["view", &path]);
     early.sees("still being recorded");
     early.types(TAKE);
-    early.sees("a recording takes no snapshots: 'nerve attach'");
+    early.sees("recordings take no snapshots: use 'nerve attach'");
     early.types("q");
     assert_eq!(early.left(), Some(0));
     fs::remove_dir(&gone).unwrap();
@@ -184,16 +184,16 @@ fn why_there_is_no_snapshot_is_told() {
     seat.types("\x04");
     seat.sees("the program has ended");
     seat.types(TAKE);
-    seat.sees("the program has ended: it takes no snapshots any more");
+    seat.sees("no snapshot: the program has ended");
     seat.types("q");
     assert_eq!(seat.left(), Some(0));
     assert_eq!(listed(&home, &path).len(), 1, "the end alone");
     let mut seat = Seat::new(&home, SIZE, &["view", &path]);
     seat.sees("branch from the end");
     seat.types(TAKE);
-    seat.sees("the session has ended: it takes no snapshots any more");
+    seat.sees("no snapshot: the session has ended");
     seat.types("\x1b");
-    seat.sees("Esc once more to leave");
+    seat.sees("press Esc again to leave");
     seat.types("\x1b");
     assert_eq!(seat.left(), Some(0));
 }

@@ -348,7 +348,7 @@ fn when_the_program_ends_its_viewers_leave_whatever_they_show_unless_they_are_to
         other
     };
     let mut scrolls = attached(&[], "scroll", "\x1b[5;2~");
-    let mut helps = attached(&[], "While the program runs", "\x1b[93;5u?");
+    let mut helps = attached(&[], "Running program", "\x1b[93;5u?");
     let mut stays = attached(&["--stay"], "up", "");
     home.ok(&["host", "write", &id, "--escape", "4\\r"]);
     assert_eq!((scrolls.left(), helps.left()), (Some(0), Some(0)));

@@ -135,7 +135,7 @@ impl BranchJob {
         match (self.made.last(), &self.running) {
             (Some(made), _) => Ok(made.target.clone()),
             (None, Some(_)) => Err("the branch is still being made: wait for it"),
-            (None, None) => Err("no branch was made here: what the agent is told at a snapshot becomes one"),
+            (None, None) => Err("no branch yet: submit a task at a snapshot to create one"),
         }
     }
 
@@ -185,7 +185,7 @@ async fn create(
 ) -> Result<BranchEvent> {
     let at = submission.snapshot.map_or(At::End, At::Snapshot);
     let server = std::env::var("NERVE_SERVER").unwrap_or_default();
-    progress("looking at what there is to branch from");
+    progress("reading the session to branch from");
     let planned = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
         plan_branch(&origin, at, BranchOptions { server, ..BranchOptions::default() })

@@ -189,7 +189,7 @@ impl Live {
         if let Some(bytes) = too_long {
             let (bytes, most) = (bytes / 1000, MAX_CLIPBOARD / 4 * 3 / 1000);
             self.show_message(&format!(
-                "the program has copied {bytes} kB, which is not passed on: more than {most} kB"
+                "the program has copied {bytes} kB, more than the clipboard limit of {most} kB"
             ));
         }
     }
@@ -254,10 +254,10 @@ impl Live {
             Effect::ToolInput(input) => self.send_to_tool(&input),
             Effect::Detach => return Some(ExitReason::Detached),
             Effect::Quit => return Some(self.exit_reason()),
-            Effect::EndProgram if self.options.read_only => self.show_message("attached for reading only"),
+            Effect::EndProgram if self.options.read_only => self.show_message("attached read-only"),
             Effect::EndProgram => self.mirror.stop(),
             Effect::Branch(_) if self.options.read_only => {
-                self.session.viewer.branch_failed("attached for reading only: 'nerve branch' makes one");
+                self.session.viewer.branch_failed("attached read-only: 'nerve branch' makes one");
             }
             Effect::TakeSnapshot => self.snapshot(),
             Effect::SwitchToBranch => match self.session.background.latest() {
@@ -275,7 +275,7 @@ impl Live {
 
     fn snapshot(&mut self) {
         match self.ended {
-            Some(_) => self.show_message("the program has ended: it takes no snapshots any more"),
+            Some(_) => self.show_message("no snapshot: the program has ended"),
             None => self.session.background.snapshot(self.mirror.entry(), &mut self.session.viewer),
         }
     }
@@ -295,7 +295,7 @@ impl Live {
                 self.show_message(&notice);
             }
         } else if !self.mirror.send(input) {
-            self.show_message("the program takes nothing at the moment");
+            self.show_message("the program is not accepting input");
         } else if *input == Input::Key(Key::ctrl('c')) {
             self.interrupted = true;
         }
@@ -303,14 +303,14 @@ impl Live {
 
     fn send_to_tool(&mut self, input: &Input) {
         if self.options.read_only {
-            return self.show_message("attached for reading only");
+            return self.show_message("attached read-only");
         }
         match self.session.background.send(input) {
             SendResult::Sent => {}
             SendResult::ForAgent => {
                 // The input is recorded as injected.
                 if !self.mirror.send_as(input, Origin::Injected) {
-                    self.show_message("the program takes nothing at the moment");
+                    self.show_message("the program is not accepting input");
                 }
             }
             SendResult::Rejected(why) => self.show_message(why),

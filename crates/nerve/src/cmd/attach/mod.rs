@@ -137,7 +137,7 @@ pub(crate) fn exit_message(reason: ExitReason, command: &str) -> Option<String> 
             let how = match exit {
                 ExitStatus::Code(code) => format!("exit code {code}"),
                 ExitStatus::Signal(signal) => signal_name(signal),
-                ExitStatus::Unknown => "nobody knows how".to_string(),
+                ExitStatus::Unknown => "exit status unknown".to_string(),
             };
             format!("the program has ended: {how}")
         }

@@ -11,7 +11,7 @@ pub(super) fn tool_list_path(entry: &Entry) -> Result<&Path, &'static str> {
     if entry.label.get(OF).is_some() {
         return Err("this is the terminal of a tool: the viewer of its agent lists what runs");
     }
-    let old = "what it runs is not listed: it is not recorded, and was started by an older nerve";
+    let old = "no tool list: the session is not recorded, and was started by an older nerve";
     entry.session_file().ok_or(old)
 }
 
@@ -24,14 +24,14 @@ pub(super) fn empty_reason(entry: &Entry, reports_tools: bool) -> String {
     let folder = session.parent().unwrap_or(Path::new("/"));
     if let Err(error) = access(folder, Access::WRITE_OK) {
         let error = std::io::Error::from(error);
-        return format!("what it runs cannot be listed: {}: {error}", folder.display());
+        return format!("no tool list: {}: {error}", folder.display());
     }
     match (reports_tools, entry.label.get("node")) {
-        (true, _) => "it has run nothing yet".to_string(),
+        (true, _) => "no tools yet".to_string(),
         (false, Some(_)) => {
-            "nothing yet: what it runs is listed when a turn ends, what 'nerve exec' runs at once".to_string()
+            "no tools yet: tools are listed when a turn ends, 'nerve exec' commands at once".to_string()
         }
-        (false, None) => "it does not tell what it runs; what 'nerve exec' runs is listed".to_string(),
+        (false, None) => "this agent does not report its tools; 'nerve exec' commands are listed".to_string(),
     }
 }
 

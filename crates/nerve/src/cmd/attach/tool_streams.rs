@@ -93,11 +93,11 @@ impl ToolStreams {
             changed = next_list_event(list) => match changed {
                 Ok(tools::ToolFeedEvent::Changed(changes)) => ToolEvent::Tools(changes),
                 Ok(tools::ToolFeedEvent::Full) => {
-                    ToolEvent::Fault("the list of what the agent runs is full: what it runs now is not listed".into())
+                    ToolEvent::Fault("the tool list is full: new tools are not listed".into())
                 }
                 Err(error) => {
                     *list = None;
-                    ToolEvent::ListFailed(format!("what the agent runs cannot be followed: {error:#}"))
+                    ToolEvent::ListFailed(format!("cannot follow the tool list: {error:#}"))
                 }
             },
             event = next_stream_event(shown) => event,
@@ -134,7 +134,7 @@ impl ToolStreams {
         match self.shown.as_mut().map(|shown| &mut shown.state) {
             Some(State::Live(mirror)) => match mirror.send(input) {
                 true => SendResult::Sent,
-                false => SendResult::Rejected("the tool takes nothing at the moment"),
+                false => SendResult::Rejected("the tool is not accepting input"),
             },
             Some(State::Agent) => SendResult::ForAgent,
             Some(State::Opening(_)) => SendResult::Rejected("it is being opened"),
@@ -161,8 +161,10 @@ async fn next_stream_event(shown: &mut Option<ToolStream>) -> ToolEvent {
                     (State::Ended(terminal, full_load.map(FullLoad::start)), ToolEvent::Changed)
                 }
                 Ok(Ok(OpenedTool::Agent)) => (State::Agent, ToolEvent::Changed),
-                Ok(Err(error)) => (State::Failed, ToolEvent::Fault(format!("it cannot be shown: {error:#}"))),
-                Err(_) => (State::Failed, ToolEvent::Fault("it cannot be shown: opening it failed".into())),
+                Ok(Err(error)) => {
+                    (State::Failed, ToolEvent::Fault(format!("cannot show the tool: {error:#}")))
+                }
+                Err(_) => (State::Failed, ToolEvent::Fault("cannot show the tool: opening it failed".into())),
             };
             *state = next;
             event
@@ -192,8 +194,8 @@ async fn next_stream_event(shown: &mut Option<ToolStream>) -> ToolEvent {
                     **terminal = whole;
                     ToolEvent::Loaded(after.cast_signed() - before.cast_signed())
                 }
-                Ok(Err(error)) => ToolEvent::Fault(format!("only its end is shown: {error:#}")),
-                Err(_) => ToolEvent::Fault("only its end is shown: reading the rest failed".into()),
+                Ok(Err(error)) => ToolEvent::Fault(format!("showing only the end: {error:#}")),
+                Err(_) => ToolEvent::Fault("showing only the end: reading the rest failed".into()),
             }
         }
         State::Agent | State::Failed => pending().await,

@@ -42,7 +42,7 @@ impl NextRuns {
         let entry = self.runs.next().await.context("cannot wait for the next run")?;
         let command = entry.label.get("command").and_then(Value::as_str).map(str::to_string);
         let name = out::preview(&command.unwrap_or_else(|| entry.argv.join(" ")), NAME);
-        let notice = Some("it runs again: this is the next run");
+        let notice = Some("the tool was started again: showing the next run");
         Ok(Run { mirror: tools::open_mirror(entry, &self.places)?, name, notice })
     }
 }

@@ -125,7 +125,7 @@ pub(crate) async fn shown(
     outcome.faults.iter().for_each(out::warning);
     Ok(match outcome.exit_reason {
         ExitReason::Ended(ExitStatus::Unknown) => {
-            out::warning("nobody knows how it ended: it was killed");
+            out::warning("exit status unknown: the tool was killed");
             FAILED
         }
         ExitReason::Detached | ExitReason::Ended(_) => DONE,

@@ -39,7 +39,7 @@ fn a_full_screen_session_is_shown_as_it_was_at_a_snapshot_and_branched_there() {
     window.sees("You said: four");
     // Without it.
     window.presses(&["Escape"]);
-    window.sees("Esc once more to leave");
+    window.sees("press Esc again to leave");
     window.types("3[");
     window.sees("snapshot 1 of 4 'one'");
     shows("one", "two");
