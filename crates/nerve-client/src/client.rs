@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{
+use nerve_api::CommandType;
+use nerve_api::data::{
     CreatedData, LifecycleData, ListNodesData, NodeData, NodeInfo, PongData, SessionInfo, SessionsData,
     StoppedData, SubscribedData,
 };
-use nerve_proto::params::{
+use nerve_api::params::{
     CreateNodeParams, CreateSessionParams, ListNodesParams, NodeParams, SessionParams, ShutdownParams,
     SubscribeParams,
 };
@@ -131,7 +131,7 @@ impl NerveClient {
         self.link.request(command, object(command, params)?).await
     }
 
-    /// The same with types: one of [`nerve_proto::params`] in, one of [`nerve_proto::data`] out.
+    /// The same with types: one of [`nerve_api::params`] in, one of [`nerve_api::data`] out.
     ///
     /// # Errors
     /// As [`NerveClient::request`]; [`ClientError::Protocol`] when the result is not of type `T`.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_proto::CommandType;
+use nerve_api::CommandType;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 

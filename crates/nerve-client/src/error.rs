@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use nerve_proto::data::{ErrorData, ExceededData, RunEndedData};
+use nerve_api::data::{ErrorData, ExceededData, RunEndedData};
 
 /// Why a request has no result.
 #[derive(Debug, thiserror::Error)]

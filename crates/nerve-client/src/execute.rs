@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::ConversationParams;
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::data::ExecuteData;
+use nerve_api::params::ConversationParams;
+use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

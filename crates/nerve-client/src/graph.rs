@@ -1,8 +1,8 @@
 //! Graphs and their runs, seen from a client.
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{CancelledData, GraphInfo, GraphsData, RunEndedData, RunInfo, RunsData};
-use nerve_proto::params::{
+use nerve_api::CommandType;
+use nerve_api::data::{CancelledData, GraphInfo, GraphsData, RunEndedData, RunInfo, RunsData};
+use nerve_api::params::{
     AnswerGateParams, CancelGraphParams, CreateGraphParams, ExecuteGraphParams, GetRunParams, GraphParams,
     ListGraphsParams, ResumeRunParams, RunGraphParams,
 };

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_proto::data::SubscribedData;
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::data::SubscribedData;
+use nerve_api::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, broadcast};
 

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
 //! use nerve_client::{ExecuteOptions, NerveClient};
-//! use nerve_proto::params::CreateNodeParams;
+//! use nerve_api::params::CreateNodeParams;
 //!
 //! let client = NerveClient::connect("/run/user/1000/nerve/default.sock".as_ref()).await?;
 //! let node = client.create_node(&CreateNodeParams::new("shell")).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nerve_proto::CommandType;
+use nerve_api::CommandType;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{
+use nerve_api::CommandType;
+use nerve_api::data::{
     AcceptedData, BufferData, ExecuteData, ExplainData, ForkedData, HistoryData, InterruptedData, NodeInfo,
     RunData, StateData, StoppedData, WrittenData,
 };
-use nerve_proto::params::{
+use nerve_api::params::{
     AnswerNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, GetHistoryParams, NodeChoice,
     NodeParams, ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WebhookParams,
     WriteDataParams,

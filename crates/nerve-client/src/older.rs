@@ -1,7 +1,7 @@
 //! What things were called in the first nerve (seed node-refactoring §6.8).
 
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::CreateNodeParams;
+use nerve_api::data::ExecuteData;
+use nerve_api::params::CreateNodeParams;
 
 use crate::client::NerveClient;
 use crate::error::ClientError;

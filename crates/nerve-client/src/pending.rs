@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_proto::data::{ErrorData, SubscribedData};
-use nerve_proto::{EventMessage, Message, RequestId, ResultMessage};
+use nerve_api::data::{ErrorData, SubscribedData};
+use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 

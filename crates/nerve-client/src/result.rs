@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{ResultData, ResultsData};
-use nerve_proto::params::{CancelResultParams, GetResultParams, ListResultsParams, Seconds};
+use nerve_api::CommandType;
+use nerve_api::data::{ResultData, ResultsData};
+use nerve_api::params::{CancelResultParams, GetResultParams, ListResultsParams, Seconds};
 
 use crate::client::NerveClient;
 use crate::error::ClientError;

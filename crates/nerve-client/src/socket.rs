@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use nerve_proto::data::ErrorData;
-use nerve_proto::framing::MAX_LINE_BYTES;
+use nerve_api::data::ErrorData;
+use nerve_api::framing::MAX_LINE_BYTES;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;

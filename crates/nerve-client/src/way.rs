@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::framing::encode;
-use nerve_proto::{Request, RequestId};
+use nerve_api::CommandType;
+use nerve_api::framing::encode;
+use nerve_api::{Request, RequestId};
 use rustix::net::sockopt;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -13,7 +13,7 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! use nerve_client::{ExecuteOptions, NerveClient};
 //! use nerve_compose::{create_standalone, engine_config};
-//! # use nerve_proto::params::{CommandLine, CreateNodeParams};
+//! # use nerve_api::params::{CommandLine, CreateNodeParams};
 //! # use nerve_server::paths::Places;
 //!
 //! # let home = tempfile::tempdir()?;

@@ -46,7 +46,7 @@ impl Standalone {
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use nerve_client::{ExecuteOptions, NerveClient};
 /// use nerve_compose::{StandaloneClient, engine_config};
-/// # use nerve_proto::params::CreateNodeParams;
+/// # use nerve_api::params::CreateNodeParams;
 /// # use nerve_server::paths::Places;
 ///
 /// # let home = tempfile::tempdir()?;

@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::params::{CommandLine, CreateNodeParams, SubscribeParams};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
 use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
-use nerve_proto::EventType;
-use nerve_proto::params::{CommandLine, CreateNodeParams, SubscribeParams};
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,7 +85,7 @@ async fn says(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
     Ok(node.execute(&format!("echo {text}"), &ExecuteOptions::default()).await?.response.text)
 }
 
-async fn event(events: &mut EventStream) -> nerve_proto::EventMessage {
+async fn event(events: &mut EventStream) -> nerve_api::EventMessage {
     tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("the stream ended")
 }
 

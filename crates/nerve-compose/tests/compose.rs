@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::params::CreateNodeParams;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_compose::{create_http_server, create_socket_server, create_standalone, engine_config};
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::error::ServerError;
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;

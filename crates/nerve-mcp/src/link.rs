@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::params::SubscribeParams;
 use nerve_client::{EventStream, NerveClient, Reconnect};
-use nerve_proto::EventType;
-use nerve_proto::params::SubscribeParams;
 use tokio::sync::Notify;
 
 use crate::outcome::Failure;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use nerve_core::command::Command;
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;

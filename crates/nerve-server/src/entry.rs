@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::framing::LineReader;
 use nerve_core::error::{EngineError, ErrorKind};
-use nerve_proto::framing::LineReader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access::Door;

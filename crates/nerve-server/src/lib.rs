@@ -63,9 +63,9 @@ mod unix;
 
 use std::future::Future;
 
+use nerve_api::data::ExecuteData;
 use nerve_core::command::Response;
 use nerve_core::engine::Engine;
-use nerve_proto::data::ExecuteData;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub use crate::http::mount::{Closing, Mount, WholeRequest};

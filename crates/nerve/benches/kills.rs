@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use live::LiveServer;
+use nerve_api::params::{CommandLine, CreateNodeParams};
 use nerve_client::NerveClient;
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_testkit::wait_until;
 use random::Random;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use live::LiveServer;
+use nerve_api::params::{CommandLine, ConversationParams, CreateNodeParams};
 use nerve_client::{ExecuteOptions, RemoteNode};
-use nerve_proto::params::{CommandLine, ConversationParams, CreateNodeParams};
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};
 use support::{Figure, Goal, Report, Samples};

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use nerve_api::CommandType;
+use nerve_api::params::{CreateNodeParams, CreateSessionParams, GetHistoryParams, NodeChoice};
 use nerve_client::{ClientError, ExecuteOptions};
-use nerve_proto::CommandType;
-use nerve_proto::params::{CreateNodeParams, CreateSessionParams, GetHistoryParams, NodeChoice};
 use serde_json::{Value, json};
 
 use super::connected;

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use nerve_api::CommandType;
+use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_client::{ClientError, NerveClient};
-use nerve_proto::CommandType;
-use nerve_proto::framing::MAX_LINE_BYTES;
 use serde_json::json;
 use tokio::net::UnixListener;
 
@@ -189,7 +189,7 @@ async fn a_dropped_client_closes_its_connection() {
     assert_eq!(state.unwrap(), "ready");
     drop(node);
     let frame = peer.lines.next().await.unwrap();
-    assert_eq!(frame, nerve_proto::framing::Frame::Eof { partial: vec![] });
+    assert_eq!(frame, nerve_api::framing::Frame::Eof { partial: vec![] });
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 #![expect(deprecated, reason = "what is deprecated is to work as long as it is there")]
 
+use nerve_api::params::CreateNodeParams;
 use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
-use nerve_proto::params::CreateNodeParams;
 use serde_json::json;
 
 use super::connected;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use nerve_api::EventType;
+use nerve_api::framing::{Frame, LineReader};
+use nerve_api::params::SubscribeParams;
 use nerve_client::{
     ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, Unanswered,
 };
-use nerve_proto::EventType;
-use nerve_proto::framing::{Frame, LineReader};
-use nerve_proto::params::SubscribeParams;
 use rustix::net::Shutdown;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
+use nerve_api::EventType;
+use nerve_api::params::SubscribeParams;
 use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
-use nerve_proto::EventType;
-use nerve_proto::params::SubscribeParams;
 use serde_json::json;
 
 use super::connected;

@@ -38,7 +38,7 @@ use crate::server::{McpServer, Shelf};
 /// Where clients look for it on a server, unless told otherwise.
 pub const PATH: &str = "/mcp";
 /// The longest message, in bytes: as long as a line of nerve's own wire.
-const MAX_MESSAGE: usize = nerve_proto::framing::MAX_LINE_BYTES;
+const MAX_MESSAGE: usize = nerve_api::framing::MAX_LINE_BYTES;
 /// How often a silent stream says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The header that names a session.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::data::RunEndedData;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::RunOptions;
-use nerve_proto::data::RunEndedData;
-use nerve_proto::{EventMessage, EventType};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -1,7 +1,7 @@
 //! Tools that make, look at and end nodes.
 
-use nerve_proto::data::{ExplainData, NodeInfo};
-use nerve_proto::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
+use nerve_api::data::{ExplainData, NodeInfo};
+use nerve_api::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
 use serde_json::{Value, json};
 
 use super::args;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use nerve_api::data::{AcceptedData, ExecuteData, ResponseData, ResultData};
+use nerve_api::params::{AnswerNodeParams, ExecuteInputParams};
+use nerve_api::{CommandType, EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient};
-use nerve_proto::data::{AcceptedData, ExecuteData, ResponseData, ResultData};
-use nerve_proto::params::{AnswerNodeParams, ExecuteInputParams};
-use nerve_proto::{CommandType, EventMessage, EventType};
 use serde_json::{Map, Value, json};
 
 use super::args;

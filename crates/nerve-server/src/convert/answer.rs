@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use nerve_api::{CommandType, Message, RequestId, ResultMessage, data, framing};
 use nerve_core::command::{Explanation, NodeInfo, Outcome, Reply, Response, RunEnded, SessionInfo};
 use nerve_core::error::EngineError;
 use nerve_core::session::DEFAULT;
-use nerve_proto::{CommandType, Message, RequestId, ResultMessage, data, framing};
 use serde_json::{Map, Value, json};
 
 use super::{graph, line_of, result, seconds, value};

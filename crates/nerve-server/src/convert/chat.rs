@@ -1,8 +1,8 @@
 //! The model of a chat node: wire → engine.
 
+use nerve_api::params::ChatParams;
 use nerve_core::chat::{ChatSpec, Provider, ToolChoice};
 use nerve_core::error::EngineError;
-use nerve_proto::params::ChatParams;
 
 /// What the engine makes of it; what is wrong with it, the engine says.
 pub(super) fn spec(params: ChatParams) -> Result<ChatSpec, EngineError> {

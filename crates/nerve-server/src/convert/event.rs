@@ -1,8 +1,8 @@
 //! From the engine's events to event messages.
 
+use nerve_api::{EventMessage, EventType, RequestId};
 use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
 use nerve_core::session::DEFAULT;
-use nerve_proto::{EventMessage, EventType, RequestId};
 use serde_json::{Value, json};
 
 use super::{now, seconds, value};

@@ -1,11 +1,11 @@
 //! Graphs and their runs, both ways: from parameters to commands, from replies to data.
 
+use nerve_api::{data, params};
 use nerve_core::budget::Exceeded;
 use nerve_core::command::{
     Command, GateInfo, GraphInfo, GraphSource, NodeRef, ResumeRun, RunEnded, RunGraph, RunInfo, RunStep,
 };
 use nerve_core::error::{EngineError, ErrorKind};
-use nerve_proto::{data, params};
 use serde_json::{Map, Value, json};
 
 use super::seconds;

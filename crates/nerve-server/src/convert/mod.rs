@@ -13,8 +13,8 @@ mod trace;
 
 use std::time::SystemTime;
 
-use nerve_proto::data::ErrorData;
-use nerve_proto::{ErrorMessage, EventMessage, Message, ResultMessage, framing};
+use nerve_api::data::ErrorData;
+use nerve_api::{ErrorMessage, EventMessage, Message, ResultMessage, framing};
 use nerve_term::event::TsNs;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! The proxy of a node.
 
+use nerve_api::params;
 use nerve_core::error::EngineError;
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
-use nerve_proto::params;
 
 /// What is asked for, checked as far as it can be without the program.
 pub(crate) fn spec(params: params::ProxyParams) -> Result<ProxySpec, EngineError> {

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use nerve_api::data::ErrorData;
+use nerve_api::{CommandType, DecodeError, EventType, Message, ResultMessage, params};
 use nerve_core::command::{
     BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, Like, NodeRef, NodeSpec, PanePlace,
     StateName,
 };
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::session::DEFAULT;
-use nerve_proto::data::ErrorData;
-use nerve_proto::{CommandType, DecodeError, EventType, Message, ResultMessage, params};
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
 
@@ -36,7 +36,7 @@ pub(crate) enum Request {
 
 /// Reads a line. The error is the line that answers it.
 pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
-    let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    let request = nerve_api::decode_request(line).map_err(|error| line_of(&error.reply()))?;
     let answer = Answer {
         request_id: request.request_id.clone(),
         command: Some(request.command),
@@ -61,7 +61,7 @@ pub(crate) struct Authenticate {
 
 /// Reads the first line of a client that is not let in yet. The error is the line that answers anything but AUTHENTICATE.
 pub(crate) fn authenticate(line: &[u8]) -> Result<Authenticate, Vec<u8>> {
-    let request = nerve_proto::decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    let request = nerve_api::decode_request(line).map_err(|error| line_of(&error.reply()))?;
     let answer = Answer {
         request_id: request.request_id.clone(),
         command: Some(request.command),
@@ -190,7 +190,7 @@ impl From<EngineError> for Problem {
     }
 }
 
-fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request, Problem> {
+fn understand(request: &nerve_api::Request, answer: Answer) -> Result<Request, Problem> {
     match request.command {
         CommandType::Subscribe => {
             let params: params::SubscribeParams = request.read()?;
@@ -215,7 +215,7 @@ fn understand(request: &nerve_proto::Request, answer: Answer) -> Result<Request,
     }
 }
 
-fn command(request: &nerve_proto::Request) -> Result<Command, Problem> {
+fn command(request: &nerve_api::Request) -> Result<Command, Problem> {
     Ok(match request.command {
         CommandType::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
         CommandType::StartNode => Command::StartNode(node_ref(request.read()?)),

@@ -1,11 +1,11 @@
 //! Conversations and executions that nobody waits for: the engine's words and the wire's.
 
+use nerve_api::{data, params};
 use nerve_core::command::{Background, Command};
 use nerve_core::conversation::{Conversation, ConversationId, Message, Role, UseContext};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::results::{RecordedError, ResultRecord, WebhookRecord};
 use nerve_core::webhook::Webhook;
-use nerve_proto::{data, params};
 use serde_json::Value;
 
 /// The conversation of a prompt.

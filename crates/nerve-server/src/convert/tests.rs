@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::RequestId;
+use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_core::budget::{Budget, Exceeded, ResourceUsage};
 use nerve_core::command::{
     Command, EngineEvent, EventKind, GateInfo, GraphEvent, GraphEventKind, GraphInfo, GraphSource, Reply,
@@ -11,8 +13,6 @@ use nerve_core::command::{
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::proxy::{ProxyKind, ProxySpec, TurnUsage};
 use nerve_core::trace::ExecutionTrace;
-use nerve_proto::RequestId;
-use nerve_proto::framing::MAX_LINE_BYTES;
 use nerve_term::event::TsNs;
 use nerve_term::parse::{Section, SectionKind, Tokens};
 use serde_json::{Map, Value, json};
@@ -229,7 +229,7 @@ fn a_run_that_failed_is_an_error_with_its_results_and_its_budget() {
     );
     assert_eq!(data["trace"]["graph_id"], "g");
     // The client's types read it.
-    let typed: nerve_proto::data::ErrorData = serde_json::from_value(data.clone()).unwrap();
+    let typed: nerve_api::data::ErrorData = serde_json::from_value(data.clone()).unwrap();
     assert_eq!(typed.run.unwrap().results["a"]["text"], "done");
 
     let done = answered(Reply::RunEnded(Box::new(ended(RunStatus::Completed, json!({ "a": 1 })))));

@@ -1,8 +1,8 @@
 //! What a request is part of: the caller's span, as W3C Trace Context has it.
 
+use nerve_api::{CommandType, Request};
 use nerve_core::command::Command;
 use nerve_core::telemetry::TraceContext;
-use nerve_proto::{CommandType, Request};
 use serde_json::Value;
 
 /// Characters of a value that a warning repeats.

@@ -1,6 +1,6 @@
 //! The table of operations as OpenAPI 3.1.
 
-use nerve_proto::{data, params};
+use nerve_api::{data, params};
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -90,13 +90,13 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
 
 /// The body of a fork or a prompt must be there, that of a run need not.
 fn requires(mapped: &Mapped) -> bool {
-    use nerve_proto::CommandType::{AnswerNode, ResumeRun, RunGraph, WaitNode};
+    use nerve_api::CommandType::{AnswerNode, ResumeRun, RunGraph, WaitNode};
     !matches!(mapped.command, AnswerNode | ResumeRun | RunGraph | WaitNode)
 }
 
 /// With `async` or `detach`.
 fn may_be_later(mapped: &Mapped) -> bool {
-    use nerve_proto::CommandType::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
+    use nerve_api::CommandType::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
     matches!(mapped.command, ExecuteGraph | ExecuteInput | ResumeRun | RunGraph)
 }
 

@@ -1,6 +1,6 @@
 //! Something that can be asked for over HTTP.
 
-use nerve_proto::CommandType;
+use nerve_api::CommandType;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
 

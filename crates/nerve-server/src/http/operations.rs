@@ -1,6 +1,6 @@
 //! All that can be asked for over HTTP, as one table: the routes and `/openapi.json` are both made from it.
 
-use nerve_proto::{CommandType, data, params};
+use nerve_api::{CommandType, data, params};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 

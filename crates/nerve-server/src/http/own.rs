@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nerve_proto::CommandType;
+use nerve_api::CommandType;
 use nerve_record::shelf::{self, Shelved};
 use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;

@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use nerve_proto::{CommandType, Message, ResultMessage};
+use nerve_api::{CommandType, Message, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -234,7 +234,7 @@ pub(crate) fn json_body(json: impl Into<Body>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use nerve_proto::framing::MAX_LINE_BYTES;
+    use nerve_api::framing::MAX_LINE_BYTES;
 
     use super::*;
 

@@ -9,7 +9,7 @@ use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::Version;
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nerve_proto::{Message, ResultMessage};
+use nerve_api::{Message, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 

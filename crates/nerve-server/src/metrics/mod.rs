@@ -8,9 +8,9 @@ mod process;
 
 use std::time::SystemTime;
 
+use nerve_api::CommandType;
 use nerve_core::command::{EventKind, GraphEventKind, NodeInfo, Outcome};
 use nerve_core::engine::Engine;
-use nerve_proto::CommandType;
 use prometheus::core::Collector;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,

@@ -1,8 +1,8 @@
 //! An engine served to a client of the same process: the same wire, no socket's path.
 
+use nerve_api::EventType;
+use nerve_api::params::CreateNodeParams;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
-use nerve_proto::EventType;
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::{InProcess, serve_in_process};
 use tempfile::TempDir;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use nerve_api::params::{CommandLine, CreateNodeParams};
 use nerve_client::{ExecuteOptions, NerveClient, RemoteNode, StreamItem};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, DEADLINE, TestServer};

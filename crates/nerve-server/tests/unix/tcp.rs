@@ -12,9 +12,9 @@ mod traffic;
 
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::params::CreateNodeParams;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, Tls};
-use nerve_proto::EventType;
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::daemon;
 use nerve_server::server::{Server, ServerConfig};
 use nerve_testkit::wait_until;

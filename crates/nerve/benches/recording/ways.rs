@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nerve_api::params::{CommandLine, CreateNodeParams};
 use nerve_client::{NerveClient, RemoteNode};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_record::ahr::{AhrError, Reader};
 use nerve_record::inspect::inspect;
 use nerve_testkit::wait_until;

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nerve_api::params::{CommandLine, CreateNodeParams};
 use nerve_client::{NerveClient, RemoteNode};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_testkit::{Hermetic, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);

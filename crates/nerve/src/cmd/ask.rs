@@ -1,11 +1,11 @@
 //! `nerve ask`: one question to an agent that lives as long as the question. No server.
 
 use anyhow::{Context, Result};
+use nerve_api::data::ExecuteData;
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_proto::data::ExecuteData;
 use nerve_server::paths::Places;
 use nerve_term::parse::ParserKind;
 

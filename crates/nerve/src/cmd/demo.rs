@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::EventMessage;
+use nerve_api::data::{ExecuteData, HistoryData};
+use nerve_api::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
-use nerve_proto::EventMessage;
-use nerve_proto::data::{ExecuteData, HistoryData};
-use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_proto::data::{ExecuteData, ResultData, ResultsData};
-use nerve_proto::params::{ConversationParams, ListResultsParams, MessageParams, WebhookParams};
+use nerve_api::data::{ExecuteData, ResultData, ResultsData};
+use nerve_api::params::{ConversationParams, ListResultsParams, MessageParams, WebhookParams};
 
 use super::node::execute;
 use super::server::connect;

@@ -1,9 +1,9 @@
 //! `nerve server session`: named groups of nodes.
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::data::{LifecycleData, SessionInfo, SessionsData};
-use nerve_proto::params::{CreateSessionParams, SessionParams};
+use nerve_api::CommandType;
+use nerve_api::data::{LifecycleData, SessionInfo, SessionsData};
+use nerve_api::params::{CreateSessionParams, SessionParams};
 use serde_json::{Value, json};
 
 use super::server::connect;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nerve_api::data::RunEndedData;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient, RunOptions};
-use nerve_proto::data::RunEndedData;
-use nerve_proto::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 

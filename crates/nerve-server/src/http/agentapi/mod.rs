@@ -6,7 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_proto::{CommandType, ResultMessage};
+use nerve_api::{CommandType, ResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;

@@ -1,10 +1,10 @@
 //! Which program is meant: a node of a server, or what a recorder runs.
 
 use anyhow::Result;
+use nerve_api::data::NodeInfo;
+use nerve_api::params::NodeParams;
 use nerve_client::ClientError;
 use nerve_core::host::registry::{Entry, entries};
-use nerve_proto::data::NodeInfo;
-use nerve_proto::params::NodeParams;
 use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;

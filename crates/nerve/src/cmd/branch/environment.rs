@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use nerve_api::data::NodeInfo;
+use nerve_api::params::{LikeParams, ProxyParams};
 use nerve_client::NerveClient;
-use nerve_proto::data::NodeInfo;
-use nerve_proto::params::{LikeParams, ProxyParams};
 
 use super::origin::Origin;
 use crate::exit::{FAILED, Failure};

@@ -7,9 +7,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::data::ExecuteData;
+use nerve_api::params::NodeChoice;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::NodeChoice;
 
 use super::environment::Inherited;
 use super::files::Files;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use nerve_api::params::{CommandLine, CreateNodeParams};
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 
 use super::environment::Inherited;
 use super::plan::Plan;

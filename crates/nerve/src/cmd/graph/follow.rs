@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::data::RunInfo;
+use nerve_api::params::SubscribeParams;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::{ClientError, EventStream};
-use nerve_proto::data::RunInfo;
-use nerve_proto::params::SubscribeParams;
-use nerve_proto::{EventMessage, EventType};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_api::data::RunEndedData;
 use nerve_client::{ClientError, ServerError};
-use nerve_proto::data::RunEndedData;
 use serde_json::{Value, json};
 
 use super::Target;

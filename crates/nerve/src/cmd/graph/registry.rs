@@ -1,7 +1,7 @@
 //! `graph create`, `delete` and `list`: graphs that a session keeps.
 
 use anyhow::Result;
-use nerve_proto::data::{GraphInfo, GraphsData};
+use nerve_api::data::{GraphInfo, GraphsData};
 use serde_json::json;
 
 use super::Asked;

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nerve_api::data::{GateInfo, RunInfo, RunStep, RunsData};
 use nerve_client::ClientError;
-use nerve_proto::data::{GateInfo, RunInfo, RunStep, RunsData};
 use serde_json::json;
 
 use super::follow::{Follow, goes_on};

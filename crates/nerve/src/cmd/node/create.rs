@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_proto::CommandType;
-use nerve_proto::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
+use nerve_api::CommandType;
+use nerve_api::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
 
 use super::{Target, proxied};
 use crate::cli::chat::ChatOptions;

@@ -1,8 +1,8 @@
 //! `node execute`: one turn, its answer on stdout.
 
 use anyhow::Result;
+use nerve_api::data::{ExecuteData, ResponseData, SectionData};
 use nerve_client::{ExecuteOptions, StreamItem};
-use nerve_proto::data::{ExecuteData, ResponseData, SectionData};
 use serde_json::json;
 
 use super::Target;

@@ -1,10 +1,10 @@
 //! `nerve server node fork`.
 
 use anyhow::Result;
+use nerve_api::CommandType;
+use nerve_api::data::ForkedData;
+use nerve_api::params::ForkNodeParams;
 use nerve_client::NerveClient;
-use nerve_proto::CommandType;
-use nerve_proto::data::ForkedData;
-use nerve_proto::params::ForkNodeParams;
 
 use super::Target;
 use crate::cli::node::ForkArgs;

@@ -1,10 +1,10 @@
 //! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
 
 use anyhow::Result;
+use nerve_api::CommandType;
+use nerve_api::data::HistoryData;
+use nerve_api::params::GetHistoryParams;
 use nerve_client::{ClientError, NerveClient};
-use nerve_proto::CommandType;
-use nerve_proto::data::HistoryData;
-use nerve_proto::params::GetHistoryParams;
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_server::paths::Places;
 use serde_json::Value;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::data::{ExplainData, ListNodesData, NodeData, NodeInfo, StateData};
-use nerve_proto::params::{ListNodesParams, Seconds, States, WaitNodeParams};
+use nerve_api::CommandType;
+use nerve_api::data::{ExplainData, ListNodesData, NodeData, NodeInfo, StateData};
+use nerve_api::params::{ListNodesParams, Seconds, States, WaitNodeParams};
 use serde_json::{Map, Value, json};
 
 use super::Target;

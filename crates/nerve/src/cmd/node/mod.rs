@@ -10,12 +10,12 @@ pub(crate) mod proxied;
 mod write;
 
 use anyhow::Result;
-use nerve_client::NerveClient;
-use nerve_proto::CommandType;
-use nerve_proto::data::{BufferData, ExecuteData};
-use nerve_proto::params::{
+use nerve_api::CommandType;
+use nerve_api::data::{BufferData, ExecuteData};
+use nerve_api::params::{
     AnswerNodeParams, GetBufferParams, NodeChoice, NodeParams, ResizeNodeParams, RunCommandParams, Seconds,
 };
+use nerve_client::NerveClient;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! The proxy of a new node, as the command line has it.
 
 use anyhow::{Context, Result};
-use nerve_proto::params::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
+use nerve_api::params::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
 
 use crate::cli::node::name_of;
 use crate::cli::node_proxy::ProxyOptions;

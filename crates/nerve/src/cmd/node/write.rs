@@ -1,8 +1,8 @@
 //! `node write`: bytes and keys to a terminal.
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::params::WriteDataParams;
+use nerve_api::CommandType;
+use nerve_api::params::WriteDataParams;
 use nerve_term::keys::{Key, unescape};
 use nerve_term::screen::Modes;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nerve_api::data::{ExecuteData, ResponseData};
 use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
 use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::{Node, NodeFuture};
-use nerve_proto::data::{ExecuteData, ResponseData};
 use serde_json::Value;
 
 use super::show::Show;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_api::data::PongData;
 use nerve_client::NerveClient;
-use nerve_proto::data::PongData;
 use nerve_server::daemon::{Addresses, Held, addresses, holder};
 use nerve_server::paths::Places;
 use serde_json::{Value, json};

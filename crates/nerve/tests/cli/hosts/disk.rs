@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nerve_api::params::SubscribeParams;
 use nerve_client::NerveClient;
-use nerve_proto::params::SubscribeParams;
 use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
 

@@ -1,9 +1,9 @@
-use nerve_proto::params::{
+use nerve_api::params::{
     AnswerNodeParams, CommandLine, CreateNodeParams, CreateSessionParams, ExecuteInputParams,
     GetHistoryParams, NodeChoice, NodeParams, ResizeNodeParams, Seconds, SessionParams, SubscribeParams,
     WaitNodeParams,
 };
-use nerve_proto::{CommandType, Request, RequestId};
+use nerve_api::{CommandType, Request, RequestId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,12 +1,12 @@
-use nerve_proto::data::{
+use nerve_api::data::{
     CancelledData, ErrorData, ExceededData, GateInfo, GraphInfo, GraphsData, LifecycleData, RunEndedData,
     RunInfo, RunStep, SessionInfo,
 };
-use nerve_proto::params::{
+use nerve_api::params::{
     AnswerGateParams, CancelGraphParams, CreateGraphParams, ExecuteGraphParams, GetRunParams, GraphParams,
     ListGraphsParams, ResumeRunParams, RunGraphParams, SubscribeParams,
 };
-use nerve_proto::{CommandType, EventMessage, EventType, Request, decode_request};
+use nerve_api::{CommandType, EventMessage, EventType, Request, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

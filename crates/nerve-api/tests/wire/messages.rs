@@ -1,7 +1,7 @@
-use nerve_proto::data::{
+use nerve_api::data::{
     ErrorData, ExecuteData, HistoryData, NodeData, NodeInfo, ResponseData, SectionData, TokensData,
 };
-use nerve_proto::{EventMessage, EventType, Message, RequestId, ResultMessage};
+use nerve_api::{EventMessage, EventType, Message, RequestId, ResultMessage};
 use serde_json::{Value, json};
 
 fn round_trip(message: &Message, wire: &str) {

@@ -142,7 +142,7 @@ impl CommandType {
     /// The command whose name is nearest to one that does not exist, if any is near.
     ///
     /// ```
-    /// use nerve_proto::CommandType;
+    /// use nerve_api::CommandType;
     /// assert_eq!(CommandType::suggest("CREAT_NODE"), Some(CommandType::CreateNode));
     /// assert_eq!(CommandType::suggest("list_nodes"), Some(CommandType::ListNodes));
     /// assert_eq!(CommandType::suggest("BREW_COFFEE"), None);

@@ -1,4 +1,4 @@
-use nerve_proto::{CommandType, DecodeError, Message, RequestId, decode_request};
+use nerve_api::{CommandType, DecodeError, Message, RequestId, decode_request};
 use proptest::prelude::*;
 use serde_json::json;
 

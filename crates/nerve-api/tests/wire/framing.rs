@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES, encode};
-use nerve_proto::{Message, ResultMessage};
+use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES, encode};
+use nerve_api::{Message, ResultMessage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
