@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use crate::command::CommandType;
-use crate::data::ErrorData;
 use crate::framing::MAX_LINE_BYTES;
-use crate::message::{ErrorMessage, Message, Request, RequestId, ResultMessage};
-use crate::params;
+use crate::legacy;
+use crate::message::{ErrorMessage, Message, RequestId, RequestMessage, ResultMessage};
+use crate::name::RequestName;
+
+use crate::reply::ErrorDetails;
 
 /// The longest request id, in bytes: it is repeated in every answer.
 pub const MAX_REQUEST_ID_BYTES: usize = 1024;
@@ -35,7 +36,7 @@ impl DecodeError {
     pub fn reply(&self) -> Message {
         match &self.request_id {
             Some(_) => {
-                let data = ErrorData::of(ErrorData::INVALID_REQUEST);
+                let data = ErrorDetails::of(ErrorDetails::INVALID_REQUEST);
                 Message::Result(ResultMessage::failed(self.request_id.clone(), self.message.clone(), &data))
             }
             None => Message::Error(ErrorMessage { error: self.message.clone(), request_id: None }),
@@ -47,8 +48,8 @@ impl DecodeError {
 ///
 /// # Errors
 /// [`DecodeError`] for bytes that are not UTF-8 or not JSON, nesting deeper than 127 levels (where serde_json stops), anything but an object, an unknown
-/// command, and fields of the wrong type. What is inside `params` is checked by [`Request::read`].
-pub fn decode_request(bytes: &[u8]) -> Result<Request, DecodeError> {
+/// command, and fields of the wrong type. What is inside `params` is checked by [`RequestMessage::read`].
+pub fn decode_request(bytes: &[u8]) -> Result<RequestMessage, DecodeError> {
     let mut object = object(bytes)?;
     let request_id = request_id(object.get("request_id"))?;
     let with_id = |message: String| DecodeError { message, request_id: request_id.clone() };
@@ -64,8 +65,8 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, DecodeError> {
         Some(other) => return Err(with_id(format!("params: expected an object, got {}", shown(&other)))),
     };
     let mut warnings: Vec<String> = alias.map(|alias| alias.to_string()).into_iter().collect();
-    warnings.extend(params::modernise(command, &mut params));
-    Ok(Request { command, params, request_id, warnings })
+    warnings.extend(legacy::modernise(command, &mut params));
+    Ok(RequestMessage { command, params, request_id, warnings })
 }
 
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, DecodeError> {
@@ -107,15 +108,15 @@ fn request_id(value: Option<&Value>) -> Result<Option<RequestId>, DecodeError> {
     }
 }
 
-fn command(value: Option<&Value>) -> Result<(CommandType, Option<crate::command::DeprecatedAlias>), String> {
+fn command(value: Option<&Value>) -> Result<(RequestName, Option<crate::legacy::DeprecatedAlias>), String> {
     let name = match value {
         None | Some(Value::Null) => return Err("command_type is missing: it names the command".to_string()),
         Some(Value::String(name)) => name,
         Some(other) => return Err(format!("command_type: expected a string, got {}", shown(other))),
     };
-    CommandType::parse(name).ok_or_else(|| {
+    RequestName::parse(name).ok_or_else(|| {
         let shown = shown(&Value::String(name.clone()));
-        match CommandType::suggest(name) {
+        match RequestName::suggest(name) {
             Some(near) => format!("command_type: unknown command {shown}, did you mean {near}?"),
             None => format!("command_type: unknown command {shown}"),
         }

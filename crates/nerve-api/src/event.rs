@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-/// Defines the enum, its names and the older name of each event that had one.
+use crate::legacy;
+
+/// Defines the enum and its names.
 macro_rules! events {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal $(| $alias:literal)?,)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// What an event tells of.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum EventType {
@@ -14,8 +16,6 @@ macro_rules! events {
         impl EventType {
             /// All events.
             pub const ALL: &'static [EventType] = &[$(EventType::$variant,)*];
-
-            const OLD_NAMES: &'static [(&'static str, EventType)] = &[$($(($alias, EventType::$variant),)?)*];
 
             /// The name on the wire.
             pub fn as_str(self) -> &'static str {
@@ -29,17 +29,17 @@ macro_rules! events {
 
 events! {
     /// A node was made.
-    NodeCreated = "NODE_CREATED" | "CHANNEL_CREATED",
+    NodeCreated = "NODE_CREATED",
     /// A node waits for a prompt.
-    NodeReady = "NODE_READY" | "CHANNEL_READY",
+    NodeReady = "NODE_READY",
     /// A node works.
-    NodeBusy = "NODE_BUSY" | "CHANNEL_BUSY",
+    NodeBusy = "NODE_BUSY",
     /// A node asks something.
     NodeBlocked = "NODE_BLOCKED",
     /// A node waits for the end of a usage limit.
     NodeSuspended = "NODE_SUSPENDED",
     /// A node is gone.
-    NodeStopped = "NODE_STOPPED" | "CHANNEL_CLOSED",
+    NodeStopped = "NODE_STOPPED",
     /// More of an answer.
     OutputChunk = "OUTPUT_CHUNK",
     /// A turn ended and was parsed.
@@ -47,19 +47,19 @@ events! {
     /// A node's agent did something: thought, used a tool, changed a file …
     NodeActivity = "NODE_ACTIVITY",
     /// A graph began to run.
-    GraphStarted = "GRAPH_STARTED" | "DAG_STARTED",
+    GraphStarted = "GRAPH_STARTED",
     /// A step of a graph began.
-    StepStarted = "STEP_STARTED" | "TASK_STARTED",
+    StepStarted = "STEP_STARTED",
     /// A step of a graph is done.
-    StepCompleted = "STEP_COMPLETED" | "TASK_COMPLETED",
+    StepCompleted = "STEP_COMPLETED",
     /// A step of a graph failed.
-    StepFailed = "STEP_FAILED" | "TASK_FAILED",
+    StepFailed = "STEP_FAILED",
     /// A gate of a graph asks a person.
     GateAsked = "GATE_ASKED",
     /// A gate of a graph was answered.
     GateAnswered = "GATE_ANSWERED",
     /// A graph's run ended.
-    GraphCompleted = "GRAPH_COMPLETED" | "DAG_COMPLETED",
+    GraphCompleted = "GRAPH_COMPLETED",
     /// A place in a recording was marked.
     SnapshotTaken = "SNAPSHOT_TAKEN",
     /// An execution that nobody waited for has ended.
@@ -75,13 +75,13 @@ events! {
 impl EventType {
     /// Finds an event by its name or its older name.
     pub fn parse(name: &str) -> Option<EventType> {
-        let old = || EventType::OLD_NAMES.iter().find(|(alias, _)| *alias == name).map(|(_, event)| *event);
+        let old = || legacy::EVENTS.iter().find(|(alias, _)| *alias == name).map(|(_, event)| *event);
         EventType::ALL.iter().copied().find(|event| event.as_str() == name).or_else(old)
     }
 
     /// Its name in the first nerve, where that was another one.
     pub fn old_name(self) -> Option<&'static str> {
-        EventType::OLD_NAMES.iter().find(|(_, event)| *event == self).map(|(alias, _)| *alias)
+        legacy::EVENTS.iter().find(|(_, event)| *event == self).map(|(alias, _)| *alias)
     }
 }
 

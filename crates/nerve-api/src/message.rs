@@ -7,11 +7,12 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::command::CommandType;
-use crate::data::ErrorData;
 use crate::decode::DecodeError;
 use crate::event::EventType;
-use crate::params;
+use crate::legacy;
+use crate::name::RequestName;
+use crate::reply::ErrorDetails;
+use crate::request::{self, Request};
 
 /// What a client calls its request: text, or a number where a client counts. Comes back as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,10 +41,10 @@ impl fmt::Display for RequestId {
 
 /// A command from a client. [`crate::decode_request`] reads one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct RequestMessage {
     /// What is asked for.
-    pub command: CommandType,
-    /// What goes with it, under today's names; [`Request::read`] makes a typed value of it.
+    pub command: RequestName,
+    /// What goes with it, under today's names; [`RequestMessage::read`] makes a typed value of it.
     pub params: Map<String, Value>,
     /// What the answer is to carry. Without one a client cannot tell answers apart, but gets them.
     pub request_id: Option<RequestId>,
@@ -51,23 +52,34 @@ pub struct Request {
     pub warnings: Vec<String>,
 }
 
-impl Request {
-    /// A request for `command`.
-    pub fn new(command: CommandType, params: Map<String, Value>, request_id: RequestId) -> Request {
-        Request { command, params, request_id: Some(request_id), warnings: Vec::new() }
+impl RequestMessage {
+    /// Creates a message for a request.
+    ///
+    /// # Errors
+    /// The request is no JSON object: its numbers or keys cannot be encoded.
+    pub fn of<R: Request>(request: &R, request_id: RequestId) -> Result<RequestMessage, serde_json::Error> {
+        match serde_json::to_value(request)? {
+            Value::Object(params) => Ok(RequestMessage::new(R::NAME, params, request_id)),
+            other => Err(serde::ser::Error::custom(format!("not an object: {other}"))),
+        }
     }
 
-    /// Makes a typed value of the parameters: one of [`crate::params`].
+    /// Creates a message from parameters.
+    pub fn new(command: RequestName, params: Map<String, Value>, request_id: RequestId) -> RequestMessage {
+        RequestMessage { command, params, request_id: Some(request_id), warnings: Vec::new() }
+    }
+
+    /// Makes a typed value of the parameters: one of [`crate::request`].
     ///
     /// # Errors
     /// [`DecodeError`] names the field that is missing or of the wrong type, and what was expected.
     pub fn read<P: DeserializeOwned>(&self) -> Result<P, DecodeError> {
-        params::read(self.command, &self.params)
+        request::read(self.command, &self.params)
             .map_err(|message| DecodeError { message, request_id: self.request_id.clone() })
     }
 }
 
-impl Serialize for Request {
+impl Serialize for RequestMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(4))?;
         map.serialize_entry("type", "command")?;
@@ -95,7 +107,7 @@ pub enum Message {
 pub struct ResultMessage {
     /// Was it done?
     pub success: bool,
-    /// What was asked for, one of [`crate::data`]; of a failure an [`ErrorData`].
+    /// What was asked for, one of [`crate::reply`]; of a failure an [`ErrorDetails`].
     #[serde(default)]
     pub data: Value,
     /// What went wrong, in words.
@@ -109,6 +121,23 @@ pub struct ResultMessage {
     pub warnings: Vec<String>,
 }
 
+/// A [`ResultMessage`] whose data is not a JSON value yet: it is encoded once.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename = "result")]
+pub struct ResultLine<'a, T> {
+    /// Whether the request succeeded.
+    pub success: bool,
+    /// The reply, or [`ErrorDetails`].
+    pub data: &'a T,
+    /// Error message.
+    pub error: Option<&'a str>,
+    /// Id of the request.
+    pub request_id: Option<&'a RequestId>,
+    /// Warnings, as for older names.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub warnings: &'a [String],
+}
+
 impl ResultMessage {
     /// It was done.
     pub fn ok(request_id: Option<RequestId>, data: Value) -> ResultMessage {
@@ -119,9 +148,9 @@ impl ResultMessage {
     pub fn failed(
         request_id: Option<RequestId>,
         error: impl Into<String>,
-        data: &ErrorData,
+        data: &ErrorDetails,
     ) -> ResultMessage {
-        // An ErrorData is texts, numbers, lists and maps with text keys: it has no way to fail.
+        // An ErrorDetails is texts, numbers, lists and maps with text keys: it has no way to fail.
         let data = serde_json::to_value(data).unwrap_or(Value::Null);
         ResultMessage { success: false, data, error: Some(error.into()), request_id, warnings: Vec::new() }
     }
@@ -181,7 +210,7 @@ impl EventMessage {
         let mut event =
             EventMessage { event_type: old.to_string(), channel_id: self.node_id.clone(), ..self.clone() };
         if let Value::Object(data) = &mut event.data {
-            for (new, old) in [("graph_id", "dag_id"), ("step_id", "task_id")] {
+            for (new, old) in legacy::EVENT_FIELDS {
                 if let Some(value) = data.get(new).cloned() {
                     data.insert(old.to_string(), value);
                 }

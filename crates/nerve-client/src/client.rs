@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_api::CommandType;
-use nerve_api::data::{
-    CreatedData, LifecycleData, ListNodesData, NodeData, NodeInfo, PongData, SessionInfo, SessionsData,
-    StoppedData, SubscribedData,
+use nerve_api::RequestName;
+use nerve_api::reply::{
+    NodeCreated, NodeDetails, NodeInfo, NodeList, NodesChanged, Pong, SessionInfo, SessionList, Stopped,
+    Subscribed,
 };
-use nerve_api::params::{
-    CreateNodeParams, CreateSessionParams, ListNodesParams, NodeParams, SessionParams, ShutdownParams,
-    SubscribeParams,
+use nerve_api::request::{
+    CreateNode, CreateSession, ListNodes, NodeParams, SessionParams, Shutdown, Subscribe,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -127,17 +126,17 @@ impl NerveClient {
     ///
     /// # Errors
     /// Any [`ClientError`] but `NotRunning`.
-    pub async fn request(&self, command: CommandType, params: Value) -> Result<Value, ClientError> {
+    pub async fn request(&self, command: RequestName, params: Value) -> Result<Value, ClientError> {
         self.link.request(command, object(command, params)?).await
     }
 
-    /// The same with types: one of [`nerve_api::params`] in, one of [`nerve_api::data`] out.
+    /// The same with types: one of [`nerve_api::request`] in, one of [`nerve_api::reply`] out.
     ///
     /// # Errors
     /// As [`NerveClient::request`]; [`ClientError::Protocol`] when the result is not of type `T`.
     pub async fn call<T: DeserializeOwned>(
         &self,
-        command: CommandType,
+        command: RequestName,
         params: &impl Serialize,
     ) -> Result<T, ClientError> {
         typed(self.request(command, value(params)?).await?)
@@ -149,7 +148,7 @@ impl NerveClient {
         node: &str,
         session: Option<&str>,
     ) -> Result<ExecuteStream, ClientError> {
-        let params = object(CommandType::ExecuteInput, params)?;
+        let params = object(RequestName::ExecuteInput, params)?;
         ExecuteStream::open(self.link(), self.link.prompt(params, node, session)?).await
     }
 
@@ -177,10 +176,10 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn subscribe(&self, filter: &SubscribeParams) -> Result<EventStream, ClientError> {
+    pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
         // Made before asking: events may come before the answer.
         let events = self.events();
-        let _: SubscribedData = self.call(CommandType::Subscribe, filter).await?;
+        let _: Subscribed = self.call(RequestName::Subscribe, filter).await?;
         Ok(events)
     }
 
@@ -188,8 +187,8 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn create_node(&self, params: &CreateNodeParams) -> Result<RemoteNode, ClientError> {
-        let created: CreatedData = self.call(CommandType::CreateNode, params).await?;
+    pub async fn create_node(&self, params: &CreateNode) -> Result<RemoteNode, ClientError> {
+        let created: NodeCreated = self.call(RequestName::CreateNode, params).await?;
         Ok(RemoteNode::new(self.clone(), created.node_id, params.session_id.clone()))
     }
 
@@ -223,7 +222,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn node_info(&self, node: &NodeParams) -> Result<NodeInfo, ClientError> {
-        Ok(self.call::<NodeData>(CommandType::GetNode, node).await?.into())
+        Ok(self.call::<NodeDetails>(RequestName::GetNode, node).await?.into())
     }
 
     /// All nodes of a session.
@@ -231,8 +230,8 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
-        let params = ListNodesParams { session_id: session.map(str::to_string) };
-        Ok(self.call::<ListNodesData>(CommandType::ListNodes, &params).await?.nodes_info)
+        let params = ListNodes { session_id: session.map(str::to_string) };
+        Ok(self.call::<NodeList>(RequestName::ListNodes, &params).await?.nodes_info)
     }
 
     /// All sessions.
@@ -240,15 +239,15 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
-        Ok(self.call::<SessionsData>(CommandType::ListSessions, &json!({})).await?.sessions)
+        Ok(self.call::<SessionList>(RequestName::ListSessions, &json!({})).await?.sessions)
     }
 
     /// Makes a session.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn create_session(&self, params: &CreateSessionParams) -> Result<SessionInfo, ClientError> {
-        self.call(CommandType::CreateSession, params).await
+    pub async fn create_session(&self, params: &CreateSession) -> Result<SessionInfo, ClientError> {
+        self.call(RequestName::CreateSession, params).await
     }
 
     /// One session; the default one if `name` is `None`.
@@ -257,7 +256,7 @@ impl NerveClient {
     /// As [`NerveClient::request`].
     pub async fn session(&self, name: Option<&str>) -> Result<SessionInfo, ClientError> {
         let params = SessionParams { name: name.map(str::to_string), session_id: None };
-        self.call(CommandType::GetSession, &params).await
+        self.call(RequestName::GetSession, &params).await
     }
 
     /// Stops a session's nodes and forgets it.
@@ -266,33 +265,33 @@ impl NerveClient {
     /// As [`NerveClient::request`].
     pub async fn delete_session(&self, name: &str) -> Result<(), ClientError> {
         let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.request(CommandType::DeleteSession, value(&params)?).await.map(drop)
+        self.request(RequestName::DeleteSession, value(&params)?).await.map(drop)
     }
 
     /// Starts all nodes of a session that do not run; tells which were started and which could not be.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn start_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
+    pub async fn start_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.call(CommandType::StartSession, &params).await
+        self.call(RequestName::StartSession, &params).await
     }
 
     /// Stops all nodes of a session and keeps their definitions; tells which were stopped and which could not be.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn stop_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
+    pub async fn stop_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
         let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.call(CommandType::StopSession, &params).await
+        self.call(RequestName::StopSession, &params).await
     }
 
     /// Is anybody there?
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn ping(&self) -> Result<PongData, ClientError> {
-        self.call(CommandType::Ping, &json!({})).await
+    pub async fn ping(&self) -> Result<Pong, ClientError> {
+        self.call(RequestName::Ping, &json!({})).await
     }
 
     /// Stops the server; `keep_nodes` leaves hosted nodes running.
@@ -300,7 +299,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn shutdown(&self, keep_nodes: bool) -> Result<(), ClientError> {
-        let _: StoppedData = self.call(CommandType::Shutdown, &ShutdownParams { keep_nodes }).await?;
+        let _: Stopped = self.call(RequestName::Shutdown, &Shutdown { keep_nodes }).await?;
         Ok(())
     }
 
@@ -309,7 +308,7 @@ impl NerveClient {
     }
 }
 
-fn object(command: CommandType, params: Value) -> Result<Map<String, Value>, ClientError> {
+fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, ClientError> {
     match params {
         Value::Object(params) => Ok(params),
         Value::Null => Ok(Map::new()),

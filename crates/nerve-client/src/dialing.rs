@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -211,7 +211,7 @@ impl Core {
             for subscribing in [subscribing, anew] {
                 let params = subscribing.params();
                 let extras = Extras { chunks: None, subscribing: Some(subscribing) };
-                let asked = way::ask(&connection, &self.inbox, CommandType::Subscribe, params, extras);
+                let asked = way::ask(&connection, &self.inbox, RequestName::Subscribe, params, extras);
                 asked.await?.wait().await.outcome?;
                 if !connection.shared().is_muted() {
                     break;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_api::data::SubscribedData;
+use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, broadcast};
@@ -49,7 +49,7 @@ struct Place {
 
 impl Place {
     /// The server that says this counts its events anew.
-    fn is_elsewhere(&self, told: &SubscribedData) -> bool {
+    fn is_elsewhere(&self, told: &Subscribed) -> bool {
         match (&self.server, &told.server) {
             (Some(ours), Some(theirs)) => ours != theirs,
             _ => self.seq.is_some_and(|seq| told.seq < seq),
@@ -217,7 +217,7 @@ impl Inbox {
 
     /// The server has taken a SUBSCRIBE: what comes from here on is what was asked for. Not so where it turns out to be another server:
     /// then gives false, and it must be asked anew.
-    pub(crate) fn subscribed(&self, asked: &Subscribing, told: SubscribedData) -> bool {
+    pub(crate) fn subscribed(&self, asked: &Subscribing, told: Subscribed) -> bool {
         let mut state = self.state();
         match asked.why {
             Why::Asked => state.filter.clone_from(&asked.filter),
@@ -246,9 +246,9 @@ impl State {
 mod tests {
     use super::*;
 
-    fn told(seq: u64, server: &str) -> SubscribedData {
+    fn told(seq: u64, server: &str) -> Subscribed {
         let server = (!server.is_empty()).then(|| server.to_string());
-        SubscribedData { subscribed: true, seq, server }
+        Subscribed { subscribed: true, seq, server }
     }
 
     fn event(seq: u64) -> EventMessage {

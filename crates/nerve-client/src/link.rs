@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -62,14 +62,14 @@ impl Link {
     }
 
     /// Sends a command and waits for its answer.
-    pub(crate) async fn request(&self, command: CommandType, params: Map<String, Value>) -> Outcome {
-        let subscribing = (command == CommandType::Subscribe).then(|| Subscribing::asked(&params));
+    pub(crate) async fn request(&self, command: RequestName, params: Map<String, Value>) -> Outcome {
+        let subscribing = (command == RequestName::Subscribe).then(|| Subscribing::asked(&params));
         let line = way::line(self.core.inbox(), command, params)?;
         let span = tracing::debug_span!("request", %command, request_id = line.id);
         self.ask(command, line, subscribing).instrument(span).await
     }
 
-    async fn ask(&self, command: CommandType, line: Line, subscribing: Option<Subscribing>) -> Outcome {
+    async fn ask(&self, command: RequestName, line: Line, subscribing: Option<Subscribing>) -> Outcome {
         let mut deadline = self.core.deadline();
         let mut again = changes_nothing(command);
         loop {
@@ -109,7 +109,7 @@ impl Link {
         node: &str,
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
-        let line = way::line(self.core.inbox(), CommandType::ExecuteInput, params)?;
+        let line = way::line(self.core.inbox(), RequestName::ExecuteInput, params)?;
         Ok(Prompt::new(line, node, session, self.core.deadline()))
     }
 
@@ -171,24 +171,24 @@ fn named(error: ClientError, id: i64) -> ClientError {
 }
 
 /// Asking twice does no harm.
-fn changes_nothing(command: CommandType) -> bool {
+fn changes_nothing(command: RequestName) -> bool {
     matches!(
         command,
-        CommandType::Ping
-            | CommandType::ListNodes
-            | CommandType::GetNode
-            | CommandType::GetResult
-            | CommandType::ListResults
-            | CommandType::GetBuffer
-            | CommandType::GetHistory
-            | CommandType::ExplainNode
-            | CommandType::GetGraph
-            | CommandType::ListGraphs
-            | CommandType::ListRuns
-            | CommandType::GetRun
-            | CommandType::GetSession
-            | CommandType::ListSessions
-            | CommandType::Subscribe
-            | CommandType::Authenticate
+        RequestName::Ping
+            | RequestName::ListNodes
+            | RequestName::GetNode
+            | RequestName::GetResult
+            | RequestName::ListResults
+            | RequestName::GetBuffer
+            | RequestName::GetHistory
+            | RequestName::ExplainNode
+            | RequestName::GetGraph
+            | RequestName::ListGraphs
+            | RequestName::ListRuns
+            | RequestName::GetRun
+            | RequestName::GetSession
+            | RequestName::ListSessions
+            | RequestName::Subscribe
+            | RequestName::Authenticate
     )
 }

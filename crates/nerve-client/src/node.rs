@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use nerve_api::CommandType;
-use nerve_api::data::{
-    AcceptedData, BufferData, ExecuteData, ExplainData, ForkedData, HistoryData, InterruptedData, NodeInfo,
-    RunData, StateData, StoppedData, WrittenData,
+use nerve_api::RequestName;
+use nerve_api::reply::{
+    CommandTyped, Interrupted, NodeExplanation, NodeForked, NodeHistory, NodeInfo, NodeText, ReachedState,
+    Stopped, Turn, TurnAccepted, Written,
 };
-use nerve_api::params::{
-    AnswerNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, GetHistoryParams, NodeChoice,
-    NodeParams, ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WebhookParams,
-    WriteDataParams,
+use nerve_api::request::{
+    AnswerNode, ExecuteInput, ForkNode, GetBuffer, GetHistory, NodeChoice, NodeParams, ResizeNode,
+    RunCommand, Seconds, States, WaitNode, WebhookTarget, WriteData,
 };
 
 use crate::client::{NerveClient, typed, value};
@@ -60,8 +59,8 @@ impl RemoteNode {
     ///
     /// # Errors
     /// Any [`ClientError`]; of the server's, `timeout`, `blocked`, `busy` and `delivery_error` are to be expected.
-    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<ExecuteData, ClientError> {
-        self.client.call(CommandType::ExecuteInput, &self.prompt(text, options, false)).await
+    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
+        self.client.call(RequestName::ExecuteInput, &self.prompt(text, options, false)).await
     }
 
     /// Sends a prompt and gives its answer as it grows, then the finished turn.
@@ -86,10 +85,10 @@ impl RemoteNode {
         &self,
         text: &str,
         options: &ExecuteOptions,
-        webhook: Option<WebhookParams>,
+        webhook: Option<WebhookTarget>,
     ) -> Result<String, ClientError> {
-        let params = ExecuteInputParams { is_async: true, webhook, ..self.prompt(text, options, false) };
-        Ok(self.client.call::<AcceptedData>(CommandType::ExecuteInput, &params).await?.result_id)
+        let params = ExecuteInput { is_async: true, webhook, ..self.prompt(text, options, false) };
+        Ok(self.client.call::<TurnAccepted>(RequestName::ExecuteInput, &params).await?.result_id)
     }
 
     /// Writes data as it is; gives the number of bytes written.
@@ -98,8 +97,8 @@ impl RemoteNode {
     /// Any [`ClientError`].
     pub async fn write(&self, data: &str) -> Result<u64, ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = WriteDataParams { node_id, session_id, data: data.to_string() };
-        Ok(self.client.call::<WrittenData>(CommandType::WriteData, &params).await?.written)
+        let params = WriteData { node_id, session_id, data: data.to_string() };
+        Ok(self.client.call::<Written>(RequestName::WriteData, &params).await?.written)
     }
 
     /// Types a command and does not wait for its end.
@@ -108,14 +107,14 @@ impl RemoteNode {
     /// Any [`ClientError`].
     pub async fn run(&self, command: &str) -> Result<(), ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = RunCommandParams {
+        let params = RunCommand {
             node_id,
             session_id,
             command: command.to_string(),
             traceparent: None,
             tracestate: None,
         };
-        self.client.call::<RunData>(CommandType::RunCommand, &params).await.map(drop)
+        self.client.call::<CommandTyped>(RequestName::RunCommand, &params).await.map(drop)
     }
 
     /// The last `lines` lines of text, all if `None`.
@@ -124,8 +123,8 @@ impl RemoteNode {
     /// Any [`ClientError`].
     pub async fn read(&self, lines: Option<usize>) -> Result<String, ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = GetBufferParams { node_id, session_id, lines };
-        Ok(self.client.call::<BufferData>(CommandType::GetBuffer, &params).await?.buffer)
+        let params = GetBuffer { node_id, session_id, lines };
+        Ok(self.client.call::<NodeText>(RequestName::GetBuffer, &params).await?.buffer)
     }
 
     /// The last 50 lines of text.
@@ -141,7 +140,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn clear_buffer(&self) -> Result<(), ClientError> {
-        self.client.request(CommandType::ClearBuffer, value(&self.params())?).await.map(drop)
+        self.client.request(RequestName::ClearBuffer, value(&self.params())?).await.map(drop)
     }
 
     /// Interrupts what it does now.
@@ -149,7 +148,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn interrupt(&self) -> Result<(), ClientError> {
-        self.client.call::<InterruptedData>(CommandType::SendInterrupt, &self.params()).await.map(drop)
+        self.client.call::<Interrupted>(RequestName::SendInterrupt, &self.params()).await.map(drop)
     }
 
     /// Gives its terminal another size.
@@ -158,8 +157,8 @@ impl RemoteNode {
     /// Any [`ClientError`].
     pub async fn resize(&self, cols: u16, rows: u16) -> Result<(), ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = ResizeNodeParams { node_id, session_id, cols, rows };
-        self.client.request(CommandType::ResizeNode, value(&params)?).await.map(drop)
+        let params = ResizeNode { node_id, session_id, cols, rows };
+        self.client.request(RequestName::ResizeNode, value(&params)?).await.map(drop)
     }
 
     /// Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
@@ -169,26 +168,26 @@ impl RemoteNode {
     pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
         let NodeParams { node_id, session_id } = self.params();
         let until = States(until.iter().map(|state| state.to_string()).collect());
-        let params = WaitNodeParams { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
-        Ok(self.client.call::<StateData>(CommandType::WaitNode, &params).await?.state)
+        let params = WaitNode { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
+        Ok(self.client.call::<ReachedState>(RequestName::WaitNode, &params).await?.state)
     }
 
     /// Its audit log; node and session of `filter` are not looked at.
     ///
     /// # Errors
     /// Any [`ClientError`].
-    pub async fn history(&self, filter: &GetHistoryParams) -> Result<HistoryData, ClientError> {
+    pub async fn history(&self, filter: &GetHistory) -> Result<NodeHistory, ClientError> {
         let NodeParams { node_id, session_id } = self.params();
-        let params = GetHistoryParams { node_id, session_id, ..filter.clone() };
-        self.client.call(CommandType::GetHistory, &params).await
+        let params = GetHistory { node_id, session_id, ..filter.clone() };
+        self.client.call(RequestName::GetHistory, &params).await
     }
 
     /// Why it is in its state.
     ///
     /// # Errors
     /// Any [`ClientError`].
-    pub async fn why(&self) -> Result<ExplainData, ClientError> {
-        self.client.call(CommandType::ExplainNode, &self.params()).await
+    pub async fn why(&self) -> Result<NodeExplanation, ClientError> {
+        self.client.call(RequestName::ExplainNode, &self.params()).await
     }
 
     /// Answers the dialog it shows.
@@ -207,11 +206,11 @@ impl RemoteNode {
         &self,
         choice: NodeChoice,
         timeout: Option<Duration>,
-    ) -> Result<Option<ExecuteData>, ClientError> {
+    ) -> Result<Option<Turn>, ClientError> {
         let NodeParams { node_id, session_id } = self.params();
         let (choice, timeout) = (Some(choice), timeout.map(Seconds::from));
-        let params = AnswerNodeParams { node_id, session_id, choice, cancel: false, wait: true, timeout };
-        let data = self.client.request(CommandType::AnswerNode, value(&params)?).await?;
+        let params = AnswerNode { node_id, session_id, choice, cancel: false, wait: true, timeout };
+        let data = self.client.request(RequestName::AnswerNode, value(&params)?).await?;
         let has_turn = data.get("response").is_some_and(|response| !response.is_null());
         has_turn.then(|| typed(data)).transpose()
     }
@@ -245,7 +244,7 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn start(&self) -> Result<(), ClientError> {
-        self.client.request(CommandType::StartNode, value(&self.params())?).await.map(drop)
+        self.client.request(RequestName::StartNode, value(&self.params())?).await.map(drop)
     }
 
     /// Stops it.
@@ -253,21 +252,21 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn stop(&self) -> Result<(), ClientError> {
-        self.client.call::<StoppedData>(CommandType::StopNode, &self.params()).await.map(drop)
+        self.client.call::<Stopped>(RequestName::StopNode, &self.params()).await.map(drop)
     }
 
     async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {
         let NodeParams { node_id, session_id } = self.params();
         let cancel = choice.is_none();
-        let params = AnswerNodeParams { node_id, session_id, choice, cancel, wait: false, timeout: None };
-        self.client.request(CommandType::AnswerNode, value(&params)?).await.map(drop)
+        let params = AnswerNode { node_id, session_id, choice, cancel, wait: false, timeout: None };
+        self.client.request(RequestName::AnswerNode, value(&params)?).await.map(drop)
     }
 
     async fn fork_with(&self, target: &str, at: Option<u64>) -> Result<RemoteNode, ClientError> {
         let NodeParams { node_id: source_id, session_id } = self.params();
         let params =
-            ForkNodeParams { source_id, target_id: target.to_string(), at, session_id: session_id.clone() };
-        let data: ForkedData = self.client.call(CommandType::ForkNode, &params).await?;
+            ForkNode { source_id, target_id: target.to_string(), at, session_id: session_id.clone() };
+        let data: NodeForked = self.client.call(RequestName::ForkNode, &params).await?;
         Ok(RemoteNode::new(self.client.clone(), data.node_id, session_id))
     }
 
@@ -275,8 +274,8 @@ impl RemoteNode {
         NodeParams { node_id: self.node_id.clone(), session_id: self.session_id.clone() }
     }
 
-    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInputParams {
-        ExecuteInputParams {
+    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInput {
+        ExecuteInput {
             session_id: self.session_id.clone(),
             parser: options.parser.clone(),
             stream,
@@ -286,7 +285,7 @@ impl RemoteNode {
             conversation: options.conversation.clone(),
             traceparent: options.traceparent.clone(),
             tracestate: options.tracestate.clone(),
-            ..ExecuteInputParams::new(self.node_id.as_str(), text)
+            ..ExecuteInput::new(self.node_id.as_str(), text)
         }
     }
 }

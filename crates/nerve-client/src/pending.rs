@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_api::data::{ErrorData, SubscribedData};
+use nerve_api::reply::{ErrorDetails, Subscribed};
 use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
@@ -283,11 +283,11 @@ impl Shared {
         let outcome = if result.success {
             Ok(result.data)
         } else {
-            let data: ErrorData = serde_json::from_value(result.data).unwrap_or_default();
+            let data: ErrorDetails = serde_json::from_value(result.data).unwrap_or_default();
             Err(refused(ServerError::new(result.error, data), Some(id)))
         };
         if let (Some(asked), Ok(data)) = (&waiting.extras.subscribing, &outcome)
-            && let Ok(told) = serde_json::from_value::<SubscribedData>(data.clone())
+            && let Ok(told) = serde_json::from_value::<Subscribed>(data.clone())
         {
             // Before the events that come behind the answer.
             state.muted = !self.inbox.subscribed(asked, told);
@@ -310,7 +310,7 @@ impl Shared {
             }
             None => state.waiting.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorData::of(ErrorData::INVALID_REQUEST));
+        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorDetails::INVALID_REQUEST));
         for (id, waiting) in waiting {
             waiting.answer(Err(refused(error.clone(), Some(id))));
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use nerve_api::data::ErrorData;
 use nerve_api::framing::MAX_LINE_BYTES;
+use nerve_api::reply::ErrorDetails;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -163,7 +163,7 @@ fn refused(site: &Site<'_>, response: &Response) -> ClientError {
         _ => format!("{}{PATH} answers HTTP {}", site.url, status.as_u16()),
     };
     let message = said("detail").unwrap_or_else(plain);
-    let data = ErrorData { hint: said("hint"), ..ErrorData::of(kind) };
+    let data = ErrorDetails { hint: said("hint"), ..ErrorDetails::of(kind) };
     ClientError::Server(Box::new(ServerError::new(Some(message), data)))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use nerve_api::framing::encode;
 use nerve_api::{Request, RequestId};
 use rustix::net::sockopt;
@@ -86,7 +86,7 @@ impl Way {
                 let shown = json!({ "token": token.0 });
                 let shown = shown.as_object().cloned().unwrap_or_default();
                 let mut reply =
-                    ask(&connection, inbox, CommandType::Authenticate, shown, Extras::default()).await?;
+                    ask(&connection, inbox, RequestName::Authenticate, shown, Extras::default()).await?;
                 reply.wait().await.outcome?;
                 Ok(connection)
             }
@@ -109,7 +109,7 @@ pub(crate) fn over(
 pub(crate) async fn ask(
     connection: &Connection,
     inbox: &Inbox,
-    command: CommandType,
+    command: RequestName,
     params: Map<String, Value>,
     extras: Extras,
 ) -> Result<PendingReply, ClientError> {
@@ -119,7 +119,7 @@ pub(crate) async fn ask(
 /// A request as a line, with an id of its own.
 pub(crate) fn line(
     inbox: &Inbox,
-    command: CommandType,
+    command: RequestName,
     params: Map<String, Value>,
 ) -> Result<Line, ClientError> {
     let id = inbox.new_id();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nerve_api::EventType;
-use nerve_api::params::SubscribeParams;
+use nerve_api::request::Subscribe;
 use nerve_client::{EventStream, NerveClient, Reconnect};
 use tokio::sync::Notify;
 
@@ -122,11 +122,11 @@ impl Link {
             // What it gets is not for one call to decide.
             Way::Shared(_) => client.events(),
             Way::Each(_) => {
-                let filter = SubscribeParams {
+                let filter = Subscribe {
                     node_id: node.map(str::to_string),
                     run_id: run.map(str::to_string),
                     types: Some(types.iter().map(ToString::to_string).collect()),
-                    ..SubscribeParams::default()
+                    ..Subscribe::default()
                 };
                 client.subscribe(&filter).await?
             }

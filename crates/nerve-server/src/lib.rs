@@ -63,7 +63,7 @@ mod unix;
 
 use std::future::Future;
 
-use nerve_api::data::ExecuteData;
+use nerve_api::reply::Turn;
 use nerve_core::command::Response;
 use nerve_core::engine::Engine;
 use tokio::signal::unix::{SignalKind, signal};
@@ -84,7 +84,7 @@ pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerEr
 }
 
 /// A finished turn as EXECUTE_INPUT answers it: for programs that use an engine without a server.
-pub fn execute_data(response: Response) -> ExecuteData {
+pub fn execute_data(response: Response) -> Turn {
     convert::execute_data(response)
 }
 

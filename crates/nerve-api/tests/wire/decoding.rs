@@ -1,4 +1,4 @@
-use nerve_api::{CommandType, DecodeError, Message, RequestId, decode_request};
+use nerve_api::{DecodeError, Message, RequestId, RequestName, decode_request};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ fn refused(line: impl AsRef<[u8]>) -> DecodeError {
 fn a_request_of_the_first_nerve_reads() {
     let line = r#"{"type":"command","command_type":"CREATE_NODE","params":{"node_id":"a","command":"claude"},"request_id":"7f"}"#;
     let request = decode_request(line.as_bytes()).unwrap();
-    assert_eq!(request.command, CommandType::CreateNode);
+    assert_eq!(request.command, RequestName::CreateNode);
     assert_eq!(request.request_id, Some(RequestId::from("7f")));
     assert_eq!(request.params["command"], "claude");
     assert!(request.warnings.is_empty());
@@ -24,7 +24,7 @@ fn what_may_be_absent_may_be_absent() {
         r#" {"command_type":"PING","params":null,"request_id":null,"type":null,"more":[1]} "#,
     ] {
         let request = decode_request(line.as_bytes()).unwrap();
-        assert_eq!((request.command, request.request_id, request.params.len()), (CommandType::Ping, None, 0));
+        assert_eq!((request.command, request.request_id, request.params.len()), (RequestName::Ping, None, 0));
     }
     let request = decode_request(br#"{"command_type":"PING","request_id":42}"#).unwrap();
     assert_eq!(request.request_id, Some(RequestId::Number(42)));
@@ -34,7 +34,7 @@ fn what_may_be_absent_may_be_absent() {
 fn older_names_work_and_are_told() {
     let line = br#"{"command_type":"SEND_INPUT","params":{"channel_id":"a","input":"hi"},"request_id":"1"}"#;
     let request = decode_request(line).unwrap();
-    assert_eq!(request.command, CommandType::ExecuteInput);
+    assert_eq!(request.command, RequestName::ExecuteInput);
     assert_eq!(json!(request.params), json!({"node_id": "a", "text": "hi"}));
     assert_eq!(
         request.warnings,

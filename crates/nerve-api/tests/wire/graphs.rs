@@ -1,16 +1,16 @@
-use nerve_api::data::{
-    CancelledData, ErrorData, ExceededData, GateInfo, GraphInfo, GraphsData, LifecycleData, RunEndedData,
-    RunInfo, RunStep, SessionInfo,
+use nerve_api::reply::{
+    BudgetExceeded, ErrorDetails, GateInfo, GraphInfo, GraphList, NodesChanged, RunEnded, RunInfo, RunStep,
+    RunsCancelled, SessionInfo,
 };
-use nerve_api::params::{
-    AnswerGateParams, CancelGraphParams, CreateGraphParams, ExecuteGraphParams, GetRunParams, GraphParams,
-    ListGraphsParams, ResumeRunParams, RunGraphParams, SubscribeParams,
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun, RunGraph,
+    Subscribe,
 };
-use nerve_api::{CommandType, EventMessage, EventType, Request, decode_request};
+use nerve_api::{EventMessage, EventType, RequestMessage, RequestName, decode_request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn decoded(command: &str, params: Value) -> Request {
+fn decoded(command: &str, params: Value) -> RequestMessage {
     let line = json!({"command_type": command, "params": params, "request_id": 1}).to_string();
     decode_request(line.as_bytes()).unwrap()
 }
@@ -26,7 +26,7 @@ fn refused<P: DeserializeOwned + std::fmt::Debug>(command: &str, params: Value) 
 #[test]
 fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
     let steps = json!([{"id": "a", "node_id": "sh", "text": "hi"}]);
-    let fields: ExecuteGraphParams = read(
+    let fields: ExecuteGraph = read(
         "EXECUTE_GRAPH",
         json!({"graph_id": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}},
             "session_id": "work", "input": {"task": "x"}, "run_id": "r1", "trace": true, "detach": true, "keep_nodes": true}),
@@ -39,7 +39,7 @@ fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
     );
     assert!(fields.trace && fields.detach && fields.keep_nodes);
 
-    let whole: ExecuteGraphParams = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
+    let whole: ExecuteGraph = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
     assert_eq!(json!(whole.definition), graph);
     assert_eq!((whole.session_id, whole.run_id, whole.input), (None, None, Value::Null));
     assert!(!whole.trace && !whole.detach && !whole.keep_nodes);
@@ -47,10 +47,10 @@ fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
     // What our own client writes is read as it was.
     let written = serde_json::to_value(&fields).unwrap();
     assert_eq!(written["definition"], graph);
-    assert_eq!(read::<ExecuteGraphParams>("EXECUTE_GRAPH", written), fields);
+    assert_eq!(read::<ExecuteGraph>("EXECUTE_GRAPH", written), fields);
 
     // No options of CREATE_GRAPH: whoever reads the graph finds them strange.
-    let created: CreateGraphParams = read(
+    let created: CreateGraph = read(
         "CREATE_GRAPH",
         json!({"graph": "g", "graph_id": "h", "steps": [], "trace": true, "session_id": "w"}),
     );
@@ -68,7 +68,7 @@ fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
             "no step",
         ]}),
     );
-    assert_eq!(request.command, CommandType::ExecuteGraph);
+    assert_eq!(request.command, RequestName::ExecuteGraph);
     assert_eq!(
         request.warnings,
         [
@@ -79,7 +79,7 @@ fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
             "steps: channel_id is deprecated, use node_id",
         ]
     );
-    let params: ExecuteGraphParams = request.read().unwrap();
+    let params: ExecuteGraph = request.read().unwrap();
     assert_eq!(
         json!(params.definition),
         json!({"graph": "d", "steps": [
@@ -90,14 +90,14 @@ fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
     );
     let cancel = decoded("CANCEL_DAG", json!({"dag_id": "d"}));
     assert_eq!(cancel.warnings.len(), 2);
-    assert_eq!(cancel.read::<CancelGraphParams>().unwrap().graph_id.as_deref(), Some("d"));
+    assert_eq!(cancel.read::<CancelGraph>().unwrap().graph_id.as_deref(), Some("d"));
     for command in ["GET_GRAPH", "DELETE_GRAPH", "RUN_GRAPH"] {
         let request = decoded(command, json!({"dag_id": "d"}));
         assert_eq!(request.warnings, ["dag_id is deprecated, use graph_id"], "{command}");
-        assert_eq!(request.read::<GraphParams>().unwrap().graph_id, "d");
+        assert_eq!(request.read::<GetGraph>().unwrap().graph_id, "d");
     }
     // Today's name beside it counts.
-    let both: ExecuteGraphParams =
+    let both: ExecuteGraph =
         read("EXECUTE_GRAPH", json!({"tasks": [1], "steps": [2], "dag_id": "old", "graph_id": "new"}));
     assert_eq!(json!(both.definition), json!({"graph": "new", "steps": [2]}));
 }
@@ -136,30 +136,30 @@ fn what_is_wrong_with_a_graph_is_told() {
         ),
     ];
     for (params, message) in cases {
-        assert_eq!(refused::<ExecuteGraphParams>("EXECUTE_GRAPH", params), message);
+        assert_eq!(refused::<ExecuteGraph>("EXECUTE_GRAPH", params), message);
     }
     assert_eq!(
-        refused::<CreateGraphParams>("CREATE_GRAPH", json!({"graph_id": "g"})),
+        refused::<CreateGraph>("CREATE_GRAPH", json!({"graph_id": "g"})),
         "params.steps is missing: CREATE_GRAPH needs it"
     );
     assert_eq!(
-        refused::<RunGraphParams>("RUN_GRAPH", json!({"input": "x"})),
+        refused::<RunGraph>("RUN_GRAPH", json!({"input": "x"})),
         "params.graph_id is missing: RUN_GRAPH needs it"
     );
     assert_eq!(
-        refused::<GetRunParams>("GET_RUN", json!({"run_id": "r", "last": -1})),
+        refused::<GetRun>("GET_RUN", json!({"run_id": "r", "last": -1})),
         "params.last: invalid value: integer `-1`, expected a whole number, not negative"
     );
     assert_eq!(
-        refused::<AnswerGateParams>("ANSWER_GATE", json!({"run_id": "r", "choice": 1})),
+        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r", "choice": 1})),
         "params.choice: invalid type: integer `1`, expected a string"
     );
     assert_eq!(
-        refused::<AnswerGateParams>("ANSWER_GATE", json!({"run_id": "r"})),
+        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r"})),
         "params.choice is missing: ANSWER_GATE needs it"
     );
     assert_eq!(
-        refused::<ResumeRunParams>("RESUME_RUN", json!({"run_id": "r", "definition": "x"})),
+        refused::<ResumeRun>("RESUME_RUN", json!({"run_id": "r", "definition": "x"})),
         "params.definition: invalid type: string \"x\", expected an object"
     );
     let body = decode_request(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}]}"#).unwrap_err();
@@ -170,48 +170,48 @@ fn what_is_wrong_with_a_graph_is_told() {
 fn ten_thousand_steps_inline_arrive_whole() {
     let steps: Vec<Value> =
         (0..10_000).map(|n| json!({"id": format!("s{n}"), "node": "sh", "input": n})).collect();
-    let params: ExecuteGraphParams = read("EXECUTE_GRAPH", json!({"graph": "big", "steps": steps}));
+    let params: ExecuteGraph = read("EXECUTE_GRAPH", json!({"graph": "big", "steps": steps}));
     assert_eq!(params.definition["steps"], json!(steps));
 }
 
 #[test]
 fn the_other_commands_read_what_they_say() {
-    let run: RunGraphParams =
+    let run: RunGraph =
         read("RUN_GRAPH", json!({"graph_id": "g", "input": [1], "trace": true, "keep_nodes": true}));
     assert_eq!((run.graph_id.as_str(), &run.input), ("g", &json!([1])));
     assert!(run.trace && run.keep_nodes && !run.detach);
-    assert_eq!(read::<ListGraphsParams>("LIST_GRAPHS", json!({})), ListGraphsParams::default());
-    assert_eq!(read::<GetRunParams>("GET_RUN", json!({"run_id": "r", "last": 3})).last, Some(3));
-    let resume: ResumeRunParams =
+    assert_eq!(read::<ListGraphs>("LIST_GRAPHS", json!({})), ListGraphs::default());
+    assert_eq!(read::<GetRun>("GET_RUN", json!({"run_id": "r", "last": 3})).last, Some(3));
+    let resume: ResumeRun =
         read("RESUME_RUN", json!({"run_id": "r", "definition": {"steps": []}, "detach": true}));
     assert!(resume.detach && !resume.trace && resume.definition.is_some());
-    let gate: AnswerGateParams = read("ANSWER_GATE", json!({"run_id": "r", "choice": "yes"}));
+    let gate: AnswerGate = read("ANSWER_GATE", json!({"run_id": "r", "choice": "yes"}));
     assert_eq!((gate.step_id, gate.choice.as_str()), (None, "yes"));
-    assert_eq!(
-        read::<CancelGraphParams>("CANCEL_GRAPH", json!({"run_id": "r"})).run_id.as_deref(),
-        Some("r")
-    );
-    let events: SubscribeParams = read("SUBSCRIBE", json!({"run_id": "r"}));
+    assert_eq!(read::<CancelGraph>("CANCEL_GRAPH", json!({"run_id": "r"})).run_id.as_deref(), Some("r"));
+    let events: Subscribe = read("SUBSCRIBE", json!({"run_id": "r"}));
     assert_eq!(events.run_id.as_deref(), Some("r"));
 }
 
 #[test]
 fn a_failed_run_is_an_error_that_carries_its_results() {
-    let run = RunEndedData {
+    let run = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
         status: "failed".into(),
         results: json!({"a": {"text": "done"}}).as_object().unwrap().clone(),
         tokens_used: 12,
-        ..RunEndedData::default()
+        ..RunEnded::default()
     };
-    let exceeded = ExceededData {
+    let exceeded = BudgetExceeded {
         reason: "Token limit exceeded: 12/10".into(),
         budget: json!({"max_tokens": 10}).as_object().unwrap().clone(),
-        ..ExceededData::default()
+        ..BudgetExceeded::default()
     };
-    let data =
-        ErrorData { exceeded: Some(exceeded), run: Some(Box::new(run)), ..ErrorData::of("budget_exceeded") };
+    let data = ErrorDetails {
+        exceeded: Some(exceeded),
+        run: Some(Box::new(run)),
+        ..ErrorDetails::of("budget_exceeded")
+    };
     let wire = serde_json::to_value(&data).unwrap();
     assert_eq!(
         wire,
@@ -219,27 +219,27 @@ fn a_failed_run_is_an_error_that_carries_its_results() {
             "results": {"a": {"text": "done"}}, "started_at": 0.0, "ended_at": null, "tokens_used": 12, "journal": null,
             "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {}}})
     );
-    assert_eq!(serde_json::from_value::<ErrorData>(wire).unwrap(), data);
+    assert_eq!(serde_json::from_value::<ErrorDetails>(wire).unwrap(), data);
     // An error of anything else has no run.
-    let plain = ErrorData::of("timeout");
+    let plain = ErrorDetails::of("timeout");
     assert_eq!(serde_json::to_value(&plain).unwrap(), json!({"error_type": "timeout"}));
-    assert_eq!(serde_json::from_value::<ErrorData>(json!({"error_type": "timeout"})).unwrap(), plain);
+    assert_eq!(serde_json::from_value::<ErrorDetails>(json!({"error_type": "timeout"})).unwrap(), plain);
 }
 
 #[test]
 fn results_look_as_on_the_facts_page() {
-    let ended = RunEndedData {
+    let ended = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
         status: "completed".into(),
         trace: Some(json!({"steps": []})),
-        ..RunEndedData::default()
+        ..RunEnded::default()
     };
     let wire = serde_json::to_value(&ended).unwrap();
     for field in ["graph_id", "run_id", "status", "results", "trace"] {
         assert!(wire.get(field).is_some(), "{field}");
     }
-    assert_eq!(serde_json::from_value::<RunEndedData>(wire).unwrap(), ended);
+    assert_eq!(serde_json::from_value::<RunEnded>(wire).unwrap(), ended);
     let info = RunInfo {
         run_id: "r".into(),
         graph_id: "g".into(),
@@ -253,7 +253,7 @@ fn results_look_as_on_the_facts_page() {
         ..RunInfo::default()
     };
     assert_eq!(serde_json::from_value::<RunInfo>(serde_json::to_value(&info).unwrap()).unwrap(), info);
-    let graphs = GraphsData {
+    let graphs = GraphList {
         graphs: vec!["g".into()],
         graphs_info: vec![GraphInfo { graph_id: "g".into(), ..GraphInfo::default() }],
     };
@@ -261,10 +261,10 @@ fn results_look_as_on_the_facts_page() {
         serde_json::to_value(&graphs).unwrap(),
         json!({"graphs": ["g"], "graphs_info": [{"graph_id": "g", "session_id": "", "steps": []}]})
     );
-    let cancelled = CancelledData { cancelled: true, runs: vec!["r".into()] };
+    let cancelled = RunsCancelled { cancelled: true, runs: vec!["r".into()] };
     assert_eq!(serde_json::to_value(cancelled).unwrap(), json!({"cancelled": true, "runs": ["r"]}));
     // Servers that say less are understood.
-    let lifecycle: LifecycleData = serde_json::from_value(json!({"nodes": ["a"]})).unwrap();
+    let lifecycle: NodesChanged = serde_json::from_value(json!({"nodes": ["a"]})).unwrap();
     assert!(lifecycle.failed.is_empty());
     let session: SessionInfo = serde_json::from_value(json!({"name": "s"})).unwrap();
     assert!(session.graphs.is_empty());

@@ -1,5 +1,5 @@
-use nerve_api::data::{
-    ErrorData, ExecuteData, HistoryData, NodeData, NodeInfo, ResponseData, SectionData, TokensData,
+use nerve_api::reply::{
+    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, ResponseSection, TokenCounts, Turn, TurnResponse,
 };
 use nerve_api::{EventMessage, EventType, Message, RequestId, ResultMessage};
 use serde_json::{Value, json};
@@ -20,8 +20,11 @@ fn results_look_as_on_the_facts_page() {
         &Message::Result(ok.with_warnings(vec!["STOP is deprecated, use SHUTDOWN".into()])),
         r#"{"type":"result","success":true,"data":{"node_id":"a"},"error":null,"request_id":"1","warnings":["STOP is deprecated, use SHUTDOWN"]}"#,
     );
-    let data =
-        ErrorData { hint: Some("wait".into()), choices: vec!["Yes".into()], ..ErrorData::of("blocked") };
+    let data = ErrorDetails {
+        hint: Some("wait".into()),
+        choices: vec!["Yes".into()],
+        ..ErrorDetails::of("blocked")
+    };
     round_trip(
         &Message::Result(ResultMessage::failed(Some(RequestId::Number(2)), "it asks", &data)),
         r#"{"type":"result","success":false,"data":{"error_type":"blocked","hint":"wait","choices":["Yes"]},"error":"it asks","request_id":2}"#,
@@ -61,10 +64,14 @@ fn an_event_of_the_first_nerve_reads() {
 
 #[test]
 fn a_response_has_every_field_of_the_facts_page() {
-    let response = ResponseData {
-        sections: vec![SectionData { kind: "text".into(), content: "Hi".into(), ..SectionData::default() }],
-        tokens: Some(TokensData { output: Some(5), ..TokensData::default() }),
-        ..ResponseData::default()
+    let response = TurnResponse {
+        sections: vec![ResponseSection {
+            kind: "text".into(),
+            content: "Hi".into(),
+            ..ResponseSection::default()
+        }],
+        tokens: Some(TokenCounts { output: Some(5), ..TokenCounts::default() }),
+        ..TurnResponse::default()
     };
     let wire = serde_json::to_value(&response).unwrap();
     let fields: Vec<&str> = wire.as_object().unwrap().keys().map(String::as_str).collect();
@@ -88,16 +95,16 @@ fn a_response_has_every_field_of_the_facts_page() {
     );
     assert_eq!(wire["sections"][0], json!({"type": "text", "content": "Hi", "metadata": {}}));
     assert_eq!(wire["tokens"], json!({"output": 5}));
-    assert_eq!(serde_json::from_value::<ResponseData>(wire).unwrap(), response);
+    assert_eq!(serde_json::from_value::<TurnResponse>(wire).unwrap(), response);
     // A server that says less is understood.
-    let sparse: ExecuteData = serde_json::from_value(json!({"response": {"raw": "x", "later": 1}})).unwrap();
+    let sparse: Turn = serde_json::from_value(json!({"response": {"raw": "x", "later": 1}})).unwrap();
     assert_eq!(sparse.response.raw, "x");
 }
 
 #[test]
 fn history_entries_keep_the_order_of_their_fields() {
     let text = r#"{"seq":1,"op":"run","ts":"2025-12-22T10:30:00.000Z","input":"claude"}"#;
-    let data = HistoryData {
+    let data = NodeHistory {
         node_id: "a".into(),
         channel_id: "a".into(),
         server_name: "test".into(),
@@ -110,7 +117,7 @@ fn history_entries_keep_the_order_of_their_fields() {
         format!(r#"{{"node_id":"a","channel_id":"a","server_name":"test","entries":[{text}],"total":1}}"#)
     );
     let disabled =
-        HistoryData { note: Some("History was disabled for this node".into()), ..HistoryData::default() };
+        NodeHistory { note: Some("History was disabled for this node".into()), ..NodeHistory::default() };
     assert_eq!(serde_json::to_value(&disabled).unwrap()["entries"], json!([]));
 }
 
@@ -127,5 +134,5 @@ fn a_node_is_the_same_alone_and_in_a_list() {
         serde_json::to_string(&info).unwrap(),
         r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1"}}"#
     );
-    assert_eq!(NodeInfo::from(NodeData::from(info.clone())), info);
+    assert_eq!(NodeInfo::from(NodeDetails::from(info.clone())), info);
 }

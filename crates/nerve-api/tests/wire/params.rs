@@ -1,15 +1,14 @@
-use nerve_api::params::{
-    AnswerNodeParams, CommandLine, CreateNodeParams, CreateSessionParams, ExecuteInputParams,
-    GetHistoryParams, NodeChoice, NodeParams, ResizeNodeParams, Seconds, SessionParams, SubscribeParams,
-    WaitNodeParams,
+use nerve_api::request::{
+    AnswerNode, CommandLine, CreateNode, CreateSession, ExecuteInput, GetHistory, GetSession, NodeChoice,
+    ResizeNode, Seconds, StopNode, Subscribe, WaitNode,
 };
-use nerve_api::{CommandType, Request, RequestId};
+use nerve_api::{RequestId, RequestMessage, RequestName};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn request(params: Value) -> Request {
+fn request(params: Value) -> RequestMessage {
     let Value::Object(params) = params else { panic!("{params}") };
-    Request::new(CommandType::CreateNode, params, RequestId::Number(1))
+    RequestMessage::new(RequestName::CreateNode, params, RequestId::Number(1))
 }
 
 fn read<P: DeserializeOwned>(params: Value) -> P {
@@ -24,8 +23,8 @@ fn refused<P: DeserializeOwned + std::fmt::Debug>(params: Value) -> String {
 
 #[test]
 fn a_node_has_the_defaults_of_the_facts_page() {
-    let node: CreateNodeParams = read(json!({"node_id": "a", "unknown": 1, "cwd": null, "history": null}));
-    assert_eq!(node, CreateNodeParams::new("a"));
+    let node: CreateNode = read(json!({"node_id": "a", "unknown": 1, "cwd": null, "history": null}));
+    assert_eq!(node, CreateNode::new("a"));
     assert_eq!((node.backend.as_str(), node.history, node.record), ("pty", true, true));
     assert_eq!(node.ready_timeout.duration().as_secs(), 60);
     assert_eq!(node.response_timeout.duration().as_secs(), 1800);
@@ -33,15 +32,15 @@ fn a_node_has_the_defaults_of_the_facts_page() {
 
 #[test]
 fn a_node_with_everything_comes_through_the_wire() {
-    let mut node = CreateNodeParams::new("a");
+    let mut node = CreateNode::new("a");
     node.session_id = Some("work".into());
     node.command = Some(CommandLine::Argv(vec!["bash".into(), "-l".into()]));
     node.env.insert("K".into(), "V".into());
     (node.cols, node.rows) = (Some(100), Some(30));
     node.ready_timeout = Seconds::new(1.5).unwrap();
     node.history = false;
-    assert_eq!(read::<CreateNodeParams>(serde_json::to_value(&node).unwrap()), node);
-    let text: CreateNodeParams = read(json!({"node_id": "a", "command": "claude --model x"}));
+    assert_eq!(read::<CreateNode>(serde_json::to_value(&node).unwrap()), node);
+    let text: CreateNode = read(json!({"node_id": "a", "command": "claude --model x"}));
     assert_eq!(text.command, Some(CommandLine::Text("claude --model x".into())));
 }
 
@@ -94,65 +93,64 @@ fn wrong_types_are_told_with_field_and_expectation() {
         ),
     ];
     for (params, message) in cases {
-        assert_eq!(refused::<CreateNodeParams>(params), message);
+        assert_eq!(refused::<CreateNode>(params), message);
     }
     assert_eq!(
-        refused::<ResizeNodeParams>(json!({"node_id": "a", "cols": 80})),
+        refused::<ResizeNode>(json!({"node_id": "a", "cols": 80})),
         "params.rows is missing: CREATE_NODE needs it"
     );
     assert_eq!(
-        refused::<CreateSessionParams>(json!({"name": "x", "tags": "t"})),
+        refused::<CreateSession>(json!({"name": "x", "tags": "t"})),
         "params.tags: invalid type: string \"t\", expected a list"
     );
 }
 
 #[test]
 fn a_huge_wrong_value_is_not_repeated_whole() {
-    let message = refused::<NodeParams>(json!({"node_id": "a", "session_id": ["x".repeat(1 << 20)]}));
+    let message = refused::<StopNode>(json!({"node_id": "a", "session_id": ["x".repeat(1 << 20)]}));
     assert!(message.len() < 400, "{message}");
-    let message = refused::<CreateNodeParams>(json!({"node_id": "a", "cols": "x".repeat(1 << 20)}));
+    let message = refused::<CreateNode>(json!({"node_id": "a", "cols": "x".repeat(1 << 20)}));
     assert!(message.len() < 700 && message.ends_with("from 0 to 65535"), "{message}");
 }
 
 #[test]
 fn prompts_histories_and_subscriptions() {
-    let prompt: ExecuteInputParams = read(json!({"node_id": "a", "text": "hi", "timeout": 2}));
+    let prompt: ExecuteInput = read(json!({"node_id": "a", "text": "hi", "timeout": 2}));
     assert_eq!(prompt.timeout.unwrap().duration().as_millis(), 2_000);
     assert!(!prompt.stream && !prompt.fail_if_busy);
-    let history: GetHistoryParams =
-        read(json!({"node_id": "a", "last": 10, "op": "send", "inputs_only": true}));
+    let history: GetHistory = read(json!({"node_id": "a", "last": 10, "op": "send", "inputs_only": true}));
     assert_eq!((history.last, history.op.as_deref(), history.seq), (Some(10), Some("send"), None));
     assert_eq!(
-        refused::<GetHistoryParams>(json!({"node_id": "a", "last": -3})),
+        refused::<GetHistory>(json!({"node_id": "a", "last": -3})),
         "params.last: invalid value: integer `-3`, expected a whole number, not negative"
     );
-    assert_eq!(read::<SubscribeParams>(json!({})), SubscribeParams::default());
-    let none: SubscribeParams = read(json!({"types": []}));
+    assert_eq!(read::<Subscribe>(json!({})), Subscribe::default());
+    let none: Subscribe = read(json!({"types": []}));
     assert_eq!(none.types, Some(vec![]));
 }
 
 #[test]
 fn sessions_by_either_name() {
-    assert_eq!(read::<SessionParams>(json!({"name": "a"})).session(), Some("a"));
-    assert_eq!(read::<SessionParams>(json!({"session_id": "b"})).session(), Some("b"));
-    assert_eq!(read::<SessionParams>(json!({"name": "a", "session_id": "b"})).session(), Some("a"));
-    assert_eq!(read::<SessionParams>(json!({})).session(), None);
+    assert_eq!(read::<GetSession>(json!({"name": "a"})).session(), Some("a"));
+    assert_eq!(read::<GetSession>(json!({"session_id": "b"})).session(), Some("b"));
+    assert_eq!(read::<GetSession>(json!({"name": "a", "session_id": "b"})).session(), Some("a"));
+    assert_eq!(read::<GetSession>(json!({})).session(), None);
 }
 
 #[test]
 fn waits_and_answers() {
-    let wait: WaitNodeParams = read(json!({"node_id": "a"}));
+    let wait: WaitNode = read(json!({"node_id": "a"}));
     assert_eq!(wait.until.0, ["ready"]);
-    let wait: WaitNodeParams = read(json!({"node_id": "a", "until": "blocked"}));
+    let wait: WaitNode = read(json!({"node_id": "a", "until": "blocked"}));
     assert_eq!(wait.until.0, ["blocked"]);
-    let wait: WaitNodeParams = read(json!({"node_id": "a", "until": ["ready", "stopped"]}));
+    let wait: WaitNode = read(json!({"node_id": "a", "until": ["ready", "stopped"]}));
     assert_eq!(wait.until.0, ["ready", "stopped"]);
-    let answer = |choice: Value| read::<AnswerNodeParams>(json!({"node_id": "a", "choice": choice})).choice;
+    let answer = |choice: Value| read::<AnswerNode>(json!({"node_id": "a", "choice": choice})).choice;
     assert_eq!(answer(json!(2)), Some(NodeChoice::Number(2)));
     assert_eq!(answer(json!("Yes")), Some(NodeChoice::Label("Yes".into())));
     assert_eq!(answer(json!(null)), None);
     assert_eq!(
-        refused::<AnswerNodeParams>(json!({"node_id": "a", "choice": 0})),
+        refused::<AnswerNode>(json!({"node_id": "a", "choice": 0})),
         "params.choice: invalid value: integer `0`, expected a choice: its number, from 1, or a part of its label"
     );
 }

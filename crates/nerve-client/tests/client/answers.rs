@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use nerve_api::CommandType;
-use nerve_api::params::{CreateNodeParams, CreateSessionParams, GetHistoryParams, NodeChoice};
+use nerve_api::RequestName;
+use nerve_api::request::{CreateNode, CreateSession, GetHistory, NodeChoice};
 use nerve_client::{ClientError, ExecuteOptions};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn answers_may_come_in_any_order_and_in_pieces() {
         for number in 0..50 {
             let client = client.clone();
             tasks.spawn(async move {
-                let answer = client.request(CommandType::Ping, json!({ "number": number })).await.unwrap();
+                let answer = client.request(RequestName::Ping, json!({ "number": number })).await.unwrap();
                 assert_eq!(answer, json!(number));
             });
         }
@@ -144,7 +144,7 @@ async fn every_helper_asks_for_what_it_says() {
     let asking = async {
         let pong = client.ping().await.unwrap();
         assert_eq!((pong.nodes, pong.version.as_str()), (2, "1"));
-        let mut params = CreateNodeParams::new("a");
+        let mut params = CreateNode::new("a");
         params.session_id = Some("work".into());
         let node = client.create_node(&params).await.unwrap();
         assert_eq!((node.id(), node.session()), ("a", Some("work")));
@@ -168,17 +168,13 @@ async fn every_helper_asks_for_what_it_says() {
         node.resize(80, 24).await.unwrap();
         let state = node.wait(&["ready", "blocked"], Some(Duration::from_secs(1))).await.unwrap();
         assert_eq!(state, "blocked");
-        let filter = GetHistoryParams {
-            node_id: "not looked at".into(),
-            last: Some(1),
-            ..GetHistoryParams::default()
-        };
+        let filter = GetHistory { node_id: "not looked at".into(), last: Some(1), ..GetHistory::default() };
         assert_eq!(node.history(&filter).await.unwrap().total, 1);
         assert_eq!(node.why().await.unwrap().turn.unwrap().delivery, "started");
         node.answer(NodeChoice::Number(2)).await.unwrap();
         node.cancel_dialog().await.unwrap();
         node.stop().await.unwrap();
-        let params = CreateSessionParams { name: "work".into(), ..CreateSessionParams::default() };
+        let params = CreateSession { name: "work".into(), ..CreateSession::default() };
         assert_eq!(client.create_session(&params).await.unwrap().name, "work");
         assert_eq!(client.session(Some("work")).await.unwrap().nodes, ["a"]);
         assert_eq!(client.sessions().await.unwrap().len(), 1);
@@ -235,6 +231,6 @@ async fn a_result_of_another_type_and_params_that_are_none_are_told() {
             || error.to_string().contains("boolean"),
         "{error}"
     );
-    let error = client.request(CommandType::Ping, json!([1])).await.unwrap_err();
+    let error = client.request(RequestName::Ping, json!([1])).await.unwrap_err();
     assert!(matches!(error, ClientError::Protocol(_)), "{error}");
 }

@@ -1,6 +1,6 @@
 #![expect(deprecated, reason = "what is deprecated is to work as long as it is there")]
 
-use nerve_api::params::CreateNodeParams;
+use nerve_api::request::CreateNode;
 use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn older_names_do_what_those_of_today_do() {
         }
     };
     let asking = async {
-        let channel: RemoteChannel = client.create_channel(&CreateNodeParams::new("a")).await.unwrap();
+        let channel: RemoteChannel = client.create_channel(&CreateNode::new("a")).await.unwrap();
         assert_eq!(channel.channel_id(), "a");
         assert_eq!(client.get_channel("a", None).await.unwrap().id(), "a");
         assert_eq!(client.list_channels(None).await.unwrap(), ["a"]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nerve_api::EventType;
 use nerve_api::framing::{Frame, LineReader};
-use nerve_api::params::SubscribeParams;
+use nerve_api::request::Subscribe;
 use nerve_client::{
     ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, Unanswered,
 };
@@ -284,7 +284,7 @@ async fn a_server_that_is_away_is_waited_for_and_given_up_in_time() {
 async fn events_go_on_after_the_last_one_that_came() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
-    let filter = SubscribeParams { node_id: Some("a".into()), ..SubscribeParams::default() };
+    let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };
     let told = |seq: u64, server: &str| json!({"subscribed": true, "seq": seq, "server": server});
     let asked = |since: Option<u64>| {
         let mut params = json!({"node_id": "a", "aliases": false});

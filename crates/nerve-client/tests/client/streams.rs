@@ -1,5 +1,5 @@
 use nerve_api::EventType;
-use nerve_api::params::SubscribeParams;
+use nerve_api::request::Subscribe;
 use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
 use serde_json::json;
 
@@ -156,11 +156,11 @@ async fn a_subscription_misses_nothing_that_comes_before_its_answer() {
         peer.send(json!({"type": "event", "event_type": "CHANNEL_READY", "node_id": "a", "channel_id": "a", "seq": 7})).await;
     };
     let asking = async {
-        let filter = SubscribeParams {
+        let filter = Subscribe {
             node_id: Some("a".into()),
             types: Some(vec!["NODE_READY".into()]),
             since: Some(5),
-            ..SubscribeParams::default()
+            ..Subscribe::default()
         };
         client.subscribe(&filter).await.unwrap()
     };

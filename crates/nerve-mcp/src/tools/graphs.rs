@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_api::data::RunEndedData;
+use nerve_api::reply::RunEnded;
 use nerve_api::{EventMessage, EventType};
 use nerve_client::RunOptions;
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
     }
 }
 
-fn told(ended: RunEndedData) -> Success {
-    let RunEndedData { graph_id, run_id, status, results, tokens_used, faults, trace, .. } = ended;
+fn told(ended: RunEnded) -> Success {
+    let RunEnded { graph_id, run_id, status, results, tokens_used, faults, trace, .. } = ended;
     let mut text = format!("Graph '{graph_id}' {status} (run {run_id}).");
     for (step, result) in &results {
         let said = match result.get("text").and_then(Value::as_str) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_api::data::{AcceptedData, ExecuteData, ResponseData, ResultData};
-use nerve_api::params::{AnswerNodeParams, ExecuteInputParams};
-use nerve_api::{CommandType, EventMessage, EventType};
+use nerve_api::reply::{ResultInfo, Turn, TurnAccepted, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput};
+use nerve_api::{EventMessage, EventType, RequestName};
 use nerve_client::{ClientError, NerveClient};
 use serde_json::{Map, Value, json};
 
@@ -29,19 +29,19 @@ pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
 }
 
 pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Success, Failure> {
-    let params = ExecuteInputParams {
+    let params = ExecuteInput {
         session_id: given.session.clone(),
         timeout: seconds("timeout", given.timeout)?,
         stream: call.wants_progress(),
         fail_if_busy: given.fail_if_busy,
         detach_on_timeout: given.detach_on_timeout,
-        ..ExecuteInputParams::new(given.node_id.as_str(), given.text)
+        ..ExecuteInput::new(given.node_id.as_str(), given.text)
     };
     let words = news_of(&given.node_id, given.session.as_deref());
     let (client, news) = start(call, &given.node_id, &words).await?;
     let done = if given.interrupt_on_cancel {
-        let asked = ExecuteInputParams { is_async: true, ..params };
-        let accepted: AcceptedData = client.call(CommandType::ExecuteInput, &asked).await?;
+        let asked = ExecuteInput { is_async: true, ..params };
+        let accepted: TurnAccepted = client.call(RequestName::ExecuteInput, &asked).await?;
         let id = &accepted.result_id;
         match call.follow(client.wait_for_result(id, None), news).await? {
             Waited::Done(result) => finished(result)?,
@@ -58,7 +58,7 @@ pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Succe
             }
         }
     } else {
-        match call.follow(client.call(CommandType::ExecuteInput, &params), news).await? {
+        match call.follow(client.call(RequestName::ExecuteInput, &params), news).await? {
             Waited::Done(done) => done,
             Waited::Cancelled | Waited::Left => return Err(cancelled("its turn goes on")),
         }
@@ -72,7 +72,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         let failure = Failure::new("invalid_arguments", "give a choice, or cancel, and not both");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
     }
-    let params = AnswerNodeParams {
+    let params = AnswerNode {
         node_id: given.node_id.clone(),
         session_id: given.session.clone(),
         choice: given.choice.map(Into::into),
@@ -84,7 +84,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         serde_json::to_value(params).map_err(|error| Failure::new("internal_error", error.to_string()))?;
     let words = news_of(&given.node_id, given.session.as_deref());
     let (client, news) = start(&call, &given.node_id, &words).await?;
-    match call.follow(client.request(CommandType::AnswerNode, params), news).await? {
+    match call.follow(client.request(RequestName::AnswerNode, params), news).await? {
         Waited::Done(data) if data.get("response").is_some_and(|response| !response.is_null()) => {
             let done = serde_json::from_value(data)
                 .map_err(|error| Failure::from(ClientError::Protocol(error.to_string())))?;
@@ -124,8 +124,8 @@ fn news_of(node: &str, session: Option<&str>) -> impl Fn(&EventMessage) -> Optio
 }
 
 /// The turn of a result that has ended; one that did not come to an answer is a failure.
-fn finished(result: ResultData) -> Result<ExecuteData, Failure> {
-    let ResultData {
+fn finished(result: ResultInfo) -> Result<Turn, Failure> {
+    let ResultInfo {
         node_id,
         turn,
         response,
@@ -139,7 +139,7 @@ fn finished(result: ResultData) -> Result<ExecuteData, Failure> {
         ..
     } = result;
     if let Some(response) = response {
-        return Ok(ExecuteData { response, node_id, turn: turn.unwrap_or_default() });
+        return Ok(Turn { response, node_id, turn: turn.unwrap_or_default() });
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
@@ -148,8 +148,8 @@ fn finished(result: ResultData) -> Result<ExecuteData, Failure> {
     Err(Failure { message, error_type, hint, screen, choices, more: Box::new(Map::from_iter(more)) })
 }
 
-fn answered(done: ExecuteData) -> Success {
-    let ExecuteData { response, node_id, turn } = done;
+fn answered(done: Turn) -> Success {
+    let Turn { response, node_id, turn } = done;
     let (text, truncated) = cut(response.text.trim_end(), MAX_TEXT);
     let mut shown = if text.is_empty() { "(no text)".to_string() } else { text.clone() };
     if truncated {
@@ -185,7 +185,7 @@ fn answered(done: ExecuteData) -> Success {
 }
 
 /// Facts that only some nodes have.
-fn extras(response: &ResponseData) -> impl Iterator<Item = (String, Value)> + '_ {
+fn extras(response: &TurnResponse) -> impl Iterator<Item = (String, Value)> + '_ {
     let names = ["exit_code", "interrupted"];
     names.into_iter().filter_map(|name| Some((name.to_string(), response.attributes.get(name)?.clone())))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nerve_api::{CommandType, Message, RequestId, ResultMessage, data, framing};
+use nerve_api::{Message, RequestId, RequestName, ResultMessage, data, framing};
 use nerve_core::command::{Explanation, NodeInfo, Outcome, Reply, Response, RunEnded, SessionInfo};
 use nerve_core::error::EngineError;
 use nerve_core::session::DEFAULT;
@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 16 * 1024;
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,
     /// What was asked for, where that is known.
-    pub(crate) command: Option<CommandType>,
+    pub(crate) command: Option<RequestName>,
     pub(crate) warnings: Vec<String>,
     /// Only so many steps of a run.
     pub(crate) last: Option<usize>,
@@ -43,7 +43,7 @@ impl Answer {
 
     /// The line that answers SUBSCRIBE.
     pub(crate) fn subscribed(self, seq: u64, server: &str) -> Vec<u8> {
-        self.ok(value(data::SubscribedData { subscribed: true, seq, server: Some(server.to_string()) }))
+        self.ok(value(data::Subscribed { subscribed: true, seq, server: Some(server.to_string()) }))
     }
 
     /// The line that answers AUTHENTICATE of a client that is let in.
@@ -53,7 +53,7 @@ impl Answer {
 
     /// The line that answers SHUTDOWN.
     pub(crate) fn shutting_down(self) -> Vec<u8> {
-        self.ok(value(data::StoppedData { stopped: true }))
+        self.ok(value(data::Stopped { stopped: true }))
     }
 
     /// The line that answers with an error.
@@ -89,7 +89,7 @@ impl Answer {
         }
     }
 
-    fn run_message(&self, run: &data::RunEndedData, failure: Option<&(String, data::ErrorData)>) -> Message {
+    fn run_message(&self, run: &data::RunEnded, failure: Option<&(String, data::ErrorDetails)>) -> Message {
         let mut result = ResultMessage::ok(self.request_id.clone(), value(run));
         result.warnings.clone_from(&self.warnings);
         if let Some((error, data)) = failure {
@@ -104,7 +104,7 @@ impl Answer {
 }
 
 /// What an error's message and `data` say.
-fn error_data(error: EngineError) -> (String, data::ErrorData) {
+fn error_data(error: EngineError) -> (String, data::ErrorDetails) {
     // What a graph had done is told by its run.
     let EngineError { kind, mut message, hint, screen, choices, delivery, of_run } = error;
     if message.len() > LONGEST_MESSAGE {
@@ -112,7 +112,7 @@ fn error_data(error: EngineError) -> (String, data::ErrorData) {
         message.truncate(end.unwrap_or(0));
         message.push('…');
     }
-    let data = data::ErrorData {
+    let data = data::ErrorDetails {
         error_type: kind.as_str().to_string(),
         hint,
         screen,
@@ -125,35 +125,35 @@ fn error_data(error: EngineError) -> (String, data::ErrorData) {
 }
 
 /// A run that did what it should, and whose results nobody could read.
-fn results_too_large(run: &data::RunEndedData) -> (String, data::ErrorData) {
+fn results_too_large(run: &data::RunEnded) -> (String, data::ErrorDetails) {
     let hint = run.journal.as_ref().map(|journal| format!("they are in its journal, {journal}"));
-    let data = data::ErrorData { hint, ..data::ErrorData::of("too_large") };
+    let data = data::ErrorDetails { hint, ..data::ErrorDetails::of("too_large") };
     (format!("run '{}' is {}, and its results are too large for an answer", run.run_id, run.status), data)
 }
 
 /// What a result says. `last`: only so many steps of a run.
 fn reply_data(reply: Reply, last: Option<usize>) -> Value {
     match reply {
-        Reply::Created(info) => value(data::CreatedData { node_id: info.id }),
-        Reply::Forked { info, from } => value(data::ForkedData { node_id: info.id, forked_from: from }),
-        Reply::Stopped { .. } | Reply::ShuttingDown => value(data::StoppedData { stopped: true }),
-        Reply::Nodes(nodes) => value(data::ListNodesData {
+        Reply::Created(info) => value(data::NodeCreated { node_id: info.id }),
+        Reply::Forked { info, from } => value(data::NodeForked { node_id: info.id, forked_from: from }),
+        Reply::Stopped { .. } | Reply::ShuttingDown => value(data::Stopped { stopped: true }),
+        Reply::Nodes(nodes) => value(data::NodeList {
             nodes: nodes.iter().map(|node| node.id.clone()).collect(),
             nodes_info: nodes.into_iter().map(node_info).collect(),
         }),
-        Reply::Node(info) => value(data::NodeData::from(node_info(*info))),
-        Reply::Ran { .. } => value(data::RunData { executed: true }),
+        Reply::Node(info) => value(data::NodeDetails::from(node_info(*info))),
+        Reply::Ran { .. } => value(data::CommandTyped { executed: true }),
         Reply::Response(response) => value(execute_data(*response)),
-        Reply::Accepted { result, node } => value(data::AcceptedData { result_id: result, node_id: node }),
+        Reply::Accepted { result, node } => value(data::TurnAccepted { result_id: result, node_id: node }),
         Reply::Result(record) => value(result::result(std::sync::Arc::unwrap_or_clone(record))),
         Reply::Results(records) => {
-            value(data::ResultsData { results: records.into_iter().map(result::result).collect() })
+            value(data::ResultList { results: records.into_iter().map(result::result).collect() })
         }
-        Reply::Interrupted { .. } => value(data::InterruptedData { interrupted: true }),
-        Reply::Written { bytes } => value(data::WrittenData { written: bytes as u64 }),
+        Reply::Interrupted { .. } => value(data::Interrupted { interrupted: true }),
+        Reply::Written { bytes } => value(data::Written { written: bytes as u64 }),
         Reply::Done => json!({}),
-        Reply::Buffer { text } => value(data::BufferData { buffer: text }),
-        Reply::History { node, server, entries, total, note } => value(data::HistoryData {
+        Reply::Buffer { text } => value(data::NodeText { buffer: text }),
+        Reply::History { node, server, entries, total, note } => value(data::NodeHistory {
             channel_id: node.clone(),
             node_id: node,
             server_name: server,
@@ -162,10 +162,10 @@ fn reply_data(reply: Reply, last: Option<usize>) -> Value {
             note,
         }),
         Reply::Explained(explanation) => value(explain_data(*explanation)),
-        Reply::State(state) => value(data::StateData { state: state.as_str().to_string() }),
+        Reply::State(state) => value(data::ReachedState { state: state.as_str().to_string() }),
         Reply::Session(session) => value(session_info(session)),
         Reply::Sessions(sessions) => {
-            value(data::SessionsData { sessions: sessions.into_iter().map(session_info).collect() })
+            value(data::SessionList { sessions: sessions.into_iter().map(session_info).collect() })
         }
         Reply::Lifecycle { done, failed } => value(lifecycle(done, failed)),
         Reply::Graph(info) => value(graph::graph_info(*info)),
@@ -173,10 +173,10 @@ fn reply_data(reply: Reply, last: Option<usize>) -> Value {
         Reply::Run(run) => value(graph::run_info(*run, last)),
         Reply::Runs(runs) => value(graph::runs(runs)),
         Reply::RunEnded(ended) => value(graph::run_ended(*ended).0),
-        Reply::Cancelled { runs } => value(data::CancelledData { cancelled: !runs.is_empty(), runs }),
+        Reply::Cancelled { runs } => value(data::RunsCancelled { cancelled: !runs.is_empty(), runs }),
         Reply::Pong { nodes, graphs, sessions } => {
             let version = env!("CARGO_PKG_VERSION").to_string();
-            value(data::PongData { pong: true, nodes, graphs, sessions, version })
+            value(data::Pong { pong: true, nodes, graphs, sessions, version })
         }
     }
 }
@@ -195,10 +195,10 @@ fn node_info(info: NodeInfo) -> data::NodeInfo {
     data::NodeInfo { id, kind: kind.to_string(), state: state.as_str().to_string(), persistent, metadata }
 }
 
-fn explain_data(explanation: Explanation) -> data::ExplainData {
+fn explain_data(explanation: Explanation) -> data::NodeExplanation {
     let Explanation { info, evidence, source, offset, choices, screen, turn } = explanation;
     let info = node_info(info);
-    data::ExplainData {
+    data::NodeExplanation {
         node_id: info.id,
         state: info.state,
         evidence,
@@ -206,7 +206,7 @@ fn explain_data(explanation: Explanation) -> data::ExplainData {
         offset,
         choices,
         screen,
-        turn: turn.map(|(turn, delivery)| data::TurnData { turn, delivery: delivery.to_string() }),
+        turn: turn.map(|(turn, delivery)| data::RunningTurn { turn, delivery: delivery.to_string() }),
         metadata: info.metadata,
     }
 }
@@ -216,20 +216,20 @@ fn session_info(info: SessionInfo) -> data::SessionInfo {
     data::SessionInfo { name, description, tags, nodes, graphs, created_at: seconds(created) }
 }
 
-fn lifecycle(done: Vec<String>, failed: Vec<(String, String)>) -> data::LifecycleData {
-    let failed = failed.into_iter().map(|(node_id, error)| data::NotDone { node_id, error }).collect();
-    data::LifecycleData { nodes: done, failed }
+fn lifecycle(done: Vec<String>, failed: Vec<(String, String)>) -> data::NodesChanged {
+    let failed = failed.into_iter().map(|(node_id, error)| data::NodeFailure { node_id, error }).collect();
+    data::NodesChanged { nodes: done, failed }
 }
 
 /// A finished turn: the object that a step of a graph gives too.
-pub(crate) fn execute_data(response: Response) -> data::ExecuteData {
+pub(crate) fn execute_data(response: Response) -> data::Turn {
     let (node_id, turn) = (response.node.clone(), response.turn);
     // Its fields are those of the wire: there is nothing in it that could not be read.
-    let response = serde_json::from_value(response.into_value()).unwrap_or_else(|error| data::ResponseData {
+    let response = serde_json::from_value(response.into_value()).unwrap_or_else(|error| data::TurnResponse {
         error: Some(error.to_string()),
-        ..data::ResponseData::default()
+        ..data::TurnResponse::default()
     });
-    data::ExecuteData { response, node_id, turn }
+    data::Turn { response, node_id, turn }
 }
 
 fn facts(facts: BTreeMap<String, String>) -> Map<String, Value> {

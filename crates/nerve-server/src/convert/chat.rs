@@ -1,11 +1,11 @@
 //! The model of a chat node: wire → engine.
 
-use nerve_api::params::ChatParams;
+use nerve_api::request::ChatSettings;
 use nerve_core::chat::{ChatSpec, Provider, ToolChoice};
 use nerve_core::error::EngineError;
 
 /// What the engine makes of it; what is wrong with it, the engine says.
-pub(super) fn spec(params: ChatParams) -> Result<ChatSpec, EngineError> {
+pub(super) fn spec(params: ChatSettings) -> Result<ChatSpec, EngineError> {
     let provider = match params.provider {
         None => Provider::default(),
         Some(name) => name.parse().map_err(|mut error: EngineError| {

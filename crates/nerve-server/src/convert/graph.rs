@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::seconds;
 
-pub(super) fn create(params: params::CreateGraphParams) -> Command {
-    let params::CreateGraphParams { definition, session_id } = params;
+pub(super) fn create(params: params::CreateGraph) -> Command {
+    let params::CreateGraph { definition, session_id } = params;
     Command::CreateGraph { session: session_id, graph: Value::Object(definition) }
 }
 
@@ -19,30 +19,28 @@ pub(super) fn graph_ref(params: params::GraphParams) -> NodeRef {
     NodeRef { session: params.session_id, node: params.graph_id }
 }
 
-pub(super) fn list(params: params::ListGraphsParams) -> Command {
+pub(super) fn list(params: params::ListGraphs) -> Command {
     Command::ListGraphs { session: params.session_id }
 }
 
-pub(super) fn execute(params: params::ExecuteGraphParams) -> Command {
-    let params::ExecuteGraphParams {
-        definition, session_id, input, run_id, trace, detach, keep_nodes, ..
-    } = params;
+pub(super) fn execute(params: params::ExecuteGraph) -> Command {
+    let params::ExecuteGraph { definition, session_id, input, run_id, trace, detach, keep_nodes, .. } =
+        params;
     let graph = GraphSource::Whole(Value::Object(definition));
     let run =
         RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes, parent: None };
     Command::RunGraph(Box::new(run))
 }
 
-pub(super) fn run(params: params::RunGraphParams) -> Command {
-    let params::RunGraphParams { graph_id, session_id, input, run_id, trace, detach, keep_nodes, .. } =
-        params;
+pub(super) fn run(params: params::RunGraph) -> Command {
+    let params::RunGraph { graph_id, session_id, input, run_id, trace, detach, keep_nodes, .. } = params;
     let graph = GraphSource::Named(graph_id);
     let run =
         RunGraph { graph, session: session_id, input, run: run_id, trace, detach, keep_nodes, parent: None };
     Command::RunGraph(Box::new(run))
 }
 
-pub(super) fn cancel(params: params::CancelGraphParams) -> Result<Command, EngineError> {
+pub(super) fn cancel(params: params::CancelGraph) -> Result<Command, EngineError> {
     match params.run_id.or(params.graph_id) {
         Some(id) => Ok(Command::CancelGraph { id }),
         None => {
@@ -51,14 +49,14 @@ pub(super) fn cancel(params: params::CancelGraphParams) -> Result<Command, Engin
     }
 }
 
-pub(super) fn resume(params: params::ResumeRunParams) -> Command {
-    let params::ResumeRunParams { run_id, definition, trace, detach } = params;
+pub(super) fn resume(params: params::ResumeRun) -> Command {
+    let params::ResumeRun { run_id, definition, trace, detach } = params;
     let graph = definition.map(Value::Object);
     Command::ResumeRun(Box::new(ResumeRun { run: run_id, graph, trace, detach }))
 }
 
-pub(super) fn answer_gate(params: params::AnswerGateParams) -> Command {
-    let params::AnswerGateParams { run_id, step_id, choice } = params;
+pub(super) fn answer_gate(params: params::AnswerGate) -> Command {
+    let params::AnswerGate { run_id, step_id, choice } = params;
     Command::AnswerGate { run: run_id, step: step_id, choice }
 }
 
@@ -67,8 +65,8 @@ pub(super) fn graph_info(info: GraphInfo) -> data::GraphInfo {
     data::GraphInfo { graph_id: id, session_id: session, steps, definition }
 }
 
-pub(super) fn graphs(graphs: Vec<GraphInfo>) -> data::GraphsData {
-    data::GraphsData {
+pub(super) fn graphs(graphs: Vec<GraphInfo>) -> data::GraphList {
+    data::GraphList {
         graphs: graphs.iter().map(|graph| graph.id.clone()).collect(),
         graphs_info: graphs
             .into_iter()
@@ -99,8 +97,8 @@ pub(super) fn run_info(info: RunInfo, last: Option<usize>) -> data::RunInfo {
     }
 }
 
-pub(super) fn runs(runs: Vec<RunInfo>) -> data::RunsData {
-    data::RunsData { runs: runs.into_iter().map(|run| run_info(run, Some(0))).collect() }
+pub(super) fn runs(runs: Vec<RunInfo>) -> data::RunList {
+    data::RunList { runs: runs.into_iter().map(|run| run_info(run, Some(0))).collect() }
 }
 
 fn run_step(step: RunStep) -> data::RunStep {
@@ -123,9 +121,9 @@ pub(super) fn gate(gate: GateInfo) -> data::GateInfo {
 }
 
 /// A run that has ended, and why it failed if it did.
-pub(super) fn run_ended(ended: RunEnded) -> (data::RunEndedData, Option<EngineError>) {
+pub(super) fn run_ended(ended: RunEnded) -> (data::RunEnded, Option<EngineError>) {
     let RunEnded { info, results, error, trace } = ended;
-    let run = data::RunEndedData {
+    let run = data::RunEnded {
         graph_id: info.graph,
         run_id: info.run,
         status: info.status.as_str().to_string(),
@@ -141,7 +139,7 @@ pub(super) fn run_ended(ended: RunEnded) -> (data::RunEndedData, Option<EngineEr
 }
 
 /// What a budget allowed and what was used of it.
-pub(super) fn exceeded(exceeded: Exceeded) -> data::ExceededData {
+pub(super) fn exceeded(exceeded: Exceeded) -> data::BudgetExceeded {
     let Exceeded { reason, budget, usage } = exceeded;
     let limits = [
         ("max_tokens", budget.max_tokens.map(Value::from)),
@@ -156,7 +154,7 @@ pub(super) fn exceeded(exceeded: Exceeded) -> data::ExceededData {
         "api_calls": usage.api_calls(), "cost_dollars": usage.cost_dollars(),
         "start_time": seconds(usage.start_time()), "elapsed_seconds": usage.elapsed().as_secs_f64(),
     });
-    data::ExceededData { reason, budget, usage: fields(usage) }
+    data::BudgetExceeded { reason, budget, usage: fields(usage) }
 }
 
 /// The fields of an object that was written down as one.

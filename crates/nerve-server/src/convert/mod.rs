@@ -13,7 +13,7 @@ mod trace;
 
 use std::time::SystemTime;
 
-use nerve_api::data::ErrorData;
+use nerve_api::reply::ErrorDetails;
 use nerve_api::{ErrorMessage, EventMessage, Message, ResultMessage, framing};
 use nerve_term::event::TsNs;
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub(crate) fn line_of(message: &Message) -> Vec<u8> {
             Message::Result(result) => result.request_id.clone(),
             Message::Error(_) | Message::Event(_) => None,
         };
-        let data = ErrorData { hint: Some("ask for less".to_string()), ..ErrorData::of("too_large") };
+        let data = ErrorDetails { hint: Some("ask for less".to_string()), ..ErrorDetails::of("too_large") };
         let failed = Message::Result(ResultMessage::failed(request_id, error.to_string(), &data));
         // Short, but for the request's id, which is bounded.
         framing::encode(&failed).unwrap_or_default()

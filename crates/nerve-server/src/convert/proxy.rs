@@ -1,11 +1,11 @@
 //! The proxy of a node.
 
-use nerve_api::params;
+use nerve_api::request;
 use nerve_core::error::EngineError;
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 
 /// What is asked for, checked as far as it can be without the program.
-pub(crate) fn spec(params: params::ProxyParams) -> Result<ProxySpec, EngineError> {
+pub(crate) fn spec(params: params::ProxyOption) -> Result<ProxySpec, EngineError> {
     let of_params = |mut error: EngineError| {
         error.message = format!("params.{}", error.message);
         error

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nerve_api::data::ErrorData;
-use nerve_api::{CommandType, DecodeError, EventType, Message, ResultMessage, params};
+use nerve_api::reply::ErrorDetails;
+use nerve_api::{DecodeError, EventType, Message, RequestName, ResultMessage, params};
 use nerve_core::command::{
     BackendKind, Choice, Command, CommandLine, Execute, HistoryQuery, Like, NodeRef, NodeSpec, PanePlace,
     StateName,
@@ -45,7 +45,7 @@ pub(crate) fn request(line: &[u8]) -> Result<Request, Vec<u8>> {
     };
     understand(&request, answer.clone()).map_err(|problem| match problem {
         Problem::Decode(error) => {
-            let data = ErrorData::of(ErrorData::INVALID_REQUEST);
+            let data = ErrorDetails::of(ErrorDetails::INVALID_REQUEST);
             let failed = ResultMessage::failed(answer.request_id, error.message, &data);
             line_of(&Message::Result(failed.with_warnings(answer.warnings)))
         }
@@ -68,13 +68,13 @@ pub(crate) fn authenticate(line: &[u8]) -> Result<Authenticate, Vec<u8>> {
         warnings: Vec::new(),
         last: None,
     };
-    if request.command != CommandType::Authenticate {
+    if request.command != RequestName::Authenticate {
         let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
         return Err(
             answer.failed(error.hint("send the token: 'nerve token show' on the server's machine prints it"))
         );
     }
-    let params: params::AuthenticateParams = request
+    let params: params::Authenticate = request
         .read()
         .map_err(|error| answer.clone().failed(EngineError::new(ErrorKind::InvalidRequest, error.message)))?;
     Ok(Authenticate { token: params.token.map(String::into_bytes), answer })
@@ -192,18 +192,18 @@ impl From<EngineError> for Problem {
 
 fn understand(request: &nerve_api::Request, answer: Answer) -> Result<Request, Problem> {
     match request.command {
-        CommandType::Subscribe => {
-            let params: params::SubscribeParams = request.read()?;
+        RequestName::Subscribe => {
+            let params: params::Subscribe = request.read()?;
             let since = params.since;
             Ok(Request::Subscribe { filter: filter(params)?, since, answer })
         }
-        CommandType::Authenticate => Ok(Request::Authenticated { answer }),
-        CommandType::Shutdown => {
-            let params: params::ShutdownParams = request.read()?;
+        RequestName::Authenticate => Ok(Request::Authenticated { answer }),
+        RequestName::Shutdown => {
+            let params: params::Shutdown = request.read()?;
             Ok(Request::Shutdown { keep_nodes: params.keep_nodes, answer })
         }
-        CommandType::GetRun => {
-            let params: params::GetRunParams = request.read()?;
+        RequestName::GetRun => {
+            let params: params::GetRun = request.read()?;
             let answer = Answer { last: params.last, ..answer };
             Ok(Request::Command { command: Command::GetRun { run: params.run_id }, answer })
         }
@@ -217,73 +217,73 @@ fn understand(request: &nerve_api::Request, answer: Answer) -> Result<Request, P
 
 fn command(request: &nerve_api::Request) -> Result<Command, Problem> {
     Ok(match request.command {
-        CommandType::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
-        CommandType::StartNode => Command::StartNode(node_ref(request.read()?)),
-        CommandType::ForkNode => {
-            let params: params::ForkNodeParams = request.read()?;
+        RequestName::CreateNode => Command::CreateNode(node_spec(request.read()?)?),
+        RequestName::StartNode => Command::StartNode(node_ref(request.read()?)),
+        RequestName::ForkNode => {
+            let params: params::ForkNode = request.read()?;
             let source = node(params.session_id, params.source_id);
             Command::ForkNode { source, target: params.target_id, at: params.at }
         }
-        CommandType::StopNode => Command::StopNode(node_ref(request.read()?)),
-        CommandType::ListNodes => {
-            let params: params::ListNodesParams = request.read()?;
+        RequestName::StopNode => Command::StopNode(node_ref(request.read()?)),
+        RequestName::ListNodes => {
+            let params: params::ListNodes = request.read()?;
             Command::ListNodes { session: params.session_id }
         }
-        CommandType::GetNode => Command::GetNode(node_ref(request.read()?)),
-        CommandType::RunCommand => {
-            let params: params::RunCommandParams = request.read()?;
+        RequestName::GetNode => Command::GetNode(node_ref(request.read()?)),
+        RequestName::RunCommand => {
+            let params: params::RunCommand = request.read()?;
             let node = node(params.session_id, params.node_id);
             Command::RunCommand { node, command: params.command, trace: None }
         }
-        CommandType::ExecuteInput => Command::ExecuteInput(execute(request.read()?)?),
-        CommandType::GetResult => result::get(request.read()?),
-        CommandType::ListResults => result::list(request.read()?),
-        CommandType::CancelResult => {
-            let params: params::CancelResultParams = request.read()?;
+        RequestName::ExecuteInput => Command::ExecuteInput(execute(request.read()?)?),
+        RequestName::GetResult => result::get(request.read()?),
+        RequestName::ListResults => result::list(request.read()?),
+        RequestName::CancelResult => {
+            let params: params::CancelResult = request.read()?;
             Command::CancelResult { result: params.result_id }
         }
-        CommandType::SendInterrupt => Command::SendInterrupt(node_ref(request.read()?)),
-        CommandType::WriteData => {
-            let params: params::WriteDataParams = request.read()?;
+        RequestName::SendInterrupt => Command::SendInterrupt(node_ref(request.read()?)),
+        RequestName::WriteData => {
+            let params: params::WriteData = request.read()?;
             Command::WriteData {
                 node: node(params.session_id, params.node_id),
                 data: params.data.into_bytes(),
             }
         }
-        CommandType::ResizeNode => {
-            let params: params::ResizeNodeParams = request.read()?;
+        RequestName::ResizeNode => {
+            let params: params::ResizeNode = request.read()?;
             let size = size(params.cols, params.rows)?;
             Command::ResizeNode { node: node(params.session_id, params.node_id), size }
         }
-        CommandType::GetBuffer => {
-            let params: params::GetBufferParams = request.read()?;
+        RequestName::GetBuffer => {
+            let params: params::GetBuffer = request.read()?;
             Command::GetBuffer { node: node(params.session_id, params.node_id), lines: params.lines }
         }
-        CommandType::ClearBuffer => Command::ClearBuffer(node_ref(request.read()?)),
-        CommandType::GetHistory => Command::GetHistory(history(request.read()?)),
-        CommandType::WaitNode => wait(request.read()?)?,
-        CommandType::ExplainNode => Command::ExplainNode(node_ref(request.read()?)),
-        CommandType::AnswerNode => answer_node(request.read()?)?,
-        CommandType::CreateSession => {
-            let params: params::CreateSessionParams = request.read()?;
+        RequestName::ClearBuffer => Command::ClearBuffer(node_ref(request.read()?)),
+        RequestName::GetHistory => Command::GetHistory(history(request.read()?)),
+        RequestName::WaitNode => wait(request.read()?)?,
+        RequestName::ExplainNode => Command::ExplainNode(node_ref(request.read()?)),
+        RequestName::AnswerNode => answer_node(request.read()?)?,
+        RequestName::CreateSession => {
+            let params: params::CreateSession = request.read()?;
             Command::CreateSession { name: params.name, description: params.description, tags: params.tags }
         }
-        CommandType::GetSession => Command::GetSession { name: session(&request.read()?) },
-        CommandType::ListSessions => Command::ListSessions,
-        CommandType::DeleteSession => Command::DeleteSession { name: session(&request.read()?) },
-        CommandType::StartSession => Command::StartSession { name: session(&request.read()?) },
-        CommandType::StopSession => Command::StopSession { name: session(&request.read()?) },
-        CommandType::CreateGraph => graph::create(request.read()?),
-        CommandType::GetGraph => Command::GetGraph(graph::graph_ref(request.read()?)),
-        CommandType::ListGraphs => graph::list(request.read()?),
-        CommandType::DeleteGraph => Command::DeleteGraph(graph::graph_ref(request.read()?)),
-        CommandType::ExecuteGraph => graph::execute(request.read()?),
-        CommandType::RunGraph => graph::run(request.read()?),
-        CommandType::CancelGraph => graph::cancel(request.read()?)?,
-        CommandType::ListRuns => Command::ListRuns,
-        CommandType::ResumeRun => graph::resume(request.read()?),
-        CommandType::AnswerGate => graph::answer_gate(request.read()?),
-        CommandType::Ping => Command::Ping,
+        RequestName::GetSession => Command::GetSession { name: session(&request.read()?) },
+        RequestName::ListSessions => Command::ListSessions,
+        RequestName::DeleteSession => Command::DeleteSession { name: session(&request.read()?) },
+        RequestName::StartSession => Command::StartSession { name: session(&request.read()?) },
+        RequestName::StopSession => Command::StopSession { name: session(&request.read()?) },
+        RequestName::CreateGraph => graph::create(request.read()?),
+        RequestName::GetGraph => Command::GetGraph(graph::graph_ref(request.read()?)),
+        RequestName::ListGraphs => graph::list(request.read()?),
+        RequestName::DeleteGraph => Command::DeleteGraph(graph::graph_ref(request.read()?)),
+        RequestName::ExecuteGraph => graph::execute(request.read()?),
+        RequestName::RunGraph => graph::run(request.read()?),
+        RequestName::CancelGraph => graph::cancel(request.read()?)?,
+        RequestName::ListRuns => Command::ListRuns,
+        RequestName::ResumeRun => graph::resume(request.read()?),
+        RequestName::AnswerGate => graph::answer_gate(request.read()?),
+        RequestName::Ping => Command::Ping,
         other => return Err(invalid(format!("{other} is not supported by this version")).into()),
     })
 }
@@ -300,7 +300,7 @@ fn session(params: &params::SessionParams) -> String {
     params.session().unwrap_or(DEFAULT).to_string()
 }
 
-fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> {
+fn node_spec(params: params::CreateNode) -> Result<NodeSpec, EngineError> {
     let backend = BackendKind::parse(&params.backend).ok_or_else(|| {
         let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
         invalid(format!("params.backend: unknown backend {:?}", params.backend))
@@ -337,7 +337,7 @@ fn node_spec(params: params::CreateNodeParams) -> Result<NodeSpec, EngineError> 
     })
 }
 
-fn execute(params: params::ExecuteInputParams) -> Result<Execute, EngineError> {
+fn execute(params: params::ExecuteInput) -> Result<Execute, EngineError> {
     Ok(Execute {
         parser: parser(params.parser)?,
         stream: params.stream,
@@ -350,7 +350,7 @@ fn execute(params: params::ExecuteInputParams) -> Result<Execute, EngineError> {
     })
 }
 
-fn history(params: params::GetHistoryParams) -> HistoryQuery {
+fn history(params: params::GetHistory) -> HistoryQuery {
     HistoryQuery {
         node: params.node_id,
         session: params.session_id,
@@ -362,7 +362,7 @@ fn history(params: params::GetHistoryParams) -> HistoryQuery {
     }
 }
 
-fn wait(params: params::WaitNodeParams) -> Result<Command, EngineError> {
+fn wait(params: params::WaitNode) -> Result<Command, EngineError> {
     let mut until = Vec::new();
     for name in &params.until.0 {
         until.push(state(name)?);
@@ -391,7 +391,7 @@ fn state(name: &str) -> Result<StateName, EngineError> {
     })
 }
 
-fn answer_node(params: params::AnswerNodeParams) -> Result<Command, EngineError> {
+fn answer_node(params: params::AnswerNode) -> Result<Command, EngineError> {
     let choice = match (params.choice, params.cancel) {
         (Some(params::NodeChoice::Number(number)), false) => Choice::Number(number),
         (Some(params::NodeChoice::Label(label)), false) => Choice::Label(label),
@@ -405,7 +405,7 @@ fn answer_node(params: params::AnswerNodeParams) -> Result<Command, EngineError>
     Ok(Command::AnswerNode { node, choice, wait: params.wait, timeout })
 }
 
-fn filter(params: params::SubscribeParams) -> Result<Filter, EngineError> {
+fn filter(params: params::Subscribe) -> Result<Filter, EngineError> {
     let types = match params.types {
         None => None,
         Some(names) => {
@@ -415,7 +415,7 @@ fn filter(params: params::SubscribeParams) -> Result<Filter, EngineError> {
             Some(names.iter().map(known).collect::<Result<Vec<_>, _>>()?)
         }
     };
-    let params::SubscribeParams { node_id, session_id, run_id, aliases, .. } = params;
+    let params::Subscribe { node_id, session_id, run_id, aliases, .. } = params;
     Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases })
 }
 

@@ -9,8 +9,8 @@ use nerve_core::webhook::Webhook;
 use serde_json::Value;
 
 /// The conversation of a prompt.
-pub(super) fn conversation(params: params::ConversationParams) -> Result<Conversation, EngineError> {
-    let params::ConversationParams { workspace, chat, history, context } = params;
+pub(super) fn conversation(params: params::ConversationOptions) -> Result<Conversation, EngineError> {
+    let params::ConversationOptions { workspace, chat, history, context } = params;
     let context = match context {
         None => UseContext::default(),
         Some(name) => UseContext::parse(&name).ok_or_else(|| {
@@ -20,7 +20,7 @@ pub(super) fn conversation(params: params::ConversationParams) -> Result<Convers
         })?,
     };
     let history = history.into_iter().enumerate().map(|(index, message)| {
-        let params::MessageParams { role, content, timestamp } = message;
+        let params::ConversationMessage { role, content, timestamp } = message;
         let role = Role::parse(&role).ok_or_else(|| {
             invalid(format!("params.conversation.history[{index}]: unknown role {role:?}"))
                 .hint("a role is user or assistant")
@@ -33,7 +33,7 @@ pub(super) fn conversation(params: params::ConversationParams) -> Result<Convers
 
 /// The conversation of a node.
 pub(super) fn conversation_id(
-    params: params::ConversationParams,
+    params: params::ConversationOptions,
 ) -> Result<Option<ConversationId>, EngineError> {
     if !params.history.is_empty() || params.context.is_some() {
         return Err(invalid("params.conversation: a node's conversation has a workspace and a chat only")
@@ -57,7 +57,7 @@ fn id(workspace: Option<String>, chat: Option<String>) -> Result<Option<Conversa
 /// How a prompt that nobody waits for is done.
 pub(super) fn background(
     is_async: bool,
-    webhook: Option<params::WebhookParams>,
+    webhook: Option<params::WebhookTarget>,
 ) -> Result<Option<Background>, EngineError> {
     match (is_async, webhook) {
         (false, None) => Ok(None),
@@ -65,27 +65,27 @@ pub(super) fn background(
             Err(invalid("params.webhook: there is nobody to tell").hint("it goes with async = true"))
         }
         (true, None) => Ok(Some(Background::default())),
-        (true, Some(params::WebhookParams { url, secret })) => {
+        (true, Some(params::WebhookTarget { url, secret })) => {
             Ok(Some(Background { webhook: Some(Webhook::new(&url, secret)?) }))
         }
     }
 }
 
-pub(super) fn get(params: params::GetResultParams) -> Command {
+pub(super) fn get(params: params::GetResult) -> Command {
     let timeout = params.timeout.map(params::Seconds::duration);
     Command::GetResult { result: params.result_id, wait: params.wait, timeout }
 }
 
-pub(super) fn list(params: params::ListResultsParams) -> Command {
+pub(super) fn list(params: params::ListResults) -> Command {
     Command::ListResults { session: params.session_id, node: params.node_id, last: params.last }
 }
 
 /// What is known of an execution.
-pub(super) fn result(record: ResultRecord) -> data::ResultData {
+pub(super) fn result(record: ResultRecord) -> data::ResultInfo {
     let error = record.error.unwrap_or_default();
     let RecordedError { message, error_type, hint, screen, choices, delivery } = error;
     let turn = record.response.as_ref().and_then(|response| response.get("turn")).and_then(Value::as_u64);
-    data::ResultData {
+    data::ResultInfo {
         result_id: record.result_id,
         node_id: record.node_id,
         session_id: record.session_id,
@@ -107,14 +107,14 @@ pub(super) fn result(record: ResultRecord) -> data::ResultData {
     }
 }
 
-fn webhook(record: WebhookRecord) -> data::WebhookData {
+fn webhook(record: WebhookRecord) -> data::WebhookStatus {
     let WebhookRecord { origin, signed, delivered, attempts, gave_up } = record;
-    let attempts = attempts.into_iter().map(|attempt| data::AttemptData {
+    let attempts = attempts.into_iter().map(|attempt| data::WebhookAttempt {
         at: attempt.at,
         status: attempt.status,
         error: attempt.error,
     });
-    data::WebhookData { origin, signed, delivered, attempts: attempts.collect(), gave_up }
+    data::WebhookStatus { origin, signed, delivered, attempts: attempts.collect(), gave_up }
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {

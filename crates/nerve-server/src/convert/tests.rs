@@ -229,7 +229,7 @@ fn a_run_that_failed_is_an_error_with_its_results_and_its_budget() {
     );
     assert_eq!(data["trace"]["graph_id"], "g");
     // The client's types read it.
-    let typed: nerve_api::data::ErrorData = serde_json::from_value(data.clone()).unwrap();
+    let typed: nerve_api::reply::ErrorDetails = serde_json::from_value(data.clone()).unwrap();
     assert_eq!(typed.run.unwrap().results["a"]["text"], "done");
 
     let done = answered(Reply::RunEnded(Box::new(ended(RunStatus::Completed, json!({ "a": 1 })))));

@@ -1,6 +1,6 @@
 //! What a request is part of: the caller's span, as W3C Trace Context has it.
 
-use nerve_api::{CommandType, Request};
+use nerve_api::{Request, RequestName};
 use nerve_core::command::Command;
 use nerve_core::telemetry::TraceContext;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use serde_json::Value;
 const SHOWN: usize = 64;
 
 /// Commands that do something for which a caller may wait, or in which programs are asked.
-pub(crate) fn takes(command: CommandType) -> bool {
-    use CommandType::{ExecuteGraph, ExecuteInput, RunCommand, RunGraph};
+pub(crate) fn takes(command: RequestName) -> bool {
+    use RequestName::{ExecuteGraph, ExecuteInput, RunCommand, RunGraph};
     matches!(command, ExecuteInput | RunCommand | ExecuteGraph | RunGraph)
 }
 

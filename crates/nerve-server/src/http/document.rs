@@ -68,9 +68,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         } }),
             true,
         )),
-        Does::Own(Own::Shutdown, _) => {
-            Some((generator.subschema_for::<params::ShutdownParams>().into(), false))
-        }
+        Does::Own(Own::Shutdown, _) => Some((generator.subschema_for::<params::Shutdown>().into(), false)),
         Does::Own(Own::AgentMessage, _) => {
             let kind = json!({ "enum": ["user", "raw"] });
             let properties = json!({ "content": { "type": "string" }, "type": kind });
@@ -90,13 +88,13 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
 
 /// The body of a fork or a prompt must be there, that of a run need not.
 fn requires(mapped: &Mapped) -> bool {
-    use nerve_api::CommandType::{AnswerNode, ResumeRun, RunGraph, WaitNode};
+    use nerve_api::RequestName::{AnswerNode, ResumeRun, RunGraph, WaitNode};
     !matches!(mapped.command, AnswerNode | ResumeRun | RunGraph | WaitNode)
 }
 
 /// With `async` or `detach`.
 fn may_be_later(mapped: &Mapped) -> bool {
-    use nerve_api::CommandType::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
+    use nerve_api::RequestName::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
     matches!(mapped.command, ExecuteGraph | ExecuteInput | ResumeRun | RunGraph)
 }
 
@@ -147,9 +145,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             Own::Metrics => ("200", "The numbers", json!({ "text/plain": {} })),
             Own::Page => ("200", "The page", json!({ "text/html": {} })),
             Own::Line => ("200", "The result, of a failure too", json(json!({ "type": "object" }))),
-            Own::Shutdown => {
-                ("200", "It goes down", json(generator.subschema_for::<data::StoppedData>().into()))
-            }
+            Own::Shutdown => ("200", "It goes down", json(generator.subschema_for::<data::Stopped>().into())),
             Own::AgentEvents => ("200", "Events as of agentapi", json!({ "text/event-stream": {} })),
             Own::Health
             | Own::Document

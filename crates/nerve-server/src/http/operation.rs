@@ -1,6 +1,6 @@
 //! Something that can be asked for over HTTP.
 
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
 
@@ -61,7 +61,7 @@ pub(crate) enum Own {
 /// How a request becomes a command, and its result an answer.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    pub(crate) command: CommandType,
+    pub(crate) command: RequestName,
     pub(crate) query: &'static [Query],
     /// The object in the request's body; `None`: there is none.
     pub(crate) body: Option<SchemaOf>,

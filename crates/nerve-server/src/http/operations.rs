@@ -1,6 +1,6 @@
 //! All that can be asked for over HTTP, as one table: the routes and `/openapi.json` are both made from it.
 
-use nerve_api::{CommandType, data, params};
+use nerve_api::{RequestName, data, params};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
@@ -23,12 +23,12 @@ fn nothing(_: &mut SchemaGenerator) -> Schema {
 
 /// A turn's end, or with `async` what to ask for later.
 fn executed(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::ExecuteData>(generator), refer::<data::AcceptedData>(generator))
+    either(refer::<data::Turn>(generator), refer::<data::TurnAccepted>(generator))
 }
 
 /// A run's end, or with `detach` the run as it is.
 fn run(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::RunEndedData>(generator), refer::<data::RunInfo>(generator))
+    either(refer::<data::RunEnded>(generator), refer::<data::RunInfo>(generator))
 }
 
 fn either(one: Schema, other: Schema) -> Schema {
@@ -51,7 +51,7 @@ const fn own(method: &'static str, path: &'static str, summary: &'static str, wh
     Operation { method, path, summary, open: false, does: Does::Own(what, &[]) }
 }
 
-const fn to(command: CommandType, data: SchemaOf) -> Mapped {
+const fn to(command: RequestName, data: SchemaOf) -> Mapped {
     Mapped { command, query: &[], body: None, data, list: None, made: None }
 }
 
@@ -114,188 +114,184 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     get(
         "/nodes",
         "All nodes of a session",
-        to(CommandType::ListNodes, refer::<data::ListNodesData>).query(PAGED_IN_SESSION).list(page::NODES),
+        to(RequestName::ListNodes, refer::<data::NodeList>).query(PAGED_IN_SESSION).list(page::NODES),
     ),
     post(
         "/nodes",
         "Starts a node",
-        to(CommandType::CreateNode, refer::<data::CreatedData>)
+        to(RequestName::CreateNode, refer::<data::NodeCreated>)
             .query(IN_SESSION)
-            .body::<params::CreateNodeParams>()
+            .body::<params::CreateNode>()
             .makes("node_id"),
     ),
-    get("/nodes/{node_id}", "A node", to(CommandType::GetNode, refer::<data::NodeData>).query(IN_SESSION)),
+    get("/nodes/{node_id}", "A node", to(RequestName::GetNode, refer::<data::NodeDetails>).query(IN_SESSION)),
     delete(
         "/nodes/{node_id}",
         "Stops a node and forgets it",
-        to(CommandType::StopNode, refer::<data::StoppedData>).query(IN_SESSION),
+        to(RequestName::StopNode, refer::<data::Stopped>).query(IN_SESSION),
     ),
     post(
         "/nodes/{node_id}/start",
         "Starts a node again that is defined and does not run",
-        to(CommandType::StartNode, refer::<data::CreatedData>).query(IN_SESSION),
+        to(RequestName::StartNode, refer::<data::NodeCreated>).query(IN_SESSION),
     ),
     post(
         "/nodes/{node_id}/execute",
         "Sends a prompt; answers when the turn has ended, with \"async\" at once",
-        to(CommandType::ExecuteInput, executed).query(IN_SESSION).body::<params::ExecuteInputParams>(),
+        to(RequestName::ExecuteInput, executed).query(IN_SESSION).body::<params::ExecuteInput>(),
     ),
     post(
         "/nodes/{node_id}/run",
         "Types a command and does not wait",
-        to(CommandType::RunCommand, refer::<data::RunData>)
+        to(RequestName::RunCommand, refer::<data::CommandTyped>)
             .query(IN_SESSION)
-            .body::<params::RunCommandParams>(),
+            .body::<params::RunCommand>(),
     ),
     post(
         "/nodes/{node_id}/write",
         "Writes raw data into the terminal",
-        to(CommandType::WriteData, refer::<data::WrittenData>)
-            .query(IN_SESSION)
-            .body::<params::WriteDataParams>(),
+        to(RequestName::WriteData, refer::<data::Written>).query(IN_SESSION).body::<params::WriteData>(),
     ),
     post(
         "/nodes/{node_id}/interrupt",
         "Interrupts what a node does",
-        to(CommandType::SendInterrupt, refer::<data::InterruptedData>).query(IN_SESSION),
+        to(RequestName::SendInterrupt, refer::<data::Interrupted>).query(IN_SESSION),
     ),
     post(
         "/nodes/{node_id}/resize",
         "Gives the terminal another size",
-        to(CommandType::ResizeNode, nothing).query(IN_SESSION).body::<params::ResizeNodeParams>(),
+        to(RequestName::ResizeNode, nothing).query(IN_SESSION).body::<params::ResizeNode>(),
     ),
     post(
         "/nodes/{node_id}/answer",
         "Answers the dialog that blocks a node",
-        to(CommandType::AnswerNode, executed).query(IN_SESSION).body::<params::AnswerNodeParams>(),
+        to(RequestName::AnswerNode, executed).query(IN_SESSION).body::<params::AnswerNode>(),
     ),
     post(
         "/nodes/{node_id}/wait",
         "Waits for a state of a node",
-        to(CommandType::WaitNode, refer::<data::StateData>)
-            .query(IN_SESSION)
-            .body::<params::WaitNodeParams>(),
+        to(RequestName::WaitNode, refer::<data::ReachedState>).query(IN_SESSION).body::<params::WaitNode>(),
     ),
     post(
         "/nodes/{source_id}/fork",
         "Makes a second node that goes on where this one is",
-        to(CommandType::ForkNode, refer::<data::ForkedData>)
+        to(RequestName::ForkNode, refer::<data::NodeForked>)
             .query(IN_SESSION)
-            .body::<params::ForkNodeParams>()
+            .body::<params::ForkNode>()
             .makes("node_id"),
     ),
     get(
         "/nodes/{node_id}/explain",
         "Why a node is in its state",
-        to(CommandType::ExplainNode, refer::<data::ExplainData>).query(IN_SESSION),
+        to(RequestName::ExplainNode, refer::<data::NodeExplanation>).query(IN_SESSION),
     ),
     get(
         "/nodes/{node_id}/buffer",
         "The text of the terminal",
-        to(CommandType::GetBuffer, refer::<data::BufferData>)
+        to(RequestName::GetBuffer, refer::<data::NodeText>)
             .query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
     ),
     delete(
         "/nodes/{node_id}/buffer",
         "Forgets the text so far",
-        to(CommandType::ClearBuffer, nothing).query(IN_SESSION),
+        to(RequestName::ClearBuffer, nothing).query(IN_SESSION),
     ),
     get(
         "/nodes/{node_id}/history",
         "The audit log of a node, which need not be there any more",
-        to(CommandType::GetHistory, refer::<data::HistoryData>).query(HISTORY),
+        to(RequestName::GetHistory, refer::<data::NodeHistory>).query(HISTORY),
     ),
     get(
         "/channels/{node_id}/history",
         "The same under its older name",
-        to(CommandType::GetHistory, refer::<data::HistoryData>).query(HISTORY),
+        to(RequestName::GetHistory, refer::<data::NodeHistory>).query(HISTORY),
     ),
     get(
         "/sessions",
         "All sessions",
-        to(CommandType::ListSessions, refer::<data::SessionsData>).query(PAGED).list(page::SESSIONS),
+        to(RequestName::ListSessions, refer::<data::SessionList>).query(PAGED).list(page::SESSIONS),
     ),
     post(
         "/sessions",
         "Makes a session",
-        to(CommandType::CreateSession, refer::<data::SessionInfo>)
-            .body::<params::CreateSessionParams>()
+        to(RequestName::CreateSession, refer::<data::SessionInfo>)
+            .body::<params::CreateSession>()
             .makes("name"),
     ),
-    get("/sessions/{name}", "A session", to(CommandType::GetSession, refer::<data::SessionInfo>)),
+    get("/sessions/{name}", "A session", to(RequestName::GetSession, refer::<data::SessionInfo>)),
     delete(
         "/sessions/{name}",
         "Stops a session's nodes and forgets it",
-        to(CommandType::DeleteSession, nothing),
+        to(RequestName::DeleteSession, nothing),
     ),
     post(
         "/sessions/{name}/start",
         "Starts all nodes of a session that do not run",
-        to(CommandType::StartSession, refer::<data::LifecycleData>),
+        to(RequestName::StartSession, refer::<data::NodesChanged>),
     ),
     post(
         "/sessions/{name}/stop",
         "Stops all nodes of a session and keeps their definitions",
-        to(CommandType::StopSession, refer::<data::LifecycleData>),
+        to(RequestName::StopSession, refer::<data::NodesChanged>),
     ),
     get(
         "/graphs",
         "All graphs of a session",
-        to(CommandType::ListGraphs, refer::<data::GraphsData>).query(PAGED_IN_SESSION).list(page::GRAPHS),
+        to(RequestName::ListGraphs, refer::<data::GraphList>).query(PAGED_IN_SESSION).list(page::GRAPHS),
     ),
     post(
         "/graphs",
         "Registers a graph",
-        to(CommandType::CreateGraph, refer::<data::GraphInfo>)
+        to(RequestName::CreateGraph, refer::<data::GraphInfo>)
             .query(IN_SESSION)
-            .body::<params::CreateGraphParams>()
+            .body::<params::CreateGraph>()
             .makes("graph_id"),
     ),
     get(
         "/graphs/{graph_id}",
         "A graph with its definition",
-        to(CommandType::GetGraph, refer::<data::GraphInfo>).query(IN_SESSION),
+        to(RequestName::GetGraph, refer::<data::GraphInfo>).query(IN_SESSION),
     ),
-    delete("/graphs/{graph_id}", "Forgets a graph", to(CommandType::DeleteGraph, nothing).query(IN_SESSION)),
+    delete("/graphs/{graph_id}", "Forgets a graph", to(RequestName::DeleteGraph, nothing).query(IN_SESSION)),
     post(
         "/graphs/{graph_id}/run",
         "Runs a graph; answers when the run has ended, with \"detach\" when it has begun",
-        to(CommandType::RunGraph, run).query(IN_SESSION).body::<params::RunGraphParams>(),
+        to(RequestName::RunGraph, run).query(IN_SESSION).body::<params::RunGraph>(),
     ),
     get(
         "/runs",
         "All runs, newest first",
-        to(CommandType::ListRuns, refer::<data::RunsData>).query(PAGED).list(page::RUNS),
+        to(RequestName::ListRuns, refer::<data::RunList>).query(PAGED).list(page::RUNS),
     ),
     post(
         "/runs",
         "Runs a graph that is given whole",
-        to(CommandType::ExecuteGraph, run).query(IN_SESSION).body::<params::ExecuteGraphParams>(),
+        to(RequestName::ExecuteGraph, run).query(IN_SESSION).body::<params::ExecuteGraph>(),
     ),
     get(
         "/runs/{run_id}",
         "A run",
-        to(CommandType::GetRun, refer::<data::RunInfo>).query(&[Query::same(
+        to(RequestName::GetRun, refer::<data::RunInfo>).query(&[Query::same(
             "last",
             Kind::Number,
             "Only the last so many of its steps.",
         )]),
     ),
-    post("/runs/{run_id}/cancel", "Stops a run", to(CommandType::CancelGraph, refer::<data::CancelledData>)),
+    post("/runs/{run_id}/cancel", "Stops a run", to(RequestName::CancelGraph, refer::<data::RunsCancelled>)),
     post(
         "/runs/{run_id}/resume",
         "Goes on with a run whose server died",
-        to(CommandType::ResumeRun, run).body::<params::ResumeRunParams>(),
+        to(RequestName::ResumeRun, run).body::<params::ResumeRun>(),
     ),
     post(
         "/runs/{run_id}/answer",
         "Answers a gate that a run waits at",
-        to(CommandType::AnswerGate, refer::<data::RunInfo>).body::<params::AnswerGateParams>(),
+        to(RequestName::AnswerGate, refer::<data::RunInfo>).body::<params::AnswerGate>(),
     ),
     get(
         "/results",
         "Executions that nobody waited for, newest first",
-        to(CommandType::ListResults, refer::<data::ResultsData>)
+        to(RequestName::ListResults, refer::<data::ResultList>)
             .query(&[
                 SESSION,
                 Query::of("node", "node_id", Kind::Text, "Only of this node."),
@@ -307,7 +303,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     get(
         "/results/{result_id}",
         "What came of an execution that nobody waited for",
-        to(CommandType::GetResult, refer::<data::ResultData>).query(&[
+        to(RequestName::GetResult, refer::<data::ResultInfo>).query(&[
             Query::same("wait", Kind::Bool, "Answer when it has ended."),
             Query::same("timeout", Kind::Seconds, "Limit of that wait in seconds; none if absent."),
         ]),
@@ -315,7 +311,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     post(
         "/results/{result_id}/cancel",
         "Takes an execution back",
-        to(CommandType::CancelResult, refer::<data::ResultData>),
+        to(RequestName::CancelResult, refer::<data::ResultInfo>),
     ),
     Operation {
         does: Does::Own(Own::Recordings, PAGED),

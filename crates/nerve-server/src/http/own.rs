@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use nerve_record::shelf::{self, Shelved};
 use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
@@ -42,7 +42,7 @@ pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> 
         b"" => Map::new(),
         sent => serde_json::from_slice(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
     };
-    let result = command(CommandType::Shutdown, params, &shared, share).await?.0;
+    let result = command(RequestName::Shutdown, params, &shared, share).await?.0;
     match result.success {
         true => Ok(json_body(result.data.to_string())),
         false => Err(Problem::of(result)),

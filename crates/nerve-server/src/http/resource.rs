@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use nerve_api::{CommandType, Message, ResultMessage};
+use nerve_api::{Message, RequestName, ResultMessage};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
     if convert::takes_trace(mapped.command) {
         take_trace(&mut params, &parts.headers);
     }
-    if mapped.command == CommandType::ListResults {
+    if mapped.command == RequestName::ListResults {
         // Pages are made here.
         params.insert("last".to_string(), Value::from(u32::MAX));
     }
@@ -133,7 +133,7 @@ fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(),
 
 /// Gives a command to the engine. `share`: the memory its params take. What comes back holds the memory of the answer.
 pub(crate) async fn command(
-    command: CommandType,
+    command: RequestName,
     params: Map<String, Value>,
     shared: &Shared,
     share: Share,
@@ -246,20 +246,20 @@ mod tests {
     async fn a_long_answer_has_its_memory_also_if_it_came_late() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
-        let ask = async |name: CommandType, params: Value| {
+        let ask = async |name: RequestName, params: Value| {
             let (result, share) = command(name, map(params), &shared, Share::default()).await.unwrap();
             assert!(result.success, "{result:?}");
             (result.data, share)
         };
-        ask(CommandType::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
+        ask(RequestName::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
         let begun =
-            ask(CommandType::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
+            ask(RequestName::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
                 .await;
         let graph = json!({ "graph": "g", "steps": [{ "id": "a", "node_id": "sh", "text": "echo hi" }] });
         for (name, params) in [
-            (CommandType::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
-            (CommandType::ExecuteGraph, json!({ "definition": graph })),
-            (CommandType::GetHistory, json!({ "node_id": "sh" })),
+            (RequestName::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
+            (RequestName::ExecuteGraph, json!({ "definition": graph })),
+            (RequestName::GetHistory, json!({ "node_id": "sh" })),
         ] {
             let (_, share) = ask(name, params).await;
             assert_eq!(shared.budget.taken_for_answers(), MAX_LINE_BYTES, "{name:?}");

@@ -8,7 +8,7 @@ mod process;
 
 use std::time::SystemTime;
 
-use nerve_api::CommandType;
+use nerve_api::RequestName;
 use nerve_core::command::{EventKind, GraphEventKind, NodeInfo, Outcome};
 use nerve_core::engine::Engine;
 use prometheus::core::Collector;
@@ -187,7 +187,7 @@ impl Metrics {
     }
 
     /// A command was answered.
-    pub(crate) fn answered(&self, command: CommandType, outcome: &Outcome) {
+    pub(crate) fn answered(&self, command: RequestName, outcome: &Outcome) {
         let outcome = outcome.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
         self.requests.with_label_values(&[command.as_str(), outcome]).inc();
     }

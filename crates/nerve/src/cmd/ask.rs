@@ -1,7 +1,7 @@
 //! `nerve ask`: one question to an agent that lives as long as the question. No server.
 
 use anyhow::{Context, Result};
-use nerve_api::data::ExecuteData;
+use nerve_api::reply::Turn;
 use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
     Ok(())
 }
 
-async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteData> {
+async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
     let parser = args.parser.map(|parser| name_of(parser).parse::<ParserKind>()).transpose()?;
     engine.execute(Command::CreateNode(spec(args)?)).await.map_err(without_node)?;
     let reply = engine

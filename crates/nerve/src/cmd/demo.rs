@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nerve_api::EventMessage;
-use nerve_api::data::{ExecuteData, HistoryData};
-use nerve_api::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
+use nerve_api::reply::{NodeHistory, Turn};
+use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
 use nerve_server::paths::Places;
@@ -50,7 +50,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let socket = places.socket("demo")?;
     say(args, format_args!("server   listens on {}", socket.display()));
     let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
-    let events = client.subscribe(&SubscribeParams::default()).await?;
+    let events = client.subscribe(&Subscribe::default()).await?;
     // Told by a task of its own: states change while an answer is waited for.
     let quiet = args.json;
     let telling = tokio::spawn(async move { tell(events, quiet).await });
@@ -61,7 +61,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     for prompt in prompts {
         turns.extend(turn(args, &node, prompt).await?);
     }
-    let history = node.history(&GetHistoryParams::default()).await?;
+    let history = node.history(&GetHistory::default()).await?;
     node.stop().await?;
     drop((node, client));
     let events = telling.await.context("the events could not be told")?;
@@ -73,7 +73,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     next_steps(args)
 }
 
-async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option<ExecuteData>> {
+async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option<Turn>> {
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
@@ -106,7 +106,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
 }
 
 /// The agent asks for something. Nobody is there to decide: the demo shows what is asked and lets it be.
-async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<ExecuteData>> {
+async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<Turn>> {
     say(args, format_args!("the agent asks: {}", choices.join(" / ")));
     say(
         args,
@@ -117,7 +117,7 @@ async fn leave_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) ->
     Ok(None)
 }
 
-fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
+fn node_params(args: &DemoArgs) -> Result<CreateNode> {
     let own = crate::own::path()?;
     let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
     let command = match &args.command {
@@ -127,7 +127,7 @@ fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
     // The built-in agent draws as Claude Code does.
     let profile = args.command.is_none().then(|| "claude".to_string());
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_string));
-    Ok(CreateNodeParams { command: Some(command), profile, cwd, ..CreateNodeParams::new("demo") })
+    Ok(CreateNode { command: Some(command), profile, cwd, ..CreateNode::new("demo") })
 }
 
 async fn tell(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
@@ -155,7 +155,7 @@ fn say(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
     }
 }
 
-fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage]) -> Value {
+fn report(turns: &[Turn], history: &NodeHistory, events: &[EventMessage]) -> Value {
     json!({
         "turns": turns.iter().map(|turn| &turn.response).collect::<Vec<_>>(),
         "history": history.entries,

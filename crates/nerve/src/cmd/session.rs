@@ -1,9 +1,9 @@
 //! `nerve server session`: named groups of nodes.
 
 use anyhow::Result;
-use nerve_api::CommandType;
-use nerve_api::data::{LifecycleData, SessionInfo, SessionsData};
-use nerve_api::params::{CreateSessionParams, SessionParams};
+use nerve_api::RequestName;
+use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
+use nerve_api::request::{CreateSession, SessionParams};
 use serde_json::{Value, json};
 
 use super::server::connect;
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     match args.command {
         SessionCommand::List => {
-            let data: SessionsData = client.call(CommandType::ListSessions, &json!({})).await?;
+            let data: SessionList = client.call(RequestName::ListSessions, &json!({})).await?;
             if json {
                 return out::json(&serde_json::to_value(data)?);
             }
@@ -26,15 +26,15 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         }
         SessionCommand::Create(args) => {
             let (name, description, tags) = (args.name, args.description, args.tags);
-            let params = CreateSessionParams { name, description, tags };
-            let session: SessionInfo = client.call(CommandType::CreateSession, &params).await?;
+            let params = CreateSession { name, description, tags };
+            let session: SessionInfo = client.call(RequestName::CreateSession, &params).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
             out::line(format_args!("session '{}' created", session.name))
         }
         SessionCommand::Info(args) => {
-            let session: SessionInfo = client.call(CommandType::GetSession, &named(args.name)).await?;
+            let session: SessionInfo = client.call(RequestName::GetSession, &named(args.name)).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         SessionCommand::Stop(args) => lifecycle(client.stop_session(&args.name).await?, "stopped", json),
         SessionCommand::Delete(args) => {
             let name = args.name.clone();
-            let done: Value = client.call(CommandType::DeleteSession, &named(args.name)).await?;
+            let done: Value = client.call(RequestName::DeleteSession, &named(args.name)).await?;
             if json {
                 return out::json(&done);
             }
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
 }
 
 /// Says which nodes were started or stopped, and fails if one could not be.
-fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
+fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     if as_json {
         out::json(&serde_json::to_value(&done)?)?;
     } else {

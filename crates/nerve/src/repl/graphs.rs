@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_api::data::{GateInfo, RunInfo};
+use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_client::RunOptions;
 use nerve_core::graph::file::{Format, GraphFile};
 use nerve_core::graph::journal::new_run_id;

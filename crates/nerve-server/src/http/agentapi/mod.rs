@@ -6,7 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_api::{CommandType, ResultMessage};
+use nerve_api::{RequestName, ResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -72,12 +72,12 @@ impl Agent {
     }
 
     /// Gives the engine a command about the node.
-    async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
+    async fn ask(&self, name: RequestName, more: Value) -> Result<Value, Problem> {
         self.ask_much(name, more).await.map(|(data, _)| data)
     }
 
     /// The same for one with a long answer, which comes with the memory that it has.
-    async fn ask_much(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
+    async fn ask_much(&self, name: RequestName, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
             params.extend(more);
@@ -88,7 +88,7 @@ impl Agent {
 
     /// `stable`: it waits for somebody; a dialog too.
     async fn status(&self) -> Result<Value, Problem> {
-        let node = self.ask(CommandType::GetNode, Value::Null).await?;
+        let node = self.ask(RequestName::GetNode, Value::Null).await?;
         let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
         let kind = node["metadata"].get("profile").unwrap_or(&node["type"]);
         let status = if works { "running" } else { "stable" };
@@ -98,7 +98,7 @@ impl Agent {
     /// What was said by both, from the node's history.
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
         // A node that keeps none has said nothing; one that is not there is an error.
-        self.ask(CommandType::GetNode, Value::Null).await?;
+        self.ask(RequestName::GetNode, Value::Null).await?;
         let (entries, share) = self.entries(TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
@@ -123,7 +123,7 @@ impl Agent {
     /// The last so many inputs in the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_much(CommandType::GetHistory, asked).await?;
+        let (mut history, share) = self.ask_much(RequestName::GetHistory, asked).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -137,7 +137,7 @@ impl Agent {
         })?;
         match said.kind.as_str() {
             "user" => self.prompt(&said.content).await?,
-            "raw" => drop(self.ask(CommandType::WriteData, json!({ "data": said.content })).await?),
+            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": said.content })).await?),
             other => {
                 let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
                 return Err(Problem::invalid(detail));
@@ -148,7 +148,7 @@ impl Agent {
 
     /// Sends a prompt and waits until the agent has begun with it.
     async fn prompt(&self, text: &str) -> Result<(), Problem> {
-        let state = self.ask(CommandType::GetNode, Value::Null).await?["state"].take();
+        let state = self.ask(RequestName::GetNode, Value::Null).await?["state"].take();
         if state != "ready" {
             let detail = format!("the agent is {}, not ready", state.as_str().unwrap_or("unknown"));
             return Err(Problem::new(StatusCode::CONFLICT, "busy", detail)
@@ -159,7 +159,7 @@ impl Agent {
         let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
         let events = self.shared.serving.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
         let begun =
-            self.ask(CommandType::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
+            self.ask(RequestName::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
         let result = begun.await?["result_id"].take();
         let deadline = Instant::now() + BEGIN;
         let late =
@@ -181,7 +181,7 @@ impl Agent {
     /// A prompt that has ended before it was seen to begin: there was an answer, or it could not be sent.
     async fn ended(&self, result: &Value) -> Result<(), Problem> {
         let ended = command(
-            CommandType::GetResult,
+            RequestName::GetResult,
             Map::from_iter([("result_id".to_string(), result.clone())]),
             &self.shared,
             Share::default(),
@@ -210,8 +210,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
         let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
-        agent.ask(CommandType::CreateNode, json!({ "backend": "bash" })).await.unwrap();
-        agent.ask(CommandType::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
+        agent.ask(RequestName::CreateNode, json!({ "backend": "bash" })).await.unwrap();
+        agent.ask(RequestName::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));

@@ -1,8 +1,8 @@
 //! Which program is meant: a node of a server, or what a recorder runs.
 
 use anyhow::Result;
-use nerve_api::data::NodeInfo;
-use nerve_api::params::NodeParams;
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::NodeParams;
 use nerve_client::ClientError;
 use nerve_core::host::registry::{Entry, entries};
 use nerve_record::store::longer;

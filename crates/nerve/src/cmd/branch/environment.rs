@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use nerve_api::data::NodeInfo;
-use nerve_api::params::{LikeParams, ProxyParams};
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::{LikeNode, ProxyOption};
 use nerve_client::NerveClient;
 
 use super::origin::Origin;
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
     /// Variables.
     pub(crate) env: BTreeMap<String, String>,
     /// A proxy of its own.
-    pub(crate) proxy: Option<ProxyParams>,
+    pub(crate) proxy: Option<ProxyOption>,
     /// Past the proxy that the recorded one had.
     pub(crate) no_proxy: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Asked {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Inherited {
     /// The node that it is taken from.
-    pub(crate) like: Option<LikeParams>,
+    pub(crate) like: Option<LikeNode>,
     /// Names of the variables that are.
     pub(crate) env: Vec<String>,
     /// Names of those that are not known any more.
@@ -104,7 +104,7 @@ impl Recorded {
                 .hint("give it one with --proxy, or let it go past it with --no-proxy"));
         }
         Ok(Inherited {
-            like: node.map(|node| LikeParams {
+            like: node.map(|node| LikeNode {
                 node_id: node.id,
                 session_id: self.session.clone(),
                 proxy: !asked.no_proxy,

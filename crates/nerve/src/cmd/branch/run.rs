@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_api::data::ExecuteData;
-use nerve_api::params::NodeChoice;
+use nerve_api::reply::Turn;
+use nerve_api::request::NodeChoice;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
 
 use super::environment::Inherited;
@@ -48,7 +48,7 @@ pub(crate) struct Branched {
     /// The branch of git that the files are on, if they are on one.
     pub(crate) git: Option<String>,
     /// The answer, if it was waited for.
-    pub(crate) answer: Option<ExecuteData>,
+    pub(crate) answer: Option<Turn>,
 }
 
 /// Makes the branch and gives the agent `instruction`. `told` hears what is being done, in words.
@@ -138,7 +138,7 @@ async fn instruct(
     wait: Wait,
     is_new_folder: bool,
     told: &mut (dyn FnMut(&str) + Send),
-) -> Result<Option<ExecuteData>> {
+) -> Result<Option<Turn>> {
     told("waiting for the agent");
     let settled = ["ready", "blocked", "suspended", "stopped"];
     let mut state = node.wait(&settled, Some(READY)).await?;

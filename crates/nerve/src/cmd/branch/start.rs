@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use nerve_api::params::{CommandLine, CreateNodeParams};
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
 
@@ -105,10 +105,10 @@ pub(super) fn named(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     }
 }
 
-fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodeParams> {
+fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNode> {
     let Branch { command, env, .. } = &plan.branch;
     let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
-    Ok(CreateNodeParams {
+    Ok(CreateNode {
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),
         cwd: Some(cwd.to_string()),
@@ -118,7 +118,7 @@ fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodePa
         cols: Some(plan.size.cols),
         rows: Some(plan.size.rows),
         profile: Some(plan.profile.clone()),
-        ..CreateNodeParams::new(node)
+        ..CreateNode::new(node)
     })
 }
 

@@ -1,6 +1,6 @@
 //! A run as lines, one an event: where standard error is no terminal. Pure.
 
-use nerve_api::data::GateInfo;
+use nerve_api::reply::GateInfo;
 use nerve_api::{EventMessage, EventType};
 
 use super::rows::{grouped, span};

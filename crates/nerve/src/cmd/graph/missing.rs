@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nerve_api::data::SessionInfo;
+use nerve_api::reply::SessionInfo;
 use nerve_core::graph::file::{GraphFile, NodeDefinition};
 
 use crate::out;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nerve_api::data::{GateInfo, RunInfo};
+use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 

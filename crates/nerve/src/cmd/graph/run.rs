@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_api::data::RunInfo;
+use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
 use nerve_core::graph::file::GraphFile;
 use nerve_core::graph::journal::new_run_id;

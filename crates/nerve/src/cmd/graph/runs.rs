@@ -3,7 +3,7 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_api::data::{GateInfo, RunInfo, RunStep, RunsData};
+use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep};
 use nerve_client::ClientError;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(super) async fn list(asked: &Asked) -> Result<()> {
         runs.retain(|run| run.session_id == session);
     }
     if target.json {
-        return out::json(&serde_json::to_value(RunsData { runs })?);
+        return out::json(&serde_json::to_value(RunList { runs })?);
     }
     if runs.is_empty() {
         out::note(format_args!("no runs; run a graph with '{}'", target.command("run FILE")));

@@ -7,7 +7,7 @@ use super::value::Seconds;
 /// Who is told over HTTP when an execution has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WebhookParams {
+pub struct WebhookTarget {
     /// Where to POST: `http://` or `https://`.
     pub url: String,
     /// What the signature is made with; no signature if absent.
@@ -18,7 +18,7 @@ pub struct WebhookParams {
 /// GET_RESULT.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GetResultParams {
+pub struct GetResult {
     /// The result.
     pub result_id: String,
     /// Answer when it is there.
@@ -32,7 +32,7 @@ pub struct GetResultParams {
 /// LIST_RESULTS.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ListResultsParams {
+pub struct ListResults {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -47,7 +47,7 @@ pub struct ListResultsParams {
 /// CANCEL_RESULT.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CancelResultParams {
+pub struct CancelResult {
     /// The result.
     pub result_id: String,
 }

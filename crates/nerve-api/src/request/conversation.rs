@@ -7,7 +7,7 @@ use serde_json::Value;
 /// What a prompt, or all prompts of a node, have to do with a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ConversationParams {
+pub struct ConversationOptions {
     /// The workspace; given with `chat` or not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
@@ -16,7 +16,7 @@ pub struct ConversationParams {
     pub chat: Option<String>,
     /// What was said before, for this prompt only; comes after what is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "messages")]
-    pub history: Vec<MessageParams>,
+    pub history: Vec<ConversationMessage>,
     /// `auto` (what the node does not know already), `always`, `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
@@ -25,7 +25,7 @@ pub struct ConversationParams {
 /// One thing that was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct MessageParams {
+pub struct ConversationMessage {
     /// `user` or `assistant`.
     pub role: String,
     /// What.
@@ -36,7 +36,7 @@ pub struct MessageParams {
 }
 
 /// An error names the message.
-fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MessageParams>, D::Error> {
+fn messages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ConversationMessage>, D::Error> {
     let list = Option::<Vec<Value>>::deserialize(deserializer)?.unwrap_or_default();
     let read = |(index, message): (usize, Value)| {
         serde_json::from_value(message)

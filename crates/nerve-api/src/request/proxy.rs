@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-pub enum ProxyParams {
+pub enum ProxyOption {
     /// One with all defaults.
     Kind(String),
     /// One with settings.
@@ -85,18 +85,18 @@ pub struct ProxyBudget {
     pub max_cost_usd: Option<f64>,
 }
 
-impl From<ProxyParams> for ProxySettings {
-    fn from(params: ProxyParams) -> ProxySettings {
+impl From<ProxyOption> for ProxySettings {
+    fn from(params: ProxyOption) -> ProxySettings {
         match params {
-            ProxyParams::Kind(kind) => ProxySettings { kind, ..ProxySettings::default() },
-            ProxyParams::Settings(settings) => *settings,
+            ProxyOption::Kind(kind) => ProxySettings { kind, ..ProxySettings::default() },
+            ProxyOption::Settings(settings) => *settings,
         }
     }
 }
 
-impl<'de> Deserialize<'de> for ProxyParams {
+impl<'de> Deserialize<'de> for ProxyOption {
     /// By hand: of an untagged enum nobody is told which setting is wrong.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProxyParams, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProxyOption, D::Error> {
         deserializer.deserialize_any(KindOrSettings)
     }
 }
@@ -104,19 +104,19 @@ impl<'de> Deserialize<'de> for ProxyParams {
 struct KindOrSettings;
 
 impl<'de> Visitor<'de> for KindOrSettings {
-    type Value = ProxyParams;
+    type Value = ProxyOption;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"anthropic\", \"openai\", or an object with a kind")
     }
 
-    fn visit_str<E: de::Error>(self, kind: &str) -> Result<ProxyParams, E> {
-        Ok(ProxyParams::Kind(kind.to_string()))
+    fn visit_str<E: de::Error>(self, kind: &str) -> Result<ProxyOption, E> {
+        Ok(ProxyOption::Kind(kind.to_string()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ProxyParams, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ProxyOption, A::Error> {
         let settings = ProxySettings::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(ProxyParams::Settings(Box::new(settings)))
+        Ok(ProxyOption::Settings(Box::new(settings)))
     }
 }
 
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn a_kind_or_settings() {
-        let short: ProxyParams = from_value(json!("openai")).unwrap();
+        let short: ProxyOption = from_value(json!("openai")).unwrap();
         assert_eq!(ProxySettings::from(short).kind, "openai");
         let long = json!({ "kind": "anthropic", "budget": { "max_tokens": 5 }, "prices": { "input": 3, "output": 15 } });
-        let settings = ProxySettings::from(from_value::<ProxyParams>(long).unwrap());
+        let settings = ProxySettings::from(from_value::<ProxyOption>(long).unwrap());
         assert_eq!(settings.budget.unwrap().max_tokens, Some(5));
         for (bad, says) in [
             (json!({}), "kind"),
@@ -139,7 +139,7 @@ mod tests {
             (json!({ "kind": "openai", "max_token": 1 }), "max_token"),
             (json!({ "kind": "openai", "budget": { "tokens": 1 } }), "tokens"),
         ] {
-            let error = from_value::<ProxyParams>(bad).unwrap_err().to_string();
+            let error = from_value::<ProxyOption>(bad).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

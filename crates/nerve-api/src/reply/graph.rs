@@ -23,7 +23,7 @@ pub struct GraphInfo {
 /// Of LIST_GRAPHS.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GraphsData {
+pub struct GraphList {
     /// Ids, sorted.
     pub graphs: Vec<String>,
     /// The same graphs with what is known of them, their definitions left out.

@@ -25,7 +25,7 @@ pub struct NodeInfo {
 /// Of GET_NODE: a [`NodeInfo`] whose id is called `node_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NodeData {
+pub struct NodeDetails {
     /// Its id.
     pub node_id: String,
     /// `pty`, `bash` …
@@ -41,16 +41,16 @@ pub struct NodeData {
     pub metadata: Map<String, Value>,
 }
 
-impl From<NodeInfo> for NodeData {
-    fn from(info: NodeInfo) -> NodeData {
+impl From<NodeInfo> for NodeDetails {
+    fn from(info: NodeInfo) -> NodeDetails {
         let NodeInfo { id, kind, state, persistent, metadata } = info;
-        NodeData { node_id: id, kind, state, persistent, metadata }
+        NodeDetails { node_id: id, kind, state, persistent, metadata }
     }
 }
 
-impl From<NodeData> for NodeInfo {
-    fn from(data: NodeData) -> NodeInfo {
-        let NodeData { node_id, kind, state, persistent, metadata } = data;
+impl From<NodeDetails> for NodeInfo {
+    fn from(data: NodeDetails) -> NodeInfo {
+        let NodeDetails { node_id, kind, state, persistent, metadata } = data;
         NodeInfo { id: node_id, kind, state, persistent, metadata }
     }
 }
@@ -58,7 +58,7 @@ impl From<NodeData> for NodeInfo {
 /// Of CREATE_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CreatedData {
+pub struct NodeCreated {
     /// The new node.
     pub node_id: String,
 }
@@ -66,7 +66,7 @@ pub struct CreatedData {
 /// Of FORK_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ForkedData {
+pub struct NodeForked {
     /// The new node.
     pub node_id: String,
     /// The node it goes on from.
@@ -76,7 +76,7 @@ pub struct ForkedData {
 /// Of LIST_NODES.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ListNodesData {
+pub struct NodeList {
     /// Ids, sorted.
     pub nodes: Vec<String>,
     /// The same nodes with what is known of them.
@@ -87,7 +87,7 @@ pub struct ListNodesData {
 /// Of STOP_NODE and SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct StoppedData {
+pub struct Stopped {
     /// Done.
     pub stopped: bool,
 }
@@ -95,7 +95,7 @@ pub struct StoppedData {
 /// Of RUN_COMMAND.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunData {
+pub struct CommandTyped {
     /// The command was typed.
     pub executed: bool,
 }
@@ -103,7 +103,7 @@ pub struct RunData {
 /// Of SEND_INTERRUPT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct InterruptedData {
+pub struct Interrupted {
     /// The interrupt was sent.
     pub interrupted: bool,
 }
@@ -111,7 +111,7 @@ pub struct InterruptedData {
 /// Of WRITE_DATA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WrittenData {
+pub struct Written {
     /// Bytes.
     pub written: u64,
 }
@@ -119,7 +119,7 @@ pub struct WrittenData {
 /// Of GET_BUFFER.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BufferData {
+pub struct NodeText {
     /// Text of the terminal.
     pub buffer: String,
 }
@@ -127,7 +127,7 @@ pub struct BufferData {
 /// Of WAIT_NODE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct StateData {
+pub struct ReachedState {
     /// The state the wait ended in.
     pub state: String,
 }
@@ -135,7 +135,7 @@ pub struct StateData {
 /// Of EXPLAIN_NODE: a node's state, and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ExplainData {
+pub struct NodeExplanation {
     /// Its id.
     pub node_id: String,
     /// As in [`NodeInfo`].
@@ -154,7 +154,7 @@ pub struct ExplainData {
     pub screen: String,
     /// The turn that runs, if one does.
     #[serde(default)]
-    pub turn: Option<TurnData>,
+    pub turn: Option<RunningTurn>,
     /// Facts for people.
     #[serde(default)]
     pub metadata: Map<String, Value>,
@@ -163,7 +163,7 @@ pub struct ExplainData {
 /// A turn that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TurnData {
+pub struct RunningTurn {
     /// Its number on the node, from 1.
     pub turn: u64,
     /// How far its prompt came: `typed`, `submitted`, `started`, `unknown`.

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::run::RunEndedData;
+use super::run::RunEnded;
 
 /// The `data` of a result that is a failure.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ErrorData {
+pub struct ErrorDetails {
     /// Which kind: `invalid_request_error`, `not_found_error`, `timeout`, `blocked` …
     #[serde(default)]
     pub error_type: String,
@@ -26,16 +26,16 @@ pub struct ErrorData {
     pub delivery: Option<String>,
     /// The budget that stopped a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exceeded: Option<ExceededData>,
+    pub exceeded: Option<BudgetExceeded>,
     /// The run of a graph that failed or was cancelled: its fields stand beside the others.
     #[serde(flatten)]
-    pub run: Option<Box<RunEndedData>>,
+    pub run: Option<Box<RunEnded>>,
 }
 
 /// A budget that is used up.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ExceededData {
+pub struct BudgetExceeded {
     /// `Token limit exceeded: 12/10` …
     pub reason: String,
     /// Its limits: `max_tokens`, `max_time_seconds`, `max_steps`, `max_api_calls`, `max_cost_dollars`; those that are set.
@@ -46,13 +46,13 @@ pub struct ExceededData {
     pub usage: Map<String, Value>,
 }
 
-impl ErrorData {
+impl ErrorDetails {
     /// The `error_type` of a request that could not be understood.
     pub const INVALID_REQUEST: &'static str = "invalid_request_error";
 
     /// An error of a kind, with nothing more known.
-    pub fn of(error_type: impl Into<String>) -> ErrorData {
-        ErrorData { error_type: error_type.into(), ..ErrorData::default() }
+    pub fn of(error_type: impl Into<String>) -> ErrorDetails {
+        ErrorDetails { error_type: error_type.into(), ..ErrorDetails::default() }
     }
 }
 
@@ -82,7 +82,7 @@ pub struct SessionInfo {
 /// Of LIST_SESSIONS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SessionsData {
+pub struct SessionList {
     /// All sessions.
     pub sessions: Vec<SessionInfo>,
 }
@@ -90,18 +90,18 @@ pub struct SessionsData {
 /// Of START_SESSION and STOP_SESSION.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LifecycleData {
+pub struct NodesChanged {
     /// Nodes that were started or stopped.
     pub nodes: Vec<String>,
     /// Those that could not be.
     #[serde(default)]
-    pub failed: Vec<NotDone>,
+    pub failed: Vec<NodeFailure>,
 }
 
 /// A node that could not be started or stopped with the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NotDone {
+pub struct NodeFailure {
     /// The node.
     pub node_id: String,
     /// Why not.
@@ -111,7 +111,7 @@ pub struct NotDone {
 /// Of SUBSCRIBE.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SubscribedData {
+pub struct Subscribed {
     /// Always true.
     pub subscribed: bool,
     /// The `seq` of the newest event so far: what to give as `since` later.
@@ -125,7 +125,7 @@ pub struct SubscribedData {
 /// Of PING.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PongData {
+pub struct Pong {
     /// Always true.
     pub pong: bool,
     /// How many nodes there are.
@@ -140,4 +140,12 @@ pub struct PongData {
     /// Of the server.
     #[serde(default)]
     pub version: String,
+}
+
+/// Reply to AUTHENTICATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Authenticated {
+    /// Always true.
+    pub authenticated: bool,
 }

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::response::ResponseData;
+use super::response::TurnResponse;
 
 /// Of EXECUTE_INPUT with `async`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AcceptedData {
+pub struct TurnAccepted {
     /// What GET_RESULT is asked for.
     pub result_id: String,
     /// The node.
@@ -18,7 +18,7 @@ pub struct AcceptedData {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct ResultData {
+pub struct ResultInfo {
     /// Its id.
     pub result_id: String,
     /// The node.
@@ -40,7 +40,7 @@ pub struct ResultData {
     pub turn: Option<u64>,
     /// The answer. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<ResponseData>,
+    pub response: Option<TurnResponse>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -61,14 +61,14 @@ pub struct ResultData {
     pub delivery: Option<String>,
     /// Who is told, and what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<WebhookData>,
+    pub webhook: Option<WebhookStatus>,
 }
 
 /// Who is told of an execution's end, and what came of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct WebhookData {
+pub struct WebhookStatus {
     /// Scheme, host and port of the URL.
     pub origin: String,
     /// There is a secret.
@@ -76,7 +76,7 @@ pub struct WebhookData {
     /// Somebody has taken it.
     pub delivered: bool,
     /// All tries so far.
-    pub attempts: Vec<AttemptData>,
+    pub attempts: Vec<WebhookAttempt>,
     /// Why it is not tried any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gave_up: Option<String>,
@@ -86,7 +86,7 @@ pub struct WebhookData {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct AttemptData {
+pub struct WebhookAttempt {
     /// When it began.
     pub at: f64,
     /// The status of the answer.
@@ -100,7 +100,7 @@ pub struct AttemptData {
 /// Of LIST_RESULTS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ResultsData {
+pub struct ResultList {
     /// Newest first, without their responses.
-    pub results: Vec<ResultData>,
+    pub results: Vec<ResultInfo>,
 }

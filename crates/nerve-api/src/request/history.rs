@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// GET_HISTORY. What is set must all hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GetHistoryParams {
+pub struct GetHistory {
     /// The node; it need not exist any more.
     pub node_id: String,
     /// The session it is or was in.

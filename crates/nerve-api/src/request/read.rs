@@ -6,60 +6,16 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess};
 use serde_json::{Map, Value, map};
 
-use crate::command::CommandType;
+use crate::request::RequestName;
 
 /// An error quotes what it found; that may be a text of megabytes.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Renames the fields that had another name in the first nerve; says which were used.
-pub(crate) fn modernise(command: CommandType, params: &mut Map<String, Value>) -> Vec<String> {
-    use CommandType::{
-        CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, ExecuteInput, GetGraph, RunGraph,
-    };
-    let mut warnings: Vec<String> = rename("channel_id", "node_id", params).into_iter().collect();
-    match command {
-        ExecuteInput => warnings.extend(rename("input", "text", params)),
-        GetGraph | DeleteGraph | RunGraph | CancelGraph => {
-            warnings.extend(rename("dag_id", "graph_id", params));
-        }
-        CreateGraph | ExecuteGraph => {
-            warnings.extend(rename("dag_id", "graph_id", params));
-            warnings.extend(rename("tasks", "steps", params));
-            warnings.extend(modernise_steps(params));
-        }
-        _ => {}
-    }
-    warnings
-}
-
-/// The same for the steps of a graph; each older name is told once.
-fn modernise_steps(params: &mut Map<String, Value>) -> Vec<String> {
-    let Some(Value::Array(steps)) = params.get_mut("steps") else { return Vec::new() };
-    let mut warnings: Vec<String> = Vec::new();
-    for step in steps.iter_mut().filter_map(Value::as_object_mut) {
-        for (old, new) in [("task_id", "step_id"), ("channel_id", "node_id")] {
-            let told = rename(old, new, step).map(|warning| format!("steps: {warning}"));
-            warnings.extend(told.filter(|told| !warnings.contains(told)));
-        }
-    }
-    warnings
-}
-
-/// Gives a field its name of today; says so if there was one to rename.
-fn rename(old: &str, new: &str, fields: &mut Map<String, Value>) -> Option<String> {
-    let value = fields.shift_remove(old)?;
-    // Who gives both is from a time between; today's name counts.
-    if fields.get(new).is_none_or(Value::is_null) {
-        fields.insert(new.to_string(), value);
-    }
-    Some(format!("{old} is deprecated, use {new}"))
-}
-
-/// Makes a typed value of the parameters of `command`; the error is a message for the client.
-pub(crate) fn read<P: DeserializeOwned>(
-    command: CommandType,
-    params: &Map<String, Value>,
-) -> Result<P, String> {
+/// Reads the parameters of a request.
+///
+/// # Errors
+/// A message for the client, which names the field that is missing or of the wrong type.
+pub fn read<P: DeserializeOwned>(command: RequestName, params: &Map<String, Value>) -> Result<P, String> {
     let field = RefCell::new(None);
     let fields = Fields { rest: params.iter(), value: None, field: &field };
     P::deserialize(MapAccessDeserializer::new(fields)).map_err(|error| {

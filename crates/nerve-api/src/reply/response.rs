@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 /// Of EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ExecuteData {
+pub struct Turn {
     /// The answer.
-    pub response: ResponseData,
+    pub response: TurnResponse,
     /// The node that gave it.
     #[serde(default)]
     pub node_id: String,
@@ -22,18 +22,18 @@ pub struct ExecuteData {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct ResponseData {
+pub struct TurnResponse {
     /// All text of the turn as the terminal showed it.
     pub raw: String,
     /// What the agent said.
     pub text: String,
     /// The parts of the answer.
-    pub sections: Vec<SectionData>,
+    pub sections: Vec<ResponseSection>,
     /// Where the agent showed them.
-    pub tokens: Option<TokensData>,
+    pub tokens: Option<TokenCounts>,
     /// What the node's proxy counted in the turn, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<UsageData>,
+    pub usage: Option<ModelUsage>,
     /// The end of the turn was seen.
     pub is_complete: bool,
     /// The node waits for the next prompt.
@@ -57,7 +57,7 @@ pub struct ResponseData {
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SectionData {
+pub struct ResponseSection {
     /// `text`, `thinking`, `tool_call`, `error`, `interrupted`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -73,7 +73,7 @@ pub struct SectionData {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct UsageData {
+pub struct ModelUsage {
     /// Tokens that went in, without those of a cache.
     pub input: u64,
     /// Tokens that came out.
@@ -92,7 +92,7 @@ pub struct UsageData {
 /// Tokens, as far as they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TokensData {
+pub struct TokenCounts {
     /// Of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,

@@ -101,7 +101,7 @@ pub struct GateInfo {
 /// Of LIST_RUNS.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunsData {
+pub struct RunList {
     /// Newest first, without their steps.
     pub runs: Vec<RunInfo>,
 }
@@ -110,7 +110,7 @@ pub struct RunsData {
 /// in the `data` of the error.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunEndedData {
+pub struct RunEnded {
     /// The graph's id.
     pub graph_id: String,
     /// The run's id.
@@ -144,7 +144,7 @@ pub struct RunEndedData {
 /// Of CANCEL_GRAPH.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CancelledData {
+pub struct RunsCancelled {
     /// At least one run was told to stop.
     pub cancelled: bool,
     /// Which.

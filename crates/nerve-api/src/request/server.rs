@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 /// AUTHENTICATE: the first message over TCP. Nothing is answered before it.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AuthenticateParams {
+pub struct Authenticate {
     /// What `nerve token show` prints.
     #[serde(default)]
     pub token: Option<String>,
 }
 
-impl std::fmt::Debug for AuthenticateParams {
+impl std::fmt::Debug for Authenticate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AuthenticateParams { token: … }")
+        f.write_str("Authenticate { token: … }")
     }
 }
 
 /// SHUTDOWN.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ShutdownParams {
+pub struct Shutdown {
     /// Leave hosted nodes running.
     #[serde(default)]
     pub keep_nodes: bool,
@@ -29,7 +29,7 @@ pub struct ShutdownParams {
 /// SUBSCRIBE: from now on this connection gets only the events that match. Without it a connection gets all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SubscribeParams {
+pub struct Subscribe {
     /// Only of this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
@@ -49,3 +49,8 @@ pub struct SubscribeParams {
     #[serde(default)]
     pub aliases: bool,
 }
+
+/// PING.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ping {}

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::id_requests;
+
 /// EXECUTE_GRAPH: runs a graph that is given whole.
 ///
 /// The fields of the graph may stand beside the options, as the first nerve's clients send them; `graph_id` is the graph's id then.
@@ -10,7 +12,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Given")]
-pub struct ExecuteGraphParams {
+pub struct ExecuteGraph {
     /// The graph, as a graph file has it: an object.
     pub definition: Map<String, Value>,
     /// Where steps find nodes that the graph does not define.
@@ -36,11 +38,11 @@ pub struct ExecuteGraphParams {
     pub tracestate: Option<String>,
 }
 
-/// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraphParams`].
+/// CREATE_GRAPH: registers a graph in a session. Given as in [`ExecuteGraph`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Registered")]
-pub struct CreateGraphParams {
+pub struct CreateGraph {
     /// The graph, as a graph file has it: an object.
     pub definition: Map<String, Value>,
     /// The session.
@@ -51,50 +53,47 @@ pub struct CreateGraphParams {
 /// RUN_GRAPH: runs a registered graph.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunGraphParams {
+pub struct RunGraph {
     /// The graph.
     pub graph_id: String,
     /// The session it is registered in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default)]
     pub trace: bool,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default)]
     pub detach: bool,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default)]
     pub keep_nodes: bool,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// As in [`ExecuteGraphParams`].
+    /// As in [`ExecuteGraph`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
 
-/// GET_GRAPH, DELETE_GRAPH.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GraphParams {
-    /// The graph.
-    pub graph_id: String,
-    /// Its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+id_requests! {
+    graph_id: "The graph.";
+    /// GET_GRAPH.
+    GetGraph;
+    /// DELETE_GRAPH.
+    DeleteGraph;
 }
 
 /// LIST_GRAPHS: all of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ListGraphsParams {
+pub struct ListGraphs {
     /// The session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
@@ -131,14 +130,14 @@ struct Registered {
     fields: Map<String, Value>,
 }
 
-impl TryFrom<Given> for ExecuteGraphParams {
+impl TryFrom<Given> for ExecuteGraph {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<ExecuteGraphParams, String> {
+    fn try_from(given: Given) -> Result<ExecuteGraph, String> {
         let definition = one_graph(given.definition, given.fields)?;
         let Given { session_id, input, run_id, trace, detach, keep_nodes, traceparent, tracestate, .. } =
             given;
-        Ok(ExecuteGraphParams {
+        Ok(ExecuteGraph {
             definition,
             session_id,
             input,
@@ -152,12 +151,12 @@ impl TryFrom<Given> for ExecuteGraphParams {
     }
 }
 
-impl TryFrom<Registered> for CreateGraphParams {
+impl TryFrom<Registered> for CreateGraph {
     type Error = String;
 
-    fn try_from(given: Registered) -> Result<CreateGraphParams, String> {
+    fn try_from(given: Registered) -> Result<CreateGraph, String> {
         let Registered { definition, session_id, fields } = given;
-        Ok(CreateGraphParams { definition: one_graph(definition, fields)?, session_id })
+        Ok(CreateGraph { definition: one_graph(definition, fields)?, session_id })
     }
 }
 

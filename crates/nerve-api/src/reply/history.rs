@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Entries of a node's audit log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct HistoryData {
+pub struct NodeHistory {
     /// The node.
     pub node_id: String,
     /// The same, under its older name (seed channel-history §8.3).

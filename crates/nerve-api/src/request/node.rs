@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::chat::ChatParams;
-use super::conversation::ConversationParams;
-use super::proxy::ProxyParams;
-use super::result::WebhookParams;
+use super::chat::ChatSettings;
+use super::conversation::ConversationOptions;
+use super::id_requests;
+use super::proxy::ProxyOption;
+use super::result::WebhookTarget;
 use super::value::{CommandLine, NodeChoice, Seconds, States};
 
 /// CREATE_NODE.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CreateNodeParams {
+pub struct CreateNode {
     /// The new node's id: 1–32 of `a-z 0-9 -`.
     pub node_id: String,
     /// The session it is to be in.
@@ -70,22 +71,22 @@ pub struct CreateNodeParams {
     pub claude_session_id: Option<String>,
     /// The model of a chat node; only and always with `backend` = `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chat: Option<ChatParams>,
+    pub chat: Option<ChatSettings>,
     /// A proxy of its own between agent and model: `anthropic`, `openai`, or settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<ProxyParams>,
+    pub proxy: Option<ProxyOption>,
     /// The conversation its prompts belong to where they name none: `workspace` and `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<ConversationParams>,
+    pub conversation: Option<ConversationOptions>,
     /// A node whose variables it gets too, and whose proxy, where these parameters say nothing of them. No value of theirs is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub like: Option<LikeParams>,
+    pub like: Option<LikeNode>,
 }
 
 /// In CREATE_NODE: another node of the same server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LikeParams {
+pub struct LikeNode {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -112,10 +113,10 @@ fn half_an_hour() -> Seconds {
     Seconds::from(std::time::Duration::from_secs(1800))
 }
 
-impl CreateNodeParams {
+impl CreateNode {
     /// A node with all defaults.
-    pub fn new(node_id: impl Into<String>) -> CreateNodeParams {
-        CreateNodeParams {
+    pub fn new(node_id: impl Into<String>) -> CreateNode {
+        CreateNode {
             node_id: node_id.into(),
             session_id: None,
             command: None,
@@ -142,21 +143,26 @@ impl CreateNodeParams {
     }
 }
 
-/// START_NODE, STOP_NODE, GET_NODE, SEND_INTERRUPT, EXPLAIN_NODE, CLEAR_BUFFER: a node and nothing more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NodeParams {
-    /// The node.
-    pub node_id: String,
-    /// Its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+id_requests! {
+    node_id: "The node.";
+    /// START_NODE.
+    StartNode;
+    /// STOP_NODE.
+    StopNode;
+    /// GET_NODE.
+    GetNode;
+    /// SEND_INTERRUPT.
+    SendInterrupt;
+    /// EXPLAIN_NODE.
+    ExplainNode;
+    /// CLEAR_BUFFER.
+    ClearBuffer;
 }
 
 /// FORK_NODE.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ForkNodeParams {
+pub struct ForkNode {
     /// The node to start from.
     pub source_id: String,
     /// The new node's id.
@@ -170,9 +176,9 @@ pub struct ForkNodeParams {
 }
 
 /// RUN_COMMAND.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RunCommandParams {
+pub struct RunCommand {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -191,7 +197,7 @@ pub struct RunCommandParams {
 /// EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ExecuteInputParams {
+pub struct ExecuteInput {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -216,13 +222,13 @@ pub struct ExecuteInputParams {
     pub detach_on_timeout: bool,
     /// What was said before, and where the turn is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conversation: Option<ConversationParams>,
+    pub conversation: Option<ConversationOptions>,
     /// Do not wait: answer at once with a `result_id`.
     #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
     pub is_async: bool,
     /// Who is told when it has ended; with `async` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<WebhookParams>,
+    pub webhook: Option<WebhookTarget>,
     /// The caller's span, as its header `traceparent` has it (W3C Trace Context). What is none is left out, with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -231,10 +237,10 @@ pub struct ExecuteInputParams {
     pub tracestate: Option<String>,
 }
 
-impl ExecuteInputParams {
+impl ExecuteInput {
     /// A prompt with all defaults.
-    pub fn new(node_id: impl Into<String>, text: impl Into<String>) -> ExecuteInputParams {
-        ExecuteInputParams {
+    pub fn new(node_id: impl Into<String>, text: impl Into<String>) -> ExecuteInput {
+        ExecuteInput {
             node_id: node_id.into(),
             session_id: None,
             text: text.into(),
@@ -253,9 +259,9 @@ impl ExecuteInputParams {
 }
 
 /// WRITE_DATA.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WriteDataParams {
+pub struct WriteData {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -266,9 +272,9 @@ pub struct WriteDataParams {
 }
 
 /// RESIZE_NODE.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ResizeNodeParams {
+pub struct ResizeNode {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -281,9 +287,9 @@ pub struct ResizeNodeParams {
 }
 
 /// GET_BUFFER.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GetBufferParams {
+pub struct GetBuffer {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -295,9 +301,9 @@ pub struct GetBufferParams {
 }
 
 /// WAIT_NODE.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WaitNodeParams {
+pub struct WaitNode {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -312,9 +318,9 @@ pub struct WaitNodeParams {
 }
 
 /// ANSWER_NODE: a choice, or `cancel` to leave the dialog without one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AnswerNodeParams {
+pub struct AnswerNode {
     /// The node.
     pub node_id: String,
     /// Its session.
@@ -332,4 +338,13 @@ pub struct AnswerNodeParams {
     /// Limit of that wait; the node's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Seconds>,
+}
+
+/// LIST_NODES: all of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListNodes {
+    /// The session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
 }

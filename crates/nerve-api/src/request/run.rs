@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// CANCEL_GRAPH: one run by its id, or all runs of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CancelGraphParams {
+pub struct CancelGraph {
     /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -18,7 +18,7 @@ pub struct CancelGraphParams {
 /// GET_RUN.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GetRunParams {
+pub struct GetRun {
     /// The run.
     pub run_id: String,
     /// Only the last so many of its steps.
@@ -29,7 +29,7 @@ pub struct GetRunParams {
 /// RESUME_RUN: goes on with a run whose server died.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ResumeRunParams {
+pub struct ResumeRun {
     /// The run.
     pub run_id: String,
     /// An edited graph in place of the run's own: what is unchanged is not run again.
@@ -46,7 +46,7 @@ pub struct ResumeRunParams {
 /// ANSWER_GATE.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct AnswerGateParams {
+pub struct AnswerGate {
     /// The run.
     pub run_id: String,
     /// The gate's step, by path; need not be given where only one gate waits.
@@ -55,3 +55,8 @@ pub struct AnswerGateParams {
     /// The answer.
     pub choice: String,
 }
+
+/// LIST_RUNS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListRuns {}

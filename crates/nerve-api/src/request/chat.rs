@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// that has one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ChatParams {
+pub struct ChatSettings {
     /// The model's name, as its API knows it.
     pub model: String,
     /// Whose API it speaks: `anthropic` (the default) or `openai`, which most others speak too.
