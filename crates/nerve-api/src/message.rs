@@ -155,6 +155,17 @@ impl ResultMessage {
         ResultMessage { success: false, data, error: Some(error.into()), request_id, warnings: Vec::new() }
     }
 
+    /// Returns the message as it is encoded.
+    pub fn as_line(&self) -> ResultLine<'_, Value> {
+        ResultLine {
+            success: self.success,
+            data: &self.data,
+            error: self.error.as_deref(),
+            request_id: self.request_id.as_ref(),
+            warnings: &self.warnings,
+        }
+    }
+
     /// Adds what the client should know.
     #[must_use]
     pub fn with_warnings(mut self, warnings: Vec<String>) -> ResultMessage {

@@ -1,13 +1,13 @@
 //! Graphs and their runs, seen from a client.
 
-use nerve_api::RequestName;
-use nerve_api::reply::{GraphInfo, GraphList, RunEnded, RunInfo, RunList, RunsCancelled};
+use nerve_api::reply::{GraphInfo, RunEnded, RunInfo};
 use nerve_api::request::{
-    AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetRun, GraphParams, ListGraphs, ResumeRun, RunGraph,
+    AnswerGate, CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ListRuns,
+    ResumeRun, RunGraph,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::client::{NerveClient, value};
+use crate::client::NerveClient;
 use crate::error::ClientError;
 
 /// What may be said of a run beside its graph.
@@ -40,7 +40,7 @@ impl NerveClient {
         definition: Map<String, Value>,
         options: &RunOptions,
     ) -> Result<RunEnded, ClientError> {
-        self.call(RequestName::ExecuteGraph, &whole(definition, options, false)).await
+        self.request_as(&whole(definition, options, false)).await
     }
 
     /// The same without waiting: gives the run as it has begun.
@@ -52,7 +52,7 @@ impl NerveClient {
         definition: Map<String, Value>,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.call(RequestName::ExecuteGraph, &whole(definition, options, true)).await
+        self.request_as(&whole(definition, options, true)).await
     }
 
     /// Runs a registered graph of the session in `options`, and waits for its end.
@@ -60,7 +60,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::execute_graph`].
     pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEnded, ClientError> {
-        self.call(RequestName::RunGraph, &named(graph_id, options, false)).await
+        self.request_as(&named(graph_id, options, false)).await
     }
 
     /// The same without waiting: gives the run as it has begun.
@@ -72,7 +72,7 @@ impl NerveClient {
         graph_id: &str,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.call(RequestName::RunGraph, &named(graph_id, options, true)).await
+        self.request_as(&named(graph_id, options, true)).await
     }
 
     /// Registers a graph in a session, under its own id.
@@ -85,7 +85,7 @@ impl NerveClient {
         session: Option<&str>,
     ) -> Result<GraphInfo, ClientError> {
         let params = CreateGraph { definition, session_id: session.map(str::to_string) };
-        self.call(RequestName::CreateGraph, &params).await
+        self.request(&params).await
     }
 
     /// One registered graph, with its definition.
@@ -93,7 +93,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn get_graph(&self, graph_id: &str, session: Option<&str>) -> Result<GraphInfo, ClientError> {
-        self.call(RequestName::GetGraph, &graph(graph_id, session)).await
+        self.request(&GetGraph::new(graph_id, session.map(str::to_string))).await
     }
 
     /// All graphs of a session, without their definitions.
@@ -102,7 +102,7 @@ impl NerveClient {
     /// As [`NerveClient::request`].
     pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
         let params = ListGraphs { session_id: session.map(str::to_string) };
-        Ok(self.call::<GraphList>(RequestName::ListGraphs, &params).await?.graphs_info)
+        Ok(self.request(&params).await?.graphs_info)
     }
 
     /// Forgets a graph; its runs go on.
@@ -110,7 +110,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn delete_graph(&self, graph_id: &str, session: Option<&str>) -> Result<(), ClientError> {
-        self.request(RequestName::DeleteGraph, value(&graph(graph_id, session))?).await.map(drop)
+        self.request(&DeleteGraph::new(graph_id, session.map(str::to_string))).await.map(drop)
     }
 
     /// Cancels all runs of a graph; gives their ids.
@@ -134,7 +134,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
-        Ok(self.call::<RunList>(RequestName::ListRuns, &json!({})).await?.runs)
+        Ok(self.request(&ListRuns {}).await?.runs)
     }
 
     /// A run as it is now. `last`: only so many of its steps, the latest.
@@ -142,7 +142,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
-        self.call(RequestName::GetRun, &GetRun { run_id: run_id.to_string(), last }).await
+        self.request(&GetRun { run_id: run_id.to_string(), last }).await
     }
 
     /// Goes on with a run whose server died, and waits for its end. `edited` takes the place of the run's own graph: what is
@@ -157,7 +157,7 @@ impl NerveClient {
         trace: bool,
     ) -> Result<RunEnded, ClientError> {
         let params = ResumeRun { run_id: run_id.to_string(), definition: edited, trace, detach: false };
-        self.call(RequestName::ResumeRun, &params).await
+        self.request_as(&params).await
     }
 
     /// The same without waiting: gives the run as it goes on.
@@ -171,7 +171,7 @@ impl NerveClient {
     ) -> Result<RunInfo, ClientError> {
         let run_id = run_id.to_string();
         let params = ResumeRun { run_id, definition: edited, trace: false, detach: true };
-        self.call(RequestName::ResumeRun, &params).await
+        self.request_as(&params).await
     }
 
     /// Answers a gate that a run waits at; gives the run as it goes on. `step` is its path; `None` where only one gate waits.
@@ -186,16 +186,12 @@ impl NerveClient {
     ) -> Result<RunInfo, ClientError> {
         let step_id = step.map(str::to_string);
         let params = AnswerGate { run_id: run_id.to_string(), step_id, choice: choice.to_string() };
-        self.call(RequestName::AnswerGate, &params).await
+        self.request(&params).await
     }
 
     async fn cancel(&self, params: CancelGraph) -> Result<Vec<String>, ClientError> {
-        Ok(self.call::<RunsCancelled>(RequestName::CancelGraph, &params).await?.runs)
+        Ok(self.request(&params).await?.runs)
     }
-}
-
-fn graph(graph_id: &str, session: Option<&str>) -> GraphParams {
-    GraphParams { graph_id: graph_id.to_string(), session_id: session.map(str::to_string) }
 }
 
 fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraph {

@@ -71,7 +71,7 @@ impl Link {
 
     async fn ask(&self, command: RequestName, line: Line, subscribing: Option<Subscribing>) -> Outcome {
         let mut deadline = self.core.deadline();
-        let mut again = changes_nothing(command);
+        let mut again = command.is_idempotent();
         loop {
             let extras = Extras { chunks: None, subscribing: subscribing.clone() };
             let asked = match self.core.connection(deadline).await {
@@ -168,27 +168,4 @@ fn named(error: ClientError, id: i64) -> ClientError {
         }
         error => error,
     }
-}
-
-/// Asking twice does no harm.
-fn changes_nothing(command: RequestName) -> bool {
-    matches!(
-        command,
-        RequestName::Ping
-            | RequestName::ListNodes
-            | RequestName::GetNode
-            | RequestName::GetResult
-            | RequestName::ListResults
-            | RequestName::GetBuffer
-            | RequestName::GetHistory
-            | RequestName::ExplainNode
-            | RequestName::GetGraph
-            | RequestName::ListGraphs
-            | RequestName::ListRuns
-            | RequestName::GetRun
-            | RequestName::GetSession
-            | RequestName::ListSessions
-            | RequestName::Subscribe
-            | RequestName::Authenticate
-    )
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_api::RequestName;
-use nerve_api::reply::{ResultInfo, ResultList};
+use nerve_api::reply::ResultInfo;
 use nerve_api::request::{CancelResult, GetResult, ListResults, Seconds};
 
 use crate::client::NerveClient;
@@ -17,7 +16,7 @@ impl NerveClient {
     /// As [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` when there is no such one.
     pub async fn result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
         let params = GetResult { result_id: result_id.to_string(), wait: false, timeout: None };
-        self.call(RequestName::GetResult, &params).await
+        self.request(&params).await
     }
 
     /// The same when it has ended.
@@ -31,7 +30,7 @@ impl NerveClient {
     ) -> Result<ResultInfo, ClientError> {
         let (result_id, timeout) = (result_id.to_string(), timeout.map(Seconds::from));
         let params = GetResult { result_id, wait: true, timeout };
-        self.call(RequestName::GetResult, &params).await
+        self.request(&params).await
     }
 
     /// Results, newest first, without their responses.
@@ -39,7 +38,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn results(&self, filter: &ListResults) -> Result<Vec<ResultInfo>, ClientError> {
-        Ok(self.call::<ResultList>(RequestName::ListResults, filter).await?.results)
+        Ok(self.request(filter).await?.results)
     }
 
     /// Takes a prompt back, or interrupts its turn; gives the result as it is then.
@@ -48,6 +47,6 @@ impl NerveClient {
     /// As [`NerveClient::request`].
     pub async fn cancel_result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
         let params = CancelResult { result_id: result_id.to_string() };
-        self.call(RequestName::CancelResult, &params).await
+        self.request(&params).await
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nerve_api::RequestName;
 use nerve_api::framing::encode;
-use nerve_api::{Request, RequestId};
+use nerve_api::{RequestId, RequestMessage};
 use rustix::net::sockopt;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -123,7 +123,7 @@ pub(crate) fn line(
     params: Map<String, Value>,
 ) -> Result<Line, ClientError> {
     let id = inbox.new_id();
-    let bytes = encode(&Request::new(command, params, RequestId::Text(id.to_string())))
+    let bytes = encode(&RequestMessage::new(command, params, RequestId::Text(id.to_string())))
         .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
     Ok(Line { id, bytes: bytes.into() })
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nerve_api::reply::RunEnded;
 use serde_json::{Map, Value};
 
 use crate::budget::Exceeded;
@@ -32,6 +33,8 @@ pub struct OfRun {
     pub step: Option<String>,
     /// The budget that stopped it.
     pub exceeded: Option<Exceeded>,
+    /// The run as it ended.
+    pub ended: Option<Box<RunEnded>>,
     /// What was done until then: results of its steps by id.
     pub partial: Map<String, Value>,
 }

@@ -14,17 +14,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
-use nerve_core::command::Command;
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Pass;
-use crate::convert::{self, Answer, Request};
+use crate::answer::Answer;
+use crate::convert;
+use crate::dispatch::{Call, Dispatcher, ReplySize};
 use crate::events::{Filter, Tag};
 pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
 use crate::outgoing::{And, Outgoing, Permits, Reply};
-use crate::requests;
+use crate::requests::{self, Incoming};
 use crate::server::CLOSE_PATIENCE;
 use crate::serving::Serving;
 
@@ -119,7 +120,7 @@ pub(crate) async fn talk(
             },
             (permit, frame) = next(&in_flight, &mut lines), if reads => {
                 let permits = Permits { in_flight: permit, large: None };
-                match (frame.map(line_of), &desk) {
+                match (frame.map(|frame| read(frame, &serving.dispatcher)), &desk) {
                     (Ok(Some(line)), Some(desk)) => desk.take(line, permits, &mut out),
                     _ => (desk, patience) = (None, Duration::ZERO),
                 }
@@ -164,13 +165,15 @@ async fn next(
     (permit, lines.next().await)
 }
 
-/// What a frame asks for; the error is the line that answers it. `None`: it is the end.
-fn line_of(frame: Frame) -> Option<Result<Request, Vec<u8>>> {
+/// Reads a frame. The error is the line that answers it. Returns `None` at the end.
+fn read(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8>>> {
     match frame {
-        Frame::Line(line) => Some(convert::request(&line)),
-        Frame::TooLong { bytes } => Some(Err(convert::too_long(bytes))),
-        // A last line may lack its end. If it lacks more, it is no JSON object.
-        Frame::Eof { partial } if !partial.trim_ascii().is_empty() => Some(convert::request(&partial)),
+        Frame::Line(line) => Some(requests::read_line(&line, dispatcher)),
+        Frame::TooLong { bytes } => Some(Err(requests::too_long(bytes))),
+        // The last line may lack its newline. If it lacks more, it is no JSON object.
+        Frame::Eof { partial } if !partial.trim_ascii().is_empty() => {
+            Some(requests::read_line(&partial, dispatcher))
+        }
         Frame::Eof { .. } => None,
     }
 }
@@ -184,15 +187,15 @@ struct Desk {
 }
 
 impl Desk {
-    fn take(&self, request: Result<Request, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
+    fn take(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
         let (line, and) = match request {
-            Ok(Request::Command { command, answer }) => return self.start(command, answer, permits, out),
-            Ok(Request::Subscribe { filter, since, answer }) => {
+            Ok(Incoming::Call { call, answer }) => return self.start(call, answer, permits, out),
+            Ok(Incoming::Subscribe { filter, since, answer }) => {
                 let events = self.serving.hub.subscribe(filter, since);
                 (answer.subscribed(self.serving.hub.last_seq(), &self.serving.id), And::Subscribes(events))
             }
-            Ok(Request::Authenticated { answer }) => (answer.authenticated(), And::Nothing),
-            Ok(Request::Shutdown { keep_nodes, answer }) => {
+            Ok(Incoming::Authenticated { answer }) => (answer.authenticated(), And::Nothing),
+            Ok(Incoming::Shutdown { keep_nodes, answer }) => {
                 (answer.shutting_down(), And::Tells(self.shut_down(keep_nodes)))
             }
             Err(line) => {
@@ -214,31 +217,28 @@ impl Desk {
         written
     }
 
-    /// Works on a request: to its end if that comes at once, else beside the others.
-    fn start(&self, mut command: Command, answer: Answer, permits: Permits, out: &mut Outgoing) {
-        let mut and = And::Nothing;
-        if let (Command::ExecuteInput(execute), Some(id)) = (&mut command, &answer.request_id)
-            && execute.stream
-            && execute.background.is_none()
-        {
-            let tag: Tag = self.serving.tag();
-            execute.tag = Some(tag);
-            out.tag(tag, id.clone());
-            and = And::Ends(tag);
+    /// Executes a request: to its end if that comes at once, else in a task of its own.
+    fn start(&self, call: Call, answer: Answer, permits: Permits, out: &mut Outgoing) {
+        let (mut and, mut tag) = (And::Nothing, None);
+        if let (true, Some(id)) = (call.streams, &answer.request_id) {
+            let new: Tag = self.serving.tag();
+            out.tag(new, id.clone());
+            (and, tag) = (And::Ends(new), Some(new));
         }
-        let is_brief = convert::is_brief(&command);
+        let is_brief = call.is_brief;
         let job = Job {
             gone: self.gone.clone(),
             large: self.large.clone(),
             serving: self.serving.clone(),
             permits,
             and,
+            tag,
         };
         if !is_brief {
-            tokio::spawn(self.handed_in(job.run(command, answer)));
+            tokio::spawn(self.handed_in(job.run(call, answer)));
             return;
         }
-        let mut job = Box::pin(job.run(command, answer));
+        let mut job = Box::pin(job.run(call, answer));
         match (&mut job).now_or_never() {
             Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
             None => drop(tokio::spawn(self.handed_in(job))),
@@ -256,33 +256,36 @@ impl Desk {
     }
 }
 
-/// What a request that is worked on holds.
+/// Resources of a request that is executed.
 struct Job {
     gone: CancellationToken,
     large: Arc<Semaphore>,
     serving: Arc<Serving>,
     permits: Permits,
     and: And,
+    /// Tag of the turn's chunks.
+    tag: Option<Tag>,
 }
 
 impl Job {
-    /// `None`: nobody waits for the answer any more.
-    async fn run(self, command: Command, answer: Answer) -> Option<Reply> {
-        let Job { gone, large, serving, mut permits, and } = self;
-        let (at_once, in_the_end) =
-            (convert::may_answer_much(&command), convert::may_end_with_much(&command));
-        let (gone, large, serving, permit) = (&gone, &large, &serving, &mut permits.large);
-        let line = requests::guarded(answer, |answer| async move {
-            if at_once {
-                *permit = Some(one_of(large, gone).await?);
+    /// Executes the request and encodes its answer. Returns `None` if the client left first.
+    async fn run(self, call: Call, answer: Answer) -> Option<Reply> {
+        let Job { gone, large, serving, mut permits, and, tag } = self;
+        let last = answer.clone();
+        let permit = &mut permits.large;
+        let work = async {
+            let size = call.size;
+            if size == ReplySize::Large {
+                *permit = Some(one_of(&large, &gone).await?);
             }
-            let outcome = requests::work(command, serving, gone).await?;
-            if in_the_end {
-                *permit = Some(one_of(large, gone).await?);
+            let outcome = requests::execute(call, &answer, tag, &gone).await?;
+            if size == ReplySize::LargeAtEnd {
+                *permit = Some(one_of(&large, &gone).await?);
             }
-            Some(requests::told(outcome, answer, serving))
-        })
-        .await?;
+            requests::answered(&answer, &outcome, &serving);
+            Some(answer.outcome(outcome))
+        };
+        let line = requests::guarded(work, |error| last.failed(error)).await?;
         Some(Reply { line, permits, and })
     }
 }

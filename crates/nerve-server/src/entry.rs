@@ -11,8 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access::Door;
 use crate::connection::{self, Link, ReadHalf, WriteHalf};
-use crate::convert::{self, Authenticate};
+use crate::convert;
 use crate::metrics::Transport;
+use crate::requests::{self, Credentials};
 use crate::server::{CLOSE_PATIENCE, Clients};
 use crate::serving::Serving;
 use crate::tcp::Visitor;
@@ -32,7 +33,7 @@ pub(crate) async fn serve(visitor: Visitor, serving: Arc<Serving>, door: Arc<Doo
             First::Line { line, rest } => (line, rest),
             First::Refused(error) => return Some(Err(convert::error_line(error))),
         };
-        let Authenticate { token, answer } = match convert::authenticate(&line) {
+        let Credentials { token, answer } = match requests::credentials(&line) {
             Ok(request) => request,
             Err(refusal) => return Some(Err(refusal)),
         };

@@ -17,7 +17,9 @@
 //! | `requests` | a request given to the engine |
 //! | `metrics` | numbers for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
-//! | `convert` | the only place that maps core and wire to each other |
+//! | `dispatch` | the engine's method for each request |
+//! | `answer` | outcomes of requests as messages |
+//! | `convert` | events of the engine as messages |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
@@ -41,10 +43,12 @@
 //! ```
 
 pub mod access;
+mod answer;
 mod clients;
 mod connection;
 mod convert;
 pub mod daemon;
+mod dispatch;
 mod entry;
 pub mod error;
 mod events;
@@ -63,8 +67,6 @@ mod unix;
 
 use std::future::Future;
 
-use nerve_api::reply::Turn;
-use nerve_core::command::Response;
 use nerve_core::engine::Engine;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -81,11 +83,6 @@ use crate::server::{Server, ServerConfig};
 pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerError> {
     let stop = stop_signal();
     Server::bind(config)?.run(engine, stop).await
-}
-
-/// A finished turn as EXECUTE_INPUT answers it: for programs that use an engine without a server.
-pub fn execute_data(response: Response) -> Turn {
-    convert::execute_data(response)
 }
 
 /// The description of the HTTP interface, as OpenAPI 3.1 in JSON: what `GET /openapi.json` answers.

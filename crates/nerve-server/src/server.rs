@@ -6,7 +6,6 @@ use std::os::unix::net::UnixListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::command::Command;
 use nerve_core::engine::Engine;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
@@ -175,10 +174,8 @@ pub(crate) async fn forward_events(serving: Arc<Serving>) {
 pub(crate) async fn go_down(serving: &Serving, clients: &TaskTracker) {
     let keep_nodes = serving.keeps_nodes();
     tracing::info!(keep_nodes, "stopping");
-    let stopped = serving.engine.execute(Command::Shutdown { keep_nodes });
-    match tokio::time::timeout(STOP_PATIENCE, stopped).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::error!(%error, "nodes could not be stopped"),
+    match tokio::time::timeout(STOP_PATIENCE, serving.engine.shut_down(keep_nodes)).await {
+        Ok(()) => {}
         Err(_) => tracing::error!(seconds = STOP_PATIENCE.as_secs(), "nodes did not stop in time"),
     }
     serving.hub.forward();

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use nerve_core::engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::dispatch::{Dispatcher, dispatcher};
 use crate::events::{Hub, Tag};
 
 /// The engine, its events, and how far the server is on its way down.
 #[derive(Debug)]
 pub(crate) struct Serving {
     pub(crate) engine: Engine,
+    pub(crate) dispatcher: Dispatcher,
     pub(crate) hub: Hub,
     /// Set when the server was asked to go down.
     pub(crate) stopping: CancellationToken,
@@ -28,7 +30,8 @@ impl Serving {
         let hub = Hub::new(engine.subscribe());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let id = format!("{:016x}", RandomState::new().hash_one(0));
-        Serving { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
+        let dispatcher = dispatcher(engine.clone());
+        Serving { engine, dispatcher, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
     }
 
     /// A tag for the chunks of a turn.

@@ -32,7 +32,8 @@ async fn answers_may_come_in_any_order_and_in_pieces() {
         for number in 0..50 {
             let client = client.clone();
             tasks.spawn(async move {
-                let answer = client.request(RequestName::Ping, json!({ "number": number })).await.unwrap();
+                let answer =
+                    client.request_by_name(RequestName::Ping, json!({ "number": number })).await.unwrap();
                 assert_eq!(answer, json!(number));
             });
         }
@@ -231,6 +232,6 @@ async fn a_result_of_another_type_and_params_that_are_none_are_told() {
             || error.to_string().contains("boolean"),
         "{error}"
     );
-    let error = client.request(RequestName::Ping, json!([1])).await.unwrap_err();
+    let error = client.request_by_name(RequestName::Ping, json!([1])).await.unwrap_err();
     assert!(matches!(error, ClientError::Protocol(_)), "{error}");
 }

@@ -116,7 +116,7 @@ async fn an_error_that_names_no_request_fails_all_but_not_the_connection() {
 async fn a_request_that_no_line_holds_is_not_sent() {
     let (client, mut peer) = connected().await;
     let huge = json!({"text": "x".repeat(MAX_LINE_BYTES)});
-    let error = client.request(RequestName::ExecuteInput, huge).await.unwrap_err();
+    let error = client.request_by_name(RequestName::ExecuteInput, huge).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Protocol(_)) && error.to_string().contains("EXECUTE_INPUT"),
         "{error}"
@@ -154,9 +154,11 @@ async fn requests_dropped_while_the_server_does_not_read_tear_no_line() {
     let many = async {
         for number in 0..200 {
             let params = json!({"number": number, "text": text});
-            let _ =
-                tokio::time::timeout(Duration::from_micros(200), client.request(RequestName::Ping, params))
-                    .await;
+            let _ = tokio::time::timeout(
+                Duration::from_micros(200),
+                client.request_by_name(RequestName::Ping, params),
+            )
+            .await;
         }
     };
     many.await;
@@ -199,7 +201,7 @@ async fn a_server_that_stops_reading_holds_up_only_who_asks() {
         let client = client.clone();
         tokio::spawn(async move {
             let text = "x".repeat(8 << 20);
-            client.request(RequestName::Ping, json!({ "text": text })).await
+            client.request_by_name(RequestName::Ping, json!({ "text": text })).await
         })
     };
     until("the request is on its way", || client.in_flight() == 1).await;

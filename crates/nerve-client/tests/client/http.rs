@@ -87,7 +87,7 @@ async fn requests_answers_and_events_go_over_one_websocket() {
         socket
     };
     let asking = async {
-        let first = client.request(nerve_api::RequestName::WriteData, json!({ "text": text }));
+        let first = client.request_by_name(nerve_api::RequestName::WriteData, json!({ "text": text }));
         let (first, second) = tokio::join!(first, client.ping());
         assert_eq!((first.unwrap(), second.unwrap().pong), (json!("done"), true));
         assert_eq!(events.next().await.unwrap().seq, 3);
@@ -114,7 +114,7 @@ async fn an_answer_of_the_longest_line_is_taken_and_a_longer_one_ends_it() {
         }
     };
     let asking = async {
-        let ask = || client.request(nerve_api::RequestName::GetBuffer, json!({}));
+        let ask = || client.request_by_name(nerve_api::RequestName::GetBuffer, json!({}));
         assert!(ask().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
         let error = ask().await.unwrap_err();
         assert!(matches!(&error, ClientError::Protocol(what) if what.contains("over 16777216")), "{error}");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_api::reply::{ResultInfo, Turn, TurnAccepted, TurnResponse};
+use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
 use nerve_api::request::{AnswerNode, ExecuteInput};
-use nerve_api::{EventMessage, EventType, RequestName};
-use nerve_client::{ClientError, NerveClient};
+use nerve_api::{EventMessage, EventType};
+use nerve_client::NerveClient;
 use serde_json::{Map, Value, json};
 
 use super::args;
@@ -41,7 +41,7 @@ pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Succe
     let (client, news) = start(call, &given.node_id, &words).await?;
     let done = if given.interrupt_on_cancel {
         let asked = ExecuteInput { is_async: true, ..params };
-        let accepted: TurnAccepted = client.call(RequestName::ExecuteInput, &asked).await?;
+        let accepted: TurnAccepted = client.request_as(&asked).await?;
         let id = &accepted.result_id;
         match call.follow(client.wait_for_result(id, None), news).await? {
             Waited::Done(result) => finished(result)?,
@@ -58,7 +58,7 @@ pub(super) async fn take_turn(call: &Call, given: args::Execute) -> Result<Succe
             }
         }
     } else {
-        match call.follow(client.call(RequestName::ExecuteInput, &params), news).await? {
+        match call.follow(client.request_as(&params), news).await? {
             Waited::Done(done) => done,
             Waited::Cancelled | Waited::Left => return Err(cancelled("its turn goes on")),
         }
@@ -80,17 +80,11 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         wait: given.wait,
         timeout: seconds("timeout", given.timeout)?,
     };
-    let params =
-        serde_json::to_value(params).map_err(|error| Failure::new("internal_error", error.to_string()))?;
     let words = news_of(&given.node_id, given.session.as_deref());
     let (client, news) = start(&call, &given.node_id, &words).await?;
-    match call.follow(client.request(RequestName::AnswerNode, params), news).await? {
-        Waited::Done(data) if data.get("response").is_some_and(|response| !response.is_null()) => {
-            let done = serde_json::from_value(data)
-                .map_err(|error| Failure::from(ClientError::Protocol(error.to_string())))?;
-            Ok(answered(done).warn(client.take_warnings()))
-        }
-        Waited::Done(_) => {
+    match call.follow(client.request(&params), news).await? {
+        Waited::Done(AnswerReply::Turn(turn)) => Ok(answered(*turn).warn(client.take_warnings())),
+        Waited::Done(AnswerReply::Done(_)) => {
             let text = format!("The dialog of node '{}' is answered.", given.node_id);
             Ok(Success::new(text, json!({ "node_id": given.node_id, "answered": true })))
         }

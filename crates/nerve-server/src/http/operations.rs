@@ -1,10 +1,17 @@
-//! All that can be asked for over HTTP, as one table: the routes and `/openapi.json` are both made from it.
+//! The table of HTTP operations, from which the routes and `/openapi.json` are made.
 
-use nerve_api::{RequestName, data, params};
+use nerve_api::Request;
+use nerve_api::request::{
+    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateGraph, CreateNode, CreateSession,
+    DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetGraph,
+    GetHistory, GetNode, GetResult, GetRun, GetSession, ListGraphs, ListNodes, ListResults, ListRuns,
+    ListSessions, ResizeNode, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession,
+    StopNode, StopSession, WaitNode, WriteData,
+};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
-use super::operation::{Does, Mapped, Operation, Own, SchemaOf};
+use super::operation::{BodyUse, Does, Mapped, Operation, Own};
 use super::page::{self, List};
 use super::query::{self, Kind, Query};
 
@@ -16,60 +23,76 @@ fn refer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// `{}`.
-fn nothing(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "type": "object" })
+const fn get<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("GET", path, summary)
 }
 
-/// A turn's end, or with `async` what to ask for later.
-fn executed(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::Turn>(generator), refer::<data::TurnAccepted>(generator))
+const fn post<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("POST", path, summary)
 }
 
-/// A run's end, or with `detach` the run as it is.
-fn run(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::RunEnded>(generator), refer::<data::RunInfo>(generator))
+const fn delete<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("DELETE", path, summary)
 }
 
-fn either(one: Schema, other: Schema) -> Schema {
-    schemars::json_schema!({ "anyOf": [one, other] })
-}
-
-const fn get(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "GET", path, summary, open: false, does: Does::Command(mapped) }
-}
-
-const fn post(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "POST", path, summary, open: false, does: Does::Command(mapped) }
-}
-
-const fn delete(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "DELETE", path, summary, open: false, does: Does::Command(mapped) }
+const fn operation<R: Request>(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
+    let mapped = Mapped {
+        request: R::NAME,
+        query: &[],
+        params: of::<R>,
+        body: BodyUse::None,
+        reply: refer::<R::Reply>,
+        list: None,
+        created: None,
+        may_be_later: false,
+        takes_trace: false,
+    };
+    Operation { method, path, summary, open: false, does: Does::Request(mapped) }
 }
 
 const fn own(method: &'static str, path: &'static str, summary: &'static str, what: Own) -> Operation {
     Operation { method, path, summary, open: false, does: Does::Own(what, &[]) }
 }
 
-const fn to(command: RequestName, data: SchemaOf) -> Mapped {
-    Mapped { command, query: &[], body: None, data, list: None, made: None }
+/// Changes how a request is mapped.
+macro_rules! with {
+    ($operation:ident, $mapped:ident => $changed:expr) => {
+        match $operation.does {
+            Does::Request($mapped) => Operation { does: Does::Request($changed), ..$operation },
+            Does::Own(..) => $operation,
+        }
+    };
 }
 
-impl Mapped {
-    const fn body<T: JsonSchema>(self) -> Mapped {
-        Mapped { body: Some(of::<T>), ..self }
+impl Operation {
+    /// Parameters that are not in the path are in the body.
+    const fn body(self) -> Operation {
+        with!(self, mapped => Mapped { body: BodyUse::Required, ..mapped })
     }
 
-    const fn query(self, query: &'static [Query]) -> Mapped {
-        Mapped { query, ..self }
+    /// Parameters that are not in the path are in the body, which may be absent.
+    const fn optional_body(self) -> Operation {
+        with!(self, mapped => Mapped { body: BodyUse::Optional, ..mapped })
     }
 
-    const fn list(self, list: List) -> Mapped {
-        Mapped { list: Some(list), ..self }
+    const fn with_query(self, query: &'static [Query]) -> Operation {
+        with!(self, mapped => Mapped { query, ..mapped })
     }
 
-    const fn makes(self, field: &'static str) -> Mapped {
-        Mapped { made: Some(field), ..self }
+    const fn list(self, list: List) -> Operation {
+        with!(self, mapped => Mapped { list: Some(list), ..mapped })
+    }
+
+    const fn creates(self, field: &'static str) -> Operation {
+        with!(self, mapped => Mapped { created: Some(field), ..mapped })
+    }
+
+    const fn may_be_later(self) -> Operation {
+        with!(self, mapped => Mapped { may_be_later: true, ..mapped })
+    }
+
+    const fn takes_trace(self) -> Operation {
+        with!(self, mapped => Mapped { takes_trace: true, ..mapped })
     }
 }
 
@@ -111,208 +134,100 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         does: Does::Own(Own::Events, query::EVENTS),
         ..own("GET", "/events", "Events as server-sent events", Own::Events)
     },
-    get(
-        "/nodes",
-        "All nodes of a session",
-        to(RequestName::ListNodes, refer::<data::NodeList>).query(PAGED_IN_SESSION).list(page::NODES),
-    ),
-    post(
-        "/nodes",
-        "Starts a node",
-        to(RequestName::CreateNode, refer::<data::NodeCreated>)
-            .query(IN_SESSION)
-            .body::<params::CreateNode>()
-            .makes("node_id"),
-    ),
-    get("/nodes/{node_id}", "A node", to(RequestName::GetNode, refer::<data::NodeDetails>).query(IN_SESSION)),
-    delete(
-        "/nodes/{node_id}",
-        "Stops a node and forgets it",
-        to(RequestName::StopNode, refer::<data::Stopped>).query(IN_SESSION),
-    ),
-    post(
-        "/nodes/{node_id}/start",
-        "Starts a node again that is defined and does not run",
-        to(RequestName::StartNode, refer::<data::NodeCreated>).query(IN_SESSION),
-    ),
-    post(
+    get::<ListNodes>("/nodes", "All nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
+    post::<CreateNode>("/nodes", "Starts a node").with_query(IN_SESSION).body().creates("node_id"),
+    get::<GetNode>("/nodes/{node_id}", "A node").with_query(IN_SESSION),
+    delete::<StopNode>("/nodes/{node_id}", "Stops a node and forgets it").with_query(IN_SESSION),
+    post::<StartNode>("/nodes/{node_id}/start", "Starts a node again that is defined and does not run")
+        .with_query(IN_SESSION),
+    post::<ExecuteInput>(
         "/nodes/{node_id}/execute",
         "Sends a prompt; answers when the turn has ended, with \"async\" at once",
-        to(RequestName::ExecuteInput, executed).query(IN_SESSION).body::<params::ExecuteInput>(),
-    ),
-    post(
-        "/nodes/{node_id}/run",
-        "Types a command and does not wait",
-        to(RequestName::RunCommand, refer::<data::CommandTyped>)
-            .query(IN_SESSION)
-            .body::<params::RunCommand>(),
-    ),
-    post(
-        "/nodes/{node_id}/write",
-        "Writes raw data into the terminal",
-        to(RequestName::WriteData, refer::<data::Written>).query(IN_SESSION).body::<params::WriteData>(),
-    ),
-    post(
-        "/nodes/{node_id}/interrupt",
-        "Interrupts what a node does",
-        to(RequestName::SendInterrupt, refer::<data::Interrupted>).query(IN_SESSION),
-    ),
-    post(
-        "/nodes/{node_id}/resize",
-        "Gives the terminal another size",
-        to(RequestName::ResizeNode, nothing).query(IN_SESSION).body::<params::ResizeNode>(),
-    ),
-    post(
-        "/nodes/{node_id}/answer",
-        "Answers the dialog that blocks a node",
-        to(RequestName::AnswerNode, executed).query(IN_SESSION).body::<params::AnswerNode>(),
-    ),
-    post(
-        "/nodes/{node_id}/wait",
-        "Waits for a state of a node",
-        to(RequestName::WaitNode, refer::<data::ReachedState>).query(IN_SESSION).body::<params::WaitNode>(),
-    ),
-    post(
-        "/nodes/{source_id}/fork",
-        "Makes a second node that goes on where this one is",
-        to(RequestName::ForkNode, refer::<data::NodeForked>)
-            .query(IN_SESSION)
-            .body::<params::ForkNode>()
-            .makes("node_id"),
-    ),
-    get(
-        "/nodes/{node_id}/explain",
-        "Why a node is in its state",
-        to(RequestName::ExplainNode, refer::<data::NodeExplanation>).query(IN_SESSION),
-    ),
-    get(
-        "/nodes/{node_id}/buffer",
-        "The text of the terminal",
-        to(RequestName::GetBuffer, refer::<data::NodeText>)
-            .query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
-    ),
-    delete(
-        "/nodes/{node_id}/buffer",
-        "Forgets the text so far",
-        to(RequestName::ClearBuffer, nothing).query(IN_SESSION),
-    ),
-    get(
+    )
+    .with_query(IN_SESSION)
+    .body()
+    .may_be_later()
+    .takes_trace(),
+    post::<RunCommand>("/nodes/{node_id}/run", "Types a command and does not wait")
+        .with_query(IN_SESSION)
+        .body()
+        .takes_trace(),
+    post::<WriteData>("/nodes/{node_id}/write", "Writes raw data into the terminal")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<SendInterrupt>("/nodes/{node_id}/interrupt", "Interrupts what a node does").with_query(IN_SESSION),
+    post::<ResizeNode>("/nodes/{node_id}/resize", "Gives the terminal another size")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<AnswerNode>("/nodes/{node_id}/answer", "Answers the dialog that blocks a node")
+        .with_query(IN_SESSION)
+        .optional_body(),
+    post::<WaitNode>("/nodes/{node_id}/wait", "Waits for a state of a node")
+        .with_query(IN_SESSION)
+        .optional_body(),
+    post::<ForkNode>("/nodes/{source_id}/fork", "Makes a second node that goes on where this one is")
+        .with_query(IN_SESSION)
+        .body()
+        .creates("node_id"),
+    get::<ExplainNode>("/nodes/{node_id}/explain", "Why a node is in its state").with_query(IN_SESSION),
+    get::<GetBuffer>("/nodes/{node_id}/buffer", "The text of the terminal")
+        .with_query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
+    delete::<ClearBuffer>("/nodes/{node_id}/buffer", "Forgets the text so far").with_query(IN_SESSION),
+    get::<GetHistory>(
         "/nodes/{node_id}/history",
         "The audit log of a node, which need not be there any more",
-        to(RequestName::GetHistory, refer::<data::NodeHistory>).query(HISTORY),
-    ),
-    get(
-        "/channels/{node_id}/history",
-        "The same under its older name",
-        to(RequestName::GetHistory, refer::<data::NodeHistory>).query(HISTORY),
-    ),
-    get(
-        "/sessions",
-        "All sessions",
-        to(RequestName::ListSessions, refer::<data::SessionList>).query(PAGED).list(page::SESSIONS),
-    ),
-    post(
-        "/sessions",
-        "Makes a session",
-        to(RequestName::CreateSession, refer::<data::SessionInfo>)
-            .body::<params::CreateSession>()
-            .makes("name"),
-    ),
-    get("/sessions/{name}", "A session", to(RequestName::GetSession, refer::<data::SessionInfo>)),
-    delete(
-        "/sessions/{name}",
-        "Stops a session's nodes and forgets it",
-        to(RequestName::DeleteSession, nothing),
-    ),
-    post(
-        "/sessions/{name}/start",
-        "Starts all nodes of a session that do not run",
-        to(RequestName::StartSession, refer::<data::NodesChanged>),
-    ),
-    post(
-        "/sessions/{name}/stop",
-        "Stops all nodes of a session and keeps their definitions",
-        to(RequestName::StopSession, refer::<data::NodesChanged>),
-    ),
-    get(
-        "/graphs",
-        "All graphs of a session",
-        to(RequestName::ListGraphs, refer::<data::GraphList>).query(PAGED_IN_SESSION).list(page::GRAPHS),
-    ),
-    post(
-        "/graphs",
-        "Registers a graph",
-        to(RequestName::CreateGraph, refer::<data::GraphInfo>)
-            .query(IN_SESSION)
-            .body::<params::CreateGraph>()
-            .makes("graph_id"),
-    ),
-    get(
-        "/graphs/{graph_id}",
-        "A graph with its definition",
-        to(RequestName::GetGraph, refer::<data::GraphInfo>).query(IN_SESSION),
-    ),
-    delete("/graphs/{graph_id}", "Forgets a graph", to(RequestName::DeleteGraph, nothing).query(IN_SESSION)),
-    post(
+    )
+    .with_query(HISTORY),
+    get::<GetHistory>("/channels/{node_id}/history", "The same under its older name").with_query(HISTORY),
+    get::<ListSessions>("/sessions", "All sessions").with_query(PAGED).list(page::SESSIONS),
+    post::<CreateSession>("/sessions", "Makes a session").body().creates("name"),
+    get::<GetSession>("/sessions/{name}", "A session"),
+    delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and forgets it"),
+    post::<StartSession>("/sessions/{name}/start", "Starts all nodes of a session that do not run"),
+    post::<StopSession>("/sessions/{name}/stop", "Stops all nodes of a session and keeps their definitions"),
+    get::<ListGraphs>("/graphs", "All graphs of a session").with_query(PAGED_IN_SESSION).list(page::GRAPHS),
+    post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates("graph_id"),
+    get::<GetGraph>("/graphs/{graph_id}", "A graph with its definition").with_query(IN_SESSION),
+    delete::<DeleteGraph>("/graphs/{graph_id}", "Forgets a graph").with_query(IN_SESSION),
+    post::<RunGraph>(
         "/graphs/{graph_id}/run",
         "Runs a graph; answers when the run has ended, with \"detach\" when it has begun",
-        to(RequestName::RunGraph, run).query(IN_SESSION).body::<params::RunGraph>(),
-    ),
-    get(
-        "/runs",
-        "All runs, newest first",
-        to(RequestName::ListRuns, refer::<data::RunList>).query(PAGED).list(page::RUNS),
-    ),
-    post(
-        "/runs",
-        "Runs a graph that is given whole",
-        to(RequestName::ExecuteGraph, run).query(IN_SESSION).body::<params::ExecuteGraph>(),
-    ),
-    get(
-        "/runs/{run_id}",
-        "A run",
-        to(RequestName::GetRun, refer::<data::RunInfo>).query(&[Query::same(
-            "last",
-            Kind::Number,
-            "Only the last so many of its steps.",
-        )]),
-    ),
-    post("/runs/{run_id}/cancel", "Stops a run", to(RequestName::CancelGraph, refer::<data::RunsCancelled>)),
-    post(
-        "/runs/{run_id}/resume",
-        "Goes on with a run whose server died",
-        to(RequestName::ResumeRun, run).body::<params::ResumeRun>(),
-    ),
-    post(
-        "/runs/{run_id}/answer",
-        "Answers a gate that a run waits at",
-        to(RequestName::AnswerGate, refer::<data::RunInfo>).body::<params::AnswerGate>(),
-    ),
-    get(
-        "/results",
-        "Executions that nobody waited for, newest first",
-        to(RequestName::ListResults, refer::<data::ResultList>)
-            .query(&[
-                SESSION,
-                Query::of("node", "node_id", Kind::Text, "Only of this node."),
-                page::LIMIT,
-                page::CURSOR,
-            ])
-            .list(page::RESULTS),
-    ),
-    get(
-        "/results/{result_id}",
-        "What came of an execution that nobody waited for",
-        to(RequestName::GetResult, refer::<data::ResultInfo>).query(&[
+    )
+    .with_query(IN_SESSION)
+    .optional_body()
+    .may_be_later()
+    .takes_trace(),
+    get::<ListRuns>("/runs", "All runs, newest first").with_query(PAGED).list(page::RUNS),
+    post::<ExecuteGraph>("/runs", "Runs a graph that is given whole")
+        .with_query(IN_SESSION)
+        .body()
+        .may_be_later()
+        .takes_trace(),
+    get::<GetRun>("/runs/{run_id}", "A run").with_query(&[Query::same(
+        "last",
+        Kind::Number,
+        "Only the last so many of its steps.",
+    )]),
+    post::<CancelGraph>("/runs/{run_id}/cancel", "Stops a run"),
+    post::<ResumeRun>("/runs/{run_id}/resume", "Goes on with a run whose server died")
+        .optional_body()
+        .may_be_later(),
+    post::<AnswerGate>("/runs/{run_id}/answer", "Answers a gate that a run waits at").body(),
+    get::<ListResults>("/results", "Executions that nobody waited for, newest first")
+        .with_query(&[
+            SESSION,
+            Query::of("node", "node_id", Kind::Text, "Only of this node."),
+            page::LIMIT,
+            page::CURSOR,
+        ])
+        .list(page::RESULTS),
+    get::<GetResult>("/results/{result_id}", "What came of an execution that nobody waited for").with_query(
+        &[
             Query::same("wait", Kind::Bool, "Answer when it has ended."),
             Query::same("timeout", Kind::Seconds, "Limit of that wait in seconds; none if absent."),
-        ]),
+        ],
     ),
-    post(
-        "/results/{result_id}/cancel",
-        "Takes an execution back",
-        to(RequestName::CancelResult, refer::<data::ResultInfo>),
-    ),
+    post::<CancelResult>("/results/{result_id}/cancel", "Takes an execution back"),
     Operation {
         does: Does::Own(Own::Recordings, PAGED),
         ..own("GET", "/recordings", "Recordings on this machine, newest first", Own::Recordings)

@@ -1,9 +1,8 @@
 //! `nerve server session`: named groups of nodes.
 
 use anyhow::Result;
-use nerve_api::RequestName;
 use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
-use nerve_api::request::{CreateSession, SessionParams};
+use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions};
 use serde_json::{Value, json};
 
 use super::server::connect;
@@ -17,7 +16,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     match args.command {
         SessionCommand::List => {
-            let data: SessionList = client.call(RequestName::ListSessions, &json!({})).await?;
+            let data: SessionList = client.request(&ListSessions {}).await?;
             if json {
                 return out::json(&serde_json::to_value(data)?);
             }
@@ -27,14 +26,14 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         SessionCommand::Create(args) => {
             let (name, description, tags) = (args.name, args.description, args.tags);
             let params = CreateSession { name, description, tags };
-            let session: SessionInfo = client.call(RequestName::CreateSession, &params).await?;
+            let session: SessionInfo = client.request(&params).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
             out::line(format_args!("session '{}' created", session.name))
         }
         SessionCommand::Info(args) => {
-            let session: SessionInfo = client.call(RequestName::GetSession, &named(args.name)).await?;
+            let session: SessionInfo = client.request(&GetSession::new(Some(args.name))).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
@@ -50,7 +49,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         SessionCommand::Stop(args) => lifecycle(client.stop_session(&args.name).await?, "stopped", json),
         SessionCommand::Delete(args) => {
             let name = args.name.clone();
-            let done: Value = client.call(RequestName::DeleteSession, &named(args.name)).await?;
+            let done = client.request_json(&DeleteSession::new(Some(args.name))).await?;
             if json {
                 return out::json(&done);
             }
@@ -77,10 +76,6 @@ fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     let failed: Vec<String> =
         done.failed.iter().map(|node| format!("node '{}': {}", node.node_id, node.error)).collect();
     Err(Failure::new(FAILED, format!("could not be {how}: {}", failed.join("; "))).into())
-}
-
-fn named(name: String) -> SessionParams {
-    SessionParams { name: Some(name), session_id: None }
 }
 
 fn row(session: &SessionInfo) -> Vec<String> {

@@ -15,7 +15,7 @@ use self::message::Message;
 use super::budget::Share;
 use super::operation::{Operation, Own};
 use super::problem::Problem;
-use super::resource::{PathParams, command, held, json_body, raw_query};
+use super::resource::{PathParams, execute, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
@@ -82,7 +82,7 @@ impl Agent {
         if let Value::Object(more) = more {
             params.extend(more);
         }
-        let (result, share) = command(name, params, &self.shared, Share::default()).await?;
+        let (result, share) = execute(name, params, &self.shared, Share::default()).await?;
         if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
     }
 
@@ -180,7 +180,7 @@ impl Agent {
 
     /// A prompt that has ended before it was seen to begin: there was an answer, or it could not be sent.
     async fn ended(&self, result: &Value) -> Result<(), Problem> {
-        let ended = command(
+        let ended = execute(
             RequestName::GetResult,
             Map::from_iter([("result_id".to_string(), result.clone())]),
             &self.shared,

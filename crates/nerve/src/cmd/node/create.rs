@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_api::RequestName;
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
 
 use super::{Target, proxied};
@@ -52,7 +51,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         proxy: proxied::of_node(args.proxy)?,
         ..CreateNode::new(args.name)
     };
-    let data = target.ask(RequestName::CreateNode, &params).await?;
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }

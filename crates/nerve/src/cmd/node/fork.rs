@@ -1,7 +1,6 @@
 //! `nerve server node fork`.
 
 use anyhow::Result;
-use nerve_api::RequestName;
 use nerve_api::reply::NodeForked;
 use nerve_api::request::ForkNode;
 use nerve_client::NerveClient;
@@ -22,7 +21,7 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
     };
     let params = ForkNode { source_id, target_id, at: args.at, session_id };
-    let data = target.ask(RequestName::ForkNode, &params).await?;
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }

@@ -1,7 +1,6 @@
 //! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
 
 use anyhow::Result;
-use nerve_api::RequestName;
 use nerve_api::reply::NodeHistory;
 use nerve_api::request::GetHistory;
 use nerve_client::{ClientError, NerveClient};
@@ -65,7 +64,7 @@ async fn from_server(client: &NerveClient, session: Option<&str>, args: &History
         seq: args.seq,
         inputs_only: args.inputs_only,
     };
-    Ok(client.call(RequestName::GetHistory, &params).await?)
+    Ok(client.request(&params).await?)
 }
 
 fn from_file(

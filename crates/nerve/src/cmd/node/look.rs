@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_api::RequestName;
 use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, ReachedState};
-use nerve_api::request::{ListNodes, Seconds, States, WaitNode};
+use nerve_api::request::{ExplainNode, GetNode, ListNodes, Seconds, States, WaitNode};
 use serde_json::{Map, Value, json};
 
 use super::Target;
@@ -19,7 +18,7 @@ const COMMAND: usize = 60;
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
     let params = ListNodes { session_id: target.session.clone() };
-    let data = target.ask(RequestName::ListNodes, &params).await?;
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }
@@ -41,7 +40,7 @@ pub(super) async fn list(target: &Target) -> Result<()> {
 
 /// Shows one node.
 pub(super) async fn info(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(RequestName::GetNode, &target.node(node)).await?;
+    let data = target.ask(&GetNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }
@@ -69,7 +68,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
         timeout: Some(Seconds::from(args.timeout.0)),
     };
     let waiting = format!("waiting for '{}'", args.node);
-    let data = out::progress(&waiting, target.ask(RequestName::WaitNode, &params)).await?;
+    let data = out::progress(&waiting, target.ask(&params)).await?;
     let state = serde_json::from_value::<ReachedState>(data)?.state;
     if wanted.contains(&state) {
         return if target.json {
@@ -82,7 +81,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     if state != "blocked" && state != "suspended" {
         return Err(Failure::new(FAILED, message).into());
     }
-    let why = target.ask(RequestName::ExplainNode, &target.node(args.node.clone())).await?;
+    let why = target.ask(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
     let why: NodeExplanation = serde_json::from_value(why)?;
     let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
     failure.screen = Some(why.screen);
@@ -102,7 +101,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
 
 /// Says why a node is in its state.
 pub(super) async fn why(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(RequestName::ExplainNode, &target.node(node)).await?;
+    let data = target.ask(&ExplainNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }

@@ -10,11 +10,12 @@ pub(crate) mod proxied;
 mod write;
 
 use anyhow::Result;
-use nerve_api::RequestName;
+use nerve_api::Request;
 use nerve_api::reply::{NodeText, Turn};
-use nerve_api::request::{AnswerNode, GetBuffer, NodeChoice, NodeParams, ResizeNode, RunCommand, Seconds};
+use nerve_api::request::{
+    AnswerNode, GetBuffer, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, StopNode,
+};
 use nerve_client::NerveClient;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::server::connect;
@@ -61,12 +62,12 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
                 traceparent: crate::trace::parent(),
                 tracestate: crate::trace::state(),
             };
-            target.quietly(RequestName::RunCommand, &params).await
+            target.quietly(&params).await
         }
         NodeCommand::Read(args) => {
             let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
             let params = GetBuffer { node_id: args.node, session_id: target.session.clone(), lines };
-            let data = target.ask(RequestName::GetBuffer, &params).await?;
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -74,20 +75,20 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
-            target.quietly(RequestName::SendInterrupt, &target.node(args.node)).await
+            target.quietly(&SendInterrupt::new(args.node, target.session.clone())).await
         }
         NodeCommand::Resize(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());
             let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
-            target.quietly(RequestName::ResizeNode, &params).await
+            target.quietly(&params).await
         }
         NodeCommand::Wait(args) => look::wait(target, args).await,
         NodeCommand::Why(args) => look::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::History(args) => history::of_server(target, &args).await,
         NodeCommand::Start(args) => {
-            let params = target.node(args.node);
-            let data = target.ask(RequestName::StartNode, &params).await?;
+            let params = StartNode::new(args.node, target.session.clone());
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -95,8 +96,8 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
-            let params = target.node(args.node);
-            let data = target.ask(RequestName::StopNode, &params).await?;
+            let params = StopNode::new(args.node, target.session.clone());
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -111,7 +112,7 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
     let (node_id, session_id) = (args.node, target.session.clone());
     let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
     let params = AnswerNode { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
-    let data = target.ask(RequestName::AnswerNode, &params).await?;
+    let data = target.ask(&params).await?;
     match serde_json::from_value::<Turn>(data.clone()) {
         Ok(data) => {
             execute::print(&data, target.json)?;
@@ -124,17 +125,13 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
 }
 
 impl Target {
-    fn node(&self, node: String) -> NodeParams {
-        NodeParams { node_id: node, session_id: self.session.clone() }
-    }
-
-    async fn ask(&self, command: RequestName, params: &impl Serialize) -> Result<Value> {
-        Ok(self.client.request(command, serde_json::to_value(params)?).await?)
+    async fn ask<R: Request>(&self, request: &R) -> Result<Value> {
+        Ok(self.client.request_json(request).await?)
     }
 
     /// For commands whose success says everything.
-    async fn quietly(&self, command: RequestName, params: &impl Serialize) -> Result<()> {
-        let data = self.ask(command, params).await?;
+    async fn quietly<R: Request>(&self, request: &R) -> Result<()> {
+        let data = self.ask(request).await?;
         if self.json { out::json(&data) } else { Ok(()) }
     }
 }

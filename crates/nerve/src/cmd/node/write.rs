@@ -1,7 +1,6 @@
 //! `node write`: bytes and keys to a terminal.
 
 use anyhow::Result;
-use nerve_api::RequestName;
 use nerve_api::request::WriteData;
 use nerve_term::keys::{Key, unescape};
 use nerve_term::screen::Modes;
@@ -19,7 +18,7 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
         Failure::new(USAGE, format!("the data is not UTF-8: the byte at {at} is not"))
     })?;
     let params = WriteData { node_id: args.node, session_id: target.session.clone(), data };
-    target.quietly(RequestName::WriteData, &params).await
+    target.quietly(&params).await
 }
 
 fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {
