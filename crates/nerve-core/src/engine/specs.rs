@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use nerve_api::request::{
-    ChatSettings, ConversationMessage, ConversationOptions, CreateNode, NodeChoice, ProxyOption,
-    ProxySettings, WebhookTarget,
+    ChatSettings, ClearBuffer, ConversationMessage, ConversationOptions, CreateNode, ExplainNode, GetNode,
+    NodeChoice, ProxyOption, ProxySettings, SendInterrupt, StartNode, StopNode, WebhookTarget,
 };
 use nerve_term::event::Size;
 use nerve_term::parse::ParserKind;
@@ -15,6 +15,19 @@ use crate::conversation::{Conversation, ConversationId, Message, Role, UseContex
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
 use crate::webhook::Webhook;
+
+/// Requests that have a node as their only parameter.
+macro_rules! from_node {
+    ($($request:ident)*) => {$(
+        impl From<NodeRef> for $request {
+            fn from(at: NodeRef) -> $request {
+                $request::new(at.node, at.session)
+            }
+        }
+    )*};
+}
+
+from_node! { ClearBuffer ExplainNode GetNode SendInterrupt StartNode StopNode }
 
 pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
     NodeRef { session, node }

@@ -110,7 +110,6 @@ impl NodePrompt {
     /// # Errors
     /// InvalidRequest: unknown parser, invalid conversation.
     pub(super) fn new(request: ExecuteInput, context: &RequestContext) -> Result<NodePrompt, EngineError> {
-        let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
         let prompt = Prompt {
             parser: specs::parser(request.parser)?,
             text: request.text,
@@ -122,6 +121,7 @@ impl NodePrompt {
             trace: None,
         };
         let conversation = request.conversation.map(specs::conversation).transpose()?;
+        let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
         Ok(NodePrompt {
             at: specs::node_ref(request.node_id, request.session_id),
             prompt,

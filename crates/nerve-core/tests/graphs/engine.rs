@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nerve_core::command::{Command, GraphSource, Outcome, Reply, ResumeRun, RunGraph, RunInfo, RunStatus};
+use nerve_api::reply::{RunEnded, RunInfo, RunReply};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, CreateSession, DeleteGraph, ExecuteGraph, GetRun, ListSessions,
+    ResumeRun, RunGraph, StopSession,
+};
 use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::error::ErrorKind;
+use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::journal::{Summary, journal_path};
 use nerve_core::node::factory::FactoryConfig;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::stage::LIMIT;
 
@@ -26,28 +30,50 @@ fn engine(folder: &Path) -> Engine {
     })
 }
 
-async fn ask(engine: &Engine, command: Command) -> Outcome {
-    tokio::time::timeout(LIMIT, engine.execute(command)).await.unwrap()
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, work).await.unwrap()
 }
 
-fn whole(graph: Value, run: &str, detach: bool) -> Command {
-    Command::RunGraph(Box::new(RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: Some(run.to_string()),
-        trace: false,
-        detach,
-        keep_nodes: false,
-        parent: None,
-    }))
+fn object(graph: Value) -> Map<String, Value> {
+    graph.as_object().unwrap().clone()
+}
+
+async fn execute(engine: &Engine, graph: Value, run: &str, detach: bool) -> Result<RunReply, EngineError> {
+    let run_id = Some(run.to_string());
+    let request = ExecuteGraph { definition: object(graph), run_id, detach, ..ExecuteGraph::default() };
+    within(engine.execute_graph(request, Default::default())).await
+}
+
+async fn resume(engine: &Engine, run: &str) -> Result<RunReply, EngineError> {
+    let request = ResumeRun { run_id: run.into(), ..ResumeRun::default() };
+    within(engine.resume_run(request, Default::default())).await
+}
+
+async fn cancel(engine: &Engine, id: &str) -> Result<Vec<String>, EngineError> {
+    let request = CancelGraph { run_id: Some(id.into()), graph_id: None };
+    within(engine.cancel_graph(request, Default::default())).await.map(|cancelled| cancelled.runs)
+}
+
+async fn create_graph(engine: &Engine, graph: Value) -> Result<(), EngineError> {
+    let request = CreateGraph { definition: object(graph), session_id: None };
+    within(engine.create_graph(request, Default::default())).await.map(drop)
+}
+
+/// A run that has ended, and its error.
+fn ended(reply: Result<RunReply, EngineError>) -> (RunEnded, Option<EngineError>) {
+    match reply {
+        Ok(RunReply::Ended(run)) => (*run, None),
+        Err(mut error) => (*error.of_run.as_mut().unwrap().ended.take().unwrap(), Some(error)),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn info(engine: &Engine, run: &str) -> RunInfo {
-    match ask(engine, Command::GetRun { run: run.into() }).await.unwrap() {
-        Reply::Run(info) => *info,
-        other => panic!("{other:?}"),
-    }
+    within(engine.get_run(GetRun { run_id: run.into(), last: None }, Default::default())).await.unwrap()
+}
+
+fn has_ended(run: &RunInfo) -> bool {
+    ["completed", "failed", "cancelled"].contains(&run.status.as_str())
 }
 
 /// What is known of a run once `is_so` holds of it.
@@ -70,23 +96,19 @@ async fn once(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool) -> R
 async fn a_run_cannot_take_the_name_of_a_session() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    let session = |name: &str| Command::CreateSession {
-        name: name.into(),
-        description: String::new(),
-        tags: Vec::new(),
-    };
-    ask(&engine, session("work")).await.unwrap();
+    let session = CreateSession { name: "work".into(), ..CreateSession::default() };
+    engine.create_session(session, Default::default()).await.unwrap();
     let of_nodes = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "a", "node": "sh", "input": "true"}]});
     let of_none = json!({"graph": "g", "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
     for name in ["default", "work"] {
         for graph in [&of_nodes, &of_none] {
-            let error = ask(&engine, whole(graph.clone(), name, false)).await.unwrap_err();
+            let error = execute(&engine, graph.clone(), name, false).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
         }
     }
-    let Reply::Sessions(sessions) = ask(&engine, Command::ListSessions).await.unwrap() else { panic!() };
+    let sessions = engine.list_sessions(ListSessions {}, Default::default()).await.unwrap().sessions;
     assert_eq!(sessions.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["default", "work"]);
-    ask(&engine, whole(of_nodes, "r-1", false)).await.unwrap();
+    execute(&engine, of_nodes, "r-1", false).await.unwrap();
 }
 
 #[tokio::test]
@@ -102,11 +124,9 @@ async fn a_secret_that_is_not_kept_changes_no_step() {
             {"id": "fails", "node": "sh", "input": "exit 3", "depends_on": ["once"]},
         ],
     });
-    let ended = ask(&engine, whole(graph, "r-1", false)).await.unwrap();
-    let Reply::RunEnded(ended) = ended else { panic!() };
-    assert_eq!(ended.info.status, RunStatus::Failed);
-    let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    ask(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
+    let (run, _) = ended(execute(&engine, graph, "r-1", false).await);
+    assert_eq!(run.status, "failed");
+    ended(resume(&engine, "r-1").await);
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step was done again");
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     assert!(!journal.contains("s3cret"));
@@ -119,13 +139,13 @@ async fn a_run_waits_when_all_that_runs_is_a_question() {
     let graph = json!({"graph": "g", "nodes": {"in": {"type": "graph", "graph": inner}}, "steps": [{"id": "outer", "node": "in"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    ask(&engine, whole(graph, "r-1", true)).await.unwrap();
+    execute(&engine, graph, "r-1", true).await.unwrap();
     let waits = once(&engine, "r-1", |info| !info.gates.is_empty()).await;
-    assert_eq!((waits.status, waits.gates[0].step.as_str()), (RunStatus::Waiting, "outer/ask"));
-    let answer = Command::AnswerGate { run: "r-1".into(), step: None, choice: "yes".into() };
-    ask(&engine, answer).await.unwrap();
-    let ended = once(&engine, "r-1", |info| info.status.is_end()).await;
-    assert_eq!(ended.status, RunStatus::Completed);
+    assert_eq!((waits.status.as_str(), waits.gates[0].step_id.as_str()), ("waiting", "outer/ask"));
+    let answer = AnswerGate { run_id: "r-1".into(), step_id: None, choice: "yes".into() };
+    engine.answer_gate(answer, Default::default()).await.unwrap();
+    let ended = once(&engine, "r-1", has_ended).await;
+    assert_eq!(ended.status, "completed");
 }
 
 #[tokio::test]
@@ -133,12 +153,12 @@ async fn a_step_that_was_cancelled_has_not_failed() {
     let graph = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "long", "node": "sh", "input": "sleep 600"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    ask(&engine, whole(graph, "r-1", true)).await.unwrap();
+    execute(&engine, graph, "r-1", true).await.unwrap();
     once(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == "running")).await;
-    ask(&engine, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    let ended = once(&engine, "r-1", |info| info.status.is_end()).await;
-    assert_eq!(ended.status, RunStatus::Cancelled);
-    assert_eq!(ended.steps.iter().map(|step| step.state).collect::<Vec<_>>(), ["cancelled"]);
+    cancel(&engine, "r-1").await.unwrap();
+    let ended = once(&engine, "r-1", has_ended).await;
+    assert_eq!(ended.status, "cancelled");
+    assert_eq!(ended.steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["cancelled"]);
     let path = journal_path(&folder.path().join("runs/test"), "r-1");
     assert_eq!(Summary::read(&path).unwrap().status(), "cancelled");
 }
@@ -157,10 +177,10 @@ async fn a_graph_does_not_take_the_name_of_a_node_that_is_only_defined() {
         cwd: None,
         ..node
     };
-    ask(&engine, Command::CreateNode(node)).await.unwrap();
-    ask(&engine, Command::StopSession { name: "default".into() }).await.unwrap();
+    engine.create(node).await.unwrap();
+    engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
     let graph = json!({"graph": name, "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
-    let error = ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap_err();
+    let error = create_graph(&engine, graph).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::AlreadyExists);
 }
 
@@ -172,23 +192,20 @@ async fn a_registered_graph_is_a_step_with_nodes_of_its_own() {
     let bottom = json!({"graph": "bottom", "nodes": {"sh": {"type": "bash"}}, "steps": [say("a", "sh")]});
     let middle = json!({"graph": "middle", "steps": [{"id": "m", "node": "bottom"}]});
     for graph in [bottom, middle] {
-        ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        create_graph(&engine, graph).await.unwrap();
     }
     let top = json!({"graph": "top", "nodes": {"sh": {"type": "bash"}}, "steps": [say("own", "sh"), {"id": "t", "node": "middle"}]});
-    let Reply::RunEnded(ended) = ask(&engine, whole(top, "r-1", false)).await.unwrap() else { panic!() };
-    assert_eq!(ended.error.map(|error| error.to_string()), None);
-    assert_eq!(ended.results["t"]["m"]["a"]["text"], "said");
+    let (run, error) = ended(execute(&engine, top, "r-1", false).await);
+    assert_eq!(error.map(|error| error.to_string()), None);
+    assert_eq!(run.results["t"]["m"]["a"]["text"], "said");
     // The journal has it all.
     for id in ["middle", "bottom"] {
-        let node = nerve_core::command::NodeRef { session: None, node: id.into() };
-        ask(&engine, Command::DeleteGraph(node)).await.unwrap();
+        engine.delete_graph(DeleteGraph::new(id, None), Default::default()).await.unwrap();
     }
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     let cut = journal.lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
     std::fs::write(journal_path(&folder.path().join("runs/test"), "r-1"), cut).unwrap();
-    let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    let resumed = ask(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
-    let Reply::RunEnded(resumed) = resumed else { panic!() };
+    let (resumed, _) = ended(resume(&engine, "r-1").await);
     assert_eq!(resumed.results["t"]["m"]["a"]["text"], "said");
 }
 
@@ -198,21 +215,11 @@ async fn registered_graphs_that_name_each_other_are_an_error() {
     let engine = engine(folder.path());
     for (id, next) in [("one", "two"), ("two", "one")] {
         let graph = json!({"graph": id, "steps": [{"id": "go", "node": next}]});
-        ask(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        create_graph(&engine, graph).await.unwrap();
     }
-    let run = RunGraph {
-        graph: GraphSource::Named("one".into()),
-        session: None,
-        input: Value::Null,
-        run: None,
-        trace: false,
-        detach: false,
-        keep_nodes: false,
-        parent: None,
-    };
-    let ended = ask(&engine, Command::RunGraph(Box::new(run))).await.unwrap();
-    let Reply::RunEnded(ended) = ended else { panic!() };
-    assert!(ended.error.unwrap().to_string().contains("a graph runs in itself"));
+    let request = RunGraph { graph_id: "one".into(), ..RunGraph::default() };
+    let (_, error) = ended(within(engine.run_graph(request, Default::default())).await);
+    assert!(error.unwrap().to_string().contains("a graph runs in itself"));
 }
 
 #[tokio::test]
@@ -220,15 +227,15 @@ async fn a_run_that_its_server_left_behind_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let first = engine(folder.path());
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
-    ask(&first, whole(gate, "r-1", true)).await.unwrap();
-    once(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
-    ask(&first, Command::Shutdown { keep_nodes: false }).await.unwrap();
+    execute(&first, gate, "r-1", true).await.unwrap();
+    once(&first, "r-1", |info| info.status == "waiting").await;
+    within(first.shut_down(false)).await;
 
     let second = engine(folder.path());
-    assert_eq!(info(&second, "r-1").await.status, RunStatus::Interrupted);
-    let cancelled = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    assert!(matches!(cancelled, Reply::Cancelled { runs } if runs == ["r-1"]));
-    assert_eq!(info(&second, "r-1").await.status, RunStatus::Cancelled);
-    let again = ask(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap_err();
+    assert_eq!(info(&second, "r-1").await.status, "interrupted");
+    let cancelled = cancel(&second, "r-1").await.unwrap();
+    assert_eq!(cancelled, ["r-1"]);
+    assert_eq!(info(&second, "r-1").await.status, "cancelled");
+    let again = cancel(&second, "r-1").await.unwrap_err();
     assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
 }

@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 
+use nerve_api::reply::{RunEnded, RunReply};
+use nerve_api::request::ExecuteGraph;
 use nerve_core::backend::pane::{NewPane, Panes};
 use nerve_core::backend::tmux::Tmux;
-use nerve_core::command::{Command, GraphSource, Reply, RunEnded, RunGraph, RunStatus};
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
 use nerve_testkit::{skip, wait_until};
@@ -73,20 +75,16 @@ fn engine(folder: &Path) -> Engine {
 }
 
 async fn run(engine: &Engine, graph: Value) -> RunEnded {
-    let run = Command::RunGraph(Box::new(RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: None,
-        trace: false,
-        detach: false,
-        keep_nodes: false,
-        parent: None,
-    }));
-    match tokio::time::timeout(LIMIT, engine.execute(run)).await.unwrap().unwrap() {
-        Reply::RunEnded(ended) => *ended,
+    match try_run(engine, graph).await {
+        Ok(RunReply::Ended(ended)) => *ended,
         other => panic!("{other:?}"),
     }
+}
+
+async fn try_run(engine: &Engine, graph: Value) -> Result<RunReply, EngineError> {
+    let definition = graph.as_object().unwrap().clone();
+    let request = ExecuteGraph { definition, ..ExecuteGraph::default() };
+    tokio::time::timeout(LIMIT, engine.execute_graph(request, Default::default())).await.unwrap()
 }
 
 fn texts(ended: &RunEnded) -> Vec<&str> {
@@ -106,7 +104,7 @@ async fn steps_in_a_pane_of_their_own_which_goes_with_the_run() {
             ],
         }))
         .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended)[1], "the pane");
     assert!(stage.panes().await.is_empty(), "{:?}", stage.panes().await);
 }
@@ -126,18 +124,18 @@ async fn a_pane_that_was_there_is_used_and_left() {
         "steps": [{"id": "a", "node": "sh", "input": "echo \"in $PWD\""}],
     });
     let ended = stage.run(graph.clone()).await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended), [format!("in {}", stage.folder.path().display())]);
     assert_eq!(stage.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
     // And again.
-    assert_eq!(stage.run(graph).await.info.status, RunStatus::Completed);
+    assert_eq!(stage.run(graph).await.status, "completed");
     // One that is not there.
     let missing = json!({
         "graph": "g",
         "nodes": {"sh": {"type": "tmux", "pane": "%99", "socket": stage.socket}},
         "steps": [{"id": "a", "node": "sh", "input": "true"}],
     });
-    let error = stage.run(missing).await.error.unwrap();
+    let error = try_run(&stage.engine, missing).await.unwrap_err();
     assert!(error.message.contains("%99"), "{error}");
 }
 
@@ -175,7 +173,7 @@ async fn a_step_in_a_pane_of_the_stand_in_for_wezterm() {
         }),
     )
     .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended), ["42"]);
 }
 
@@ -197,7 +195,7 @@ async fn a_model_uses_a_node_of_its_graph() {
         }),
     )
     .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert!(texts(&ended)[0].contains("The tool said: from the tool"), "{:?}", ended.results);
     assert_eq!(model.requests().len(), 2);
 }
