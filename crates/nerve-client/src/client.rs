@@ -3,18 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{
-    CreatedData, LifecycleData, ListNodesData, NodeData, NodeInfo, PongData, SessionInfo, SessionsData,
-    StoppedData, SubscribedData,
+use nerve_api::reply::{NodeInfo, NodesChanged, Pong, SessionInfo};
+use nerve_api::request::{
+    CreateNode, CreateSession, DeleteSession, ExecuteInput, GetNode, GetSession, ListNodes, ListSessions,
+    Ping, Shutdown, StartSession, StopSession, Subscribe,
 };
-use nerve_proto::params::{
-    CreateNodeParams, CreateSessionParams, ListNodesParams, NodeParams, SessionParams, ShutdownParams,
-    SubscribeParams,
-};
-use serde::Serialize;
+use nerve_api::{Request, RequestName};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::endpoint::{Endpoint, Secret};
@@ -122,34 +118,45 @@ impl NerveClient {
         self.link.close();
     }
 
-    /// Sends a command and waits for the `data` of its result. There is no limit of time: put the future into a timeout.
-    /// `params` is an object or null.
+    /// Sends a request and waits for its reply. There is no time limit: wrap the future in a timeout.
+    ///
+    /// # Errors
+    /// Any [`ClientError`] but `NotRunning`; [`ClientError::Protocol`] when the reply is not of the expected type.
+    pub async fn request<R: Request>(&self, request: &R) -> Result<R::Reply, ClientError> {
+        typed(self.request_json(request).await?)
+    }
+
+    /// Sends a request and returns its reply as JSON, with fields that only a newer server sends.
     ///
     /// # Errors
     /// Any [`ClientError`] but `NotRunning`.
-    pub async fn request(&self, command: CommandType, params: Value) -> Result<Value, ClientError> {
-        self.link.request(command, object(command, params)?).await
+    pub async fn request_json<R: Request>(&self, request: &R) -> Result<Value, ClientError> {
+        self.link.request(R::NAME, object(R::NAME, value(request)?)?).await
     }
 
-    /// The same with types: one of [`nerve_proto::params`] in, one of [`nerve_proto::data`] out.
+    /// Sends a request by its name. `params` is an object or null.
     ///
     /// # Errors
-    /// As [`NerveClient::request`]; [`ClientError::Protocol`] when the result is not of type `T`.
-    pub async fn call<T: DeserializeOwned>(
-        &self,
-        command: CommandType,
-        params: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        typed(self.request(command, value(params)?).await?)
+    /// Any [`ClientError`] but `NotRunning`.
+    pub async fn request_by_name(&self, name: RequestName, params: Value) -> Result<Value, ClientError> {
+        self.link.request(name, object(name, params)?).await
+    }
+
+    /// Sends a request whose options decide the type of its reply.
+    ///
+    /// # Errors
+    /// As [`NerveClient::request`].
+    pub async fn request_as<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
+        typed(self.request_json(request).await?)
     }
 
     pub(crate) async fn stream(
         &self,
-        params: Value,
+        request: &ExecuteInput,
         node: &str,
         session: Option<&str>,
     ) -> Result<ExecuteStream, ClientError> {
-        let params = object(CommandType::ExecuteInput, params)?;
+        let params = object(RequestName::ExecuteInput, value(request)?)?;
         ExecuteStream::open(self.link(), self.link.prompt(params, node, session)?).await
     }
 
@@ -177,10 +184,10 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn subscribe(&self, filter: &SubscribeParams) -> Result<EventStream, ClientError> {
+    pub async fn subscribe(&self, filter: &Subscribe) -> Result<EventStream, ClientError> {
         // Made before asking: events may come before the answer.
         let events = self.events();
-        let _: SubscribedData = self.call(CommandType::Subscribe, filter).await?;
+        self.request(filter).await?;
         Ok(events)
     }
 
@@ -188,9 +195,9 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn create_node(&self, params: &CreateNodeParams) -> Result<RemoteNode, ClientError> {
-        let created: CreatedData = self.call(CommandType::CreateNode, params).await?;
-        Ok(RemoteNode::new(self.clone(), created.node_id, params.session_id.clone()))
+    pub async fn create_node(&self, request: &CreateNode) -> Result<RemoteNode, ClientError> {
+        let created = self.request(request).await?;
+        Ok(RemoteNode::new(self.clone(), created.node_id, request.session_id.clone()))
     }
 
     /// A node that is there already.
@@ -222,8 +229,8 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn node_info(&self, node: &NodeParams) -> Result<NodeInfo, ClientError> {
-        Ok(self.call::<NodeData>(CommandType::GetNode, node).await?.into())
+    pub async fn node_info(&self, node: &GetNode) -> Result<NodeInfo, ClientError> {
+        Ok(self.request(node).await?.into())
     }
 
     /// All nodes of a session.
@@ -231,8 +238,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn list_nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, ClientError> {
-        let params = ListNodesParams { session_id: session.map(str::to_string) };
-        Ok(self.call::<ListNodesData>(CommandType::ListNodes, &params).await?.nodes_info)
+        Ok(self.request(&ListNodes { session_id: session.map(str::to_string) }).await?.nodes_info)
     }
 
     /// All sessions.
@@ -240,15 +246,15 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn sessions(&self) -> Result<Vec<SessionInfo>, ClientError> {
-        Ok(self.call::<SessionsData>(CommandType::ListSessions, &json!({})).await?.sessions)
+        Ok(self.request(&ListSessions {}).await?.sessions)
     }
 
     /// Makes a session.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn create_session(&self, params: &CreateSessionParams) -> Result<SessionInfo, ClientError> {
-        self.call(CommandType::CreateSession, params).await
+    pub async fn create_session(&self, request: &CreateSession) -> Result<SessionInfo, ClientError> {
+        self.request(request).await
     }
 
     /// One session; the default one if `name` is `None`.
@@ -256,8 +262,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn session(&self, name: Option<&str>) -> Result<SessionInfo, ClientError> {
-        let params = SessionParams { name: name.map(str::to_string), session_id: None };
-        self.call(CommandType::GetSession, &params).await
+        self.request(&GetSession::new(name.map(str::to_string))).await
     }
 
     /// Stops a session's nodes and forgets it.
@@ -265,34 +270,31 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn delete_session(&self, name: &str) -> Result<(), ClientError> {
-        let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.request(CommandType::DeleteSession, value(&params)?).await.map(drop)
+        self.request(&DeleteSession::new(Some(name.to_string()))).await.map(drop)
     }
 
     /// Starts all nodes of a session that do not run; tells which were started and which could not be.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn start_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
-        let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.call(CommandType::StartSession, &params).await
+    pub async fn start_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
+        self.request(&StartSession::new(Some(name.to_string()))).await
     }
 
     /// Stops all nodes of a session and keeps their definitions; tells which were stopped and which could not be.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn stop_session(&self, name: &str) -> Result<LifecycleData, ClientError> {
-        let params = SessionParams { name: Some(name.to_string()), session_id: None };
-        self.call(CommandType::StopSession, &params).await
+    pub async fn stop_session(&self, name: &str) -> Result<NodesChanged, ClientError> {
+        self.request(&StopSession::new(Some(name.to_string()))).await
     }
 
     /// Is anybody there?
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn ping(&self) -> Result<PongData, ClientError> {
-        self.call(CommandType::Ping, &json!({})).await
+    pub async fn ping(&self) -> Result<Pong, ClientError> {
+        self.request(&Ping {}).await
     }
 
     /// Stops the server; `keep_nodes` leaves hosted nodes running.
@@ -300,8 +302,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn shutdown(&self, keep_nodes: bool) -> Result<(), ClientError> {
-        let _: StoppedData = self.call(CommandType::Shutdown, &ShutdownParams { keep_nodes }).await?;
-        Ok(())
+        self.request(&Shutdown { keep_nodes }).await.map(drop)
     }
 
     pub(crate) fn link(&self) -> Arc<Link> {
@@ -309,7 +310,7 @@ impl NerveClient {
     }
 }
 
-fn object(command: CommandType, params: Value) -> Result<Map<String, Value>, ClientError> {
+fn object(command: RequestName, params: Value) -> Result<Map<String, Value>, ClientError> {
     match params {
         Value::Object(params) => Ok(params),
         Value::Null => Ok(Map::new()),
@@ -317,8 +318,8 @@ fn object(command: CommandType, params: Value) -> Result<Map<String, Value>, Cli
     }
 }
 
-pub(crate) fn value(params: &impl Serialize) -> Result<Value, ClientError> {
-    serde_json::to_value(params)
+fn value<R: Request>(request: &R) -> Result<Value, ClientError> {
+    serde_json::to_value(request)
         .map_err(|error| ClientError::Protocol(format!("parameters that are no JSON: {error}")))
 }
 

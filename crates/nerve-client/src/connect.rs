@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_proto::CommandType;
+use nerve_api::RequestName;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -213,7 +213,7 @@ impl Connector {
                 let params = subscription.params();
                 let hooks = ReplyHooks { chunks: None, subscription: Some(subscription) };
                 let request =
-                    endpoint::send_request(&connection, &self.router, CommandType::Subscribe, params, hooks);
+                    endpoint::send_request(&connection, &self.router, RequestName::Subscribe, params, hooks);
                 request.await?.wait().await.outcome?;
                 if !connection.shared().is_muted() {
                     break;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::framing::encode;
-use nerve_proto::{Request, RequestId};
+use nerve_api::RequestName;
+use nerve_api::framing::encode;
+use nerve_api::{RequestId, RequestMessage};
 use rustix::net::sockopt;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -92,7 +92,7 @@ impl Endpoint {
                 let mut reply = send_request(
                     &connection,
                     router,
-                    CommandType::Authenticate,
+                    RequestName::Authenticate,
                     params,
                     ReplyHooks::default(),
                 )
@@ -119,7 +119,7 @@ pub(crate) fn wrap_stream(
 pub(crate) async fn send_request(
     connection: &Connection,
     router: &EventRouter,
-    command: CommandType,
+    command: RequestName,
     params: Map<String, Value>,
     hooks: ReplyHooks,
 ) -> Result<PendingReply, ClientError> {
@@ -129,11 +129,11 @@ pub(crate) async fn send_request(
 /// Encodes a request with a new id.
 pub(crate) fn encode_request(
     router: &EventRouter,
-    command: CommandType,
+    command: RequestName,
     params: Map<String, Value>,
 ) -> Result<Line, ClientError> {
     let id = router.new_id();
-    let bytes = encode(&Request::new(command, params, RequestId::Text(id.to_string())))
+    let bytes = encode(&RequestMessage::new(command, params, RequestId::Text(id.to_string())))
         .map_err(|error| ClientError::Protocol(format!("{command}: {error}")))?;
     Ok(Line { id, bytes: bytes.into() })
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use nerve_proto::data::{ErrorData, ExceededData, RunEndedData};
+use nerve_api::reply::{BudgetExceeded, ErrorDetails, RunEnded};
 
 /// Why a request has failed.
 #[derive(Debug, thiserror::Error)]
@@ -141,16 +141,16 @@ pub struct ServerError {
     /// How far a prompt was delivered: `typed`, `submitted`, `started`, `unknown`.
     pub delivery: Option<String>,
     /// The budget that stopped a run.
-    pub exceeded: Option<ExceededData>,
+    pub exceeded: Option<BudgetExceeded>,
     /// The graph run that failed or was cancelled, with its partial results.
-    pub run: Option<Box<RunEndedData>>,
+    pub run: Option<Box<RunEnded>>,
     /// Id of the failed request, if known.
     pub request_id: Option<String>,
 }
 
 impl ServerError {
-    pub(crate) fn new(message: Option<String>, data: ErrorData) -> ServerError {
-        let ErrorData { error_type, hint, screen, choices, delivery, exceeded, run } = data;
+    pub(crate) fn new(message: Option<String>, data: ErrorDetails) -> ServerError {
+        let ErrorDetails { error_type, hint, screen, choices, delivery, exceeded, run } = data;
         let message = message.unwrap_or_else(|| "the server gave no reason".to_string());
         let request_id = None;
         ServerError { message, error_type, hint, screen, choices, delivery, exceeded, run, request_id }

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_proto::data::SubscribedData;
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::reply::Subscribed;
+use nerve_api::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, broadcast};
 
@@ -50,7 +50,7 @@ struct Position {
 
 impl Position {
     /// Returns true if the reply comes from a server that counts events anew.
-    fn is_other_server(&self, reply: &SubscribedData) -> bool {
+    fn is_other_server(&self, reply: &Subscribed) -> bool {
         match (&self.server, &reply.server) {
             (Some(ours), Some(theirs)) => ours != theirs,
             _ => self.seq.is_some_and(|seq| reply.seq < seq),
@@ -219,7 +219,7 @@ impl EventRouter {
 
     /// Handles the reply to a SUBSCRIBE: the following events belong to it. Returns false if the reply comes
     /// from a different server; the subscription must then be restarted.
-    pub(crate) fn subscribed(&self, requested: &Subscription, reply: SubscribedData) -> bool {
+    pub(crate) fn subscribed(&self, requested: &Subscription, reply: Subscribed) -> bool {
         let mut state = self.state();
         match requested.purpose {
             Purpose::Requested => state.filter.clone_from(&requested.filter),
@@ -250,9 +250,9 @@ impl State {
 mod tests {
     use super::*;
 
-    fn reply(seq: u64, server: &str) -> SubscribedData {
+    fn reply(seq: u64, server: &str) -> Subscribed {
         let server = (!server.is_empty()).then(|| server.to_string());
-        SubscribedData { subscribed: true, seq, server }
+        Subscribed { subscribed: true, seq, server }
     }
 
     fn event(seq: u64) -> EventMessage {

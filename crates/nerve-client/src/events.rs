@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::{EventMessage, EventType};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::ConversationParams;
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::reply::Turn;
+use nerve_api::request::ConversationOptions;
+use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ pub struct ExecuteOptions {
     /// When the time is over, let the turn go on to its end instead of interrupting it.
     pub detach_on_timeout: bool,
     /// What was said before, and where the turn is kept; the node's own conversation if `None`.
-    pub conversation: Option<ConversationParams>,
+    pub conversation: Option<ConversationOptions>,
     /// The span that the turn is part of, as a header `traceparent` has it (W3C Trace Context).
     pub traceparent: Option<String>,
     /// What goes with it in the header `tracestate`.
@@ -46,7 +46,7 @@ pub enum StreamItem {
     /// So many chunks were lost here because the stream was read too slowly; the response still has everything.
     Missed(u64),
     /// The finished turn; nothing comes after it.
-    Response(Box<ExecuteData>),
+    Response(Box<Turn>),
 }
 
 /// An answer as it grows, then the response. Dropping it does not stop the turn: interrupt the node for that.

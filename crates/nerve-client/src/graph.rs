@@ -1,14 +1,13 @@
 //! Graphs and their runs, seen from a client.
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{CancelledData, GraphInfo, GraphsData, RunEndedData, RunInfo, RunsData};
-use nerve_proto::params::{
-    AnswerGateParams, CancelGraphParams, CreateGraphParams, ExecuteGraphParams, GetRunParams, GraphParams,
-    ListGraphsParams, ResumeRunParams, RunGraphParams,
+use nerve_api::reply::{GraphInfo, RunEnded, RunInfo};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ListRuns,
+    ResumeRun, RunGraph,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::client::{NerveClient, value};
+use crate::client::NerveClient;
 use crate::error::ClientError;
 
 /// What may be said of a run beside its graph.
@@ -40,8 +39,8 @@ impl NerveClient {
         &self,
         definition: Map<String, Value>,
         options: &RunOptions,
-    ) -> Result<RunEndedData, ClientError> {
-        self.call(CommandType::ExecuteGraph, &whole(definition, options, false)).await
+    ) -> Result<RunEnded, ClientError> {
+        self.request_as(&whole(definition, options, false)).await
     }
 
     /// The same without waiting: gives the run as it has begun.
@@ -53,15 +52,15 @@ impl NerveClient {
         definition: Map<String, Value>,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.call(CommandType::ExecuteGraph, &whole(definition, options, true)).await
+        self.request_as(&whole(definition, options, true)).await
     }
 
     /// Runs a registered graph of the session in `options`, and waits for its end.
     ///
     /// # Errors
     /// As [`NerveClient::execute_graph`].
-    pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEndedData, ClientError> {
-        self.call(CommandType::RunGraph, &named(graph_id, options, false)).await
+    pub async fn run_graph(&self, graph_id: &str, options: &RunOptions) -> Result<RunEnded, ClientError> {
+        self.request_as(&named(graph_id, options, false)).await
     }
 
     /// The same without waiting: gives the run as it has begun.
@@ -73,7 +72,7 @@ impl NerveClient {
         graph_id: &str,
         options: &RunOptions,
     ) -> Result<RunInfo, ClientError> {
-        self.call(CommandType::RunGraph, &named(graph_id, options, true)).await
+        self.request_as(&named(graph_id, options, true)).await
     }
 
     /// Registers a graph in a session, under its own id.
@@ -85,8 +84,8 @@ impl NerveClient {
         definition: Map<String, Value>,
         session: Option<&str>,
     ) -> Result<GraphInfo, ClientError> {
-        let params = CreateGraphParams { definition, session_id: session.map(str::to_string) };
-        self.call(CommandType::CreateGraph, &params).await
+        let params = CreateGraph { definition, session_id: session.map(str::to_string) };
+        self.request(&params).await
     }
 
     /// One registered graph, with its definition.
@@ -94,7 +93,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn get_graph(&self, graph_id: &str, session: Option<&str>) -> Result<GraphInfo, ClientError> {
-        self.call(CommandType::GetGraph, &graph(graph_id, session)).await
+        self.request(&GetGraph::new(graph_id, session.map(str::to_string))).await
     }
 
     /// All graphs of a session, without their definitions.
@@ -102,8 +101,8 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn list_graphs(&self, session: Option<&str>) -> Result<Vec<GraphInfo>, ClientError> {
-        let params = ListGraphsParams { session_id: session.map(str::to_string) };
-        Ok(self.call::<GraphsData>(CommandType::ListGraphs, &params).await?.graphs_info)
+        let params = ListGraphs { session_id: session.map(str::to_string) };
+        Ok(self.request(&params).await?.graphs_info)
     }
 
     /// Forgets a graph; its runs go on.
@@ -111,7 +110,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn delete_graph(&self, graph_id: &str, session: Option<&str>) -> Result<(), ClientError> {
-        self.request(CommandType::DeleteGraph, value(&graph(graph_id, session))?).await.map(drop)
+        self.request(&DeleteGraph::new(graph_id, session.map(str::to_string))).await.map(drop)
     }
 
     /// Cancels all runs of a graph; gives their ids.
@@ -119,7 +118,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn cancel_graph(&self, graph_id: &str) -> Result<Vec<String>, ClientError> {
-        self.cancel(CancelGraphParams { run_id: None, graph_id: Some(graph_id.to_string()) }).await
+        self.cancel(CancelGraph { run_id: None, graph_id: Some(graph_id.to_string()) }).await
     }
 
     /// Cancels a run; gives its id.
@@ -127,7 +126,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn cancel_run(&self, run_id: &str) -> Result<Vec<String>, ClientError> {
-        self.cancel(CancelGraphParams { run_id: Some(run_id.to_string()), graph_id: None }).await
+        self.cancel(CancelGraph { run_id: Some(run_id.to_string()), graph_id: None }).await
     }
 
     /// All runs the server knows, newest first, without their steps.
@@ -135,7 +134,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn runs(&self) -> Result<Vec<RunInfo>, ClientError> {
-        Ok(self.call::<RunsData>(CommandType::ListRuns, &json!({})).await?.runs)
+        Ok(self.request(&ListRuns {}).await?.runs)
     }
 
     /// A run as it is now. `last`: only so many of its steps, the latest.
@@ -143,7 +142,7 @@ impl NerveClient {
     /// # Errors
     /// As [`NerveClient::request`].
     pub async fn run_status(&self, run_id: &str, last: Option<usize>) -> Result<RunInfo, ClientError> {
-        self.call(CommandType::GetRun, &GetRunParams { run_id: run_id.to_string(), last }).await
+        self.request(&GetRun { run_id: run_id.to_string(), last }).await
     }
 
     /// Goes on with a run whose server died, and waits for its end. `edited` takes the place of the run's own graph: what is
@@ -156,9 +155,9 @@ impl NerveClient {
         run_id: &str,
         edited: Option<Map<String, Value>>,
         trace: bool,
-    ) -> Result<RunEndedData, ClientError> {
-        let params = ResumeRunParams { run_id: run_id.to_string(), definition: edited, trace, detach: false };
-        self.call(CommandType::ResumeRun, &params).await
+    ) -> Result<RunEnded, ClientError> {
+        let params = ResumeRun { run_id: run_id.to_string(), definition: edited, trace, detach: false };
+        self.request_as(&params).await
     }
 
     /// The same without waiting: gives the run as it goes on.
@@ -171,8 +170,8 @@ impl NerveClient {
         edited: Option<Map<String, Value>>,
     ) -> Result<RunInfo, ClientError> {
         let run_id = run_id.to_string();
-        let params = ResumeRunParams { run_id, definition: edited, trace: false, detach: true };
-        self.call(CommandType::ResumeRun, &params).await
+        let params = ResumeRun { run_id, definition: edited, trace: false, detach: true };
+        self.request_as(&params).await
     }
 
     /// Answers a gate that a run waits at; gives the run as it goes on. `step` is its path; `None` where only one gate waits.
@@ -186,22 +185,18 @@ impl NerveClient {
         choice: &str,
     ) -> Result<RunInfo, ClientError> {
         let step_id = step.map(str::to_string);
-        let params = AnswerGateParams { run_id: run_id.to_string(), step_id, choice: choice.to_string() };
-        self.call(CommandType::AnswerGate, &params).await
+        let params = AnswerGate { run_id: run_id.to_string(), step_id, choice: choice.to_string() };
+        self.request(&params).await
     }
 
-    async fn cancel(&self, params: CancelGraphParams) -> Result<Vec<String>, ClientError> {
-        Ok(self.call::<CancelledData>(CommandType::CancelGraph, &params).await?.runs)
+    async fn cancel(&self, params: CancelGraph) -> Result<Vec<String>, ClientError> {
+        Ok(self.request(&params).await?.runs)
     }
 }
 
-fn graph(graph_id: &str, session: Option<&str>) -> GraphParams {
-    GraphParams { graph_id: graph_id.to_string(), session_id: session.map(str::to_string) }
-}
-
-fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraphParams {
+fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> ExecuteGraph {
     let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
-    ExecuteGraphParams {
+    ExecuteGraph {
         definition,
         session_id: session,
         input,
@@ -214,9 +209,9 @@ fn whole(definition: Map<String, Value>, options: &RunOptions, detach: bool) -> 
     }
 }
 
-fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraphParams {
+fn named(graph_id: &str, options: &RunOptions, detach: bool) -> RunGraph {
     let RunOptions { session, input, run_id, trace, keep_nodes, traceparent, tracestate } = options.clone();
-    RunGraphParams {
+    RunGraph {
         graph_id: graph_id.to_string(),
         session_id: session,
         input,

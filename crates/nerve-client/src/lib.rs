@@ -3,10 +3,10 @@
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_client::ClientError> {
 //! use nerve_client::{ExecuteOptions, NerveClient};
-//! use nerve_proto::params::CreateNodeParams;
+//! use nerve_api::request::CreateNode;
 //!
 //! let client = NerveClient::connect("/run/user/1000/nerve/default.sock".as_ref()).await?;
-//! let node = client.create_node(&CreateNodeParams::new("shell")).await?;
+//! let node = client.create_node(&CreateNode::new("shell")).await?;
 //! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
 //! println!("{}", answer.response.text);
 //! node.stop().await?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use nerve_proto::CommandType;
+use nerve_api::RequestName;
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
@@ -67,16 +67,16 @@ impl Link {
     }
 
     /// Sends a command and waits for its answer.
-    pub(crate) async fn request(&self, command: CommandType, params: Map<String, Value>) -> Outcome {
-        let subscription = (command == CommandType::Subscribe).then(|| Subscription::requested(&params));
+    pub(crate) async fn request(&self, command: RequestName, params: Map<String, Value>) -> Outcome {
+        let subscription = (command == RequestName::Subscribe).then(|| Subscription::requested(&params));
         let line = endpoint::encode_request(self.connector.router(), command, params)?;
         let span = tracing::debug_span!("request", %command, request_id = line.id);
         self.send(command, line, subscription).instrument(span).await
     }
 
-    async fn send(&self, command: CommandType, line: Line, subscription: Option<Subscription>) -> Outcome {
+    async fn send(&self, command: RequestName, line: Line, subscription: Option<Subscription>) -> Outcome {
         let mut deadline = self.connector.deadline();
-        let mut may_retry = is_idempotent(command);
+        let mut may_retry = command.is_idempotent();
         loop {
             let hooks = ReplyHooks { chunks: None, subscription: subscription.clone() };
             let sent = match self.connector.connection(deadline).await {
@@ -115,7 +115,7 @@ impl Link {
         node: &str,
         session: Option<&str>,
     ) -> Result<Prompt, ClientError> {
-        let line = endpoint::encode_request(self.connector.router(), CommandType::ExecuteInput, params)?;
+        let line = endpoint::encode_request(self.connector.router(), RequestName::ExecuteInput, params)?;
         Ok(Prompt::new(line, node, session, self.connector.deadline()))
     }
 
@@ -178,27 +178,4 @@ fn with_request_id(error: ClientError, id: i64) -> ClientError {
         }
         error => error,
     }
-}
-
-/// Returns true if a command may be executed twice.
-fn is_idempotent(command: CommandType) -> bool {
-    matches!(
-        command,
-        CommandType::Ping
-            | CommandType::ListNodes
-            | CommandType::GetNode
-            | CommandType::GetResult
-            | CommandType::ListResults
-            | CommandType::GetBuffer
-            | CommandType::GetHistory
-            | CommandType::ExplainNode
-            | CommandType::GetGraph
-            | CommandType::ListGraphs
-            | CommandType::ListRuns
-            | CommandType::GetRun
-            | CommandType::GetSession
-            | CommandType::ListSessions
-            | CommandType::Subscribe
-            | CommandType::Authenticate
-    )
 }

@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{
-    AcceptedData, BufferData, ExecuteData, ExplainData, ForkedData, HistoryData, InterruptedData, NodeInfo,
-    RunData, StateData, StoppedData, WrittenData,
-};
-use nerve_proto::params::{
-    AnswerNodeParams, ExecuteInputParams, ForkNodeParams, GetBufferParams, GetHistoryParams, NodeChoice,
-    NodeParams, ResizeNodeParams, RunCommandParams, Seconds, States, WaitNodeParams, WebhookParams,
-    WriteDataParams,
+use nerve_api::reply::{AnswerReply, NodeExplanation, NodeHistory, NodeInfo, Turn, TurnAccepted};
+use nerve_api::request::{
+    AnswerNode, ClearBuffer, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetHistory, GetNode, NodeChoice,
+    ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, States, StopNode, WaitNode, WebhookTarget,
+    WriteData,
 };
 
-use crate::client::{NerveClient, typed, value};
+use crate::client::NerveClient;
 use crate::error::ClientError;
 use crate::execute::{ExecuteOptions, ExecuteStream};
 
@@ -53,15 +49,15 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn info(&self) -> Result<NodeInfo, ClientError> {
-        self.client.node_info(&self.params()).await
+        self.client.node_info(&GetNode::new(&*self.node_id, self.session_id.clone())).await
     }
 
     /// Sends a prompt and waits for the finished turn.
     ///
     /// # Errors
     /// Any [`ClientError`]; of the server's, `timeout`, `blocked`, `busy` and `delivery_error` are to be expected.
-    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<ExecuteData, ClientError> {
-        self.client.call(CommandType::ExecuteInput, &self.prompt(text, options, false)).await
+    pub async fn execute(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
+        self.client.request_as(&self.prompt(text, options, false)).await
     }
 
     /// Sends a prompt and gives its answer as it grows, then the finished turn.
@@ -73,8 +69,7 @@ impl RemoteNode {
         text: &str,
         options: &ExecuteOptions,
     ) -> Result<ExecuteStream, ClientError> {
-        let params = value(&self.prompt(text, options, true))?;
-        self.client.stream(params, &self.node_id, self.session()).await
+        self.client.stream(&self.prompt(text, options, true), &self.node_id, self.session()).await
     }
 
     /// Sends a prompt and does not wait: [`NerveClient::wait_for_result`] does, with the id that comes back. `webhook`: who is told over
@@ -86,10 +81,10 @@ impl RemoteNode {
         &self,
         text: &str,
         options: &ExecuteOptions,
-        webhook: Option<WebhookParams>,
+        webhook: Option<WebhookTarget>,
     ) -> Result<String, ClientError> {
-        let params = ExecuteInputParams { is_async: true, webhook, ..self.prompt(text, options, false) };
-        Ok(self.client.call::<AcceptedData>(CommandType::ExecuteInput, &params).await?.result_id)
+        let request = ExecuteInput { is_async: true, webhook, ..self.prompt(text, options, false) };
+        Ok(self.client.request_as::<_, TurnAccepted>(&request).await?.result_id)
     }
 
     /// Writes data as it is; gives the number of bytes written.
@@ -97,9 +92,9 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn write(&self, data: &str) -> Result<u64, ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
-        let params = WriteDataParams { node_id, session_id, data: data.to_string() };
-        Ok(self.client.call::<WrittenData>(CommandType::WriteData, &params).await?.written)
+        let (node_id, session_id) = self.ids();
+        let params = WriteData { node_id, session_id, data: data.to_string() };
+        Ok(self.client.request(&params).await?.written)
     }
 
     /// Types a command and does not wait for its end.
@@ -107,15 +102,15 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn run(&self, command: &str) -> Result<(), ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
-        let params = RunCommandParams {
+        let (node_id, session_id) = self.ids();
+        let params = RunCommand {
             node_id,
             session_id,
             command: command.to_string(),
             traceparent: None,
             tracestate: None,
         };
-        self.client.call::<RunData>(CommandType::RunCommand, &params).await.map(drop)
+        self.client.request(&params).await.map(drop)
     }
 
     /// The last `lines` lines of text, all if `None`.
@@ -123,9 +118,9 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn read(&self, lines: Option<usize>) -> Result<String, ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
-        let params = GetBufferParams { node_id, session_id, lines };
-        Ok(self.client.call::<BufferData>(CommandType::GetBuffer, &params).await?.buffer)
+        let (node_id, session_id) = self.ids();
+        let params = GetBuffer { node_id, session_id, lines };
+        Ok(self.client.request(&params).await?.buffer)
     }
 
     /// The last 50 lines of text.
@@ -141,7 +136,8 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn clear_buffer(&self) -> Result<(), ClientError> {
-        self.client.request(CommandType::ClearBuffer, value(&self.params())?).await.map(drop)
+        let (node_id, session_id) = self.ids();
+        self.client.request(&ClearBuffer::new(node_id, session_id)).await.map(drop)
     }
 
     /// Interrupts what it does now.
@@ -149,7 +145,8 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn interrupt(&self) -> Result<(), ClientError> {
-        self.client.call::<InterruptedData>(CommandType::SendInterrupt, &self.params()).await.map(drop)
+        let (node_id, session_id) = self.ids();
+        self.client.request(&SendInterrupt::new(node_id, session_id)).await.map(drop)
     }
 
     /// Gives its terminal another size.
@@ -157,9 +154,9 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn resize(&self, cols: u16, rows: u16) -> Result<(), ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
-        let params = ResizeNodeParams { node_id, session_id, cols, rows };
-        self.client.request(CommandType::ResizeNode, value(&params)?).await.map(drop)
+        let (node_id, session_id) = self.ids();
+        let params = ResizeNode { node_id, session_id, cols, rows };
+        self.client.request(&params).await.map(drop)
     }
 
     /// Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
@@ -167,28 +164,29 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`]; a [`crate::ServerError`] of type `timeout` when none came in time.
     pub async fn wait(&self, until: &[&str], timeout: Option<Duration>) -> Result<String, ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
+        let (node_id, session_id) = self.ids();
         let until = States(until.iter().map(|state| state.to_string()).collect());
-        let params = WaitNodeParams { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
-        Ok(self.client.call::<StateData>(CommandType::WaitNode, &params).await?.state)
+        let params = WaitNode { node_id, session_id, until, timeout: timeout.map(Seconds::from) };
+        Ok(self.client.request(&params).await?.state)
     }
 
     /// Its audit log; node and session of `filter` are not looked at.
     ///
     /// # Errors
     /// Any [`ClientError`].
-    pub async fn history(&self, filter: &GetHistoryParams) -> Result<HistoryData, ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
-        let params = GetHistoryParams { node_id, session_id, ..filter.clone() };
-        self.client.call(CommandType::GetHistory, &params).await
+    pub async fn history(&self, filter: &GetHistory) -> Result<NodeHistory, ClientError> {
+        let (node_id, session_id) = self.ids();
+        let params = GetHistory { node_id, session_id, ..filter.clone() };
+        self.client.request(&params).await
     }
 
     /// Why it is in its state.
     ///
     /// # Errors
     /// Any [`ClientError`].
-    pub async fn why(&self) -> Result<ExplainData, ClientError> {
-        self.client.call(CommandType::ExplainNode, &self.params()).await
+    pub async fn why(&self) -> Result<NodeExplanation, ClientError> {
+        let (node_id, session_id) = self.ids();
+        self.client.request(&ExplainNode::new(node_id, session_id)).await
     }
 
     /// Answers the dialog it shows.
@@ -207,13 +205,14 @@ impl RemoteNode {
         &self,
         choice: NodeChoice,
         timeout: Option<Duration>,
-    ) -> Result<Option<ExecuteData>, ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
+    ) -> Result<Option<Turn>, ClientError> {
+        let (node_id, session_id) = self.ids();
         let (choice, timeout) = (Some(choice), timeout.map(Seconds::from));
-        let params = AnswerNodeParams { node_id, session_id, choice, cancel: false, wait: true, timeout };
-        let data = self.client.request(CommandType::AnswerNode, value(&params)?).await?;
-        let has_turn = data.get("response").is_some_and(|response| !response.is_null());
-        has_turn.then(|| typed(data)).transpose()
+        let params = AnswerNode { node_id, session_id, choice, cancel: false, wait: true, timeout };
+        match self.client.request(&params).await? {
+            AnswerReply::Turn(turn) => Ok(Some(*turn)),
+            AnswerReply::Done(_) => Ok(None),
+        }
     }
 
     /// Leaves the dialog it shows without an answer.
@@ -245,7 +244,8 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn start(&self) -> Result<(), ClientError> {
-        self.client.request(CommandType::StartNode, value(&self.params())?).await.map(drop)
+        let (node_id, session_id) = self.ids();
+        self.client.request(&StartNode::new(node_id, session_id)).await.map(drop)
     }
 
     /// Stops it.
@@ -253,30 +253,32 @@ impl RemoteNode {
     /// # Errors
     /// Any [`ClientError`].
     pub async fn stop(&self) -> Result<(), ClientError> {
-        self.client.call::<StoppedData>(CommandType::StopNode, &self.params()).await.map(drop)
+        let (node_id, session_id) = self.ids();
+        self.client.request(&StopNode::new(node_id, session_id)).await.map(drop)
     }
 
     async fn answer_with(&self, choice: Option<NodeChoice>) -> Result<(), ClientError> {
-        let NodeParams { node_id, session_id } = self.params();
+        let (node_id, session_id) = self.ids();
         let cancel = choice.is_none();
-        let params = AnswerNodeParams { node_id, session_id, choice, cancel, wait: false, timeout: None };
-        self.client.request(CommandType::AnswerNode, value(&params)?).await.map(drop)
+        let params = AnswerNode { node_id, session_id, choice, cancel, wait: false, timeout: None };
+        self.client.request(&params).await.map(drop)
     }
 
     async fn fork_with(&self, target: &str, at: Option<u64>) -> Result<RemoteNode, ClientError> {
-        let NodeParams { node_id: source_id, session_id } = self.params();
+        let (source_id, session_id) = self.ids();
         let params =
-            ForkNodeParams { source_id, target_id: target.to_string(), at, session_id: session_id.clone() };
-        let data: ForkedData = self.client.call(CommandType::ForkNode, &params).await?;
-        Ok(RemoteNode::new(self.client.clone(), data.node_id, session_id))
+            ForkNode { source_id, target_id: target.to_string(), at, session_id: session_id.clone() };
+        let forked = self.client.request(&params).await?;
+        Ok(RemoteNode::new(self.client.clone(), forked.node_id, session_id))
     }
 
-    pub(crate) fn params(&self) -> NodeParams {
-        NodeParams { node_id: self.node_id.clone(), session_id: self.session_id.clone() }
+    /// Returns the ids of node and session, as requests have them.
+    fn ids(&self) -> (String, Option<String>) {
+        (self.node_id.clone(), self.session_id.clone())
     }
 
-    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInputParams {
-        ExecuteInputParams {
+    fn prompt(&self, text: &str, options: &ExecuteOptions, stream: bool) -> ExecuteInput {
+        ExecuteInput {
             session_id: self.session_id.clone(),
             parser: options.parser.clone(),
             stream,
@@ -286,7 +288,7 @@ impl RemoteNode {
             conversation: options.conversation.clone(),
             traceparent: options.traceparent.clone(),
             tracestate: options.tracestate.clone(),
-            ..ExecuteInputParams::new(self.node_id.as_str(), text)
+            ..ExecuteInput::new(self.node_id.as_str(), text)
         }
     }
 }

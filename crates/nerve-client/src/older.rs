@@ -1,7 +1,7 @@
 //! What things were called in the first nerve (seed node-refactoring §6.8).
 
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::CreateNodeParams;
+use nerve_api::reply::Turn;
+use nerve_api::request::CreateNode;
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
@@ -18,7 +18,7 @@ impl RemoteNode {
     /// # Errors
     /// As that.
     #[deprecated(note = "use RemoteNode::execute")]
-    pub async fn send(&self, text: &str, options: &ExecuteOptions) -> Result<ExecuteData, ClientError> {
+    pub async fn send(&self, text: &str, options: &ExecuteOptions) -> Result<Turn, ClientError> {
         self.execute(text, options).await
     }
 
@@ -57,7 +57,7 @@ impl NerveClient {
     /// # Errors
     /// As that.
     #[deprecated(note = "use NerveClient::create_node")]
-    pub async fn create_channel(&self, params: &CreateNodeParams) -> Result<RemoteNode, ClientError> {
+    pub async fn create_channel(&self, params: &CreateNode) -> Result<RemoteNode, ClientError> {
         self.create_node(params).await
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_proto::data::{ErrorData, SubscribedData};
-use nerve_proto::{EventMessage, Message, RequestId, ResultMessage};
+use nerve_api::reply::{ErrorDetails, Subscribed};
+use nerve_api::{EventMessage, Message, RequestId, ResultMessage};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
@@ -290,11 +290,11 @@ impl Shared {
         let outcome = if result.success {
             Ok(result.data)
         } else {
-            let data: ErrorData = serde_json::from_value(result.data).unwrap_or_default();
+            let data: ErrorDetails = serde_json::from_value(result.data).unwrap_or_default();
             Err(server_error(ServerError::new(result.error, data), Some(id)))
         };
         if let (Some(subscription), Ok(data)) = (&pending.hooks.subscription, &outcome)
-            && let Ok(reply) = serde_json::from_value::<SubscribedData>(data.clone())
+            && let Ok(reply) = serde_json::from_value::<Subscribed>(data.clone())
         {
             // Before the events that follow the answer.
             state.muted = !self.router.subscribed(subscription, reply);
@@ -318,7 +318,7 @@ impl Shared {
             }
             None => state.pending.drain().collect(),
         };
-        let error = ServerError::new(Some(message), ErrorData::of(ErrorData::INVALID_REQUEST));
+        let error = ServerError::new(Some(message), ErrorDetails::of(ErrorDetails::INVALID_REQUEST));
         for (id, pending) in pending {
             pending.answer(Err(server_error(error.clone(), Some(id))));
         }

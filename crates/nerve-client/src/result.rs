@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use nerve_proto::CommandType;
-use nerve_proto::data::{ResultData, ResultsData};
-use nerve_proto::params::{CancelResultParams, GetResultParams, ListResultsParams, Seconds};
+use nerve_api::reply::ResultInfo;
+use nerve_api::request::{CancelResult, GetResult, ListResults, Seconds};
 
 use crate::client::NerveClient;
 use crate::error::ClientError;
@@ -15,9 +14,9 @@ impl NerveClient {
     ///
     /// # Errors
     /// As [`NerveClient::request`]; a [`crate::ServerError`] of type `not_found_error` when there is no such one.
-    pub async fn result(&self, result_id: &str) -> Result<ResultData, ClientError> {
-        let params = GetResultParams { result_id: result_id.to_string(), wait: false, timeout: None };
-        self.call(CommandType::GetResult, &params).await
+    pub async fn result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
+        let params = GetResult { result_id: result_id.to_string(), wait: false, timeout: None };
+        self.request(&params).await
     }
 
     /// The same when it has ended.
@@ -28,26 +27,26 @@ impl NerveClient {
         &self,
         result_id: &str,
         timeout: Option<Duration>,
-    ) -> Result<ResultData, ClientError> {
+    ) -> Result<ResultInfo, ClientError> {
         let (result_id, timeout) = (result_id.to_string(), timeout.map(Seconds::from));
-        let params = GetResultParams { result_id, wait: true, timeout };
-        self.call(CommandType::GetResult, &params).await
+        let params = GetResult { result_id, wait: true, timeout };
+        self.request(&params).await
     }
 
     /// Results, newest first, without their responses.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn results(&self, filter: &ListResultsParams) -> Result<Vec<ResultData>, ClientError> {
-        Ok(self.call::<ResultsData>(CommandType::ListResults, filter).await?.results)
+    pub async fn results(&self, filter: &ListResults) -> Result<Vec<ResultInfo>, ClientError> {
+        Ok(self.request(filter).await?.results)
     }
 
     /// Takes a prompt back, or interrupts its turn; gives the result as it is then.
     ///
     /// # Errors
     /// As [`NerveClient::request`].
-    pub async fn cancel_result(&self, result_id: &str) -> Result<ResultData, ClientError> {
-        let params = CancelResultParams { result_id: result_id.to_string() };
-        self.call(CommandType::CancelResult, &params).await
+    pub async fn cancel_result(&self, result_id: &str) -> Result<ResultInfo, ClientError> {
+        let params = CancelResult { result_id: result_id.to_string() };
+        self.request(&params).await
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use nerve_proto::data::ErrorData;
-use nerve_proto::framing::MAX_LINE_BYTES;
+use nerve_api::framing::MAX_LINE_BYTES;
+use nerve_api::reply::ErrorDetails;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -166,7 +166,7 @@ fn rejection(server: &ServerUrl<'_>, response: &Response) -> ClientError {
         _ => format!("{}{PATH} answers HTTP {}", server.url, status.as_u16()),
     };
     let message = field("detail").unwrap_or_else(plain);
-    let data = ErrorData { hint: field("hint"), ..ErrorData::of(kind) };
+    let data = ErrorDetails { hint: field("hint"), ..ErrorDetails::of(kind) };
     ClientError::Server(Box::new(ServerError::new(Some(message), data)))
 }
 

@@ -13,13 +13,13 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! use nerve_client::{ExecuteOptions, NerveClient};
 //! use nerve_compose::{create_standalone, engine_config};
-//! # use nerve_proto::params::{CommandLine, CreateNodeParams};
+//! # use nerve_api::request::{CommandLine, CreateNode};
 //! # use nerve_server::paths::Places;
 //!
 //! # let home = tempfile::tempdir()?;
 //! let places = Places::under(home.path());
 //! let nerve = create_standalone(engine_config("mine", &places, None))?;
-//! let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new("sh") };
+//! let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
 //! let node = nerve.client().create_node(&params).await?;
 //! let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
 //! assert_eq!(answer.response.text, "hello");

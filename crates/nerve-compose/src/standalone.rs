@@ -46,12 +46,12 @@ impl Standalone {
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use nerve_client::{ExecuteOptions, NerveClient};
 /// use nerve_compose::{StandaloneClient, engine_config};
-/// # use nerve_proto::params::CreateNodeParams;
+/// # use nerve_api::request::CreateNode;
 /// # use nerve_server::paths::Places;
 ///
 /// # let home = tempfile::tempdir()?;
 /// let client = NerveClient::standalone(engine_config("mine", &Places::under(home.path()), None))?;
-/// let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new("sh") };
+/// let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
 /// let node = client.create_node(&params).await?;
 /// let answer = node.execute("echo hello", &ExecuteOptions::default()).await?;
 /// assert_eq!(answer.response.text, "hello");

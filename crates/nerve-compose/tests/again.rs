@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::request::{CommandLine, CreateNode, Subscribe};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, RemoteNode, Tls};
 use nerve_compose::{RunningServer, StandaloneClient, create_socket_server, engine_config};
-use nerve_proto::EventType;
-use nerve_proto::params::{CommandLine, CreateNodeParams, SubscribeParams};
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -77,7 +77,7 @@ impl Relay {
 }
 
 async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
-    let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(name) };
+    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new(name) };
     client.create_node(&params).await.unwrap()
 }
 
@@ -85,13 +85,13 @@ async fn says(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
     Ok(node.execute(&format!("echo {text}"), &ExecuteOptions::default()).await?.response.text)
 }
 
-async fn event(events: &mut EventStream) -> nerve_proto::EventMessage {
+async fn event(events: &mut EventStream) -> nerve_api::EventMessage {
     tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("the stream ended")
 }
 
 /// Cuts connections while a node works, and counts the events.
 async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay) {
-    let filter = SubscribeParams { node_id: Some("sh".into()), ..SubscribeParams::default() };
+    let filter = Subscribe { node_id: Some("sh".into()), ..Subscribe::default() };
     let mut events = client.subscribe(&filter).await.unwrap();
     let node = shell(&other, "sh").await;
     let mut seen = Vec::new();
@@ -109,7 +109,7 @@ async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay
         seen.push(event(&mut events).await);
     }
     // All that there was, each once, and nothing is said to be missing.
-    let late = other.subscribe(&SubscribeParams { since: Some(0), ..filter }).await;
+    let late = other.subscribe(&Subscribe { since: Some(0), ..filter }).await;
     let mut late = late.unwrap();
     for seen in seen {
         assert_eq!(event(&mut late).await, seen);
@@ -188,9 +188,9 @@ async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
         let client = NerveClient::standalone(engine_config("mine", &home.places, None)).unwrap();
         let copy = client.clone();
         drop(client);
-        let params = CreateNodeParams {
+        let params = CreateNode {
             command: Some(CommandLine::Text("sleep 1000".to_string())),
-            ..CreateNodeParams::new("sleeper")
+            ..CreateNode::new("sleeper")
         };
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::request::CreateNode;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
 use nerve_compose::{create_http_server, create_socket_server, create_standalone, engine_config};
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::error::ServerError;
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 async fn hello(client: &NerveClient) -> Result<String, ClientError> {
-    let params = CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new("sh") };
+    let params = CreateNode { backend: "bash".to_string(), ..CreateNode::new("sh") };
     let node = client.create_node(&params).await?;
     Ok(node.execute("echo hello", &ExecuteOptions::default()).await?.response.text)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nerve_api::reply::RunEnded;
 use serde_json::{Map, Value};
 
 use crate::budget::Exceeded;
@@ -32,6 +33,8 @@ pub struct RunDetails {
     pub step: Option<String>,
     /// The budget that was exceeded.
     pub exceeded: Option<Exceeded>,
+    /// The run as it ended.
+    pub ended: Option<Box<RunEnded>>,
     /// Results of the completed steps by id.
     pub partial: Map<String, Value>,
 }

@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use nerve_api::reply::{AnswerReply, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, PanePlace,
-    Reply, Response, StateName,
+    BackendKind, Choice, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, PanePlace, Response,
+    StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
@@ -80,19 +82,24 @@ impl Stage {
         let place =
             PanePlace { socket: Some(Stage::socket(&home).display().to_string()), ..PanePlace::default() };
         let spec = NodeSpec { backend, place, ..spec(&node, recipe.argv, env, &cwd) };
-        engine.execute(Command::CreateNode(spec)).await.unwrap();
+        engine.create(spec).await.unwrap();
         Some(Stage { engine, events, model, home, node })
     }
 
     async fn wait(&self, state: StateName) {
-        let command = Command::WaitNode { node: self.node.clone(), until: vec![state], timeout: Some(TURN) };
-        let reached = self.engine.execute(command).await;
+        let request = WaitNode {
+            node_id: self.node.node.clone(),
+            until: States(vec![state.as_str().to_string()]),
+            timeout: Some(TURN.into()),
+            ..WaitNode::default()
+        };
+        let reached = self.engine.wait_node(request, Default::default()).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen().await);
     }
 
     async fn screen(&self) -> String {
-        match self.engine.execute(Command::ExplainNode(self.node.clone())).await {
-            Ok(Reply::Explained(explained)) => {
+        match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
+            Ok(explained) => {
                 format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
             }
             other => format!("{other:?}"),
@@ -100,11 +107,9 @@ impl Stage {
     }
 
     async fn send(&self, text: &str) -> Result<Response, EngineError> {
-        let execute = Execute { timeout: Some(TURN), ..Execute::new(self.node.clone(), text) };
-        match self.engine.execute(Command::ExecuteInput(execute)).await? {
-            Reply::Response(response) => Ok(*response),
-            other => panic!("{other:?}"),
-        }
+        let request =
+            ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(&*self.node.node, text) };
+        self.engine.run_turn(request, Default::default()).await
     }
 
     async fn ask(&self, text: &str) -> Response {
@@ -114,12 +119,23 @@ impl Stage {
         }
     }
 
-    async fn answer(&self, choice: Choice) -> Result<Option<Response>, EngineError> {
-        let command =
-            Command::AnswerNode { node: self.node.clone(), choice, wait: true, timeout: Some(TURN) };
-        match self.engine.execute(command).await? {
-            Reply::Response(response) => Ok(Some(*response)),
-            _ => Ok(None),
+    async fn answer(&self, choice: Choice) -> Result<Option<TurnResponse>, EngineError> {
+        let (choice, cancel) = match choice {
+            Choice::Number(number) => (Some(NodeChoice::Number(number)), false),
+            Choice::Label(label) => (Some(NodeChoice::Label(label)), false),
+            Choice::Cancel => (None, true),
+        };
+        let request = AnswerNode {
+            node_id: self.node.node.clone(),
+            choice,
+            cancel,
+            wait: true,
+            timeout: Some(TURN.into()),
+            ..AnswerNode::default()
+        };
+        match self.engine.answer_node(request, Default::default()).await? {
+            AnswerReply::Turn(turn) => Ok(Some(turn.response)),
+            AnswerReply::Done(_) => Ok(None),
         }
     }
 
@@ -223,9 +239,12 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
     let denied = stage.answer(Choice::Cancel).await.unwrap().unwrap();
     assert!(denied.is_ready, "{denied:?}");
 
-    let slow = Execute { timeout: Some(TURN), ..Execute::new(stage.node.clone(), "SLOW to be interrupted") };
+    let slow = ExecuteInput {
+        timeout: Some(TURN.into()),
+        ..ExecuteInput::new(&*stage.node.node, "SLOW to be interrupted")
+    };
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(slow)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
     stage.wait(StateName::Busy).await;
     // The first words have to be there: Escape before them only takes the prompt back.
     let deadline = tokio::time::Instant::now() + TURN;
@@ -233,8 +252,8 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
         assert!(tokio::time::Instant::now() < deadline, "{}", stage.screen().await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    stage.engine.execute(Command::SendInterrupt(stage.node.clone())).await.unwrap();
-    let Reply::Response(interrupted) = turn.await.unwrap().unwrap() else { panic!("no response") };
+    stage.engine.send_interrupt(stage.node.clone().into(), Default::default()).await.unwrap();
+    let interrupted = turn.await.unwrap().unwrap();
     assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
     assert!(!interrupted.text.contains("END-OF-SLOW"));
 
@@ -244,7 +263,7 @@ async fn ten_turns(backend: BackendKind, renderer: Renderer) {
     let again = stage.ask("one more after all that").await;
     assert!(again.text.contains("one more after all that"), "{}", again.text);
 
-    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
     assert_eq!(stage.states().last(), Some(&"stopped"));
 }
 
@@ -279,7 +298,7 @@ async fn claude_asks_for_trust_and_is_answered() {
     assert_eq!(stage.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
     stage.wait(StateName::Ready).await;
     assert_eq!(stage.ask("hello there").await.text, "You said: hello there");
-    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
 }
 
 fn statuses(activities: &[Activity]) -> Vec<Status> {
@@ -328,7 +347,7 @@ async fn what_claude_does_is_told_once() {
     assert_eq!(asked["level"], "warn");
     assert!(asked["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{asked}");
 
-    stage.engine.execute(Command::StopNode(stage.node.clone())).await.unwrap();
+    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
     let told = stage.activities();
     assert_eq!(statuses(&told), [Status::Stopping, Status::Cancelled], "{told:?}");
 }

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::request::Subscribe;
 use nerve_client::{EventStream, NerveClient, Reconnect};
-use nerve_proto::EventType;
-use nerve_proto::params::SubscribeParams;
 use tokio::sync::Notify;
 
 use crate::tool_result::Failure;
@@ -126,11 +126,11 @@ impl Link {
             // One call must not change the subscription of others.
             ConnectMode::Shared(_) => client.events(),
             ConnectMode::PerCall(_) => {
-                let filter = SubscribeParams {
+                let filter = Subscribe {
                     node_id: node.map(str::to_string),
                     run_id: run.map(str::to_string),
                     types: Some(types.iter().map(ToString::to_string).collect()),
-                    ..SubscribeParams::default()
+                    ..Subscribe::default()
                 };
                 client.subscribe(&filter).await?
             }

@@ -1,10 +1,10 @@
-//! One client: its requests run side by side after_send are answered as they finish; its events come in between.
+//! Serves one client: requests run concurrently and are answered as they finish, with events in between.
 //!
-//! One task reads, answers after_send writes. What can be answered at once is answered there: no other thread has to wake for it. Everything else gets
-//! a task of its own, after_send comes back with its reply.
+//! One task reads, answers and writes. It answers brief requests itself, which saves waking another thread. Every other request runs in its own
+//! task, which sends its reply back.
 //!
-//! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
-//! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
+//! Bounds: at most [`MAX_IN_FLIGHT`] requests are executed or wait to be written; then nothing more is read from this client. At most
+//! [`MAX_LARGE_IN_FLIGHT`] of them may have replies of megabytes. Events have their own bounded queue.
 
 use std::future::Future;
 use std::io;
@@ -13,115 +13,117 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use nerve_core::command::Command;
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Credential;
-use crate::convert::{self, Answer, Request};
+use crate::answer::Answer;
+use crate::convert;
+use crate::dispatch::{Call, Dispatcher, ReplySize};
 use crate::events::{Filter, Tag};
 pub(crate) use crate::link::{HungUp, Link, ReadHalf, WriteHalf, watch_tcp};
 use crate::outgoing::{AfterSend, Outgoing, Permits, Reply};
-use crate::requests;
+use crate::requests::{self, Incoming};
 use crate::server::CLOSE_TIMEOUT;
 use crate::state::ServerState;
 
-/// Requests of one client that are worked on or wait to be written.
-const IN_FLIGHT: usize = 1024;
-/// Of those, how many may be of the kind whose answers are large.
-const LARGE_IN_FLIGHT: usize = 8;
-/// Replies of other tasks that wait for this one.
-const DONE: usize = 64;
-/// Requests that came together are taken together, so many at most, before their answers are written.
-const TOGETHER: usize = 64;
-/// Bytes that are still read of a client that is sent away: a line that was too long is among them.
-const LINGER: u64 = 2 * MAX_LINE_BYTES as u64;
-/// One that has sent nothing for so long when the server goes down is not waited for.
-const QUIET: Duration = Duration::from_millis(50);
-/// A client that takes no replies cannot hold up a shutdown for longer.
-const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum number of requests of one client that are executed or wait to be written.
+const MAX_IN_FLIGHT: usize = 1024;
+/// Maximum number of those that may have large replies.
+const MAX_LARGE_IN_FLIGHT: usize = 8;
+/// Capacity of the queue of replies from other tasks.
+const REPLY_QUEUE: usize = 64;
+/// Maximum number of pipelined requests that are started before their replies are written.
+const MAX_BATCH: usize = 64;
+/// Maximum number of bytes still read from a client whose connection is being closed, such as an oversized line.
+const MAX_LINGER_BYTES: u64 = 2 * MAX_LINE_BYTES as u64;
+/// Silence after which a client is disconnected when the server shuts down.
+const SHUTDOWN_LINGER: Duration = Duration::from_millis(50);
+/// Time limit for writing the reply to SHUTDOWN.
+const SHUTDOWN_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Ends, with the reason, when the client is to be sent away.
-pub(crate) type SentAway = Pin<Box<dyn Future<Output = String> + Send>>;
+/// Completes with the reason when the client must be disconnected.
+pub(crate) type Revocation = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// That of a client who came in with this.
-pub(crate) fn sent_away(credential: Credential) -> SentAway {
+/// Returns the revocation of a client's credential.
+pub(crate) fn revocation(credential: Credential) -> Revocation {
     Box::pin(async move {
         credential.revoked().await;
         Credential::REVOKED.to_string()
     })
 }
 
-/// Serves one client until it is gone, or until the server closes.
+/// Serves one client until it disconnects or the server closes.
 pub(crate) async fn serve(link: Link, serving: Arc<ServerState>) {
     let nothing = Box::pin(std::future::pending());
-    talk(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
+    serve_lines(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
 }
 
-/// The same for one whose first line has been read, after_send who may be `sent_away`.
-pub(crate) async fn talk(
+/// Serves a client whose first line may have been read, and whose credential may be revoked.
+pub(crate) async fn serve_lines(
     mut lines: LineReader<ReadHalf>,
     write: WriteHalf,
     mut hung_up: HungUp,
-    mut sent_away: SentAway,
+    mut revoked: Revocation,
     serving: Arc<ServerState>,
 ) {
     let mut out = Outgoing::new(write, serving.hub.subscribe(Filter::default(), None));
-    let (done, mut replies) = mpsc::channel(DONE);
-    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let (done, mut replies) = mpsc::channel(REPLY_QUEUE);
+    let in_flight = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let gone = CancellationToken::new();
-    // However this ends.
+    // Cancelled however this function ends.
     let _guard = gone.clone().drop_guard();
-    let large = Arc::new(Semaphore::new(LARGE_IN_FLIGHT));
-    let mut desk = Some(Desk { done, gone: gone.clone(), large, serving: serving.clone() });
+    let large = Arc::new(Semaphore::new(MAX_LARGE_IN_FLIGHT));
+    let mut spawner = Some(Spawner { done, gone: gone.clone(), large, serving: serving.clone() });
     let closing = serving.closing.cancelled();
     tokio::pin!(closing);
-    let (mut is_closing, mut is_sent_away, mut all_answered) = (false, false, false);
-    // How long the client is waited for that has not said that it sends no more.
-    let mut patience = Duration::ZERO;
+    let (mut is_closing, mut is_revoked, mut all_answered) = (false, false, false);
+    // Time to wait for a client that has not closed its half of the connection.
+    let mut linger_time = Duration::ZERO;
     loop {
         out.gather();
-        let reads = desk.is_some();
+        let reads = spawner.is_some();
         let may_come = !all_answered || (out.listens() && !is_closing);
         if !reads && !may_come && out.is_idle() && out.waiting() == 0 {
             break;
         }
-        // Requests that are here already are taken before their answers are written: in one go.
-        let more = reads && lines.has_line() && out.waiting() < TOGETHER && in_flight.available_permits() > 0;
+        // Starts all requests that have arrived before writing, so that their replies are written together.
+        let more =
+            reads && lines.has_line() && out.waiting() < MAX_BATCH && in_flight.available_permits() > 0;
         let events = out.events();
         let (writes, gathers) = (!more && !out.is_idle(), out.has_room());
         tokio::select! {
             biased;
             () = &mut closing, if !is_closing => {
                 is_closing = true;
-                patience = QUIET;
-                desk = None;
+                linger_time = SHUTDOWN_LINGER;
+                spawner = None;
             }
-            // It sends no more. It may still wait for answers, or it is gone for good.
+            // The client has closed its half of the connection and then the whole connection.
             () = &mut hung_up, if !reads => return,
-            // Also one that sends no more: it may listen for as long as it likes. Polled once when it is ready, for it ends this.
-            reason = &mut sent_away => {
+            // Also applies to clients that only listen.
+            reason = &mut revoked => {
                 out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), after_send: AfterSend::Nothing });
-                // What is not done by now has no answer, after_send what is not taken soon is not waited for.
-                (is_sent_away, patience) = (true, CLOSE_TIMEOUT);
+                // Unfinished requests are dropped; pending replies are flushed for at most `CLOSE_TIMEOUT`.
+                (is_revoked, linger_time) = (true, CLOSE_TIMEOUT);
                 let _ = tokio::time::timeout(CLOSE_TIMEOUT, out.write_all()).await;
                 break;
             }
             written = out.write(), if writes => if written.is_err() {
                 return;
             },
-            // Before more is taken: who sends without a pause would never be told what others have worked out.
+            // Before the next request, so that a client that sends without pause still receives replies.
             reply = replies.recv(), if !all_answered => match reply {
                 Some(reply) => out.push(reply),
                 None => all_answered = true,
             },
             (permit, frame) = next(&in_flight, &mut lines), if reads => {
                 let permits = Permits { in_flight: permit, large: None };
-                match (frame.map(line_of), &desk) {
-                    (Ok(Some(line)), Some(desk)) => desk.take(line, permits, &mut out),
-                    _ => (desk, patience) = (None, Duration::ZERO),
+                match (frame.map(|frame| read(frame, &serving.dispatcher)), &spawner) {
+                    (Ok(Some(line)), Some(spawner)) => spawner.take(line, permits, &mut out),
+                    _ => (spawner, linger_time) = (None, Duration::ZERO),
                 }
             }
             () = events.filled(), if gathers => {}
@@ -131,30 +133,30 @@ pub(crate) async fn talk(
         return;
     }
     let last = async {
-        if !is_sent_away {
+        if !is_revoked {
             return out.finish().await.is_ok();
         }
         matches!(tokio::time::timeout(CLOSE_TIMEOUT, out.finish()).await, Ok(Ok(())))
     };
     tokio::select! {
-        closed = last => if closed && !patience.is_zero() {
-            linger(lines.into_inner(), patience).await;
+        closed = last => if closed && !linger_time.is_zero() {
+            linger(lines.into_inner(), linger_time).await;
         },
         () = hung_up => {}
     }
 }
 
-/// Reads what the client of a connection that is closed on this side still sends, until it is silent for so long: a connection that is
-/// left with something unread in it is reset, after_send what was said last is lost (RFC 9293 §3.10.4). Bounded in bytes after_send in time.
+/// Discards what the client still sends after this side has closed, until it is silent for `silent`. Closing a connection with unread
+/// data would reset it and lose the last reply (RFC 9293 §3.10.4). Bounded in bytes and time.
 pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
     let reading = async {
-        let (mut read, mut scrap) = (read.take(LINGER), vec![0; 4096]);
+        let (mut read, mut scrap) = (read.take(MAX_LINGER_BYTES), vec![0; 4096]);
         while let Ok(Ok(1..)) = tokio::time::timeout(silent, read.read(&mut scrap)).await {}
     };
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
 }
 
-/// The next frame, as soon as there is room for its answer. Nothing is lost when this is dropped.
+/// Reads the next frame as soon as there is capacity for its reply. Cancel-safe.
 async fn next(
     in_flight: &Arc<Semaphore>,
     lines: &mut LineReader<ReadHalf>,
@@ -164,38 +166,40 @@ async fn next(
     (permit, lines.next().await)
 }
 
-/// What a frame asks for; the error is the line that answers it. `None`: it is the end.
-fn line_of(frame: Frame) -> Option<Result<Request, Vec<u8>>> {
+/// Reads a frame. The error is the line that answers it. Returns `None` at the end.
+fn read(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8>>> {
     match frame {
-        Frame::Line(line) => Some(convert::request(&line)),
-        Frame::TooLong { bytes } => Some(Err(convert::too_long(bytes))),
-        // A last line may lack its end. If it lacks more, it is no JSON object.
-        Frame::Eof { partial } if !partial.trim_ascii().is_empty() => Some(convert::request(&partial)),
+        Frame::Line(line) => Some(requests::read_line(&line, dispatcher)),
+        Frame::TooLong { bytes } => Some(Err(requests::too_long(bytes))),
+        // The last line may lack its newline. If it lacks more, it is no JSON object.
+        Frame::Eof { partial } if !partial.trim_ascii().is_empty() => {
+            Some(requests::read_line(&partial, dispatcher))
+        }
         Frame::Eof { .. } => None,
     }
 }
 
-/// Where requests are taken. Once it is dropped, no more are, after_send replies come only of those that are worked on.
-struct Desk {
+/// Starts requests. After it is dropped, only replies of running requests arrive.
+struct Spawner {
     done: mpsc::Sender<Reply>,
     gone: CancellationToken,
     large: Arc<Semaphore>,
     serving: Arc<ServerState>,
 }
 
-impl Desk {
-    fn take(&self, request: Result<Request, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
+impl Spawner {
+    fn take(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
         let (line, after_send) = match request {
-            Ok(Request::Command { command, answer }) => return self.start(command, answer, permits, out),
-            Ok(Request::Subscribe { filter, since, answer }) => {
+            Ok(Incoming::Call { call, answer }) => return self.start(call, answer, permits, out),
+            Ok(Incoming::Subscribe { filter, since, answer }) => {
                 let events = self.serving.hub.subscribe(filter, since);
                 (
                     answer.subscribed(self.serving.hub.last_seq(), &self.serving.id),
                     AfterSend::Subscribe(events),
                 )
             }
-            Ok(Request::Authenticated { answer }) => (answer.authenticated(), AfterSend::Nothing),
-            Ok(Request::Shutdown { keep_nodes, answer }) => {
+            Ok(Incoming::Authenticated { answer }) => (answer.authenticated(), AfterSend::Nothing),
+            Ok(Incoming::Shutdown { keep_nodes, answer }) => {
                 (answer.shutting_down(), AfterSend::Notify(self.shut_down(keep_nodes)))
             }
             Err(line) => {
@@ -206,92 +210,92 @@ impl Desk {
         out.push(Reply { line, permits, after_send });
     }
 
-    /// Asks the server to go down once the reply is written, or not taken.
+    /// Shuts the server down after the reply has been written or its time limit has passed.
     fn shut_down(&self, keep_nodes: bool) -> oneshot::Sender<()> {
         let (written, is_written) = oneshot::channel();
         let serving = self.serving.clone();
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(SHUTDOWN_REPLY_PATIENCE, is_written).await;
+            let _ = tokio::time::timeout(SHUTDOWN_REPLY_TIMEOUT, is_written).await;
             serving.shut_down(keep_nodes);
         });
         written
     }
 
-    /// Works on a request: to its end if that comes at once, else beside the others.
-    fn start(&self, mut command: Command, answer: Answer, permits: Permits, out: &mut Outgoing) {
-        let mut after_send = AfterSend::Nothing;
-        if let (Command::ExecuteInput(execute), Some(id)) = (&mut command, &answer.request_id)
-            && execute.stream
-            && execute.background.is_none()
-        {
-            let tag: Tag = self.serving.tag();
-            execute.tag = Some(tag);
-            out.tag(tag, id.clone());
-            after_send = AfterSend::EndTurn(tag);
+    /// Executes a request: inline if it finishes at once, otherwise in its own task.
+    fn start(&self, call: Call, answer: Answer, permits: Permits, out: &mut Outgoing) {
+        let (mut after_send, mut tag) = (AfterSend::Nothing, None);
+        if let (true, Some(id)) = (call.streams, &answer.request_id) {
+            let new: Tag = self.serving.tag();
+            out.tag(new, id.clone());
+            (after_send, tag) = (AfterSend::EndTurn(new), Some(new));
         }
-        let is_brief = convert::is_brief(&command);
+        let is_brief = call.is_brief;
         let job = Job {
             gone: self.gone.clone(),
             large: self.large.clone(),
             serving: self.serving.clone(),
             permits,
             after_send,
+            tag,
         };
         if !is_brief {
-            tokio::spawn(self.handed_in(job.run(command, answer)));
+            tokio::spawn(self.deliver(job.run(call, answer)));
             return;
         }
-        let mut job = Box::pin(job.run(command, answer));
+        let mut job = Box::pin(job.run(call, answer));
         match (&mut job).now_or_never() {
             Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
-            None => drop(tokio::spawn(self.handed_in(job))),
+            None => drop(tokio::spawn(self.deliver(job))),
         }
     }
 
-    fn handed_in<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
+    fn deliver<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
         let done = self.done.clone();
         async move {
             if let Some(reply) = job.await {
-                // Nobody is there to be told if the connection is gone.
+                // The connection may be closed.
                 let _ = done.send(reply).await;
             }
         }
     }
 }
 
-/// What a request that is worked on holds.
+/// Resources of a request that is executed.
 struct Job {
     gone: CancellationToken,
     large: Arc<Semaphore>,
     serving: Arc<ServerState>,
     permits: Permits,
     after_send: AfterSend,
+    /// Tag of the turn's chunks.
+    tag: Option<Tag>,
 }
 
 impl Job {
-    /// `None`: nobody waits for the answer any more.
-    async fn run(self, command: Command, answer: Answer) -> Option<Reply> {
-        let Job { gone, large, serving, mut permits, after_send } = self;
-        let (at_once, in_the_end) =
-            (convert::may_answer_much(&command), convert::may_end_with_much(&command));
-        let (gone, large, serving, permit) = (&gone, &large, &serving, &mut permits.large);
-        let line = requests::guarded(answer, |answer| async move {
-            if at_once {
-                *permit = Some(one_of(large, gone).await?);
+    /// Executes the request and encodes its answer. Returns `None` if the client left first.
+    async fn run(self, call: Call, answer: Answer) -> Option<Reply> {
+        let Job { gone, large, serving, mut permits, after_send, tag } = self;
+        let last = answer.clone();
+        let permit = &mut permits.large;
+        let work = async {
+            let size = call.size;
+            if size == ReplySize::Large {
+                *permit = Some(acquire(&large, &gone).await?);
             }
-            let outcome = requests::work(command, serving, gone).await?;
-            if in_the_end {
-                *permit = Some(one_of(large, gone).await?);
+            let outcome = requests::execute(call, &answer, tag, &gone).await?;
+            if size == ReplySize::LargeAtEnd {
+                *permit = Some(acquire(&large, &gone).await?);
             }
-            Some(requests::told(outcome, answer, serving))
-        })
-        .await?;
+            requests::answered(&answer, &outcome, &serving);
+            Some(answer.outcome(outcome))
+        };
+        let line = requests::guarded(work, |error| last.failed(error)).await?;
         Some(Reply { line, permits, after_send })
     }
 }
 
-/// A permit, as soon as there is one; none for a client that is gone.
-async fn one_of(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+/// Waits for a permit. Returns `None` if the client disconnects.
+async fn acquire(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
     tokio::select! {
         permit = permits.clone().acquire_owned() => permit.ok(),
         () = gone.cancelled() => None,

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use nerve_api::{EventMessage, EventType, RequestId};
 use nerve_core::command::{EngineEvent, EventKind};
-use nerve_proto::{EventMessage, EventType, RequestId};
 use tokio::sync::{Notify, broadcast};
 
 use crate::convert;

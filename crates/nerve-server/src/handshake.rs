@@ -5,14 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::framing::LineReader;
 use nerve_core::error::{EngineError, ErrorKind};
-use nerve_proto::framing::LineReader;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::access::Authenticator;
 use crate::connection::{self, Link, ReadHalf, WriteHalf};
-use crate::convert::{self, Authenticate};
+use crate::convert;
 use crate::metrics::Transport;
+use crate::requests::{self, Credentials};
 use crate::server::{CLOSE_TIMEOUT, Clients};
 use crate::state::ServerState;
 use crate::tcp::PendingClient;
@@ -37,7 +38,7 @@ pub(crate) async fn serve(
             FirstLine::Line { line, rest } => (line, rest),
             FirstLine::Refused(error) => return Some(Err(convert::error_line(error))),
         };
-        let Authenticate { token, answer } = match convert::authenticate(&line) {
+        let Credentials { token, answer } = match requests::credentials(&line) {
             Ok(request) => request,
             Err(refusal) => return Some(Err(refusal)),
         };
@@ -61,8 +62,8 @@ pub(crate) async fn serve(
             if send_line(&mut write, &answer).await {
                 let read: ReadHalf =
                     if rest.is_empty() { read } else { Box::new(io::Cursor::new(rest).chain(read)) };
-                let sent_away = connection::sent_away(credential);
-                connection::talk(LineReader::new(read), write, hung_up, sent_away, state).await;
+                let revoked = connection::revocation(credential);
+                connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state).await;
             }
         }
         Some(Err(refusal)) => refuse(read, write, &refusal).await,

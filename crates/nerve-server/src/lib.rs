@@ -19,7 +19,9 @@
 //! | `state` | state shared by all connections |
 //! | `metrics` | metrics for Prometheus |
 //! | `events` | a bounded queue of events for each subscriber |
-//! | `convert` | the only conversion between engine and protocol types |
+//! | `dispatch` | the engine's method for each request |
+//! | `answer` | outcomes of requests as messages |
+//! | `convert` | events of the engine as messages |
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
@@ -43,10 +45,12 @@
 //! ```
 
 pub mod access;
+mod answer;
 mod clients;
 mod connection;
 mod convert;
 pub mod daemon;
+mod dispatch;
 pub mod error;
 mod events;
 pub mod front;
@@ -65,9 +69,7 @@ mod unix;
 
 use std::future::Future;
 
-use nerve_core::command::Response;
 use nerve_core::engine::Engine;
-use nerve_proto::data::ExecuteData;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub use crate::http::mount::{Closing, Mount, WholeRequest};
@@ -83,11 +85,6 @@ use crate::server::{Server, ServerConfig};
 pub async fn serve(config: &ServerConfig, engine: Engine) -> Result<(), ServerError> {
     let stop = stop_signal();
     Server::bind(config)?.run(engine, stop).await
-}
-
-/// Converts a finished turn to the reply of EXECUTE_INPUT, for programs that use an engine without a server.
-pub fn execute_data(response: Response) -> ExecuteData {
-    convert::execute_data(response)
 }
 
 /// Returns the OpenAPI 3.1 description of the HTTP interface, as served at `GET /openapi.json`.

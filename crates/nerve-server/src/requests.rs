@@ -1,88 +1,192 @@
-//! Requests given to the engine, one at a time: for connections, and for clients whose requests come without one.
+//! Requests: lines are read, given to the engine or the server, and answered.
 
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use nerve_core::command::{Command, Outcome};
+use nerve_api::reply::{Authenticated, Stopped};
+use nerve_api::request::{Authenticate, Shutdown, Subscribe, read};
+use nerve_api::{DecodeError, EventType, RequestMessage, RequestName, decode_request};
 use nerve_core::error::{EngineError, ErrorKind};
 use tokio_util::sync::CancellationToken;
 
-use crate::convert::{self, Answer, Request};
+use crate::answer::{Answer, is_run};
+use crate::convert::line_of;
+use crate::dispatch::{Call, Dispatcher, Outcome, ReplySize};
+use crate::events::Filter;
 use crate::state::ServerState;
 
-/// Answers one request as a connection would, and gives the line that answers it. SUBSCRIBE is refused: it is for connections. Must be
-/// called in a task of its own, which nobody ends when the client leaves. `room`: waited for before an answer is put together that took its
-/// time and may be long. `None`: `gone` was cancelled before there was an answer.
-pub(crate) async fn answer<R: Future<Output = ()>>(
-    request: Result<Request, Vec<u8>>,
+/// A request that was read.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// For the engine.
+    Call { call: Call, answer: Answer },
+    /// For the connection: its events change.
+    Subscribe { filter: Filter, since: Option<u64>, answer: Answer },
+    /// AUTHENTICATE on a connection that is authenticated already.
+    Authenticated { answer: Answer },
+    /// For the server.
+    Shutdown { keep_nodes: bool, answer: Answer },
+}
+
+/// A request that is refused before it reaches the engine.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) answer: Answer,
+    pub(crate) error: EngineError,
+}
+
+/// Reads a line. The error is the line that answers it.
+pub(crate) fn read_line(line: &[u8], dispatcher: &Dispatcher) -> Result<Incoming, Vec<u8>> {
+    let message = decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    incoming(message, dispatcher).map_err(|refusal| refusal.answer.failed(refusal.error))
+}
+
+/// Reads the parameters of a request.
+pub(crate) fn incoming(message: RequestMessage, dispatcher: &Dispatcher) -> Result<Incoming, Box<Refusal>> {
+    let RequestMessage { command: name, params, request_id, warnings } = message;
+    let answer = Answer { request_id, name: Some(name), warnings, ..Answer::default() };
+    let invalid = |message| EngineError::new(ErrorKind::InvalidRequest, message);
+    let decode = || {
+        Ok(match name {
+            RequestName::Subscribe => {
+                let request: Subscribe = read(name, &params).map_err(invalid)?;
+                let since = request.since;
+                Incoming::Subscribe { filter: filter(request)?, since, answer: answer.clone() }
+            }
+            RequestName::Authenticate => Incoming::Authenticated { answer: answer.clone() },
+            RequestName::Shutdown => {
+                let Shutdown { keep_nodes } = read(name, &params).map_err(invalid)?;
+                Incoming::Shutdown { keep_nodes, answer: answer.clone() }
+            }
+            _ => {
+                let call = dispatcher.decode(name, &params).map_err(invalid)?;
+                Incoming::Call { call, answer: answer.clone() }
+            }
+        })
+    };
+    decode().map_err(|error| Box::new(Refusal { answer, error }))
+}
+
+/// Returns the events that a SUBSCRIBE selects.
+///
+/// # Errors
+/// InvalidRequest: an unknown event.
+pub(crate) fn filter(request: Subscribe) -> Result<Filter, EngineError> {
+    let Subscribe { node_id, session_id, run_id, types, aliases, .. } = request;
+    let parse = |name: &String| {
+        EventType::parse(name).ok_or_else(|| {
+            EngineError::new(ErrorKind::InvalidRequest, format!("params.types: unknown event {name:?}"))
+        })
+    };
+    let types = types.map(|names| names.iter().map(parse).collect()).transpose()?;
+    Ok(Filter { node: node_id, session: session_id, run: run_id, types, aliases })
+}
+
+/// The token of a client, and how to answer it.
+pub(crate) struct Credentials {
+    pub(crate) token: Option<Vec<u8>>,
+    pub(crate) answer: Answer,
+}
+
+/// Reads the first line of a client that is not authenticated. The error is the line that answers anything but AUTHENTICATE.
+pub(crate) fn credentials(line: &[u8]) -> Result<Credentials, Vec<u8>> {
+    let message = decode_request(line).map_err(|error| line_of(&error.reply()))?;
+    let RequestMessage { command: name, params, request_id, .. } = message;
+    let answer = Answer { request_id, name: Some(name), ..Answer::default() };
+    if name != RequestName::Authenticate {
+        let error = EngineError::new(ErrorKind::Authentication, "AUTHENTICATE must come first");
+        return Err(
+            answer.failed(error.hint("send the token: 'nerve token show' on the server's machine prints it"))
+        );
+    }
+    match read::<Authenticate>(name, &params) {
+        Ok(request) => Ok(Credentials { token: request.token.map(String::into_bytes), answer }),
+        Err(message) => Err(answer.failed(EngineError::new(ErrorKind::InvalidRequest, message))),
+    }
+}
+
+/// Returns the line that answers a line that was too long to be read.
+pub(crate) fn too_long(bytes: u64) -> Vec<u8> {
+    line_of(&DecodeError::too_long(bytes).reply())
+}
+
+/// Executes one request that came without a connection, and answers it: `encode` makes the answer. SUBSCRIBE is refused. Must be called in
+/// a task of its own, which outlives the client.
+///
+/// `room` is awaited before a reply is encoded that took its time and may be large. Returns `None` if `gone` was cancelled first.
+pub(crate) async fn answer<T, R: Future<Output = ()>>(
+    request: Incoming,
     serving: &ServerState,
     gone: &CancellationToken,
     room: impl FnOnce() -> R,
-) -> Option<Vec<u8>> {
-    match request {
-        Ok(Request::Command { command, answer }) => {
-            guarded(answer, |answer| async move {
-                let ends_with_much = convert::may_end_with_much(&command);
-                let outcome = work(command, serving, gone).await?;
-                if ends_with_much {
+    encode: impl Fn(Answer, Outcome) -> T,
+) -> Option<T> {
+    let (answer, outcome) = match request {
+        Incoming::Call { call, answer } => {
+            let last = answer.clone();
+            let encode = &encode;
+            let work = async move {
+                let size = call.size;
+                let outcome = execute(call, &answer, None, gone).await?;
+                if size == ReplySize::LargeAtEnd {
                     room().await;
                 }
-                Some(told(outcome, answer, serving))
-            })
-            .await
+                answered(&answer, &outcome, serving);
+                Some(encode(answer, outcome))
+            };
+            return guarded(work, |error| encode(last, Err(error))).await;
         }
-        Ok(Request::Subscribe { answer, .. }) => Some(
-            answer.failed(
+        Incoming::Subscribe { answer, .. } => {
+            let error =
                 EngineError::new(ErrorKind::InvalidRequest, "SUBSCRIBE is for connections that stay open")
-                    .hint("use a socket, the WebSocket at /api/events, or SSE at /events"),
-            ),
-        ),
-        Ok(Request::Authenticated { answer }) => Some(answer.authenticated()),
-        Ok(Request::Shutdown { keep_nodes, answer }) => {
+                    .hint("use a socket, the WebSocket at /api/events, or SSE at /events");
+            (answer, Err(error))
+        }
+        Incoming::Authenticated { answer } => {
+            (answer, Ok(Box::new(Authenticated { authenticated: true }) as Box<_>))
+        }
+        Incoming::Shutdown { keep_nodes, answer } => {
             serving.shut_down(keep_nodes);
-            Some(answer.shutting_down())
+            (answer, Ok(Box::new(Stopped { stopped: true }) as Box<_>))
         }
-        Err(line) => {
-            serving.hub.metrics.refused();
-            Some(line)
-        }
-    }
+    };
+    Some(encode(answer, outcome))
 }
 
-/// Lets the engine work. A client that leaves ends only what changes nothing: a turn goes on to its end and into the history, a run to its end. `None`:
-/// nobody waits for the answer any more.
-pub(crate) async fn work(
-    command: Command,
-    serving: &ServerState,
+/// Executes a request. A client that leaves ends only requests that change nothing: turns and runs continue. Returns `None` if the client
+/// left first.
+pub(crate) async fn execute(
+    call: Call,
+    answer: &Answer,
+    tag: Option<u64>,
     gone: &CancellationToken,
 ) -> Option<Outcome> {
-    let changes_nothing = convert::changes_nothing(&command);
+    let ends_with_client = call.ends_with_client;
     tokio::select! {
         biased;
-        outcome = serving.engine.execute(command) => Some(outcome),
-        () = gone.cancelled(), if changes_nothing => None,
+        outcome = call.execute(answer.context(tag)) => Some(outcome),
+        () = gone.cancelled(), if ends_with_client => None,
     }
 }
 
-/// The line that says what came of it. The events that led to it are handed on: who sends it can send them first.
-pub(crate) fn told(outcome: Outcome, answer: Answer, serving: &ServerState) -> Vec<u8> {
+/// Counts an outcome, and forwards the events that led to it, so that they can be sent before the answer.
+pub(crate) fn answered(answer: &Answer, outcome: &Outcome, serving: &ServerState) {
     serving.hub.forward();
-    if let Some(command) = answer.command {
-        serving.hub.metrics.answered(command, &outcome);
+    if let Some(name) = answer.name {
+        let error = outcome.as_ref().err().filter(|error| !is_run(error));
+        serving.hub.metrics.answered(name, error.map(|error| error.kind));
     }
-    answer.outcome(outcome)
 }
 
-/// Answers a request whatever happens: a panic must not take the answer with it.
-pub(crate) async fn guarded<F>(answer: Answer, work: impl FnOnce(Answer) -> F) -> Option<Vec<u8>>
-where
-    F: Future<Output = Option<Vec<u8>>>,
-{
-    let last = answer.clone();
-    // What panics is not looked at again: it is dropped.
-    AssertUnwindSafe(work(answer)).catch_unwind().await.unwrap_or_else(|_| {
+/// Runs `work`. If it panics, `failed` makes the answer.
+pub(crate) async fn guarded<T>(
+    work: impl Future<Output = Option<T>>,
+    failed: impl FnOnce(EngineError) -> T,
+) -> Option<T> {
+    // What panics is dropped, not used again.
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request failed in the engine");
         let message = "the request ended without an answer: this is a bug in nerve";
-        Some(last.failed(EngineError::new(ErrorKind::Internal, message)))
+        Some(failed(EngineError::new(ErrorKind::Internal, message)))
     })
 }

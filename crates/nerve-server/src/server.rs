@@ -6,7 +6,6 @@ use std::os::unix::net::UnixListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_core::command::Command;
 use nerve_core::engine::Engine;
 use tokio::sync::broadcast;
 use tokio_util::task::TaskTracker;
@@ -182,10 +181,8 @@ pub(crate) async fn forward_events(state: Arc<ServerState>) {
 pub(crate) async fn shut_down_nodes(state: &ServerState, clients: &TaskTracker) {
     let keep_nodes = state.keeps_nodes();
     tracing::info!(keep_nodes, "stopping");
-    let stopped = state.engine.execute(Command::Shutdown { keep_nodes });
-    match tokio::time::timeout(STOP_TIMEOUT, stopped).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::error!(%error, "nodes could not be stopped"),
+    match tokio::time::timeout(STOP_TIMEOUT, state.engine.shut_down(keep_nodes)).await {
+        Ok(()) => {}
         Err(_) => tracing::error!(seconds = STOP_TIMEOUT.as_secs(), "nodes did not stop in time"),
     }
     state.hub.forward();

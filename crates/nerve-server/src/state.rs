@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use nerve_core::engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::dispatch::{Dispatcher, dispatcher};
 use crate::events::{Hub, Tag};
 
 /// The engine, its events and the progress of a shutdown.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) engine: Engine,
+    pub(crate) dispatcher: Dispatcher,
     pub(crate) hub: Hub,
     /// Cancelled when a shutdown was requested.
     pub(crate) stopping: CancellationToken,
@@ -28,7 +30,17 @@ impl ServerState {
         let hub = Hub::new(engine.subscribe());
         let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
         let id = format!("{:016x}", RandomState::new().hash_one(0));
-        ServerState { engine, hub, stopping, closing, id, keep_nodes: false.into(), tags: 0.into() }
+        let dispatcher = dispatcher(engine.clone());
+        ServerState {
+            engine,
+            dispatcher,
+            hub,
+            stopping,
+            closing,
+            id,
+            keep_nodes: false.into(),
+            tags: 0.into(),
+        }
     }
 
     /// Returns a new tag for the output chunks of a turn.

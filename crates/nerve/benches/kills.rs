@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use live::LiveServer;
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::NerveClient;
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_testkit::wait_until;
 use random::Random;
@@ -103,7 +103,7 @@ async fn kill(
     moment: Duration,
 ) -> Result<Result<Lost>> {
     let diary = server.home.work().join(name);
-    let mut params = CreateNodeParams::new(name);
+    let mut params = CreateNode::new(name);
     let program = std::env::current_exe()?;
     let path = |path: &Path| anyhow::Ok(path.to_str().context("a path is no UTF-8")?.to_string());
     params.command = Some(CommandLine::Argv(vec![

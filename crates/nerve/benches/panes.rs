@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use live::LiveServer;
+use nerve_api::request::{CommandLine, ConversationOptions, CreateNode};
 use nerve_client::{ExecuteOptions, RemoteNode};
-use nerve_proto::params::{CommandLine, ConversationParams, CreateNodeParams};
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};
 use support::{Figure, Goal, Report, Samples};
@@ -76,7 +76,7 @@ async fn forks(report: &mut Report) -> Result<()> {
     let client = server.client().await?;
     let model = serve("127.0.0.1:0".parse()?, Script::default()).await?;
     let recipe = server.home.claude(&server.home.work(), &model.url(), Renderer::Classic)?;
-    let mut params = CreateNodeParams::new("claude");
+    let mut params = CreateNode::new("claude");
     let program = claude.display().to_string();
     params.command =
         Some(CommandLine::Argv([program].into_iter().chain(recipe.argv.into_iter().skip(1)).collect()));
@@ -110,13 +110,13 @@ async fn conversations(report: &mut Report) -> Result<()> {
     let long = |at| serde_json::json!({ "role": "user", "content": format!("{at} {}", "word ".repeat(2_000)), "timestamp": at });
     let chat: Vec<serde_json::Value> = (0..100).map(long).collect();
     fs::write(folder.join("long.json"), serde_json::to_vec(&chat)?)?;
-    let mut params = CreateNodeParams::new("b");
+    let mut params = CreateNode::new("b");
     params.backend = "bash".to_string();
     let node = client.create_node(&params).await?;
-    let conversation = ConversationParams {
+    let conversation = ConversationOptions {
         workspace: Some("bench".to_string()),
         chat: Some("long".to_string()),
-        ..ConversationParams::default()
+        ..ConversationOptions::default()
     };
     let kept = ExecuteOptions { conversation: Some(conversation), ..limit() };
     let (mut plain, mut more) = (Vec::new(), Vec::new());
@@ -206,7 +206,7 @@ async fn wezterm(report: &mut Report) -> Result<()> {
 struct Tmux(PathBuf);
 
 impl Tmux {
-    fn place(&self, params: &mut CreateNodeParams) {
+    fn place(&self, params: &mut CreateNode) {
         params.backend = "tmux".to_string();
         params.socket = Some(self.0.display().to_string());
     }
@@ -243,7 +243,7 @@ impl Mux {
         Ok(mux)
     }
 
-    fn place(&self, params: &mut CreateNodeParams) {
+    fn place(&self, params: &mut CreateNode) {
         params.backend = "wezterm".to_string();
         params.socket = Some(self.socket.display().to_string());
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use live::LiveServer;
-use nerve_proto::framing::MAX_LINE_BYTES;
+use nerve_api::framing::MAX_LINE_BYTES;
 use plain::Plain;
 use serde_json::Value;
 use support::{Figure, Goal, Report, Samples, memory_of};

@@ -1,7 +1,7 @@
 #![expect(deprecated, reason = "what is deprecated is to work as long as it is there")]
 
+use nerve_api::request::CreateNode;
 use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
-use nerve_proto::params::CreateNodeParams;
 use serde_json::json;
 
 use super::connected;
@@ -29,7 +29,7 @@ async fn deprecated_names_send_current_commands() {
         }
     };
     let asking = async {
-        let channel: RemoteChannel = client.create_channel(&CreateNodeParams::new("a")).await.unwrap();
+        let channel: RemoteChannel = client.create_channel(&CreateNode::new("a")).await.unwrap();
         assert_eq!(channel.channel_id(), "a");
         assert_eq!(client.get_channel("a", None).await.unwrap().id(), "a");
         assert_eq!(client.list_channels(None).await.unwrap(), ["a"]);

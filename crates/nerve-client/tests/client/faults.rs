@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use nerve_api::RequestName;
+use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_client::{ClientError, NerveClient};
-use nerve_proto::CommandType;
-use nerve_proto::framing::MAX_LINE_BYTES;
 use serde_json::json;
 use tokio::net::UnixListener;
 
@@ -116,7 +116,7 @@ async fn error_without_request_id_fails_all_pending_requests() {
 async fn oversized_request_is_not_sent() {
     let (client, mut peer) = connected().await;
     let huge = json!({"text": "x".repeat(MAX_LINE_BYTES)});
-    let error = client.request(CommandType::ExecuteInput, huge).await.unwrap_err();
+    let error = client.request_by_name(RequestName::ExecuteInput, huge).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Protocol(_)) && error.to_string().contains("EXECUTE_INPUT"),
         "{error}"
@@ -154,9 +154,11 @@ async fn requests_dropped_while_server_stalls_tear_no_line() {
     let many = async {
         for number in 0..200 {
             let params = json!({"number": number, "text": text});
-            let _ =
-                tokio::time::timeout(Duration::from_micros(200), client.request(CommandType::Ping, params))
-                    .await;
+            let _ = tokio::time::timeout(
+                Duration::from_micros(200),
+                client.request_by_name(RequestName::Ping, params),
+            )
+            .await;
         }
     };
     many.await;
@@ -189,7 +191,7 @@ async fn dropped_client_closes_its_connection() {
     assert_eq!(state.unwrap(), "ready");
     drop(node);
     let frame = peer.lines.next().await.unwrap();
-    assert_eq!(frame, nerve_proto::framing::Frame::Eof { partial: vec![] });
+    assert_eq!(frame, nerve_api::framing::Frame::Eof { partial: vec![] });
 }
 
 #[tokio::test]
@@ -199,7 +201,7 @@ async fn stalled_server_blocks_only_the_caller() {
         let client = client.clone();
         tokio::spawn(async move {
             let text = "x".repeat(8 << 20);
-            client.request(CommandType::Ping, json!({ "text": text })).await
+            client.request_by_name(RequestName::Ping, json!({ "text": text })).await
         })
     };
     until("the request is on its way", || client.in_flight() == 1).await;

@@ -1,5 +1,5 @@
+use nerve_api::framing::LineReader;
 use nerve_client::{NerveClient, RunOptions};
-use nerve_proto::framing::LineReader;
 use serde_json::{Map, Value, json};
 
 use super::{Peer, connected};
@@ -147,5 +147,5 @@ async fn custom_stream_is_closed_with_the_client() {
     assert!(pong.unwrap().pong);
     drop(client);
     let frame = peer.lines.next().await.unwrap();
-    assert_eq!(frame, nerve_proto::framing::Frame::Eof { partial: vec![] });
+    assert_eq!(frame, nerve_api::framing::Frame::Eof { partial: vec![] });
 }

@@ -1,8 +1,8 @@
 //! The client over HTTP, against a nerve server, a server that refuses, and anything else.
 
 use futures_util::{SinkExt, StreamExt};
+use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_client::{ClientError, NerveClient, Reconnect, Tls};
-use nerve_proto::framing::MAX_LINE_BYTES;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -87,7 +87,7 @@ async fn one_websocket_carries_requests_answers_and_events() {
         socket
     };
     let asking = async {
-        let first = client.request(nerve_proto::CommandType::WriteData, json!({ "text": text }));
+        let first = client.request_by_name(nerve_api::RequestName::WriteData, json!({ "text": text }));
         let (first, second) = tokio::join!(first, client.ping());
         assert_eq!((first.unwrap(), second.unwrap().pong), (json!("done"), true));
         assert_eq!(events.next().await.unwrap().seq, 3);
@@ -114,7 +114,7 @@ async fn longest_answer_is_accepted_and_longer_one_ends_connection() {
         }
     };
     let asking = async {
-        let ask = || client.request(nerve_proto::CommandType::GetBuffer, json!({}));
+        let ask = || client.request_by_name(nerve_api::RequestName::GetBuffer, json!({}));
         assert!(ask().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
         let error = ask().await.unwrap_err();
         assert!(matches!(&error, ClientError::Protocol(what) if what.contains("over 16777216")), "{error}");

@@ -12,8 +12,8 @@ mod streams;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::framing::{Frame, LineReader};
 use nerve_client::{NerveClient, Reconnect};
-use nerve_proto::framing::{Frame, LineReader};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};

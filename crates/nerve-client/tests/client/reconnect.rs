@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use nerve_api::EventType;
+use nerve_api::framing::{Frame, LineReader};
+use nerve_api::request::Subscribe;
 use nerve_client::{
     ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, StreamItem, Tls, Unanswered,
 };
-use nerve_proto::EventType;
-use nerve_proto::framing::{Frame, LineReader};
-use nerve_proto::params::SubscribeParams;
 use rustix::net::Shutdown;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -283,7 +283,7 @@ async fn missing_server_is_given_up_in_time() {
 async fn events_resume_after_last_one_received() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
-    let filter = SubscribeParams { node_id: Some("a".into()), ..SubscribeParams::default() };
+    let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };
     let told = |seq: u64, server: &str| json!({"subscribed": true, "seq": seq, "server": server});
     let asked = |since: Option<u64>| {
         let mut params = json!({"node_id": "a", "aliases": false});

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use nerve_api::RequestName;
+use nerve_api::request::{CreateNode, CreateSession, GetHistory, NodeChoice};
 use nerve_client::{ClientError, ExecuteOptions};
-use nerve_proto::CommandType;
-use nerve_proto::params::{CreateNodeParams, CreateSessionParams, GetHistoryParams, NodeChoice};
 use serde_json::{Value, json};
 
 use super::connected;
@@ -32,7 +32,8 @@ async fn answers_arrive_in_any_order_and_in_pieces() {
         for number in 0..50 {
             let client = client.clone();
             tasks.spawn(async move {
-                let answer = client.request(CommandType::Ping, json!({ "number": number })).await.unwrap();
+                let answer =
+                    client.request_by_name(RequestName::Ping, json!({ "number": number })).await.unwrap();
                 assert_eq!(answer, json!(number));
             });
         }
@@ -144,7 +145,7 @@ async fn helpers_send_expected_commands() {
     let asking = async {
         let pong = client.ping().await.unwrap();
         assert_eq!((pong.nodes, pong.version.as_str()), (2, "1"));
-        let mut params = CreateNodeParams::new("a");
+        let mut params = CreateNode::new("a");
         params.session_id = Some("work".into());
         let node = client.create_node(&params).await.unwrap();
         assert_eq!((node.id(), node.session()), ("a", Some("work")));
@@ -168,17 +169,13 @@ async fn helpers_send_expected_commands() {
         node.resize(80, 24).await.unwrap();
         let state = node.wait(&["ready", "blocked"], Some(Duration::from_secs(1))).await.unwrap();
         assert_eq!(state, "blocked");
-        let filter = GetHistoryParams {
-            node_id: "not looked at".into(),
-            last: Some(1),
-            ..GetHistoryParams::default()
-        };
+        let filter = GetHistory { node_id: "not looked at".into(), last: Some(1), ..GetHistory::default() };
         assert_eq!(node.history(&filter).await.unwrap().total, 1);
         assert_eq!(node.why().await.unwrap().turn.unwrap().delivery, "started");
         node.answer(NodeChoice::Number(2)).await.unwrap();
         node.cancel_dialog().await.unwrap();
         node.stop().await.unwrap();
-        let params = CreateSessionParams { name: "work".into(), ..CreateSessionParams::default() };
+        let params = CreateSession { name: "work".into(), ..CreateSession::default() };
         assert_eq!(client.create_session(&params).await.unwrap().name, "work");
         assert_eq!(client.session(Some("work")).await.unwrap().nodes, ["a"]);
         assert_eq!(client.sessions().await.unwrap().len(), 1);
@@ -235,6 +232,6 @@ async fn unexpected_result_type_and_invalid_params_are_errors() {
             || error.to_string().contains("boolean"),
         "{error}"
     );
-    let error = client.request(CommandType::Ping, json!([1])).await.unwrap_err();
+    let error = client.request_by_name(RequestName::Ping, json!([1])).await.unwrap_err();
     assert!(matches!(error, ClientError::Protocol(_)), "{error}");
 }

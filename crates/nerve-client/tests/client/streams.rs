@@ -1,6 +1,6 @@
+use nerve_api::EventType;
+use nerve_api::request::Subscribe;
 use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
-use nerve_proto::EventType;
-use nerve_proto::params::SubscribeParams;
 use serde_json::json;
 
 use super::connected;
@@ -156,11 +156,11 @@ async fn subscription_misses_no_event_before_its_answer() {
         peer.send(json!({"type": "event", "event_type": "CHANNEL_READY", "node_id": "a", "channel_id": "a", "seq": 7})).await;
     };
     let asking = async {
-        let filter = SubscribeParams {
+        let filter = Subscribe {
             node_id: Some("a".into()),
             types: Some(vec!["NODE_READY".into()]),
             since: Some(5),
-            ..SubscribeParams::default()
+            ..Subscribe::default()
         };
         client.subscribe(&filter).await.unwrap()
     };

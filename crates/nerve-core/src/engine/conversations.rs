@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use nerve_term::profile::ContextKind;
 
 use super::Engine;
+use super::turns::NodePrompt;
 use crate::command::{EventKind, NodeRef, Response};
 use crate::conversation::{
     ConversationId, ConversationStore, Loaded, Message, ProgramSession, Role, UseContext, prompt_with_context,
@@ -90,21 +91,21 @@ impl Engine {
     pub(super) async fn begin_talk(
         &self,
         node: &NodeHandle,
-        execute: &mut crate::command::Execute,
+        asked: &mut NodePrompt,
     ) -> Result<Option<Talk>, EngineError> {
-        let at = without_default(execute.node.clone());
-        let asked = execute.conversation.take();
+        let at = without_default(asked.at.clone());
+        let options = asked.conversation.take();
         let own = || {
             let session = self.inner.sessions.get(at.session.as_deref()).ok()?;
             session.definition(&at.node)?.conversation.map(|id| *id)
         };
-        let id = asked.as_ref().and_then(|asked| asked.id.clone()).or_else(own);
-        if id.is_none() && asked.is_none() {
+        let id = options.as_ref().and_then(|options| options.id.clone()).or_else(own);
+        if id.is_none() && options.is_none() {
             return Ok(None);
         }
-        let asked = asked.unwrap_or_default();
+        let options = options.unwrap_or_default();
         let kind = context_of(node);
-        if kind == ContextKind::Commands && asked.context == UseContext::Always {
+        if kind == ContextKind::Commands && options.context == UseContext::Always {
             let message = format!("node '{}' would run what was said before as commands", at.node);
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
                 .hint("with context 'auto' or 'never' only the prompt is sent"));
@@ -125,25 +126,25 @@ impl Engine {
         let listener = self.inner.programs.listener(&at, node);
         // An empty prompt is the node's to refuse.
         let tells = kind != ContextKind::Commands
-            && asked.context != UseContext::Never
-            && !execute.text.trim().is_empty();
-        if !tells && !asked.history.is_empty() && asked.context != UseContext::Never {
+            && options.context != UseContext::Never
+            && !asked.prompt.text.trim().is_empty();
+        if !tells && !options.history.is_empty() && options.context != UseContext::Never {
             problems
                 .push(format!("the history was not told to '{}', which would run it as commands", at.node));
         }
-        let knows_itself = kind == ContextKind::Own && asked.context == UseContext::Auto;
+        let knows_itself = kind == ContextKind::Own && options.context == UseContext::Auto;
         let given: Vec<Message> = persisted
             .into_iter()
             .filter(|message| tells && !(knows_itself && listener.has_seen(message)))
             .collect();
-        let history: &[Message] = if tells { &asked.history } else { &[] };
-        let (prompt, left_out) = prompt_with_context(given.iter().chain(history), &execute.text);
+        let history: &[Message] = if tells { &options.history } else { &[] };
+        let (prompt, left_out) = prompt_with_context(given.iter().chain(history), &asked.prompt.text);
         if left_out > 0 {
             problems.push(format!(
                 "{left_out} messages of the conversation are too long to be told, the oldest first"
             ));
         }
-        let text = std::mem::replace(&mut execute.text, prompt);
+        let text = std::mem::replace(&mut asked.prompt.text, prompt);
         for problem in &problems {
             self.complain(&at, problem);
         }

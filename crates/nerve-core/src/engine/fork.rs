@@ -3,13 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nerve_api::reply::NodeForked;
+use nerve_api::request::ForkNode;
 use nerve_term::event::Size;
 use nerve_term::parse::transcript::{CutError, cut, parse_turn, turns};
 use nerve_term::profile::session::{ConversationRef, Learn, SessionForms};
 use nerve_term::profile::{Profile, TranscriptKind};
 
 use super::Engine;
-use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, Outcome, PanePlace, Reply, StateName};
+use super::context::RequestContext;
+use super::specs::node_ref;
+use crate::command::{CommandLine, NodeInfo, NodeRef, NodeSpec, PanePlace, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::fork::session_files::{SessionFiles, read_transcript, write_sibling};
 use crate::fork::{new_id, words_of};
@@ -23,14 +27,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
 impl Engine {
-    /// A fork is not left half done when nobody waits for it any more.
-    pub(super) async fn fork_node(&self, source: NodeRef, target: String, turn: Option<u64>) -> Outcome {
+    /// Creates a node that continues from the state of another node. The fork is completed even if the future is dropped.
+    ///
+    /// # Errors
+    /// NotFound, AlreadyExists, Busy, Blocked, InvalidRequest (the node cannot be forked), Process.
+    pub async fn fork_node(&self, request: ForkNode, _: RequestContext) -> Result<NodeForked, EngineError> {
+        let ForkNode { source_id, target_id, at, session_id } = request;
+        let source = node_ref(source_id, session_id);
+        let forked_from = source.node.clone();
         let engine = self.clone();
-        let forked = self.inner.creating.spawn(async move {
-            let info = engine.fork(&source, target, turn).await?;
-            Ok(Reply::Forked { info, from: source.node })
-        });
-        forked.await.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
+        let forked = self.inner.creating.spawn(async move { engine.fork(&source, target_id, at).await });
+        let info = forked
+            .await
+            .unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))?;
+        Ok(NodeForked { node_id: info.id, forked_from })
     }
 
     async fn fork(

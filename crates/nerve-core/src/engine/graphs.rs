@@ -1,17 +1,21 @@
-//! Graphs: registered, run, cancelled, resumed.
+//! Graphs and runs: register, run, cancel, resume.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::reply::{Done, GraphInfo, GraphList, RunEnded, RunInfo, RunList, RunReply, RunsCancelled};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ListRuns,
+    ResumeRun, RunGraph,
+};
 use nerve_term::event::Size;
 use serde_json::{Map, Value, json};
 
-use super::Engine;
-use super::linking;
-use super::runs::{Run, not_found};
+use super::context::RequestContext;
+use super::runs::{Run, RunEnd, not_found};
+use super::{Engine, linking};
 use crate::command::{
-    BackendKind, CommandLine, EventKind, GraphEventKind, GraphInfo, GraphSource, NodeRef, NodeSpec, Outcome,
-    PanePlace, Reply, ResumeRun, RunEnded, RunGraph, RunInfo, RunStatus,
+    BackendKind, CommandLine, EventKind, GraphEventKind, NodeRef, NodeSpec, PanePlace, RunStatus,
 };
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
@@ -39,7 +43,19 @@ struct Beginning {
     span: ActiveSpan,
 }
 
-/// How a run was asked for; kept in its journal.
+/// Options of a request that runs a graph.
+struct RunOptions {
+    session_id: Option<String>,
+    input: Value,
+    run_id: Option<String>,
+    trace: bool,
+    detach: bool,
+    keep_nodes: bool,
+    /// The caller's span.
+    parent: Option<TraceContext>,
+}
+
+/// Options of a run that are kept in its journal.
 #[derive(Debug, Clone, Default)]
 struct Options {
     trace: bool,
@@ -73,9 +89,17 @@ impl Options {
 }
 
 impl Engine {
-    pub(super) fn create_graph(&self, session: Option<&str>, definition: Value) -> Outcome {
-        let session = self.inner.sessions.get(session)?;
-        let (file, compiled) = read(definition)?;
+    /// Registers a graph in a session, under its own id.
+    ///
+    /// # Errors
+    /// InvalidRequest (the definition), AlreadyExists, NotFound (session).
+    pub async fn create_graph(
+        &self,
+        request: CreateGraph,
+        _: RequestContext,
+    ) -> Result<GraphInfo, EngineError> {
+        let session = self.inner.sessions.get(request.session_id.as_deref())?;
+        let (file, compiled) = read(Value::Object(request.definition))?;
         let definition = file.to_value();
         let graph = compiled.graph.with_definition(definition);
         let info = graph_info(&graph, &session);
@@ -86,47 +110,123 @@ impl Engine {
         }
         session.register(Arc::new(graph), None)?;
         self.inner.book.note(&self.inner.sessions);
-        Ok(Reply::Graph(Box::new(info)))
+        Ok(info)
     }
 
-    pub(super) fn get_graph(&self, at: &NodeRef) -> Outcome {
-        let session = self.inner.sessions.get(at.session.as_deref())?;
-        let node = self.graph_node(&session, &at.node)?;
-        let graph = node.as_graph().ok_or_else(|| no_graph(&at.node, &session))?;
-        Ok(Reply::Graph(Box::new(graph_info(graph, &session))))
+    /// Returns a registered graph with its definition.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn get_graph(&self, request: GetGraph, _: RequestContext) -> Result<GraphInfo, EngineError> {
+        let GetGraph { graph_id, session_id } = request;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        let node = self.graph_node(&session, &graph_id)?;
+        let graph = node.as_graph().ok_or_else(|| no_graph(&graph_id, &session))?;
+        Ok(graph_info(graph, &session))
     }
 
-    pub(super) fn list_graphs(&self, session: Option<&str>) -> Outcome {
-        let session = self.inner.sessions.get(session)?;
+    /// Lists the graphs of a session without their definitions, sorted by id.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub async fn list_graphs(
+        &self,
+        request: ListGraphs,
+        _: RequestContext,
+    ) -> Result<GraphList, EngineError> {
+        let session = self.inner.sessions.get(request.session_id.as_deref())?;
         let nodes = session.nodes();
-        let graphs = nodes.iter().filter_map(|(_, node)| Some(graph_info(node.as_graph()?, &session)));
-        Ok(Reply::Graphs(graphs.collect()))
+        let graphs: Vec<GraphInfo> = nodes
+            .iter()
+            .filter_map(|(_, node)| {
+                Some(GraphInfo { definition: Value::Null, ..graph_info(node.as_graph()?, &session) })
+            })
+            .collect();
+        let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
+        Ok(GraphList { graphs: ids, graphs_info: graphs })
     }
 
-    pub(super) fn delete_graph(&self, at: &NodeRef) -> Outcome {
-        let session = self.inner.sessions.get(at.session.as_deref())?;
-        self.graph_node(&session, &at.node)?;
-        session.unregister(&at.node);
+    /// Deletes a graph. Its runs continue.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn delete_graph(&self, request: DeleteGraph, _: RequestContext) -> Result<Done, EngineError> {
+        let DeleteGraph { graph_id, session_id } = request;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        self.graph_node(&session, &graph_id)?;
+        session.unregister(&graph_id);
         self.inner.book.note(&self.inner.sessions);
-        Ok(Reply::Done)
+        Ok(Done {})
     }
 
     fn graph_node(&self, session: &Session, id: &str) -> Result<NodeHandle, EngineError> {
         session.get(id).filter(|node| node.as_graph().is_some()).ok_or_else(|| no_graph(id, session))
     }
 
-    /// Runs a graph.
-    pub(super) async fn run_graph(&self, asked: RunGraph) -> Outcome {
-        let RunGraph { graph, session, input, run, trace, detach, keep_nodes, parent } = asked;
-        let outer = self.inner.sessions.get(session.as_deref())?;
-        let definition = match graph {
-            GraphSource::Whole(definition) => definition,
-            GraphSource::Named(id) => {
-                let node = self.graph_node(&outer, &id)?;
-                let definition = node.as_graph().and_then(Graph::definition).cloned();
-                definition.ok_or_else(|| no_graph(&id, &outer))?
-            }
-        };
+    /// Runs a graph that is part of the request. The run continues even if the future is dropped.
+    ///
+    /// # Errors
+    /// InvalidRequest (the definition), AlreadyExists (the id), NotFound (session). The error of a run that failed or was cancelled
+    /// contains the run.
+    pub async fn execute_graph(
+        &self,
+        request: ExecuteGraph,
+        context: RequestContext,
+    ) -> Result<RunReply, EngineError> {
+        let ExecuteGraph {
+            definition,
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+        } = request;
+        let parent = context.trace(traceparent.as_deref(), tracestate.as_deref());
+        let outer = self.inner.sessions.get(session_id.as_deref())?;
+        let options = RunOptions { session_id, input, run_id, trace, detach, keep_nodes, parent };
+        self.run(Value::Object(definition), outer, options).await
+    }
+
+    /// Runs a registered graph. The run continues even if the future is dropped.
+    ///
+    /// # Errors
+    /// As [`Engine::execute_graph`].
+    pub async fn run_graph(
+        &self,
+        request: RunGraph,
+        context: RequestContext,
+    ) -> Result<RunReply, EngineError> {
+        let RunGraph {
+            graph_id,
+            session_id,
+            input,
+            run_id,
+            trace,
+            detach,
+            keep_nodes,
+            traceparent,
+            tracestate,
+        } = request;
+        let parent = context.trace(traceparent.as_deref(), tracestate.as_deref());
+        let outer = self.inner.sessions.get(session_id.as_deref())?;
+        let node = self.graph_node(&outer, &graph_id)?;
+        let definition = node.as_graph().and_then(Graph::definition).cloned();
+        let definition = definition.ok_or_else(|| no_graph(&graph_id, &outer))?;
+        let options = RunOptions { session_id, input, run_id, trace, detach, keep_nodes, parent };
+        self.run(definition, outer, options).await
+    }
+
+    async fn run(
+        &self,
+        definition: Value,
+        outer: Session,
+        options: RunOptions,
+    ) -> Result<RunReply, EngineError> {
+        let RunOptions { session_id: session, input, run_id: run, trace, detach, keep_nodes, parent } =
+            options;
         let (file, compiled) = read_in(definition, &outer)?;
         let input = file.input(input)?;
         let id = match run {
@@ -182,9 +282,13 @@ impl Engine {
         }
     }
 
-    /// Goes on with a run whose server is gone, or that failed or was cancelled.
-    pub(super) async fn resume_run(&self, asked: ResumeRun) -> Outcome {
-        let ResumeRun { run: id, graph, trace, detach } = asked;
+    /// Continues a run whose server is gone, or that failed or was cancelled. Steps that are done are not run again.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (it is active or completed; the definition), AlreadyExists. As [`Engine::execute_graph`] when it ends.
+    pub async fn resume_run(&self, request: ResumeRun, _: RequestContext) -> Result<RunReply, EngineError> {
+        let ResumeRun { run_id: id, definition, trace, detach } = request;
+        let graph = definition.map(Value::Object);
         check_name(&id, "run")?;
         if self.inner.runs.get(&id).is_some_and(|run| run.goes_on()) {
             let message = format!("run '{id}' goes on: there is nothing to resume");
@@ -197,8 +301,8 @@ impl Engine {
         let (engine, run) = (self.clone(), id.clone());
         let info = blocking(move || engine.inner.runs.info(&run)).await??;
         let name = graph.as_ref().and_then(|graph| GraphFile::from_value(graph.clone()).ok());
-        let name = name.map_or(info.graph, |file| file.graph);
-        let admitted = self.inner.runs.admit(&id, &name, Some(&info.session), info.total)?;
+        let name = name.map_or(info.graph_id, |file| file.graph);
+        let admitted = self.inner.runs.admit(&id, &name, Some(&info.session_id), info.total_steps)?;
         let (journal, past) = blocking(move || Journal::resume(&path)).await??;
         if past.status() == "completed" && graph.is_none() {
             return Err(EngineError::new(ErrorKind::InvalidRequest, format!("run '{id}' is completed"))
@@ -250,8 +354,8 @@ impl Engine {
                     tracing::info!(run = %id, "interrupted: `nerve server graph resume` goes on with it");
                     continue;
                 }
-                let asked = ResumeRun { run: id.clone(), graph: None, trace: false, detach: true };
-                if let Err(error) = engine.resume_run(asked).await {
+                let request = ResumeRun { run_id: id.clone(), detach: true, ..ResumeRun::default() };
+                if let Err(error) = engine.resume_run(request, RequestContext::default()).await {
                     let message = format!("run '{id}' was not resumed: {error}");
                     tracing::warn!("{message}");
                     engine.inner.events.publish(None, EventKind::Error { message });
@@ -260,28 +364,42 @@ impl Engine {
         });
     }
 
-    /// A run goes on when nobody waits for it any more.
-    async fn go(&self, beginning: Beginning, detach: bool) -> Outcome {
+    /// Drives a run in a task of its own and waits for its end, unless `detach` is set.
+    async fn go(&self, beginning: Beginning, detach: bool) -> Result<RunReply, EngineError> {
         let run = Arc::clone(&beginning.run);
         let engine = self.clone();
         let task = tokio::spawn(async move { engine.drive(beginning).await });
         let watched = Arc::clone(&run);
-        // What came of it is for who waits here, and kept for nobody else: it can be large.
+        // The results can be large: they are returned to the caller and not kept.
         let end = tokio::spawn(async move {
             task.await.unwrap_or_else(|error| {
                 let error = EngineError::new(ErrorKind::Internal, format!("the run's task ended: {error}"));
-                watched.end(RunStatus::Failed, 0, ended(&watched, Map::new(), Some(error), None))
+                watched.end(RunEnd {
+                    status: RunStatus::Failed,
+                    tokens: 0,
+                    results: Map::new(),
+                    error: Some(error),
+                    trace: None,
+                })
             })
         });
         if detach {
-            return Ok(Reply::Run(Box::new(run.info())));
+            return Ok(RunReply::Started(Box::new(run.info())));
         }
-        let ended = end.await.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
-        Ok(Reply::RunEnded(Box::new(ended)))
+        let (ended, error) =
+            end.await.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))?;
+        let ended = Box::new(ended);
+        match error {
+            None => Ok(RunReply::Ended(ended)),
+            Some(mut error) => {
+                error.details.get_or_insert_default().ended = Some(ended);
+                Err(error)
+            }
+        }
     }
 
     /// Makes the graph's nodes, runs it, ends its nodes, says what came of it.
-    async fn drive(&self, beginning: Beginning) -> RunEnded {
+    async fn drive(&self, beginning: Beginning) -> (RunEnded, Option<EngineError>) {
         let Beginning { graph, nodes, run, outer, input, past, options, span } = beginning;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
         let session = self.run_session(&run.id, &outer, nodes.is_empty());
@@ -334,7 +452,7 @@ impl Engine {
             }
         }
         let trace = tracer.map(|tracer| Box::new(tracer.snapshot()));
-        run.end(status, usage.tokens_used(), ended(&run, results, error, trace))
+        run.end(RunEnd { status, tokens: usage.tokens_used(), results, error, trace })
     }
 
     /// The session of a run: the graph's own nodes are in it, and what is not there is looked for in the one it uses.
@@ -429,11 +547,23 @@ impl Engine {
     }
 
     /// Cancels a run, or all runs of a graph.
-    pub(super) async fn cancel_graph(&self, id: &str) -> Outcome {
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (no id).
+    pub async fn cancel_graph(
+        &self,
+        request: CancelGraph,
+        _: RequestContext,
+    ) -> Result<RunsCancelled, EngineError> {
+        let Some(id) = request.run_id.or(request.graph_id) else {
+            let message = "give either params.run_id or params.graph_id";
+            return Err(EngineError::new(ErrorKind::InvalidRequest, message));
+        };
+        let id = id.as_str();
         let mut runs = self.inner.runs.going_on(id);
         if runs.is_empty() {
             match self.cancel_interrupted(id).await {
-                Ok(true) => return Ok(Reply::Cancelled { runs: vec![id.to_string()] }),
+                Ok(true) => return Ok(RunsCancelled { cancelled: true, runs: vec![id.to_string()] }),
                 Ok(false) => {}
                 // Somebody holds its journal: it may have begun meanwhile.
                 Err(error) => {
@@ -452,7 +582,7 @@ impl Engine {
         for run in &runs {
             run.cancellation.cancel();
         }
-        Ok(Reply::Cancelled { runs: runs.iter().map(|run| run.id.clone()).collect() })
+        Ok(RunsCancelled { cancelled: true, runs: runs.iter().map(|run| run.id.clone()).collect() })
     }
 
     /// Ends a run that a server left behind, and its nodes. `false`: there is none of that id that has not ended.
@@ -475,36 +605,56 @@ impl Engine {
         Ok(true)
     }
 
-    pub(super) async fn list_runs(&self) -> Outcome {
+    /// Lists runs without their steps, the newest first. Runs that have ended are included.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn list_runs(&self, _: ListRuns, _: RequestContext) -> Result<RunList, EngineError> {
         let engine = self.clone();
-        Ok(Reply::Runs(blocking(move || engine.inner.runs.list()).await?))
+        let mut runs = blocking(move || engine.inner.runs.list()).await?;
+        runs.iter_mut().for_each(|run| run.steps.clear());
+        Ok(RunList { runs })
     }
 
-    pub(super) async fn get_run(&self, id: &str) -> Outcome {
-        check_name(id, "run")?;
-        let (engine, id) = (self.clone(), id.to_string());
-        Ok(Reply::Run(Box::new(blocking(move || engine.inner.runs.info(&id)).await??)))
+    /// Returns the state of a run, with all of its steps or the last ones.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (unreadable journal).
+    pub async fn get_run(&self, request: GetRun, _: RequestContext) -> Result<RunInfo, EngineError> {
+        let GetRun { run_id, last } = request;
+        check_name(&run_id, "run")?;
+        let engine = self.clone();
+        let mut info = blocking(move || engine.inner.runs.info(&run_id)).await??;
+        if let Some(last) = last {
+            info.steps.drain(..info.steps.len().saturating_sub(last));
+        }
+        Ok(info)
     }
 
-    pub(super) async fn answer_gate(&self, id: &str, step: Option<&str>, choice: &str) -> Outcome {
-        check_name(id, "run")?;
-        let Some(run) = self.inner.runs.get(id).filter(|run| run.goes_on()) else {
-            let (engine, id) = (self.clone(), id.to_string());
-            let info = blocking(move || engine.inner.runs.info(&id)).await??;
+    /// Answers a gate at which a run waits. Returns the state of the run.
+    ///
+    /// # Errors
+    /// NotFound (no run, no waiting gate), InvalidRequest (not one of its choices).
+    pub async fn answer_gate(&self, request: AnswerGate, _: RequestContext) -> Result<RunInfo, EngineError> {
+        let AnswerGate { run_id, step_id, choice } = request;
+        check_name(&run_id, "run")?;
+        let Some(run) = self.inner.runs.get(&run_id).filter(|run| run.goes_on()) else {
+            let engine = self.clone();
+            let info = blocking(move || engine.inner.runs.info(&run_id)).await??;
             return Err(asks_nothing(&info));
         };
-        run.gates.answer(step, choice)?;
-        Ok(Reply::Run(Box::new(run.info())))
+        run.gates.answer(step_id.as_deref(), &choice)?;
+        Ok(run.info())
     }
 }
 
 /// The run has ended: what it asked was answered by somebody else, or by nobody.
 fn asks_nothing(info: &RunInfo) -> EngineError {
-    let message = format!("run '{}' asks nothing: it is {}", info.run, info.status.as_str());
+    let message = format!("run '{}' asks nothing: it is {}", info.run_id, info.status);
     let error = EngineError::new(ErrorKind::NotFound, message);
-    match info.status {
-        RunStatus::Completed => error,
-        _ => error.hint(format!("`nerve server graph resume {}` goes on with it", info.run)),
+    match info.status.as_str() {
+        "completed" => error,
+        _ => error.hint(format!("`nerve server graph resume {}` goes on with it", info.run_id)),
     }
 }
 
@@ -552,19 +702,10 @@ fn with_step(mut error: EngineError) -> EngineError {
     error
 }
 
-fn ended(
-    run: &Run,
-    results: Map<String, Value>,
-    error: Option<EngineError>,
-    trace: Option<Box<crate::trace::ExecutionTrace>>,
-) -> RunEnded {
-    RunEnded { info: run.info(), results, error, trace }
-}
-
 fn graph_info(graph: &Graph, session: &Session) -> GraphInfo {
     GraphInfo {
-        id: graph.id().to_string(),
-        session: session.name().to_string(),
+        graph_id: graph.id().to_string(),
+        session_id: session.name().to_string(),
         steps: graph.execution_order().unwrap_or_else(|_| graph.list_steps()),
         definition: graph.definition().cloned().unwrap_or_default(),
     }

@@ -1,16 +1,20 @@
-//! Executions that nobody waits for: begun, ended, told, asked for.
+//! Asynchronous executions and their results.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::reply::{ResultInfo, ResultList};
+use nerve_api::request::{CancelResult, GetResult, ListResults, Seconds};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
+use super::context::RequestContext;
 use super::conversations::without_default;
+use super::turns::{NodePrompt, takes_no_prompts};
 use crate::cancellation::cancelled;
 use crate::clock::FAR;
-use crate::command::{Background, EventKind, Execute, NodeRef, Outcome, Reply, Response};
+use crate::command::{EventKind, NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::results::{ActiveResult, ResultRecord, ResultStatus};
 use crate::telemetry::{ActiveSpan, TraceContext};
@@ -22,26 +26,26 @@ const READY: &str = "RESULT_READY";
 const LISTED: usize = 100;
 
 impl Engine {
-    /// Answers at once with the id under which the result will be found.
+    /// Accepts an execution. Returns the ids of its result and its node.
     ///
     /// # Errors
-    /// What is known to be wrong already; Busy.
+    /// NotFound, InvalidRequest, Busy.
     pub(super) async fn execute_in_background(
         &self,
-        mut execute: Execute,
-        background: Background,
-    ) -> Outcome {
-        let node = self.node(&execute.node)?;
+        mut execute: NodePrompt,
+        webhook: Option<Webhook>,
+    ) -> Result<(String, String), EngineError> {
+        let node = self.node(&execute.at)?;
         if node.as_graph().is_some() {
-            return Err(self.takes_no_prompts(&execute.node, node.kind()));
+            return Err(takes_no_prompts(&execute.at, node.kind()));
         }
-        if let Some(id) = execute.conversation.as_ref().and_then(|asked| asked.id.as_ref()) {
+        if let Some(id) = execute.conversation.as_ref().and_then(|conversation| conversation.id.as_ref()) {
             self.conversation_store(id)?;
         }
         let results = &self.inner.results;
-        let at = without_default(execute.node.clone());
+        let at = without_default(execute.at.clone());
         let lane = results.node_lock(&at);
-        let alone = if execute.fail_if_busy {
+        let alone = if execute.prompt.fail_if_busy {
             let message = format!("node '{}' does another turn", at.node);
             let busy =
                 |_| EngineError::new(ErrorKind::Busy, message).hint("without fail_if_busy it would wait");
@@ -49,8 +53,7 @@ impl Engine {
         } else {
             None
         };
-        let webhook = background.webhook;
-        let live = results.accept(&at, &execute.text, webhook.as_ref().map(Into::into)).await?;
+        let live = results.accept(&at, &execute.prompt.text, webhook.as_ref().map(Into::into)).await?;
         let result = live.current().result_id.clone();
         let caller = execute.trace.take().map(Arc::new);
         let mut span = self.inner.telemetry.begin_result(caller.as_ref(), &at, &result);
@@ -59,7 +62,7 @@ impl Engine {
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
             let work = async {
-                let deadline = Instant::now() + execute.timeout.unwrap_or(FAR).min(FAR);
+                let deadline = Instant::now() + execute.prompt.timeout.unwrap_or(FAR).min(FAR);
                 let _alone = match alone {
                     Some(alone) => alone,
                     None => tokio::select! {
@@ -77,13 +80,13 @@ impl Engine {
             engine.end_in_background(&live, outcome, webhook, &mut span).await;
             span.end(|_| {});
         });
-        Ok(Reply::Accepted { result, node: at.node })
+        Ok((result, at.node))
     }
 
     async fn run_in_background(
         &self,
         live: &ActiveResult,
-        mut execute: Execute,
+        mut execute: NodePrompt,
         deadline: Instant,
     ) -> Result<Response, EngineError> {
         let results = &self.inner.results;
@@ -97,8 +100,8 @@ impl Engine {
             EngineError::new(ErrorKind::Internal, format!("the turn was not begun: {problem}"))
         })?;
         live.set(running);
-        if execute.timeout.is_some() {
-            execute.timeout = Some(deadline.saturating_duration_since(Instant::now()));
+        if execute.prompt.timeout.is_some() {
+            execute.prompt.timeout = Some(deadline.saturating_duration_since(Instant::now()));
         }
         // A panic must not take the result with it.
         let (engine, cancellation) = (self.clone(), live.cancellation.clone());
@@ -220,15 +223,20 @@ impl Engine {
         }
     }
 
-    /// A result; with `wait`, when it is there.
-    pub(super) async fn get_result(&self, id: &str, wait: bool, timeout: Option<Duration>) -> Outcome {
+    /// Returns a result. With `wait`, returns it when the execution has ended.
+    ///
+    /// # Errors
+    /// NotFound, Timeout.
+    pub async fn get_result(&self, request: GetResult, _: RequestContext) -> Result<ResultInfo, EngineError> {
+        let GetResult { result_id: id, wait, timeout } = request;
+        let timeout = timeout.map(Seconds::duration);
         let results = &self.inner.results;
-        if let Some(live) = results.live(id).filter(|_| wait) {
+        if let Some(live) = results.live(&id).filter(|_| wait) {
             let mut changes = live.record.subscribe();
             let deadline = Instant::now() + timeout.unwrap_or(FAR).min(FAR);
             let ended = timeout_at(deadline, changes.wait_for(|record| record.status.is_end())).await;
             match ended {
-                Ok(Ok(record)) => return Ok(Reply::Result(Arc::clone(&record))),
+                Ok(Ok(record)) => return Ok(ResultRecord::clone(&record).into()),
                 // It is not live any more.
                 Ok(Err(_)) => {}
                 Err(_) => {
@@ -240,39 +248,51 @@ impl Engine {
                 }
             }
         }
-        Ok(Reply::Result(results.get(id).await?))
+        Ok(Arc::unwrap_or_clone(results.get(&id).await?).into())
     }
 
-    /// Results, newest first, without their responses.
-    pub(super) async fn list_results(
+    /// Lists results without their responses, the newest first.
+    ///
+    /// # Errors
+    /// Process: the folder of results cannot be read.
+    pub async fn list_results(
         &self,
-        session: Option<String>,
-        node: Option<String>,
-        last: Option<usize>,
-    ) -> Outcome {
+        request: ListResults,
+        _: RequestContext,
+    ) -> Result<ResultList, EngineError> {
+        let ListResults { session_id, node_id, last } = request;
         let fits = move |record: &ResultRecord| {
-            session.as_ref().is_none_or(|session| *session == record.session_id)
-                && node.as_ref().is_none_or(|node| *node == record.node_id)
+            session_id.as_ref().is_none_or(|session| *session == record.session_id)
+                && node_id.as_ref().is_none_or(|node| *node == record.node_id)
         };
-        Ok(Reply::Results(self.inner.results.list(last.unwrap_or(LISTED), fits).await?))
+        let records = self.inner.results.list(last.unwrap_or(LISTED), fits).await?;
+        Ok(ResultList { results: records.into_iter().map(ResultInfo::from).collect() })
     }
 
-    /// Takes the prompt back, or interrupts its turn; answers with the result as it is then.
-    pub(super) async fn cancel_result(&self, id: &str) -> Outcome {
-        let Some(live) = self.inner.results.live(id).filter(|live| !live.current().status.is_end()) else {
-            let record = self.inner.results.get(id).await?;
+    /// Removes a queued prompt, or interrupts its turn. Returns the result as it is then.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (it has ended).
+    pub async fn cancel_result(
+        &self,
+        request: CancelResult,
+        _: RequestContext,
+    ) -> Result<ResultInfo, EngineError> {
+        let id = request.result_id;
+        let Some(live) = self.inner.results.live(&id).filter(|live| !live.current().status.is_end()) else {
+            let record = self.inner.results.get(&id).await?;
             let message = format!("result '{id}' is {} already", record.status.as_str());
             return Err(EngineError::new(ErrorKind::InvalidRequest, message));
         };
         live.cancellation.cancel();
         let mut changes = live.record.subscribe();
         let ended = changes.wait_for(|record| record.status.is_end());
-        // An interrupt has its effect in that time, with an agent that has one.
-        let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
-        match ended {
-            Ok(Ok(record)) => Ok(Reply::Result(Arc::clone(&record))),
-            _ => Ok(Reply::Result(live.current())),
-        }
+        // Time for an agent to react to the interrupt.
+        let record = match tokio::time::timeout(Duration::from_secs(10), ended).await {
+            Ok(Ok(record)) => Arc::clone(&record),
+            _ => live.current(),
+        };
+        Ok(Arc::unwrap_or_clone(record).into())
     }
 }
 
@@ -289,8 +309,8 @@ fn at_of(record: &ResultRecord) -> NodeRef {
     without_default(NodeRef { session: Some(record.session_id.clone()), node: record.node_id.clone() })
 }
 
-fn too_late(execute: &Execute) -> EngineError {
-    let message = format!("the turn on '{}' was not begun in time: others were before it", execute.node.node);
+fn too_late(execute: &NodePrompt) -> EngineError {
+    let message = format!("the turn on '{}' was not begun in time: others were before it", execute.at.node);
     EngineError::new(ErrorKind::Timeout, message)
 }
 

@@ -1,24 +1,26 @@
-//! Runs of graphs: those that go on, and those whose journals are there.
+//! Runs of graphs: active runs, and runs that only their journals know.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
+use nerve_api::reply::{self, RunEnded, RunInfo, RunStep};
+use nerve_term::event::TsNs;
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
+use super::seconds;
 use crate::cancellation::CancellationToken;
 use crate::clock::Clock;
-use crate::command::{
-    EventKind, GateInfo, GraphEvent, GraphEventKind, RunEnded, RunInfo, RunStatus, RunStep,
-};
+use crate::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::graph::event::{Completion, StepEvent, StepEventKind};
 use crate::graph::journal::{self, Journal, Question, Summary, journal_path, journals};
 use crate::node::gate::Gates;
 use crate::session::DEFAULT;
+use crate::trace::ExecutionTrace;
 
 /// Steps of one run that are remembered; of more, those that are done are forgotten, the oldest first. Journal and trace have all.
 const STEPS: usize = 2048;
@@ -58,7 +60,10 @@ pub(super) struct Run {
 
 #[derive(Debug)]
 struct State {
+    /// Everything but the gates. Its status is that of `status`.
     info: RunInfo,
+    status: RunStatus,
+    started: TsNs,
     /// Places in `info.steps`.
     places: HashMap<String, usize>,
     /// So many steps are too many.
@@ -87,21 +92,14 @@ impl Runs {
         session: Option<&str>,
         total: usize,
     ) -> Result<Admitted<'_>, EngineError> {
+        let started = self.clock.now();
         let info = RunInfo {
-            run: id.to_string(),
-            graph: graph.to_string(),
-            session: session.unwrap_or(DEFAULT).to_string(),
-            status: RunStatus::Running,
-            started: self.clock.now(),
-            ended: None,
-            steps: Vec::new(),
-            total,
-            done: 0,
-            gates: Vec::new(),
-            tokens: 0,
-            error: None,
-            journal: None,
-            faults: Vec::new(),
+            run_id: id.to_string(),
+            graph_id: graph.to_string(),
+            session_id: session.unwrap_or(DEFAULT).to_string(),
+            started_at: seconds(started),
+            total_steps: total,
+            ..RunInfo::default()
         };
         let run = Arc::new(Run {
             id: id.to_string(),
@@ -112,7 +110,13 @@ impl Runs {
             journal: Mutex::default(),
             events: self.events.clone(),
             clock: self.clock,
-            state: Mutex::new(State { info, places: HashMap::new(), forget_at: 2 * STEPS }),
+            state: Mutex::new(State {
+                info,
+                status: RunStatus::Running,
+                started,
+                places: HashMap::new(),
+                forget_at: 2 * STEPS,
+            }),
             ended: watch::Sender::new(false),
             interrupted: false.into(),
         });
@@ -153,7 +157,7 @@ impl Runs {
         let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
         for path in files {
             let id = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            if infos.iter().any(|info| info.run == id) {
+            if infos.iter().any(|info| info.run_id == id) {
                 continue;
             }
             match Summary::read(&path) {
@@ -161,7 +165,9 @@ impl Runs {
                 Err(error) => tracing::warn!(%error, "a journal cannot be read"),
             }
         }
-        infos.sort_by(|one, other| other.started.cmp(&one.started).then(other.run.cmp(&one.run)));
+        infos.sort_by(|one, other| {
+            other.started_at.total_cmp(&one.started_at).then(other.run_id.cmp(&one.run_id))
+        });
         infos.truncate(LISTED);
         infos
     }
@@ -238,8 +244,8 @@ impl Admitted<'_> {
         let run = Arc::clone(&self.run);
         {
             let mut state = run.lock();
-            state.info.total = total;
-            state.info.journal = journal.as_ref().map(|journal| journal.path().to_path_buf());
+            state.info.total_steps = total;
+            state.info.journal = journal.as_ref().map(|journal| journal.path().display().to_string());
         }
         *run.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
         // The server may have begun to go down before it had one.
@@ -276,15 +282,19 @@ pub(super) fn not_found(id: &str) -> EngineError {
 impl Run {
     /// What is known of it now.
     pub(super) fn info(&self) -> RunInfo {
-        let mut info = self.lock().info.clone();
-        info.gates = self.gates.waiting();
-        let runs = |step: &RunStep| {
-            matches!(step.state, "running" | "queued")
-                && !info.gates.iter().any(|gate| is_in(&gate.step, &step.step))
+        let (mut info, mut status) = {
+            let state = self.lock();
+            (state.info.clone(), state.status)
         };
-        if info.status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(runs) {
-            info.status = RunStatus::Waiting;
+        info.gates = self.gates.waiting().into_iter().map(reply::GateInfo::from).collect();
+        let runs = |step: &RunStep| {
+            matches!(step.state.as_str(), "running" | "queued")
+                && !info.gates.iter().any(|gate| is_in(&gate.step_id, &step.step_id))
+        };
+        if status == RunStatus::Running && !info.gates.is_empty() && !info.steps.iter().any(runs) {
+            status = RunStatus::Waiting;
         }
+        info.status = status.as_str().to_string();
         info.faults.extend(
             self.journal().as_ref().and_then(Journal::fault).map(|fault| format!("journal: {fault}")),
         );
@@ -355,39 +365,65 @@ impl Run {
         self.events.publish_in(&self.session, event);
     }
 
-    /// Says how it ended, to everybody who waits; and gives the whole of it.
-    pub(super) fn end(&self, status: RunStatus, tokens: u64, mut ended: RunEnded) -> RunEnded {
+    /// Ends the run: notifies all who wait for it and returns the run with its results.
+    pub(super) fn end(&self, end: RunEnd) -> (RunEnded, Option<EngineError>) {
+        let RunEnd { status, tokens, results, error, trace } = end;
         let now = self.clock.now();
-        let error = ended.error.as_ref().map(ToString::to_string);
+        let message = error.as_ref().map(ToString::to_string);
         let ms = {
             let mut state = self.lock();
+            state.status = status;
+            let started = state.started;
             let info = &mut state.info;
-            info.status = status;
-            info.ended = Some(now);
-            info.tokens = tokens;
-            info.error.clone_from(&error);
+            info.ended_at = Some(seconds(now));
+            info.tokens_used = tokens;
+            info.error.clone_from(&message);
             for step in &mut info.steps {
-                if matches!(step.state, "running" | "queued" | "waiting") {
-                    step.state = "cancelled";
-                    step.ended = Some(now);
+                if matches!(step.state.as_str(), "running" | "queued" | "waiting") {
+                    step.state = "cancelled".to_string();
+                    step.ended_at = Some(seconds(now));
                 }
             }
-            now.0.saturating_sub(info.started.0) / 1_000_000
+            now.0.saturating_sub(started.0) / 1_000_000
         };
-        ended.info = self.info();
-        // Others can go on with it from here on.
+        let info = self.info();
+        // Others can resume the run from here on.
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The journal is gone, what was wrong with it is still told.
-        self.lock().info.faults.clone_from(&ended.info.faults);
-        // Who waits for its end has heard of it before.
-        self.publish(GraphEventKind::Ended { status, ms, tokens, error });
+        // The journal is gone, but its faults are still reported.
+        self.lock().info.faults.clone_from(&info.faults);
+        // Published before the end, so that those who wait for it have seen the event.
+        self.publish(GraphEventKind::Ended { status, ms, tokens, error: message });
         self.ended.send_replace(true);
-        ended
+        let ended = RunEnded {
+            graph_id: info.graph_id,
+            run_id: info.run_id,
+            status: info.status,
+            results,
+            started_at: info.started_at,
+            ended_at: info.ended_at,
+            tokens_used: info.tokens_used,
+            journal: info.journal,
+            faults: info.faults,
+            trace: trace.map(|trace| trace.to_dict()),
+        };
+        (ended, error)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub(super) struct RunEnd {
+    pub(super) status: RunStatus,
+    pub(super) tokens: u64,
+    /// Results of the steps that are done.
+    pub(super) results: Map<String, Value>,
+    /// Why the run failed or was cancelled.
+    pub(super) error: Option<EngineError>,
+    pub(super) trace: Option<Box<ExecutionTrace>>,
 }
 
 impl State {
@@ -400,26 +436,26 @@ impl State {
         let step = &mut info.steps[place];
         match event.kind {
             StepEventKind::Chunk => {}
-            StepEventKind::Asked => step.state = "waiting",
-            StepEventKind::Answered { .. } => step.state = "running",
+            StepEventKind::Asked => step.state = "waiting".to_string(),
+            StepEventKind::Answered { .. } => step.state = "running".to_string(),
             StepEventKind::Start { queued } => {
-                step.state = if queued { "queued" } else { "running" };
-                step.started = event.at;
+                step.state = if queued { "queued" } else { "running" }.to_string();
+                step.started_at = seconds(event.at);
             }
             StepEventKind::Complete { how, tokens, .. } => {
-                step.state = how.as_str();
-                step.ended = Some(event.at);
-                step.tokens = tokens;
+                step.state = how.as_str().to_string();
+                step.ended_at = Some(seconds(event.at));
+                step.tokens_used = tokens;
                 // Items and rounds of a step are not steps of the graph.
-                if !step.step.contains(['/', '[', '#']) {
-                    info.done += 1;
-                    info.tokens += if how == Completion::Reused { 0 } else { tokens };
+                if !step.step_id.contains(['/', '[', '#']) {
+                    info.done_steps += 1;
+                    info.tokens_used += if how == Completion::Reused { 0 } else { tokens };
                 }
             }
             StepEventKind::Error { error_type } => {
                 let cancelled = error_type == ErrorKind::Cancelled.as_str();
-                step.state = if cancelled { "cancelled" } else { "failed" };
-                step.ended = Some(event.at);
+                step.state = if cancelled { "cancelled" } else { "failed" }.to_string();
+                step.ended_at = Some(seconds(event.at));
                 step.error = Some(words(&event.data));
             }
             StepEventKind::Retry { attempt, .. } => {
@@ -435,12 +471,12 @@ impl State {
         let mut spare = steps.len() - STEPS;
         for states in [&["completed", "reused", "skipped"][..], &["failed", "cancelled"]] {
             steps.retain(|step| {
-                let goes = spare > 0 && states.contains(&step.state);
+                let goes = spare > 0 && states.contains(&step.state.as_str());
                 spare -= usize::from(goes);
                 !goes
             });
         }
-        self.places = steps.iter().enumerate().map(|(at, step)| (step.step.clone(), at)).collect();
+        self.places = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
         // Where thousands run at once, not for each of them.
         self.forget_at = 2 * steps.len().max(STEPS);
     }
@@ -451,14 +487,12 @@ impl State {
         }
         let place = self.info.steps.len();
         self.info.steps.push(RunStep {
-            step: event.step.to_string(),
-            node: event.node.to_string(),
-            state: "running",
-            started: event.at,
-            ended: None,
+            step_id: event.step.to_string(),
+            node_id: event.node.to_string(),
+            state: "running".to_string(),
+            started_at: seconds(event.at),
             attempt: 1,
-            tokens: 0,
-            error: None,
+            ..RunStep::default()
         });
         self.places.insert(event.step.to_string(), place);
         place
@@ -495,19 +529,19 @@ fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
         deadline: gate.deadline,
     };
     RunInfo {
-        run: summary.run,
-        graph: summary.graph,
-        session: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
-        status,
-        started: summary.started,
-        ended: ended.or(Some(summary.last).filter(|_| status.is_end())),
+        run_id: summary.run,
+        graph_id: summary.graph,
+        session_id: summary.session.unwrap_or_else(|| DEFAULT.to_string()),
+        status: status.as_str().to_string(),
+        started_at: seconds(summary.started),
+        ended_at: ended.or(Some(summary.last).filter(|_| status.is_end())).map(seconds),
         steps: Vec::new(),
-        total: summary.total,
-        done: summary.done,
-        gates: summary.open_gates.into_iter().map(gate).collect(),
-        tokens: summary.tokens,
+        total_steps: summary.total,
+        done_steps: summary.done,
+        gates: summary.open_gates.into_iter().map(gate).map(reply::GateInfo::from).collect(),
+        tokens_used: summary.tokens,
         error,
-        journal: Some(journal),
+        journal: Some(journal.display().to_string()),
         faults: summary
             .cut
             .map(|bytes| format!("the last {bytes} bytes of its journal are cut"))
@@ -544,7 +578,7 @@ mod tests {
     fn a_run_can_be_cancelled_before_it_has_a_journal_and_leaves_nothing_if_it_never_begins() {
         let runs = runs();
         let admitted = runs.admit("r-1", "g", None, 1).unwrap();
-        assert_eq!(runs.list()[0].run, "r-1");
+        assert_eq!(runs.list()[0].run_id, "r-1");
         assert_eq!(runs.going_on("g").len(), 1);
         assert!(runs.admit("r-1", "g", None, 1).is_err());
         let run = Arc::clone(&admitted.run);
@@ -567,7 +601,7 @@ mod tests {
             run.observe(&event(step, used(tokens)));
         }
         let info = run.info();
-        assert_eq!((info.tokens, info.done), (13, 2));
+        assert_eq!((info.tokens_used, info.done_steps), (13, 2));
     }
 
     #[test]
@@ -581,7 +615,7 @@ mod tests {
         }
         let info = run.info();
         assert!(info.steps.len() <= 2 * STEPS, "{}", info.steps.len());
-        assert_eq!((info.steps[0].step.as_str(), info.steps[0].state), ("first", "running"));
+        assert_eq!((info.steps[0].step_id.as_str(), info.steps[0].state.as_str()), ("first", "running"));
     }
 
     #[tokio::test]

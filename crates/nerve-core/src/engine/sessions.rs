@@ -1,20 +1,50 @@
-//! Nodes and sessions: made, started again, stopped, forgotten.
+//! Nodes and sessions: create, start again, stop, describe, delete.
 
 use std::sync::Arc;
 
+use nerve_api::reply::{
+    Done, NodeCreated, NodeDetails, NodeFailure, NodeList, NodesChanged, SessionInfo, SessionList, Stopped,
+};
+use nerve_api::request::{
+    CreateNode, CreateSession, DeleteSession, GetNode, GetSession, ListNodes, ListSessions, StartNode,
+    StartSession, StopNode, StopSession,
+};
+
 use super::Engine;
-use crate::command::{EventKind, NodeInfo, NodeRef, NodeSpec, Outcome, Reply, StateName};
+use super::context::RequestContext;
+use super::specs::{self, node_ref};
+use crate::command::{EventKind, NodeInfo, NodeRef, NodeSpec, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::factory::named;
-use crate::session::{Session, stop_all};
+use crate::session::{DEFAULT, Session, stop_all};
 
 impl Engine {
-    /// A start is not left half done when nobody waits for it any more.
-    pub(super) async fn create_detached(&self, spec: NodeSpec) -> Outcome {
+    /// Starts a node and waits until its program runs, not until it is ready.
+    ///
+    /// # Errors
+    /// InvalidRequest, AlreadyExists, NotFound (session), Process.
+    pub async fn create_node(
+        &self,
+        request: CreateNode,
+        _: RequestContext,
+    ) -> Result<NodeCreated, EngineError> {
+        Ok(NodeCreated { node_id: self.create(specs::node_spec(request)?).await?.id })
+    }
+
+    /// Starts a node from its definition, as [`Engine::create_node`] does.
+    ///
+    /// # Errors
+    /// As [`Engine::create_node`].
+    pub async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
+        self.create_detached(self.taking_up(self.alike(spec)?)).await
+    }
+
+    /// Completes the start even if the future is dropped.
+    async fn create_detached(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
         let engine = self.clone();
         let created = self.inner.creating.spawn(async move {
             let session = engine.inner.sessions.get(spec.node.session.as_deref())?;
-            engine.make(&session, spec, None).await.map(Reply::Created)
+            engine.make(&session, spec, None).await
         });
         let created = created.await;
         created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
@@ -57,8 +87,20 @@ impl Engine {
         self.inner.events.publish(Some(&named(at)), EventKind::NodeCreated { kind, forked_from });
     }
 
-    /// Starts a node again that is defined.
-    pub(super) async fn start_node(&self, at: &NodeRef) -> Outcome {
+    /// Starts a node again that is defined and does not run.
+    ///
+    /// # Errors
+    /// NotFound, AlreadyExists (it runs), Process.
+    pub async fn start_node(
+        &self,
+        request: StartNode,
+        _: RequestContext,
+    ) -> Result<NodeCreated, EngineError> {
+        let info = self.start(&node_ref(request.node_id, request.session_id)).await?;
+        Ok(NodeCreated { node_id: info.id })
+    }
+
+    async fn start(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
         if session.get(&at.node).is_some_and(|node| node.info().state != StateName::Stopped) {
             let message = format!("node '{}' runs already", at.node);
@@ -73,26 +115,55 @@ impl Engine {
         self.create_detached(self.going_on(spec)).await
     }
 
-    pub(super) async fn stop_node(&self, at: &NodeRef) -> Outcome {
-        let session = self.inner.sessions.get(at.session.as_deref())?;
-        let Some(node) = session.get(&at.node) else {
-            if session.definition(&at.node).is_none() {
-                session.find(&at.node)?;
+    /// Stops a node and removes it and its definition.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn stop_node(&self, request: StopNode, _: RequestContext) -> Result<Stopped, EngineError> {
+        let StopNode { node_id: id, session_id } = request;
+        let session = self.inner.sessions.get(session_id.as_deref())?;
+        let Some(node) = session.get(&id) else {
+            if session.definition(&id).is_none() {
+                session.find(&id)?;
             }
-            session.define(&at.node, None);
+            session.define(&id, None);
             self.inner.book.note(&self.inner.sessions);
-            return Ok(Reply::Stopped { node: at.node.clone() });
+            return Ok(Stopped { stopped: true });
         };
         node.stop("stopped").await;
         // Meanwhile the name may have gone to a new node.
-        if session.forget(&at.node, &node) {
-            session.define(&at.node, None);
+        if session.forget(&id, &node) {
+            session.define(&id, None);
         }
         self.inner.book.note(&self.inner.sessions);
-        Ok(Reply::Stopped { node: at.node.clone() })
+        Ok(Stopped { stopped: true })
     }
 
-    pub(super) fn list_nodes(&self, session: Option<&str>) -> Outcome {
+    /// Lists the nodes of a session by id, defined ones included.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub async fn list_nodes(&self, request: ListNodes, _: RequestContext) -> Result<NodeList, EngineError> {
+        let nodes = self.nodes(request.session_id.as_deref())?;
+        Ok(NodeList {
+            nodes: nodes.iter().map(|node| node.id.clone()).collect(),
+            nodes_info: nodes.into_iter().map(Into::into).collect(),
+        })
+    }
+
+    /// Describes a node.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn get_node(&self, request: GetNode, _: RequestContext) -> Result<NodeDetails, EngineError> {
+        Ok(self.node_info(&node_ref(request.node_id, request.session_id))?.into())
+    }
+
+    /// Describes the nodes of a session, sorted by id.
+    ///
+    /// # Errors
+    /// NotFound (session).
+    pub fn nodes(&self, session: Option<&str>) -> Result<Vec<NodeInfo>, EngineError> {
         let session = self.inner.sessions.get(session)?;
         let mut nodes: Vec<NodeInfo> = session
             .nodes()
@@ -107,10 +178,14 @@ impl Engine {
             }
         }
         nodes.sort_by(|one, other| one.id.cmp(&other.id));
-        Ok(Reply::Nodes(nodes))
+        Ok(nodes)
     }
 
-    pub(super) fn node_info(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
+    /// Describes a node.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn node_info(&self, at: &NodeRef) -> Result<NodeInfo, EngineError> {
         let session = self.inner.sessions.get(at.session.as_deref())?;
         match (session.get(&at.node), session.definition(&at.node)) {
             (Some(node), spec) => {
@@ -123,21 +198,71 @@ impl Engine {
         }
     }
 
-    pub(super) fn create_session(&self, name: &str, description: String, tags: Vec<String>) -> Outcome {
-        let session = self.inner.sessions.create(name, description, tags)?;
+    /// Creates a session.
+    ///
+    /// # Errors
+    /// AlreadyExists, InvalidRequest (name).
+    pub async fn create_session(
+        &self,
+        request: CreateSession,
+        _: RequestContext,
+    ) -> Result<SessionInfo, EngineError> {
+        let CreateSession { name, description, tags } = request;
+        let session = self.inner.sessions.create(&name, description, tags)?;
         self.inner.book.note(&self.inner.sessions);
-        Ok(Reply::Session(session.info()))
+        Ok(session.info().into())
     }
 
-    pub(super) async fn delete_session(&self, name: &str) -> Outcome {
-        self.inner.sessions.close(name).await?;
-        self.inner.book.note(&self.inner.sessions);
-        Ok(Reply::Done)
+    /// Describes a session.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn get_session(
+        &self,
+        request: GetSession,
+        _: RequestContext,
+    ) -> Result<SessionInfo, EngineError> {
+        let name = request.session().unwrap_or(DEFAULT);
+        Ok(self.inner.sessions.get(Some(name))?.info().into())
     }
 
-    /// Starts what is defined and does not run, at the same time.
-    pub(super) async fn start_session(&self, name: &str) -> Outcome {
-        let session = self.inner.sessions.get(Some(name))?;
+    /// Lists all sessions.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn list_sessions(
+        &self,
+        _: ListSessions,
+        _: RequestContext,
+    ) -> Result<SessionList, EngineError> {
+        let sessions = self.inner.sessions.list();
+        Ok(SessionList { sessions: sessions.iter().map(|session| session.info().into()).collect() })
+    }
+
+    /// Stops the nodes of a session and deletes it.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest (the default session).
+    pub async fn delete_session(
+        &self,
+        request: DeleteSession,
+        _: RequestContext,
+    ) -> Result<Done, EngineError> {
+        self.inner.sessions.close(request.session().unwrap_or(DEFAULT)).await?;
+        self.inner.book.note(&self.inner.sessions);
+        Ok(Done {})
+    }
+
+    /// Starts the nodes of a session that are defined and do not run, all at the same time.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn start_session(
+        &self,
+        request: StartSession,
+        _: RequestContext,
+    ) -> Result<NodesChanged, EngineError> {
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
         let down = session
             .definitions()
             .into_iter()
@@ -146,31 +271,38 @@ impl Engine {
             .map(|(name, _)| {
                 let engine = self.clone();
                 let at = NodeRef { session: Some(session.name().to_string()), node: name };
-                (at.node.clone(), tokio::spawn(async move { engine.start_node(&at).await }))
+                (at.node.clone(), tokio::spawn(async move { engine.start(&at).await }))
             })
             .collect();
-        let (mut done, mut failed) = (Vec::new(), Vec::new());
-        for (name, start) in starts {
+        let (mut nodes, mut failed) = (Vec::new(), Vec::new());
+        for (node_id, start) in starts {
             match start.await {
-                Ok(Ok(_)) => done.push(name),
-                Ok(Err(error)) => failed.push((name, error.to_string())),
-                Err(error) => failed.push((name, error.to_string())),
+                Ok(Ok(_)) => nodes.push(node_id),
+                Ok(Err(error)) => failed.push(NodeFailure { node_id, error: error.to_string() }),
+                Err(error) => failed.push(NodeFailure { node_id, error: error.to_string() }),
             }
         }
-        Ok(Reply::Lifecycle { done, failed })
+        Ok(NodesChanged { nodes, failed })
     }
 
-    /// Stops what runs; what is defined can be started again.
-    pub(super) async fn stop_session(&self, name: &str) -> Outcome {
-        let session = self.inner.sessions.get(Some(name))?;
+    /// Stops the nodes of a session. Their definitions stay, so that they can be started again.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub async fn stop_session(
+        &self,
+        request: StopSession,
+        _: RequestContext,
+    ) -> Result<NodesChanged, EngineError> {
+        let session = self.inner.sessions.get(Some(request.session().unwrap_or(DEFAULT)))?;
         let running: Vec<_> =
             session.nodes().into_iter().filter(|(_, node)| node.as_graph().is_none()).collect();
         stop_all(running.iter().map(|(_, node)| Arc::clone(node)).collect(), "its session was stopped").await;
         for (name, node) in &running {
             session.forget(name, node);
         }
-        let done = running.into_iter().map(|(name, _)| name).collect();
-        Ok(Reply::Lifecycle { done, failed: Vec::new() })
+        let nodes = running.into_iter().map(|(name, _)| name).collect();
+        Ok(NodesChanged { nodes, failed: Vec::new() })
     }
 
     /// The session of a node that is taken back; that of a run is made inside the one that the run uses.
@@ -179,7 +311,6 @@ impl Engine {
     }
 }
 
-/// What is known of a node that does not run.
 /// What a node was given that its terminal does not show: the names of its variables, never a value.
 fn known_of(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();

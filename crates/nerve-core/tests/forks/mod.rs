@@ -4,9 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{
-    BackendKind, Command, CommandLine, Execute, NodeInfo, NodeRef, NodeSpec, Reply, StateName,
-};
+use nerve_api::request::{ExecuteInput, ForkNode, WaitNode};
+use nerve_core::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
@@ -65,23 +64,22 @@ impl Stage {
             response_timeout: TURN,
             ..NodeSpec::new(at(node), BackendKind::Pty, CommandLine::Argv(argv))
         };
-        match self.engine.execute(Command::CreateNode(spec)).await {
-            Ok(Reply::Created(info)) => info,
+        match self.engine.create(spec).await {
+            Ok(info) => info,
             other => panic!("{other:?}"),
         }
     }
 
     async fn ready(&self, node: &str) {
-        let command =
-            Command::WaitNode { node: at(node), until: vec![StateName::Ready], timeout: Some(TURN) };
-        let reached = self.engine.execute(command).await;
+        let request = WaitNode { node_id: node.into(), timeout: Some(TURN.into()), ..WaitNode::default() };
+        let reached = self.engine.wait_node(request, Default::default()).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen(node).await);
     }
 
     async fn ask(&self, node: &str, text: &str) -> String {
-        let execute = Execute { timeout: Some(TURN), ..Execute::new(at(node), text) };
-        match self.engine.execute(Command::ExecuteInput(execute)).await {
-            Ok(Reply::Response(response)) => {
+        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
+        match self.engine.run_turn(execute, Default::default()).await {
+            Ok(response) => {
                 assert!(response.is_complete, "{response:?}");
                 response.text
             }
@@ -91,16 +89,16 @@ impl Stage {
 
     /// Sends a prompt and waits until the model was asked.
     async fn say(&self, node: &str, text: &str) {
-        let execute = Execute { timeout: Some(TURN), ..Execute::new(at(node), text) };
-        let reply = self.engine.execute(Command::ExecuteInput(execute)).await;
+        let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
+        let reply = self.engine.run_turn(execute, Default::default()).await;
         let asked = || self.model.requests().iter().any(|request| says(request, text));
         assert!(wait_until(TURN, asked), "{reply:?}\n{}", self.screen(node).await);
         self.ready(node).await;
     }
 
     async fn screen(&self, node: &str) -> String {
-        match self.engine.execute(Command::ExplainNode(at(node))).await {
-            Ok(Reply::Explained(explained)) => {
+        match self.engine.explain_node(at(node).into(), Default::default()).await {
+            Ok(explained) => {
                 format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
             }
             other => format!("{other:?}"),
@@ -108,11 +106,10 @@ impl Stage {
     }
 
     async fn fork(&self, source: &str, target: &str, turn: Option<u64>) -> Result<NodeInfo, EngineError> {
-        let command = Command::ForkNode { source: at(source), target: target.into(), at: turn };
-        match self.engine.execute(command).await? {
-            Reply::Forked { info, .. } => Ok(info),
-            other => panic!("{other:?}"),
-        }
+        let request =
+            ForkNode { source_id: source.into(), target_id: target.into(), at: turn, session_id: None };
+        let forked = self.engine.fork_node(request, Default::default()).await?;
+        self.engine.node_info(&at(&forked.node_id))
     }
 
     /// A fork that is ready. Some agents are busy once more after their answer, to think of a title.
@@ -132,10 +129,7 @@ impl Stage {
     }
 
     async fn info(&self, node: &str) -> NodeInfo {
-        match self.engine.execute(Command::GetNode(at(node))).await {
-            Ok(Reply::Node(info)) => *info,
-            other => panic!("{other:?}"),
-        }
+        self.engine.node_info(&at(node)).unwrap()
     }
 
     /// The last request in which this was said.
@@ -164,7 +158,7 @@ impl Stage {
     }
 
     async fn end(&self) {
-        self.engine.execute(Command::Shutdown { keep_nodes: false }).await.unwrap();
+        self.engine.shut_down(false).await;
     }
 }
 
@@ -255,7 +249,14 @@ async fn after_clear_the_new_conversation_of_claude_is_forked() {
     stage.ask("c", "before wordalpha").await;
     stage
         .engine
-        .execute(Command::RunCommand { node: at("c"), command: "/clear".into(), trace: None })
+        .run_command(
+            nerve_api::request::RunCommand {
+                node_id: "c".into(),
+                command: "/clear".into(),
+                ..Default::default()
+            },
+            Default::default(),
+        )
         .await
         .unwrap();
     let status = stage.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
@@ -340,7 +341,7 @@ async fn opencode_is_forked_where_its_command_names_the_conversation() {
     let listed = tokio::task::spawn_blocking(move || list.output().unwrap()).await.unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    stage.engine.execute(Command::StopNode(at("c"))).await.unwrap();
+    stage.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
 
     // Not ready on its first page: a prompt there begins a conversation of its own.
     stage.create("c", &["--session", id]).await;

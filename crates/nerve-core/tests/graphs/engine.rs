@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nerve_core::command::{Command, GraphSource, Outcome, Reply, ResumeRun, RunGraph, RunInfo, RunStatus};
+use nerve_api::reply::{RunEnded, RunInfo, RunReply};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, CreateSession, DeleteGraph, ExecuteGraph, GetRun, ListSessions,
+    ResumeRun, RunGraph, StopSession,
+};
 use nerve_core::engine::{Engine, EngineConfig};
-use nerve_core::error::ErrorKind;
+use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::graph::journal::{Summary, journal_path};
 use nerve_core::node::factory::FactoryConfig;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::harness::LIMIT;
 
@@ -26,28 +30,50 @@ fn engine(folder: &Path) -> Engine {
     })
 }
 
-async fn execute(engine: &Engine, command: Command) -> Outcome {
-    tokio::time::timeout(LIMIT, engine.execute(command)).await.unwrap()
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, work).await.unwrap()
 }
 
-fn run_graph(graph: Value, run: &str, detach: bool) -> Command {
-    Command::RunGraph(Box::new(RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: Some(run.to_string()),
-        trace: false,
-        detach,
-        keep_nodes: false,
-        parent: None,
-    }))
+fn object(graph: Value) -> Map<String, Value> {
+    graph.as_object().unwrap().clone()
 }
 
-async fn run_info(engine: &Engine, run: &str) -> RunInfo {
-    match execute(engine, Command::GetRun { run: run.into() }).await.unwrap() {
-        Reply::Run(info) => *info,
+async fn execute(engine: &Engine, graph: Value, run: &str, detach: bool) -> Result<RunReply, EngineError> {
+    let run_id = Some(run.to_string());
+    let request = ExecuteGraph { definition: object(graph), run_id, detach, ..ExecuteGraph::default() };
+    within(engine.execute_graph(request, Default::default())).await
+}
+
+async fn resume(engine: &Engine, run: &str) -> Result<RunReply, EngineError> {
+    let request = ResumeRun { run_id: run.into(), ..ResumeRun::default() };
+    within(engine.resume_run(request, Default::default())).await
+}
+
+async fn cancel(engine: &Engine, id: &str) -> Result<Vec<String>, EngineError> {
+    let request = CancelGraph { run_id: Some(id.into()), graph_id: None };
+    within(engine.cancel_graph(request, Default::default())).await.map(|cancelled| cancelled.runs)
+}
+
+async fn create_graph(engine: &Engine, graph: Value) -> Result<(), EngineError> {
+    let request = CreateGraph { definition: object(graph), session_id: None };
+    within(engine.create_graph(request, Default::default())).await.map(drop)
+}
+
+/// A run that has ended, and its error.
+fn ended(reply: Result<RunReply, EngineError>) -> (RunEnded, Option<EngineError>) {
+    match reply {
+        Ok(RunReply::Ended(run)) => (*run, None),
+        Err(mut error) => (*error.details.as_mut().unwrap().ended.take().unwrap(), Some(error)),
         other => panic!("{other:?}"),
     }
+}
+
+async fn info(engine: &Engine, run: &str) -> RunInfo {
+    within(engine.get_run(GetRun { run_id: run.into(), last: None }, Default::default())).await.unwrap()
+}
+
+fn has_ended(run: &RunInfo) -> bool {
+    ["completed", "failed", "cancelled"].contains(&run.status.as_str())
 }
 
 /// Waits until `is_so` holds for the run.
@@ -55,7 +81,7 @@ async fn wait_until(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool
     let mut events = engine.subscribe();
     let found = async {
         loop {
-            let info = run_info(engine, run).await;
+            let info = info(engine, run).await;
             if is_so(&info) {
                 return info;
             }
@@ -70,23 +96,19 @@ async fn wait_until(engine: &Engine, run: &str, is_so: impl Fn(&RunInfo) -> bool
 async fn run_cannot_have_the_name_of_a_session() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    let session = |name: &str| Command::CreateSession {
-        name: name.into(),
-        description: String::new(),
-        tags: Vec::new(),
-    };
-    execute(&engine, session("work")).await.unwrap();
+    let session = CreateSession { name: "work".into(), ..CreateSession::default() };
+    engine.create_session(session, Default::default()).await.unwrap();
     let of_nodes = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "a", "node": "sh", "input": "true"}]});
     let of_none = json!({"graph": "g", "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
     for name in ["default", "work"] {
         for graph in [&of_nodes, &of_none] {
-            let error = execute(&engine, run_graph(graph.clone(), name, false)).await.unwrap_err();
+            let error = execute(&engine, graph.clone(), name, false).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::AlreadyExists, "{error}");
         }
     }
-    let Reply::Sessions(sessions) = execute(&engine, Command::ListSessions).await.unwrap() else { panic!() };
+    let sessions = engine.list_sessions(ListSessions {}, Default::default()).await.unwrap().sessions;
     assert_eq!(sessions.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["default", "work"]);
-    execute(&engine, run_graph(of_nodes, "r-1", false)).await.unwrap();
+    execute(&engine, of_nodes, "r-1", false).await.unwrap();
 }
 
 #[tokio::test]
@@ -102,12 +124,10 @@ async fn secret_does_not_change_step_keys() {
             {"id": "fails", "node": "sh", "input": "exit 3", "depends_on": ["once"]},
         ],
     });
-    let ended = execute(&engine, run_graph(graph, "r-1", false)).await.unwrap();
-    let Reply::RunEnded(ended) = ended else { panic!() };
-    assert_eq!(ended.info.status, RunStatus::Failed);
-    let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    execute(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
-    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step must not run again");
+    let (run, _) = ended(execute(&engine, graph, "r-1", false).await);
+    assert_eq!(run.status, "failed");
+    ended(resume(&engine, "r-1").await);
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x\n", "the first step was done again");
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     assert!(!journal.contains("s3cret"));
 }
@@ -119,13 +139,13 @@ async fn run_status_is_waiting_at_a_gate() {
     let graph = json!({"graph": "g", "nodes": {"in": {"type": "graph", "graph": inner}}, "steps": [{"id": "outer", "node": "in"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    execute(&engine, run_graph(graph, "r-1", true)).await.unwrap();
+    execute(&engine, graph, "r-1", true).await.unwrap();
     let waits = wait_until(&engine, "r-1", |info| !info.gates.is_empty()).await;
-    assert_eq!((waits.status, waits.gates[0].step.as_str()), (RunStatus::Waiting, "outer/ask"));
-    let answer = Command::AnswerGate { run: "r-1".into(), step: None, choice: "yes".into() };
-    execute(&engine, answer).await.unwrap();
-    let ended = wait_until(&engine, "r-1", |info| info.status.is_end()).await;
-    assert_eq!(ended.status, RunStatus::Completed);
+    assert_eq!((waits.status.as_str(), waits.gates[0].step_id.as_str()), ("waiting", "outer/ask"));
+    let answer = AnswerGate { run_id: "r-1".into(), step_id: None, choice: "yes".into() };
+    engine.answer_gate(answer, Default::default()).await.unwrap();
+    let ended = wait_until(&engine, "r-1", has_ended).await;
+    assert_eq!(ended.status, "completed");
 }
 
 #[tokio::test]
@@ -133,12 +153,12 @@ async fn cancelled_step_is_not_failed() {
     let graph = json!({"graph": "g", "nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "long", "node": "sh", "input": "sleep 600"}]});
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
-    execute(&engine, run_graph(graph, "r-1", true)).await.unwrap();
+    execute(&engine, graph, "r-1", true).await.unwrap();
     wait_until(&engine, "r-1", |info| info.steps.iter().any(|step| step.state == "running")).await;
-    execute(&engine, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    let ended = wait_until(&engine, "r-1", |info| info.status.is_end()).await;
-    assert_eq!(ended.status, RunStatus::Cancelled);
-    assert_eq!(ended.steps.iter().map(|step| step.state).collect::<Vec<_>>(), ["cancelled"]);
+    cancel(&engine, "r-1").await.unwrap();
+    let ended = wait_until(&engine, "r-1", has_ended).await;
+    assert_eq!(ended.status, "cancelled");
+    assert_eq!(ended.steps.iter().map(|step| step.state.as_str()).collect::<Vec<_>>(), ["cancelled"]);
     let path = journal_path(&folder.path().join("runs/test"), "r-1");
     assert_eq!(Summary::read(&path).unwrap().status(), "cancelled");
 }
@@ -157,10 +177,10 @@ async fn graph_cannot_have_the_name_of_a_defined_node() {
         cwd: None,
         ..node
     };
-    execute(&engine, Command::CreateNode(node)).await.unwrap();
-    execute(&engine, Command::StopSession { name: "default".into() }).await.unwrap();
+    engine.create(node).await.unwrap();
+    engine.stop_session(StopSession::default(), Default::default()).await.unwrap();
     let graph = json!({"graph": name, "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
-    let error = execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap_err();
+    let error = create_graph(&engine, graph).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::AlreadyExists);
 }
 
@@ -172,25 +192,20 @@ async fn registered_graph_is_a_step_with_its_own_nodes() {
     let bottom = json!({"graph": "bottom", "nodes": {"sh": {"type": "bash"}}, "steps": [say("a", "sh")]});
     let middle = json!({"graph": "middle", "steps": [{"id": "m", "node": "bottom"}]});
     for graph in [bottom, middle] {
-        execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        create_graph(&engine, graph).await.unwrap();
     }
     let top = json!({"graph": "top", "nodes": {"sh": {"type": "bash"}}, "steps": [say("own", "sh"), {"id": "t", "node": "middle"}]});
-    let Reply::RunEnded(ended) = execute(&engine, run_graph(top, "r-1", false)).await.unwrap() else {
-        panic!()
-    };
-    assert_eq!(ended.error.map(|error| error.to_string()), None);
-    assert_eq!(ended.results["t"]["m"]["a"]["text"], "said");
-    // The journal has all steps.
+    let (run, error) = ended(execute(&engine, top, "r-1", false).await);
+    assert_eq!(error.map(|error| error.to_string()), None);
+    assert_eq!(run.results["t"]["m"]["a"]["text"], "said");
+    // The journal has it all.
     for id in ["middle", "bottom"] {
-        let node = nerve_core::command::NodeRef { session: None, node: id.into() };
-        execute(&engine, Command::DeleteGraph(node)).await.unwrap();
+        engine.delete_graph(DeleteGraph::new(id, None), Default::default()).await.unwrap();
     }
     let journal = std::fs::read_to_string(journal_path(&folder.path().join("runs/test"), "r-1")).unwrap();
     let cut = journal.lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
     std::fs::write(journal_path(&folder.path().join("runs/test"), "r-1"), cut).unwrap();
-    let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: false };
-    let resumed = execute(&engine, Command::ResumeRun(Box::new(resume))).await.unwrap();
-    let Reply::RunEnded(resumed) = resumed else { panic!() };
+    let (resumed, _) = ended(resume(&engine, "r-1").await);
     assert_eq!(resumed.results["t"]["m"]["a"]["text"], "said");
 }
 
@@ -200,21 +215,11 @@ async fn circular_registered_graphs_are_rejected() {
     let engine = engine(folder.path());
     for (id, next) in [("one", "two"), ("two", "one")] {
         let graph = json!({"graph": id, "steps": [{"id": "go", "node": next}]});
-        execute(&engine, Command::CreateGraph { session: None, graph }).await.unwrap();
+        create_graph(&engine, graph).await.unwrap();
     }
-    let run = RunGraph {
-        graph: GraphSource::Named("one".into()),
-        session: None,
-        input: Value::Null,
-        run: None,
-        trace: false,
-        detach: false,
-        keep_nodes: false,
-        parent: None,
-    };
-    let ended = execute(&engine, Command::RunGraph(Box::new(run))).await.unwrap();
-    let Reply::RunEnded(ended) = ended else { panic!() };
-    assert!(ended.error.unwrap().to_string().contains("a graph runs inside itself"));
+    let request = RunGraph { graph_id: "one".into(), ..RunGraph::default() };
+    let (_, error) = ended(within(engine.run_graph(request, Default::default())).await);
+    assert!(error.unwrap().to_string().contains("a graph runs in itself"));
 }
 
 #[tokio::test]
@@ -222,15 +227,15 @@ async fn orphaned_run_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let first = engine(folder.path());
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
-    execute(&first, run_graph(gate, "r-1", true)).await.unwrap();
-    wait_until(&first, "r-1", |info| info.status == RunStatus::Waiting).await;
-    execute(&first, Command::Shutdown { keep_nodes: false }).await.unwrap();
+    execute(&first, gate, "r-1", true).await.unwrap();
+    wait_until(&first, "r-1", |info| info.status == "waiting").await;
+    within(first.shut_down(false)).await;
 
     let second = engine(folder.path());
-    assert_eq!(run_info(&second, "r-1").await.status, RunStatus::Interrupted);
-    let cancelled = execute(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    assert!(matches!(cancelled, Reply::Cancelled { runs } if runs == ["r-1"]));
-    assert_eq!(run_info(&second, "r-1").await.status, RunStatus::Cancelled);
-    let again = execute(&second, Command::CancelGraph { id: "r-1".into() }).await.unwrap_err();
+    assert_eq!(info(&second, "r-1").await.status, "interrupted");
+    let cancelled = cancel(&second, "r-1").await.unwrap();
+    assert_eq!(cancelled, ["r-1"]);
+    assert_eq!(info(&second, "r-1").await.status, "cancelled");
+    let again = cancel(&second, "r-1").await.unwrap_err();
     assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
 }

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 
+use nerve_api::reply::{RunEnded, RunReply};
+use nerve_api::request::ExecuteGraph;
 use nerve_core::backend::pane::{NewPane, Panes};
 use nerve_core::backend::tmux::Tmux;
-use nerve_core::command::{Command, GraphSource, Reply, RunEnded, RunGraph, RunStatus};
 use nerve_core::engine::{Engine, EngineConfig};
+use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
 use nerve_testkit::{skip, wait_until};
@@ -72,20 +74,16 @@ fn engine(folder: &Path) -> Engine {
 }
 
 async fn run(engine: &Engine, graph: Value) -> RunEnded {
-    let run = Command::RunGraph(Box::new(RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: None,
-        trace: false,
-        detach: false,
-        keep_nodes: false,
-        parent: None,
-    }));
-    match tokio::time::timeout(LIMIT, engine.execute(run)).await.unwrap().unwrap() {
-        Reply::RunEnded(ended) => *ended,
+    match try_run(engine, graph).await {
+        Ok(RunReply::Ended(ended)) => *ended,
         other => panic!("{other:?}"),
     }
+}
+
+async fn try_run(engine: &Engine, graph: Value) -> Result<RunReply, EngineError> {
+    let definition = graph.as_object().unwrap().clone();
+    let request = ExecuteGraph { definition, ..ExecuteGraph::default() };
+    tokio::time::timeout(LIMIT, engine.execute_graph(request, Default::default())).await.unwrap()
 }
 
 fn texts(ended: &RunEnded) -> Vec<&str> {
@@ -105,7 +103,7 @@ async fn new_pane_is_closed_with_its_run() {
             ],
         }))
         .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended)[1], "the pane");
     assert!(tmux.panes().await.is_empty(), "{:?}", tmux.panes().await);
 }
@@ -125,18 +123,18 @@ async fn existing_pane_is_used_and_kept() {
         "steps": [{"id": "a", "node": "sh", "input": "echo \"in $PWD\""}],
     });
     let ended = tmux.run(graph.clone()).await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended), [format!("in {}", tmux.folder.path().display())]);
-    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "an existing pane must not be closed");
-    // A second run.
-    assert_eq!(tmux.run(graph).await.info.status, RunStatus::Completed);
-    // A pane that does not exist.
+    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
+    // And again.
+    assert_eq!(tmux.run(graph).await.status, "completed");
+    // One that is not there.
     let missing = json!({
         "graph": "g",
         "nodes": {"sh": {"type": "tmux", "pane": "%99", "socket": tmux.socket}},
         "steps": [{"id": "a", "node": "sh", "input": "true"}],
     });
-    let error = tmux.run(missing).await.error.unwrap();
+    let error = try_run(&tmux.engine, missing).await.unwrap_err();
     assert!(error.message.contains("%99"), "{error}");
 }
 
@@ -174,7 +172,7 @@ async fn step_runs_in_fake_wezterm_pane() {
         }),
     )
     .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended), ["42"]);
 }
 
@@ -196,7 +194,7 @@ async fn model_uses_node_of_its_graph() {
         }),
     )
     .await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{:?}", ended.error);
+    assert_eq!(ended.status, "completed");
     assert!(texts(&ended)[0].contains("The tool said: from the tool"), "{:?}", ended.results);
     assert_eq!(model.requests().len(), 2);
 }

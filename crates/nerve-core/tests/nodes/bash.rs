@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{BackendKind, Command, EventKind, Reply, Response, StateName};
+use nerve_core::command::{BackendKind, EventKind, Response, StateName};
+use nerve_core::engine::RequestContext;
 use nerve_core::error::{EngineError, ErrorKind};
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::stage::{LIMIT, Stage, at, wait_for};
 
 async fn bash() -> Stage {
     let stage = Stage::new();
     let mut spec = stage.spec("b", &[]);
     spec.backend = BackendKind::Bash;
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     stage
 }
 
@@ -33,7 +34,7 @@ async fn a_timeout_kills_the_whole_group() {
     let stage = bash().await;
     let mut slow = stage.execute("b", "");
     slow.text = format!("sleep 47 & echo $! > {0}/pid; wait", stage.folder.path().display());
-    slow.timeout = Some(Duration::from_millis(300));
+    slow.timeout = Some(Duration::from_millis(300).into());
     let started = Instant::now();
     assert_eq!(stage.run(slow).await.unwrap_err().kind, ErrorKind::Timeout);
     assert!(started.elapsed() < Duration::from_secs(5));
@@ -50,9 +51,9 @@ async fn an_interrupt_ends_it_and_the_next_runs() {
     let stage = bash().await;
     let engine = stage.engine.clone();
     let execute = stage.execute("b", "sleep 30");
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     stage.wait("b", StateName::Busy).await.unwrap();
-    stage.engine.execute(Command::SendInterrupt(at("b"))).await.unwrap();
+    stage.engine.send_interrupt(at("b").into(), Default::default()).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(10), turn).await.unwrap().unwrap();
     assert_eq!(ended.unwrap_err().kind, ErrorKind::Interrupted);
     assert_eq!(stage.ask("b", "echo ok").await.text, "ok");
@@ -61,7 +62,14 @@ async fn an_interrupt_ends_it_and_the_next_runs() {
 #[tokio::test]
 async fn what_needs_a_terminal_is_refused() {
     let stage = bash().await;
-    let error = stage.engine.execute(Command::GetBuffer { node: at("b"), lines: None }).await.unwrap_err();
+    let error = stage
+        .engine
+        .get_buffer(
+            nerve_api::request::GetBuffer { node_id: "b".into(), lines: None, ..Default::default() },
+            Default::default(),
+        )
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert!(error.message.contains("has no terminal"));
 }
@@ -90,7 +98,7 @@ async fn a_timeout_does_not_wait_for_who_left_the_group() {
     let stage = bash().await;
     let _stray = Stray(&stage);
     let mut slow = stage.execute("b", &stray(&stage, "wait"));
-    slow.timeout = Some(Duration::from_millis(700));
+    slow.timeout = Some(Duration::from_millis(700).into());
     let started = Instant::now();
     assert_eq!(stage.run(slow).await.unwrap_err().kind, ErrorKind::Timeout);
     assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
@@ -114,7 +122,7 @@ async fn a_command_that_ended_is_ended_though_its_pipes_are_held() {
 async fn a_limit_without_end_is_no_panic() {
     let stage = bash().await;
     let mut endless = stage.execute("b", "echo ok");
-    endless.timeout = Some(Duration::MAX);
+    endless.timeout = Some(Duration::MAX.into());
     assert_eq!(stage.run(endless).await.unwrap().text, "ok");
 }
 
@@ -170,11 +178,9 @@ async fn wait(
     until: &[StateName],
     timeout: Option<Duration>,
 ) -> Result<StateName, EngineError> {
-    let command = Command::WaitNode { node: at("b"), until: until.to_vec(), timeout };
-    match stage.engine.execute(command).await? {
-        Reply::State(state) => Ok(state),
-        other => panic!("{other:?}"),
-    }
+    let reached = stage.engine.wait_node(wait_for("b", until, timeout), Default::default()).await?;
+    let states = [StateName::Ready, StateName::Busy, StateName::Blocked, StateName::Stopped];
+    Ok(states.into_iter().find(|state| state.as_str() == reached.state).unwrap())
 }
 
 #[tokio::test]
@@ -184,7 +190,7 @@ async fn a_wait_waits_until_its_state_or_its_limit() {
     let gate = stage.folder.path().join("gate");
     let execute = stage.execute("b", &format!("until [ -e {} ]; do :; done", gate.display()));
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     assert_eq!(wait(&stage, &[StateName::Busy], Some(LIMIT)).await.unwrap(), StateName::Busy);
     let short = Some(Duration::from_millis(50));
     let error = wait(&stage, &[StateName::Ready, StateName::Blocked], short).await.unwrap_err();
@@ -199,8 +205,8 @@ async fn a_wait_waits_until_its_state_or_its_limit() {
 async fn a_wait_ends_with_the_node() {
     let stage = bash().await;
     let engine = stage.engine.clone();
-    let command = Command::WaitNode { node: at("b"), until: vec![StateName::Blocked], timeout: Some(LIMIT) };
-    let waiting = tokio::spawn(async move { engine.execute(command).await });
+    let request = wait_for("b", &[StateName::Blocked], Some(LIMIT));
+    let waiting = tokio::spawn(async move { engine.wait_node(request, Default::default()).await });
     tokio::task::yield_now().await;
     stage.stop("b").await;
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::NodeStopped);
@@ -212,14 +218,14 @@ async fn each_of_two_stops_returns_when_the_node_is_gone() {
     let folder = stage.folder.path().display().to_string();
     let execute = stage.execute("b", &stray(&stage, "wait"));
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     let pid = std::path::PathBuf::from(folder).join("pid");
     while !pid.exists() {
         tokio::task::yield_now().await;
     }
     let (first, second) = (stage.engine.clone(), stage.engine.clone());
-    let first = tokio::spawn(async move { first.execute(Command::StopNode(at("b"))).await });
-    let second = tokio::spawn(async move { second.execute(Command::StopNode(at("b"))).await });
+    let first = tokio::spawn(async move { first.stop_node(at("b").into(), Default::default()).await });
+    let second = tokio::spawn(async move { second.stop_node(at("b").into(), Default::default()).await });
     let stopped_by_then = |stage: &mut Stage| {
         std::iter::from_fn(|| stage.events.try_recv().ok())
             .any(|event| matches!(event.kind, EventKind::NodeStopped { .. }))
@@ -242,9 +248,10 @@ async fn output_is_told_while_the_command_runs() {
         "printf 'one\\nz\\xc3'; echo err >&2; until [ -e {} ]; do sleep 0.01; done; printf '\\xbc\\n\\n'",
         go.display()
     );
-    (execute.stream, execute.tag) = (true, Some(7));
+    execute.stream = true;
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let context = RequestContext { tag: Some(7), ..RequestContext::default() };
+    let turn = tokio::spawn(async move { engine.run_turn(execute, context).await });
     let is_chunk = |kind: &EventKind| matches!(kind, EventKind::OutputChunk { .. });
     // Bash writes line by line: what it has printed at once can come in two chunks.
     let mut told = String::new();
@@ -257,7 +264,7 @@ async fn output_is_told_while_the_command_runs() {
         }
         std::fs::write(&go, "").unwrap();
     }
-    let Ok(Reply::Response(response)) = turn.await.unwrap() else { panic!("no response") };
+    let Ok(response) = turn.await.unwrap() else { panic!("no response") };
     assert_eq!(response.text, "one\nzü");
     // What nobody asked for is not told.
     assert_eq!(stage.ask("b", "echo two").await.text, "two");

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{BackendKind, Command, EventKind, Execute, Response};
+use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput};
+use nerve_core::command::{BackendKind, EventKind, Response};
 use nerve_core::conversation::{Conversation, ConversationId, Message, Role, UseContext};
 use nerve_core::error::{EngineError, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, at};
+use crate::stage::Stage;
 
 const WARNINGS: &str = Response::WARNINGS;
 
@@ -25,9 +26,22 @@ fn alice() -> Vec<Message> {
     vec![Message::new(Role::User, "My name is Alice", 1), Message::new(Role::Assistant, "Hi there!", 2)]
 }
 
+/// A conversation as a request has it.
+pub(crate) fn options(conversation: Conversation) -> ConversationOptions {
+    let Conversation { id, history, context } = conversation;
+    let (workspace, chat) = id.map(|id| (id.workspace, id.chat)).unzip();
+    let message = |message: Message| ConversationMessage {
+        role: message.role.as_str().to_string(),
+        content: message.content,
+        timestamp: message.timestamp,
+    };
+    let history = history.into_iter().map(message).collect();
+    ConversationOptions { workspace, chat, history, context: Some(context.as_str().to_string()) }
+}
+
 impl Stage {
-    pub(crate) fn talk(&self, node: &str, text: &str, conversation: Conversation) -> Execute {
-        Execute { conversation: Some(conversation), ..self.execute(node, text) }
+    pub(crate) fn talk(&self, node: &str, text: &str, conversation: Conversation) -> ExecuteInput {
+        ExecuteInput { conversation: Some(options(conversation)), ..self.execute(node, text) }
     }
 
     async fn say(&self, node: &str, text: &str, conversation: Conversation) -> Response {
@@ -59,7 +73,7 @@ impl Stage {
     pub(crate) async fn start_bash(&self, node: &str) {
         let mut spec = self.spec(node, &[]);
         spec.backend = BackendKind::Bash;
-        self.engine.execute(Command::CreateNode(spec)).await.unwrap();
+        self.engine.create(spec).await.unwrap();
     }
 }
 
@@ -223,14 +237,14 @@ async fn a_node_has_a_conversation_of_its_own() {
     let mut spec = stage.spec("b", &[]);
     spec.backend = BackendKind::Bash;
     spec.conversation = Some(Box::new(chat("own")));
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     stage.ask("b", "echo mine").await;
     assert_eq!(stage.kept("own")[0].1, "echo mine");
     stage.say("b", "echo theirs", in_chat("other")).await;
     assert_eq!((stage.kept("own").len(), stage.kept("other").len()), (2, 2));
     // The same with the session named.
-    let named = nerve_core::command::NodeRef { session: Some("default".into()), ..at("b") };
-    stage.run(Execute { node: named, ..stage.execute("b", "echo again") }).await.unwrap();
+    let named = Some("default".to_string());
+    stage.run(ExecuteInput { session_id: named, ..stage.execute("b", "echo again") }).await.unwrap();
     assert_eq!(stage.kept("own").len(), 4);
 }
 

@@ -6,9 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_core::command::{
-    BackendKind, Command, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, Reply, StateName,
-};
+use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
+use nerve_core::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_term::event::Size;
 use serde_json::{Value, json};
@@ -39,10 +38,7 @@ fn spec(stage: &Stage, node: &str, options: &[&str]) -> NodeSpec {
 }
 
 async fn create(stage: &Stage, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-    match stage.engine.execute(Command::CreateNode(spec)).await? {
-        Reply::Created(info) => Ok(info),
-        other => panic!("{other:?}"),
-    }
+    stage.engine.create(spec).await
 }
 
 /// A node that has had a turn for each of these prompts.
@@ -64,14 +60,11 @@ async fn fork_at(
     target: &str,
     turn: Option<u64>,
 ) -> Result<NodeInfo, EngineError> {
-    let command = Command::ForkNode { source: at(source), target: target.into(), at: turn };
-    match stage.engine.execute(command).await? {
-        Reply::Forked { info, from } => {
-            assert_eq!(from, source);
-            Ok(info)
-        }
-        other => panic!("{other:?}"),
-    }
+    let request =
+        ForkNode { source_id: source.into(), target_id: target.into(), at: turn, ..ForkNode::default() };
+    let forked = stage.engine.fork_node(request, Default::default()).await?;
+    assert_eq!(forked.forked_from, source);
+    stage.engine.node_info(&at(&forked.node_id))
 }
 
 async fn refused(stage: &Stage, source: &str, target: &str, kind: ErrorKind) -> String {
@@ -103,7 +96,7 @@ async fn a_conversation_that_is_there_is_taken_up_by_its_id() {
     let spec = |node| NodeSpec { agent_session: Some(A.to_string()), ..spec(&stage, node, &[]) };
     create(&stage, spec("c")).await.unwrap();
     stage.ask("c", "one").await;
-    stage.engine.execute(Command::StopNode(at("c"))).await.unwrap();
+    stage.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
     let info = create(&stage, spec("d")).await.unwrap();
     assert_eq!(id_of(&info), A);
     assert_eq!(recalled(&stage, "d").await, "one");
@@ -174,9 +167,7 @@ async fn what_is_no_id_starts_nothing() {
     assert!(error.message.contains("must be a UUID"), "{error}");
     let shell = NodeSpec { agent_session: Some(A.into()), ..stage.spec("a", &["sh"]) };
     assert_eq!(create(&stage, shell).await.unwrap_err().kind, ErrorKind::InvalidRequest);
-    assert!(
-        matches!(stage.engine.execute(Command::ListNodes { session: None }).await, Ok(Reply::Nodes(n)) if n.is_empty())
-    );
+    assert!(matches!(stage.engine.nodes(None), Ok(nodes) if nodes.is_empty()));
 }
 
 #[tokio::test]
@@ -190,7 +181,14 @@ async fn what_the_source_was_made_with_is_carried_over() {
     made.history = false;
     create(&stage, made).await.unwrap();
     stage.ask("c", "one").await;
-    stage.engine.execute(Command::ResizeNode { node: at("c"), size: Size::new(95, 28) }).await.unwrap();
+    stage
+        .engine
+        .resize_node(
+            nerve_api::request::ResizeNode { node_id: "c".into(), cols: 95, rows: 28, ..Default::default() },
+            Default::default(),
+        )
+        .await
+        .unwrap();
     let forked = fork(&stage, "c", "d").await.unwrap();
     let told = |key: &str| forked.metadata[key].clone();
     assert_eq!(told("cwd"), "/tmp");
@@ -199,11 +197,9 @@ async fn what_the_source_was_made_with_is_carried_over() {
     assert_eq!((told("cols"), told("rows")), ("95".into(), "28".into()), "as it is now");
     assert!(told("command").contains("--delay 1 --resume"), "{forked:?}");
     stage.shows("d", "PROXY=http://127.0.0.1:9").await;
-    let query = nerve_core::command::HistoryQuery { node: "d".into(), ..Default::default() };
-    let Ok(Reply::History { note, .. }) = stage.engine.execute(Command::GetHistory(query)).await else {
-        panic!()
-    };
-    assert!(note.is_some(), "it keeps no log either");
+    let request = GetHistory { node_id: "d".into(), ..GetHistory::default() };
+    let history = stage.engine.get_history(request, Default::default()).await.unwrap();
+    assert!(history.note.is_some(), "it keeps no log either");
     stage.stop("c").await;
     stage.stop("d").await;
 }
@@ -235,7 +231,9 @@ async fn kinds_of_nodes_that_cannot_fork_say_so() {
     assert_eq!(message, "cannot fork node 'b': a bash node does not support forking");
     let graph = json!({ "steps": [{ "id": "s", "node": "b", "input": "true" }] });
     let graph = json!({ "id": "g", "steps": graph["steps"] });
-    stage.engine.execute(Command::CreateGraph { session: None, graph }).await.unwrap();
+    let serde_json::Value::Object(definition) = graph else { panic!("no object") };
+    let request = CreateGraph { definition, session_id: None };
+    stage.engine.create_graph(request, Default::default()).await.unwrap();
     let message = refused(&stage, "g", "d", ErrorKind::InvalidRequest).await;
     assert_eq!(message, "cannot fork node 'g': a graph node does not support forking");
     stage.start("sh", &["sh"]).await;
@@ -302,10 +300,7 @@ async fn a_program_behind_a_script_is_not_forked() {
 }
 
 async fn info(stage: &Stage, node: &str) -> Option<NodeInfo> {
-    match stage.engine.execute(Command::GetNode(at(node))).await {
-        Ok(Reply::Node(info)) => Some(*info),
-        _ => None,
-    }
+    stage.engine.node_info(&at(node)).ok()
 }
 
 #[tokio::test]
@@ -359,12 +354,12 @@ async fn a_node_that_is_busy_or_asks_or_starts_is_not_forked() {
     talked(&stage, "c", &["one"]).await;
     let execute = stage.execute("c", "STALL 100 please");
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     stage.wait("c", StateName::Busy).await.unwrap();
     let error = fork(&stage, "c", "d").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy);
     assert!(error.to_string().contains("wait until it is ready"), "{error}");
-    stage.engine.execute(Command::SendInterrupt(at("c"))).await.unwrap();
+    stage.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
     let _ = turn.await.unwrap();
     stage.send("c", "PERMIT this").await.unwrap_err();
     assert!(refused(&stage, "c", "d", ErrorKind::Blocked).await.contains("it asks something"));
@@ -378,7 +373,7 @@ async fn a_node_whose_program_has_ended_is_forked_from_its_record_and_goes_on_wh
     let forked = fork(&stage, "c", "d").await.unwrap();
     stage.ask("d", "two").await;
     for node in ["c", "d"] {
-        stage.engine.execute(Command::WriteData { node: at(node), data: b"/exit\r".to_vec() }).await.unwrap();
+        stage.engine.write_bytes(&at(node), b"/exit\r".to_vec()).await.unwrap();
         stage.wait(node, StateName::Stopped).await.unwrap();
     }
     assert_eq!(
@@ -389,7 +384,8 @@ async fn a_node_whose_program_has_ended_is_forked_from_its_record_and_goes_on_wh
     assert_eq!(recalled(&stage, "e").await, "one");
 
     // The fork's own id is in use now: it goes on under it.
-    let Ok(Reply::Created(again)) = stage.engine.execute(Command::StartNode(at("d"))).await else { panic!() };
+    stage.engine.start_node(at("d").into(), Default::default()).await.unwrap();
+    let again = stage.engine.node_info(&at("d")).unwrap();
     assert_eq!(id_of(&again), id_of(&forked));
     assert!(again.metadata["command"].ends_with(&format!("claude --resume {}", id_of(&forked))), "{again:?}");
     assert_eq!(recalled(&stage, "d").await, "one | two");
@@ -498,10 +494,7 @@ async fn forked_beside(stage: &Stage, made: NodeSpec) {
     stage.ask("d", "three").await;
     assert_eq!(recalled(stage, "c").await, "one | two");
     assert_eq!(recalled(stage, "d").await, "one | RECALL | three");
-    let pane = async |node: &str| match stage.engine.execute(Command::GetNode(at(node))).await.unwrap() {
-        Reply::Node(info) => info.metadata["pane_id"].clone(),
-        other => panic!("{other:?}"),
-    };
+    let pane = async |node: &str| stage.engine.node_info(&at(node)).unwrap().metadata["pane_id"].clone();
     assert_ne!(pane("c").await, pane("d").await);
     stage.stop("c").await;
     stage.ask("d", "the other one is gone").await;

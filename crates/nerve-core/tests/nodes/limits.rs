@@ -1,6 +1,6 @@
 //! A node whose agent has hit a usage limit.
 
-use nerve_core::command::{Command, EventKind, Reply, StateName};
+use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
 
 use crate::stage::{Stage, at};
@@ -16,7 +16,7 @@ async fn a_usage_limit_suspends_a_node_until_the_time_it_names_or_an_interrupt()
     let mut stage = Stage::new();
     let mut spec = stage.spec("m", &["sh", "-c", LIMITED]);
     spec.profile = Some("codex".into());
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     stage.wait("m", StateName::Suspended).await.unwrap();
     let told = stage.event(|kind| matches!(kind, EventKind::NodeSuspended { .. })).await;
     assert!(matches!(told, EventKind::NodeSuspended { until: Some(_), .. }), "{told:?}");
@@ -24,15 +24,12 @@ async fn a_usage_limit_suspends_a_node_until_the_time_it_names_or_an_interrupt()
     let refused = stage.send("m", "must not be typed").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Blocked);
     assert!(refused.choices.is_empty() && refused.screen.is_some(), "{refused:?}");
-    let until = match stage.engine.execute(Command::GetNode(at("m"))).await {
-        Ok(Reply::Node(info)) => info.metadata["until"].clone(),
-        other => panic!("{other:?}"),
-    };
+    let until = stage.engine.node_info(&at("m")).unwrap().metadata["until"].clone();
     let said = format!("suspended until {until}: ■ You’ve hit your usage limit.");
     assert!(refused.message.contains(&said), "{refused:?}");
     assert!(!stage.buffer("m", None).await.contains("must not be typed"));
 
-    stage.engine.execute(Command::SendInterrupt(at("m"))).await.unwrap();
+    stage.engine.send_interrupt(at("m").into(), Default::default()).await.unwrap();
     stage.wait("m", StateName::Ready).await.unwrap();
     stage.stop("m").await;
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{Choice, Command, EventKind, Reply, StateName};
+use nerve_core::command::{Choice, EventKind, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_term::parse::SectionKind;
 
@@ -104,7 +104,7 @@ async fn an_agent_that_never_becomes_ready_times_out_with_its_screen() {
     let mut spec = stage.spec("m", &[&program, "--never-ready"]);
     spec.profile = Some("claude".into());
     spec.ready_timeout = Duration::from_millis(500);
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     let error = stage.send("m", "hello").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("did not become ready within 500ms"), "{error}");
@@ -129,7 +129,7 @@ async fn a_hanging_agent_times_out_and_is_stopped_within_bounds() {
     let stage = Stage::new();
     stage.start_mock("m", &[]).await;
     let mut hang = stage.execute("m", "HANG");
-    hang.timeout = Some(Duration::from_secs(1));
+    hang.timeout = Some(Duration::from_secs(1).into());
     let error = stage.run(hang).await.unwrap_err();
     assert_eq!((error.kind, error.delivery), (ErrorKind::Timeout, Some("started")));
     let started = Instant::now();
@@ -157,15 +157,13 @@ async fn an_interrupt_ends_the_turn_as_interrupted() {
     let engine = stage.engine.clone();
     let mut execute = stage.execute("m", "SLOW words");
     execute.stream = true;
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     stage.event(|kind| matches!(kind, EventKind::OutputChunk { .. } | EventKind::NodeBusy { .. })).await;
     while !stage.screen("m").await.contains("Slow") {
         tokio::task::yield_now().await;
     }
-    stage.engine.execute(Command::SendInterrupt(at("m"))).await.unwrap();
-    let Ok(nerve_core::command::Reply::Response(response)) = turn.await.unwrap() else {
-        panic!("no response")
-    };
+    stage.engine.send_interrupt(at("m").into(), Default::default()).await.unwrap();
+    let Ok(response) = turn.await.unwrap() else { panic!("no response") };
     assert_eq!(response.attributes["interrupted"], "true");
     assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
     stage.stop("m").await;
@@ -176,14 +174,14 @@ async fn somebodys_draft_is_left_alone() {
     let stage = Stage::new();
     stage.start_mock("m", &[]).await;
     stage.wait("m", StateName::Ready).await.unwrap();
-    stage.engine.execute(Command::WriteData { node: at("m"), data: b"my own words".to_vec() }).await.unwrap();
+    stage.engine.write_bytes(&at("m"), b"my own words".to_vec()).await.unwrap();
     while !stage.screen("m").await.contains("my own words") {
         tokio::task::yield_now().await;
     }
     let error = stage.send("m", "hello").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked);
     assert!(error.message.contains("my own words"), "{error}");
-    stage.engine.execute(Command::WriteData { node: at("m"), data: vec![0x15] }).await.unwrap();
+    stage.engine.write_bytes(&at("m"), vec![0x15]).await.unwrap();
     while stage.screen("m").await.contains("my own words") {
         tokio::task::yield_now().await;
     }
@@ -248,11 +246,11 @@ async fn a_node_that_ends_while_its_transcript_is_awaited_has_answered() {
     let (session, _) = record(&stage, &info.metadata["pid"]);
     write(&session, r#"{"sessionId":"s-1","cwd":"/tmp"}"#);
     let (engine, execute) = (stage.engine.clone(), stage.execute("m", "hello there"));
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     stage.event(|kind| matches!(kind, EventKind::NodeBusy { .. })).await;
     stage.event(|kind| matches!(kind, EventKind::NodeReady { .. })).await;
     stage.stop("m").await;
-    let Ok(Reply::Response(response)) = turn.await.unwrap() else { panic!("the answer was there") };
+    let Ok(response) = turn.await.unwrap() else { panic!("the answer was there") };
     assert_eq!((response.text.as_str(), response.source), ("You said: hello there", "screen"));
     assert_eq!(ops(&stage.history("m").await).join(" "), "read send read close");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_core::command::{Command, StateName};
+use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 
 use crate::stage::{LIMIT, Stage, at};
@@ -55,7 +55,7 @@ async fn half_a_command_blocks_instead_of_answering() {
     stage.start("sh", &BASH).await;
     let half = stage.send("sh", "echo 'abc").await.unwrap_err();
     assert_eq!(half.kind, ErrorKind::Blocked, "{half:?}");
-    stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+    stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
     stage.wait("sh", StateName::Ready).await.unwrap();
     assert_eq!(stage.ask("sh", "echo whole").await.text, "whole");
     stage.stop("sh").await;
@@ -78,11 +78,11 @@ async fn a_program_is_interrupted_once() {
     let engine = stage.engine.clone();
     let script = "python3 -c 'import signal,time\nn=0\ndef hit(*a):\n  global n; n+=1\nsignal.signal(2,hit)\nprint(\"up\", flush=True)\nt=time.time()+3\nwhile time.time()<t: time.sleep(0.05)\nprint(\"hits\", n)'";
     let execute = stage.execute("sh", script);
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     stage.shows("sh", "\nup").await;
-    stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+    stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
     let reply = tokio::time::timeout(LIMIT + Duration::from_secs(5), turn).await.unwrap().unwrap().unwrap();
-    let nerve_core::command::Reply::Response(response) = reply else { panic!() };
+    let response = reply;
     assert!(response.text.contains("hits 1"), "{}", response.text);
     stage.stop("sh").await;
 }
@@ -106,8 +106,7 @@ async fn half_a_line_of_somebodys_is_not_typed_into() {
     stage.start("sh", &BASH).await;
     stage.wait("sh", StateName::Ready).await.unwrap();
     let write = async |data: &[u8]| {
-        let write = Command::WriteData { node: at("sh"), data: data.to_vec() };
-        stage.engine.execute(write).await.unwrap();
+        stage.engine.write_bytes(&at("sh"), data.to_vec()).await.unwrap();
     };
     write(b"half").await;
     stage.shows("sh", "$ half").await;

@@ -1,7 +1,5 @@
 //! Variables of a profile: all of them or none.
 
-use nerve_core::command::Command;
-
 use crate::stage::Stage;
 
 const SHOW: &str = r#"echo "PS0${PS0:+ set}, ${PROMPT_COMMAND:-none}""#;
@@ -16,7 +14,7 @@ async fn shown(own: &[(&str, &str)]) -> String {
     let stage = Stage::new();
     let mut spec = stage.spec("sh", &["bash", "--norc", "--noprofile"]);
     spec.env.extend(own.iter().map(|(name, value)| (name.to_string(), value.to_string())));
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     let text = stage.ask("sh", SHOW).await.text;
     stage.stop("sh").await;
     text
@@ -59,7 +57,7 @@ async fn a_variable_of_env_unless_keeps_all_out() {
         let mut spec = stage.spec(node, &["sh"]);
         spec.profile = Some("own".into());
         spec.env.extend(chosen.map(|name| (name.to_string(), "mine".to_string())));
-        stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+        stage.engine.create(spec).await.unwrap();
         assert_eq!(stage.ask(node, "echo ${ONE:--} ${TWO:--}").await.text, expected);
         stage.stop(node).await;
     }

@@ -4,25 +4,29 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nerve_core::command::{Background, Command, EventKind, Execute, Reply, StateName};
+use nerve_api::reply::{ExecuteReply, ResultInfo};
+use nerve_api::request::{CancelResult, ExecuteInput, GetResult, ListResults, WebhookTarget};
+use nerve_core::command::{EventKind, StateName};
 use nerve_core::conversation::{Conversation, ConversationId, Message, Role};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_core::results::{ResultRecord, ResultStatus};
-use nerve_core::webhook::Webhook;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::stage::{LIMIT, Stage};
 use crate::tmux::Tmux;
 
 impl Stage {
-    async fn begin(&self, execute: Execute, webhook: Option<Webhook>) -> Result<String, EngineError> {
-        let execute = Execute { background: Some(Background { webhook }), ..execute };
-        match self.engine.execute(Command::ExecuteInput(execute)).await? {
-            Reply::Accepted { result, .. } => Ok(result),
+    async fn begin(
+        &self,
+        request: ExecuteInput,
+        webhook: Option<WebhookTarget>,
+    ) -> Result<String, EngineError> {
+        let request = ExecuteInput { is_async: true, webhook, ..request };
+        match self.engine.execute_input(request, Default::default()).await? {
+            ExecuteReply::Accepted(accepted) => Ok(accepted.result_id),
             other => panic!("{other:?}"),
         }
     }
@@ -31,16 +35,16 @@ impl Stage {
         self.begin(self.execute(node, text), None).await.unwrap()
     }
 
-    async fn result(&self, id: &str) -> Arc<ResultRecord> {
+    async fn result(&self, id: &str) -> ResultInfo {
         result_of(&self.engine, id, false).await.unwrap()
     }
 
-    async fn ended(&self, id: &str) -> Arc<ResultRecord> {
+    async fn ended(&self, id: &str) -> ResultInfo {
         result_of(&self.engine, id, true).await.unwrap()
     }
 
     /// Looks at a result until it is as it should be.
-    async fn result_is(&self, id: &str, fits: impl Fn(&ResultRecord) -> bool) -> Arc<ResultRecord> {
+    async fn result_is(&self, id: &str, fits: impl Fn(&ResultInfo) -> bool) -> ResultInfo {
         let seen = async {
             loop {
                 let record = self.result(id).await;
@@ -56,8 +60,8 @@ impl Stage {
         }
     }
 
-    async fn cancel(&self, id: &str) -> Result<Reply, EngineError> {
-        self.engine.execute(Command::CancelResult { result: id.into() }).await
+    async fn cancel(&self, id: &str) -> Result<ResultInfo, EngineError> {
+        self.engine.cancel_result(CancelResult { result_id: id.into() }, Default::default()).await
     }
 
     /// A bash node, and a prompt for it that ends when the pipe that comes with it is opened for writing.
@@ -70,19 +74,18 @@ impl Stage {
     }
 }
 
-async fn result_of(engine: &Engine, id: &str, wait: bool) -> Result<Arc<ResultRecord>, EngineError> {
-    match engine.execute(Command::GetResult { result: id.into(), wait, timeout: Some(LIMIT) }).await? {
-        Reply::Result(record) => Ok(record),
-        other => panic!("{other:?}"),
-    }
+async fn result_of(engine: &Engine, id: &str, wait: bool) -> Result<ResultInfo, EngineError> {
+    let request = GetResult { result_id: id.into(), wait, timeout: Some(LIMIT.into()) };
+    engine.get_result(request, Default::default()).await
 }
 
 async fn release(pipe: std::path::PathBuf, text: &'static str) {
     tokio::task::spawn_blocking(move || fs::write(pipe, text)).await.unwrap().unwrap();
 }
 
-fn response(record: &ResultRecord) -> &Value {
-    record.response.as_ref().unwrap_or_else(|| panic!("{record:#?}"))
+fn response(record: &ResultInfo) -> Value {
+    let response = record.response.as_ref().unwrap_or_else(|| panic!("{record:#?}"));
+    serde_json::to_value(response).unwrap()
 }
 
 /// Seed conversation-history-async, tests 1 and 2: what is true of the path on which the caller waits is true of this one.
@@ -104,7 +107,7 @@ async fn a_conversation_is_the_same_on_both_paths() {
             } else {
                 let id = stage.begin(execute, None).await.unwrap();
                 let record = stage.ended(&id).await;
-                assert_eq!(record.status, ResultStatus::Done, "{record:#?}");
+                assert_eq!(record.status, "done", "{record:#?}");
                 response(&record)["text"].as_str().unwrap().to_string()
             });
         }
@@ -119,7 +122,7 @@ async fn a_conversation_is_the_same_on_both_paths() {
     let again = |prompt| stage.talk("a", prompt, Conversation { history: Vec::new(), ..told() });
     stage.run(again("My name is Alice")).await.unwrap();
     stage.start_mock("b", &[]).await;
-    let asked = Execute { node: at("b"), ..again("What is my name?") };
+    let asked = ExecuteInput { node_id: "b".into(), ..again("What is my name?") };
     let record = stage.ended(&stage.begin(asked, None).await.unwrap()).await;
     assert!(response(&record)["text"].as_str().unwrap().contains("User: My name is Alice"), "{record:#?}");
 }
@@ -131,15 +134,18 @@ async fn they_wait_for_each_other_and_are_told_when_they_end() {
     let first = stage.begun("b", &prompt).await;
     let second = stage.begun("b", "echo second").await;
     assert!(first < second);
-    stage.result_is(&first, |record| record.status == ResultStatus::Running).await;
+    stage.result_is(&first, |record| record.status == "running").await;
     let waiting = stage.result(&second).await;
-    assert_eq!((waiting.status, waiting.started_at), (ResultStatus::Queued, None));
+    assert_eq!((waiting.status.as_str(), waiting.started_at), ("queued", None));
     let impatient =
-        Command::GetResult { result: first.clone(), wait: true, timeout: Some(Duration::from_millis(50)) };
-    assert_eq!(stage.engine.execute(impatient).await.unwrap_err().kind, ErrorKind::Timeout);
+        GetResult { result_id: first.clone(), wait: true, timeout: Some(Duration::from_millis(50).into()) };
+    assert_eq!(
+        stage.engine.get_result(impatient, Default::default()).await.unwrap_err().kind,
+        ErrorKind::Timeout
+    );
     release(pipe, "let go").await;
     let record = stage.ended(&first).await;
-    assert_eq!(record.status, ResultStatus::Done);
+    assert_eq!(record.status, "done");
     assert_eq!(response(&record)["text"], "let go");
     assert!(record.created_at <= record.started_at.unwrap() && record.started_at <= record.ended_at);
     let record = stage.ended(&second).await;
@@ -148,13 +154,8 @@ async fn they_wait_for_each_other_and_are_told_when_they_end() {
         let fits = |kind: &EventKind| matches!(kind, EventKind::ResultReady { result, success: true, .. } if result == id);
         stage.event(fits).await;
     }
-    let Ok(Reply::Results(all)) = stage
-        .engine
-        .execute(Command::ListResults { session: None, node: Some("b".into()), last: None })
-        .await
-    else {
-        panic!("no list")
-    };
+    let list = ListResults { node_id: Some("b".into()), ..ListResults::default() };
+    let all = stage.engine.list_results(list, Default::default()).await.unwrap().results;
     assert_eq!(all.iter().map(|record| &record.result_id).collect::<Vec<_>>(), [&second, &first]);
     assert!(all.iter().all(|record| record.response.is_none()));
 }
@@ -164,17 +165,16 @@ async fn what_failed_says_why() {
     let stage = Stage::new();
     stage.start_bash("b").await;
     let failed = stage.ended(&stage.begun("b", "echo no >&2; exit 3").await).await;
-    assert_eq!(failed.status, ResultStatus::Failed);
+    assert_eq!(failed.status, "failed");
     assert_eq!(response(&failed)["attributes"]["exit_code"], 3);
     stage.start_mock("m", &[]).await;
     let blocked = stage.ended(&stage.begun("m", "PERMIT this").await).await;
-    let error = blocked.error.clone().unwrap();
-    assert_eq!((blocked.status, error.error_type.as_str()), (ResultStatus::Failed, "blocked"));
-    assert!(error.choices.len() >= 2 && error.screen.is_some(), "{error:?}");
+    assert_eq!((blocked.status.as_str(), blocked.error_type.as_deref()), ("failed", Some("blocked")));
+    assert!(blocked.choices.len() >= 2 && blocked.screen.is_some(), "{blocked:?}");
     stage.stop("m").await;
     stage.start_mock("m", &[]).await;
     let crashed = stage.ended(&stage.begun("m", "CRASH now").await).await;
-    assert_eq!(crashed.error.clone().unwrap().error_type, "process_error", "{crashed:#?}");
+    assert_eq!(crashed.error_type.as_deref(), Some("process_error"), "{crashed:#?}");
     // What can be known at once is an error at once.
     let nobody = stage.begin(stage.execute("nobody", "x"), None).await.unwrap_err();
     assert_eq!(nobody.kind, ErrorKind::NotFound);
@@ -189,10 +189,10 @@ async fn a_prompt_is_taken_back_whether_it_waits_or_runs() {
     let stage = Stage::new();
     let (prompt, pipe) = stage.held("b").await;
     let (first, second) = (stage.begun("b", &prompt).await, stage.begun("b", "echo second").await);
-    stage.result_is(&first, |record| record.status == ResultStatus::Running).await;
+    stage.result_is(&first, |record| record.status == "running").await;
     for id in [&second, &first] {
-        let Ok(Reply::Result(record)) = stage.cancel(id).await else { panic!("not cancelled") };
-        assert_eq!(record.error.as_ref().unwrap().error_type, "cancelled", "{record:#?}");
+        let record = stage.cancel(id).await.unwrap();
+        assert_eq!(record.error_type.as_deref(), Some("cancelled"), "{record:#?}");
     }
     assert_eq!(stage.cancel(&first).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     assert!(fs::metadata(&pipe).is_ok());
@@ -202,8 +202,8 @@ async fn a_prompt_is_taken_back_whether_it_waits_or_runs() {
     stage.wait("m", StateName::Ready).await.unwrap();
     let slow = stage.begun("m", "SLOW words").await;
     stage.shows("m", "Slow words").await;
-    let Ok(Reply::Result(record)) = stage.cancel(&slow).await else { panic!("not cancelled") };
-    assert_eq!(record.error.as_ref().unwrap().error_type, "cancelled", "{record:#?}");
+    let record = stage.cancel(&slow).await.unwrap();
+    assert_eq!(record.error_type.as_deref(), Some("cancelled"), "{record:#?}");
     assert_eq!(stage.ask("m", "hello").await.text, "You said: hello");
     stage.stop("m").await;
 }
@@ -218,13 +218,13 @@ async fn there_is_a_limit_to_what_is_at_work() {
     }
     let error = stage.begin(stage.execute("b", "true"), None).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy, "{error}");
-    let at_once = Execute { fail_if_busy: true, ..stage.execute("b", "true") };
+    let at_once = ExecuteInput { fail_if_busy: true, ..stage.execute("b", "true") };
     assert_eq!(stage.begin(at_once, None).await.unwrap_err().kind, ErrorKind::Busy);
     for id in &ids[2..] {
         stage.cancel(id).await.unwrap();
     }
     release(pipe, "").await;
-    assert_eq!(stage.ended(&ids[1]).await.status, ResultStatus::Done);
+    assert_eq!(stage.ended(&ids[1]).await.status, "done");
     stage.begun("b", "true").await;
 }
 
@@ -233,10 +233,11 @@ async fn a_time_limit_counts_while_it_waits() {
     let stage = Stage::new();
     let (prompt, pipe) = stage.held("b").await;
     let first = stage.begun("b", &prompt).await;
-    let short = Execute { timeout: Some(Duration::from_millis(100)), ..stage.execute("b", "true") };
+    let short =
+        ExecuteInput { timeout: Some(Duration::from_millis(100).into()), ..stage.execute("b", "true") };
     let record = stage.ended(&stage.begin(short, None).await.unwrap()).await;
-    assert_eq!(record.error.clone().unwrap().error_type, "timeout", "{record:#?}");
-    assert_eq!(stage.result(&first).await.status, ResultStatus::Running);
+    assert_eq!(record.error_type.as_deref(), Some("timeout"), "{record:#?}");
+    assert_eq!(stage.result(&first).await.status, "running");
     release(pipe, "").await;
 }
 
@@ -255,16 +256,16 @@ async fn what_a_server_does_not_end_is_lost_and_says_so() {
     let (prompt, _pipe) = stage.held("b").await;
     let done = stage.begun("b", "echo done").await;
     stage.ended(&done).await;
-    let hook = Webhook::new("http://127.0.0.1:9/", None).unwrap();
+    let hook = WebhookTarget { url: "http://127.0.0.1:9/".into(), secret: None };
     let running = stage.begin(stage.execute("b", &prompt), Some(hook)).await.unwrap();
     let queued = stage.begun("b", "true").await;
-    stage.result_is(&running, |record| record.status == ResultStatus::Running).await;
+    stage.result_is(&running, |record| record.status == "running").await;
     // A server that is killed has written no more than this.
     let folder = stage.folder.path().join("results/test");
     let as_it_was: Vec<_> = [&running, &queued]
         .map(|id| (folder.join(format!("{id}.json")), fs::read(folder.join(format!("{id}.json"))).unwrap()))
         .into();
-    stage.engine.execute(Command::Shutdown { keep_nodes: false }).await.unwrap();
+    stage.engine.shut_down(false).await;
     let refused = stage.begin(stage.execute("b", "true"), None).await.unwrap_err();
     assert!(matches!(refused.kind, ErrorKind::NodeStopped | ErrorKind::NotFound), "{refused}");
     for killed in [false, true] {
@@ -278,10 +279,10 @@ async fn what_a_server_does_not_end_is_lost_and_says_so() {
         let engine = next(&stage);
         for (id, when) in [(&running, "before the turn ended"), (&queued, "before the turn began")] {
             let record = result_of(&engine, id, true).await.unwrap();
-            let error = record.error.clone().unwrap();
-            assert_eq!((record.status, error.error_type.as_str()), (ResultStatus::Lost, "lost"));
-            assert!(error.message.contains(how) && error.message.contains(when), "{error:?}");
-            assert!(record.ended_at.is_some() && error.hint.is_some());
+            assert_eq!((record.status.as_str(), record.error_type.as_deref()), ("lost", Some("lost")));
+            let message = record.error.clone().unwrap();
+            assert!(message.contains(how) && message.contains(when), "{message:?}");
+            assert!(record.ended_at.is_some() && record.hint.is_some());
         }
         let hook = result_of(&engine, &running, false).await.unwrap().webhook.clone().unwrap();
         assert!(!hook.delivered && hook.gave_up.clone().unwrap().contains(how), "{hook:?}");
@@ -349,8 +350,8 @@ impl Listener {
         Listener { url, seen }
     }
 
-    fn hook(&self, secret: Option<&str>) -> Webhook {
-        Webhook::new(&self.url, secret.map(str::to_string)).unwrap()
+    fn hook(&self, secret: Option<&str>) -> WebhookTarget {
+        WebhookTarget { url: self.url.clone(), secret: secret.map(str::to_string) }
     }
 }
 
@@ -367,8 +368,8 @@ async fn a_webhook_is_told_signed_and_told_again_after_an_error() {
     let execute = stage.execute("b", "echo hello");
     let id = stage.begin(execute, Some(listener.hook(Some("hush-hush")))).await.unwrap();
     // The result does not wait for those who are told.
-    assert_eq!(stage.ended(&id).await.status, ResultStatus::Done);
-    let delivered = |record: &ResultRecord| record.webhook.as_ref().is_some_and(|hook| hook.delivered);
+    assert_eq!(stage.ended(&id).await.status, "done");
+    let delivered = |record: &ResultInfo| record.webhook.as_ref().is_some_and(|hook| hook.delivered);
     let record = stage.result_is(&id, delivered).await;
     let hook = record.webhook.clone().unwrap();
     assert_eq!(
@@ -408,7 +409,7 @@ async fn a_webhook_that_refuses_is_not_asked_again_and_redirects_are_not_followe
         let listener = Listener::start(statuses).await;
         let id = stage.begin(stage.execute("b", "exit 1"), Some(listener.hook(None))).await.unwrap();
         let gave_up =
-            |record: &ResultRecord| record.webhook.as_ref().is_some_and(|hook| hook.gave_up.is_some());
+            |record: &ResultInfo| record.webhook.as_ref().is_some_and(|hook| hook.gave_up.is_some());
         let record = stage.result_is(&id, gave_up).await;
         let hook = record.webhook.clone().unwrap();
         assert_eq!((hook.attempts.len(), hook.attempts[0].status), (1, Some(statuses[0])));
@@ -425,12 +426,12 @@ async fn a_webhook_that_comes_up_later_is_reached() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let hook = Webhook::new(&format!("http://{address}/"), None).unwrap();
+    let hook = WebhookTarget { url: format!("http://{address}/"), secret: None };
     let id = stage.begin(stage.execute("b", "true"), Some(hook)).await.unwrap();
-    let tried = |record: &ResultRecord| record.webhook.as_ref().is_some_and(|hook| !hook.attempts.is_empty());
+    let tried = |record: &ResultInfo| record.webhook.as_ref().is_some_and(|hook| !hook.attempts.is_empty());
     stage.result_is(&id, tried).await;
     let _listener = Listener::on(TcpListener::bind(address).await.unwrap(), &[200]);
-    let delivered = |record: &ResultRecord| record.webhook.as_ref().is_some_and(|hook| hook.delivered);
+    let delivered = |record: &ResultInfo| record.webhook.as_ref().is_some_and(|hook| hook.delivered);
     let hook = stage.result_is(&id, delivered).await.webhook.clone().unwrap();
     assert!(hook.attempts[0].error.is_some(), "{hook:?}");
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{Command, EventKind, NodeRef, Reply, StateName};
+use nerve_api::request::CreateSession;
+use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
-use nerve_term::event::Size;
 
-use crate::stage::{LIMIT, Stage, at, ops};
+use crate::stage::{LIMIT, Stage, at, ops, wait_for};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
@@ -99,11 +99,11 @@ async fn turns_queue_in_order_and_never_mix() {
         .map(|n| {
             let engine = stage.engine.clone();
             let execute = stage.execute("sh", &format!("sleep 0.02; echo answer {n}"));
-            tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await })
+            tokio::spawn(async move { engine.run_turn(execute, Default::default()).await })
         })
         .collect();
     for (n, turn) in turns.into_iter().enumerate() {
-        let Reply::Response(response) = turn.await.unwrap().unwrap() else { panic!() };
+        let response = turn.await.unwrap().unwrap();
         assert_eq!(response.text, format!("answer {n}"));
     }
     stage.stop("sh").await;
@@ -115,9 +115,9 @@ async fn a_busy_node_can_be_refused_at_once_and_a_timeout_interrupts() {
     stage.start("sh", &BASH).await;
     stage.wait("sh", StateName::Ready).await.unwrap();
     let mut slow = stage.execute("sh", "sleep 30");
-    slow.timeout = Some(Duration::from_millis(400));
+    slow.timeout = Some(Duration::from_millis(400).into());
     let engine = stage.engine.clone();
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(slow)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
     stage.wait("sh", StateName::Busy).await.unwrap();
     let mut now = stage.execute("sh", "echo x");
     now.fail_if_busy = true;
@@ -150,10 +150,10 @@ async fn a_child_that_ignores_interrupts_times_out_and_can_be_stopped() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;
     let mut stubborn = stage.execute("sh", "(trap '' INT TERM HUP; sleep 60)");
-    stubborn.timeout = Some(Duration::from_millis(500));
+    stubborn.timeout = Some(Duration::from_millis(500).into());
     assert_eq!(stage.run(stubborn).await.unwrap_err().kind, ErrorKind::Timeout);
     let mut next = stage.execute("sh", "echo x");
-    next.timeout = Some(Duration::from_millis(300));
+    next.timeout = Some(Duration::from_millis(300).into());
     let late = stage.run(next).await.unwrap_err();
     assert_eq!(late.kind, ErrorKind::Timeout);
     assert!(late.screen.is_some());
@@ -169,14 +169,7 @@ async fn write_run_and_read() {
     stage.wait("cat", StateName::Ready).await.unwrap();
     let long = "y".repeat(3000) + "\n";
     let text = long.repeat(3) + "日本語 end\n";
-    let Reply::Written { bytes } = stage
-        .engine
-        .execute(Command::WriteData { node: at("cat"), data: text.clone().into_bytes() })
-        .await
-        .unwrap()
-    else {
-        panic!()
-    };
+    let bytes = stage.engine.write_bytes(&at("cat"), text.clone().into_bytes()).await.unwrap();
     assert_eq!(bytes, text.len());
     let seen = async {
         while stage.buffer("cat", None).await.matches("日本語 end").count() < 2 {
@@ -186,12 +179,19 @@ async fn write_run_and_read() {
     tokio::time::timeout(LIMIT, seen).await.expect("all of it went in and came back");
     stage
         .engine
-        .execute(Command::RunCommand { node: at("cat"), command: "typed".into(), trace: None })
+        .run_command(
+            nerve_api::request::RunCommand {
+                node_id: "cat".into(),
+                command: "typed".into(),
+                ..Default::default()
+            },
+            Default::default(),
+        )
         .await
         .unwrap();
     stage.wait("cat", StateName::Ready).await.unwrap();
     assert_eq!(stage.buffer("cat", Some(2)).await, "typed\ntyped");
-    stage.engine.execute(Command::ClearBuffer(at("cat"))).await.unwrap();
+    stage.engine.clear_buffer(at("cat").into(), Default::default()).await.unwrap();
     assert!(stage.buffer("cat", None).await.lines().count() <= 30, "only the screen is left");
     stage.stop("cat").await;
 }
@@ -203,16 +203,19 @@ async fn what_is_logged_and_in_which_order() {
     stage.ask("sh", "echo one").await;
     stage
         .engine
-        .execute(Command::RunCommand { node: at("sh"), command: "echo two".into(), trace: None })
+        .run_command(
+            nerve_api::request::RunCommand {
+                node_id: "sh".into(),
+                command: "echo two".into(),
+                ..Default::default()
+            },
+            Default::default(),
+        )
         .await
         .unwrap();
     stage.wait("sh", StateName::Ready).await.unwrap();
-    stage
-        .engine
-        .execute(Command::WriteData { node: at("sh"), data: b"echo three\r".to_vec() })
-        .await
-        .unwrap();
-    stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+    stage.engine.write_bytes(&at("sh"), b"echo three\r".to_vec()).await.unwrap();
+    stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
     let mut stream = stage.execute("sh", "echo four");
     stream.stream = true;
     stage.run(stream).await.unwrap();
@@ -240,9 +243,9 @@ async fn what_input_in_a_turn_shows_is_logged_before_the_turn() {
         let mut execute = stage.execute("sh", "sleep 5");
         execute.stream = stream;
         let engine = stage.engine.clone();
-        let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+        let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
         stage.wait("sh", StateName::Busy).await.unwrap();
-        stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+        stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
         turn.await.unwrap().unwrap();
         let entries = stage.history("sh").await;
         assert_eq!(ops(&entries[before..]).join(" "), format!("read interrupt read {send}"));
@@ -311,7 +314,7 @@ async fn a_child_that_exits_at_once() {
 async fn bad_starts_are_told_and_hurt_nobody() {
     let stage = Stage::new();
     stage.start("good", &BASH).await;
-    let start = |spec| stage.engine.execute(Command::CreateNode(spec));
+    let start = |spec| stage.engine.create(spec);
     let misspelt = start(stage.spec("a", &["clade"])).await.unwrap_err();
     assert_eq!(misspelt.kind, ErrorKind::Process);
     assert!(misspelt.message.contains("no program 'clade' in PATH"), "{misspelt}");
@@ -350,7 +353,7 @@ async fn prompts_of_no_bytes_a_megabyte_and_with_escapes() {
     stage.start("cat", &["sh", "-c", &script]).await;
     stage.shows("cat", "ok").await;
     let data = vec![b'z'; 1_000_000];
-    stage.engine.execute(Command::WriteData { node: at("cat"), data }).await.unwrap();
+    stage.engine.write_bytes(&at("cat"), data).await.unwrap();
     stage.shows("cat", "landed").await;
     assert_eq!(std::fs::metadata(&landed).unwrap().len(), 1_000_000);
     stage.stop("cat").await;
@@ -362,7 +365,7 @@ async fn a_flood_is_survived_and_can_be_interrupted() {
     stage.start("sh", &BASH).await;
     stage.wait("sh", StateName::Ready).await.unwrap();
     let mut flood = stage.execute("sh", "yes flood");
-    flood.timeout = Some(Duration::from_secs(1));
+    flood.timeout = Some(Duration::from_secs(1).into());
     assert_eq!(stage.run(flood).await.unwrap_err().kind, ErrorKind::Timeout);
     assert_eq!(stage.ask("sh", "echo calm").await.text, "calm");
     stage.stop("sh").await;
@@ -373,8 +376,7 @@ async fn a_child_that_does_not_read_blocks_nobody() {
     let stage = Stage::new();
     stage.start("deaf", &["sh", "-c", "stty raw -echo; echo up; sleep 60"]).await;
     stage.shows("deaf", "up").await;
-    let write =
-        |size: usize| stage.engine.execute(Command::WriteData { node: at("deaf"), data: vec![b'x'; size] });
+    let write = async |size: usize| stage.engine.write_bytes(&at("deaf"), vec![b'x'; size]).await;
     write(40 << 20).await.unwrap();
     let full = write(40 << 20).await.unwrap_err();
     assert_eq!(full.kind, ErrorKind::Busy);
@@ -389,7 +391,19 @@ async fn resize_reaches_the_child() {
     let stage = Stage::new();
     stage.start("sh", &BASH).await;
     assert_eq!(stage.ask("sh", "stty size").await.text, "30 100");
-    stage.engine.execute(Command::ResizeNode { node: at("sh"), size: Size::new(132, 50) }).await.unwrap();
+    stage
+        .engine
+        .resize_node(
+            nerve_api::request::ResizeNode {
+                node_id: "sh".into(),
+                cols: 132,
+                rows: 50,
+                ..Default::default()
+            },
+            Default::default(),
+        )
+        .await
+        .unwrap();
     assert_eq!(stage.ask("sh", "stty size").await.text, "50 132");
     stage.stop("sh").await;
 }
@@ -403,8 +417,8 @@ async fn wait_is_level_triggered_and_has_a_limit() {
     stage.wait("sh", StateName::Ready).await.unwrap();
     assert!(started.elapsed() < Duration::from_millis(50));
     let limit = Some(Duration::from_millis(50));
-    let command = Command::WaitNode { node: at("sh"), until: vec![StateName::Blocked], timeout: limit };
-    let late = stage.engine.execute(command).await.unwrap_err();
+    let request = wait_for("sh", &[StateName::Blocked], limit);
+    let late = stage.engine.wait_node(request, Default::default()).await.unwrap_err();
     assert_eq!(late.kind, ErrorKind::Timeout);
     assert!(late.message.contains("still ready, not blocked"), "{late}");
     stage.stop("sh").await;
@@ -413,31 +427,44 @@ async fn wait_is_level_triggered_and_has_a_limit() {
 #[tokio::test]
 async fn sessions_keep_nodes_apart_and_take_them_along() {
     let stage = Stage::new();
-    let make =
-        Command::CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()] };
-    stage.engine.execute(make.clone()).await.unwrap();
-    assert_eq!(stage.engine.execute(make).await.unwrap_err().kind, ErrorKind::AlreadyExists);
-    let bad = Command::CreateSession { name: "../../x".into(), description: String::new(), tags: vec![] };
-    assert_eq!(stage.engine.execute(bad).await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    let make = CreateSession { name: "work".into(), description: "d".into(), tags: vec!["t".into()] };
+    let create = |request| stage.engine.create_session(request, Default::default());
+    create(make.clone()).await.unwrap();
+    assert_eq!(create(make).await.unwrap_err().kind, ErrorKind::AlreadyExists);
+    let bad = CreateSession { name: "../../x".into(), ..CreateSession::default() };
+    assert_eq!(create(bad).await.unwrap_err().kind, ErrorKind::InvalidRequest);
     let mut spec = stage.spec("sh", &BASH);
     spec.node.session = Some("work".into());
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     assert_eq!(
         stage.send("sh", "x").await.unwrap_err().kind,
         ErrorKind::NotFound,
         "not in the default session"
     );
     let mut execute = stage.execute("sh", "echo here");
-    execute.node = NodeRef { session: Some("work".into()), node: "sh".into() };
+    execute.session_id = Some("work".into());
     assert_eq!(stage.run(execute).await.unwrap().text, "here");
-    let Reply::Session(info) =
-        stage.engine.execute(Command::GetSession { name: "work".into() }).await.unwrap()
-    else {
-        panic!()
-    };
+    let info = stage
+        .engine
+        .get_session(nerve_api::request::GetSession::new(Some("work".into())), Default::default())
+        .await
+        .unwrap();
     assert_eq!(info.nodes, ["sh"]);
-    stage.engine.execute(Command::DeleteSession { name: "work".into() }).await.unwrap();
-    assert!(stage.engine.execute(Command::DeleteSession { name: "default".into() }).await.is_err());
+    stage
+        .engine
+        .delete_session(nerve_api::request::DeleteSession::new(Some("work".into())), Default::default())
+        .await
+        .unwrap();
+    assert!(
+        stage
+            .engine
+            .delete_session(
+                nerve_api::request::DeleteSession::new(Some("default".into())),
+                Default::default()
+            )
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -447,7 +474,7 @@ async fn twenty_nodes_stop_within_a_second() {
         stage.start(&format!("n{n}"), &BASH).await;
     }
     let started = Instant::now();
-    stage.engine.execute(Command::Shutdown { keep_nodes: false }).await.unwrap();
+    stage.engine.shut_down(false).await;
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
@@ -483,7 +510,7 @@ async fn a_broken_profile_file_is_told_and_the_others_load() {
     assert_eq!(info.metadata["profile"], "mine");
     let mut spec = stage.spec("x", &["cat"]);
     spec.profile = Some("bad".into());
-    let missing = stage.engine.execute(Command::CreateNode(spec)).await.unwrap_err();
+    let missing = stage.engine.create(spec).await.unwrap_err();
     assert_eq!(missing.kind, ErrorKind::NotFound);
     assert!(missing.hint.unwrap().contains("bad.toml"), "says why it is not there");
     stage.stop("sh").await;

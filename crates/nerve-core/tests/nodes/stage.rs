@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_api::reply::{AnswerReply, ReachedState, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput, GetBuffer, GetHistory, NodeChoice, States, WaitNode};
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, HistoryQuery, NodeInfo,
-    NodeRef, NodeSpec, Outcome, Reply, Response, StateName,
+    BackendKind, Choice, CommandLine, EngineEvent, EventKind, NodeInfo, NodeRef, NodeSpec, Response,
+    StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
@@ -24,6 +26,15 @@ pub(crate) struct Stage {
 
 pub(crate) fn at(node: &str) -> NodeRef {
     NodeRef { session: None, node: node.into() }
+}
+
+/// Waits for one of the states; for `ready` if there are none.
+pub(crate) fn wait_for(node: &str, until: &[StateName], timeout: Option<Duration>) -> WaitNode {
+    let until = match until {
+        [] => States::default(),
+        until => States(until.iter().map(|state| state.as_str().to_string()).collect()),
+    };
+    WaitNode { node_id: node.into(), until, timeout: timeout.map(Into::into), ..WaitNode::default() }
 }
 
 impl Stage {
@@ -67,8 +78,8 @@ impl Stage {
     }
 
     pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
-        match self.engine.execute(Command::CreateNode(self.spec(node, argv))).await {
-            Ok(Reply::Created(info)) => info,
+        match self.engine.create(self.spec(node, argv)).await {
+            Ok(info) => info,
             other => panic!("{other:?}"),
         }
     }
@@ -80,25 +91,22 @@ impl Stage {
         argv.extend(options);
         let mut spec = self.spec(node, &argv);
         spec.profile = Some("claude".into());
-        match self.engine.execute(Command::CreateNode(spec)).await {
-            Ok(Reply::Created(info)) => info,
+        match self.engine.create(spec).await {
+            Ok(info) => info,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) fn execute(&self, node: &str, text: &str) -> Execute {
-        Execute { timeout: Some(LIMIT), ..Execute::new(at(node), text) }
+    pub(crate) fn execute(&self, node: &str, text: &str) -> ExecuteInput {
+        ExecuteInput { timeout: Some(LIMIT.into()), ..ExecuteInput::new(node, text) }
     }
 
     pub(crate) async fn send(&self, node: &str, text: &str) -> Result<Response, EngineError> {
         self.run(self.execute(node, text)).await
     }
 
-    pub(crate) async fn run(&self, execute: Execute) -> Result<Response, EngineError> {
-        match self.engine.execute(Command::ExecuteInput(execute)).await? {
-            Reply::Response(response) => Ok(*response),
-            other => panic!("{other:?}"),
-        }
+    pub(crate) async fn run(&self, request: ExecuteInput) -> Result<Response, EngineError> {
+        self.engine.run_turn(request, Default::default()).await
     }
 
     pub(crate) async fn ask(&self, node: &str, text: &str) -> Response {
@@ -108,22 +116,37 @@ impl Stage {
         }
     }
 
-    pub(crate) async fn wait(&self, node: &str, state: StateName) -> Outcome {
-        let command = Command::WaitNode { node: at(node), until: vec![state], timeout: Some(LIMIT) };
-        self.engine.execute(command).await
+    pub(crate) async fn wait(&self, node: &str, state: StateName) -> Result<ReachedState, EngineError> {
+        self.engine.wait_node(wait_for(node, &[state], Some(LIMIT)), Default::default()).await
     }
 
-    pub(crate) async fn answer(&self, node: &str, choice: Choice) -> Result<Option<Response>, EngineError> {
-        let command = Command::AnswerNode { node: at(node), choice, wait: true, timeout: Some(LIMIT) };
-        match self.engine.execute(command).await? {
-            Reply::Response(response) => Ok(Some(*response)),
-            _ => Ok(None),
+    pub(crate) async fn answer(
+        &self,
+        node: &str,
+        choice: Choice,
+    ) -> Result<Option<TurnResponse>, EngineError> {
+        let (choice, cancel) = match choice {
+            Choice::Number(number) => (Some(NodeChoice::Number(number)), false),
+            Choice::Label(label) => (Some(NodeChoice::Label(label)), false),
+            Choice::Cancel => (None, true),
+        };
+        let request = AnswerNode {
+            node_id: node.into(),
+            choice,
+            cancel,
+            wait: true,
+            timeout: Some(LIMIT.into()),
+            ..AnswerNode::default()
+        };
+        match self.engine.answer_node(request, Default::default()).await? {
+            AnswerReply::Turn(turn) => Ok(Some(turn.response)),
+            AnswerReply::Done(_) => Ok(None),
         }
     }
 
     pub(crate) async fn screen(&self, node: &str) -> String {
-        match self.engine.execute(Command::ExplainNode(at(node))).await {
-            Ok(Reply::Explained(explained)) => {
+        match self.engine.explain_node(at(node).into(), Default::default()).await {
+            Ok(explained) => {
                 format!("{}: {}\n{}", explained.source, explained.evidence, explained.screen)
             }
             other => format!("{other:?}"),
@@ -131,10 +154,8 @@ impl Stage {
     }
 
     pub(crate) async fn buffer(&self, node: &str, lines: Option<usize>) -> String {
-        match self.engine.execute(Command::GetBuffer { node: at(node), lines }).await {
-            Ok(Reply::Buffer { text }) => text,
-            other => panic!("{other:?}"),
-        }
+        let request = GetBuffer { node_id: node.into(), lines, ..GetBuffer::default() };
+        self.engine.get_buffer(request, Default::default()).await.unwrap().buffer
     }
 
     /// Waits until the node's text holds `text`.
@@ -148,15 +169,13 @@ impl Stage {
     }
 
     pub(crate) async fn history(&self, node: &str) -> Vec<String> {
-        let query = HistoryQuery { node: node.into(), ..HistoryQuery::default() };
-        match self.engine.execute(Command::GetHistory(query)).await {
-            Ok(Reply::History { entries, .. }) => entries,
-            other => panic!("{other:?}"),
-        }
+        let request = GetHistory { node_id: node.into(), ..GetHistory::default() };
+        let history = self.engine.get_history(request, Default::default()).await.unwrap();
+        history.entries.iter().map(ToString::to_string).collect()
     }
 
     pub(crate) async fn stop(&self, node: &str) {
-        self.engine.execute(Command::StopNode(at(node))).await.unwrap();
+        self.engine.stop_node(at(node).into(), Default::default()).await.unwrap();
     }
 
     /// Waits for an event that fits.

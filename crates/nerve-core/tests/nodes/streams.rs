@@ -54,7 +54,7 @@ async fn a_parsed_stream_survives_rows_drawn_anew() {
     let mut stage = Stage::new();
     let mut spec = stage.spec("sh", &BASH);
     spec.parser = Some(nerve_term::parse::ParserKind::Codex);
-    stage.engine.execute(nerve_core::command::Command::CreateNode(spec)).await.unwrap();
+    stage.engine.create(spec).await.unwrap();
     let redraw = "printf '• aaaa\\n  bbbb\\n  c\\n'; sleep 0.5; printf '\\033[3A• 日本日本\\n  日本日本\\n  new\\n  more\\n'; sleep 0.4";
     let (response, chunks) = streamed(&mut stage, "sh", redraw).await;
     assert!(response.text.ends_with("日本日本\n日本日本\nnew\nmore"), "{response:?}");
@@ -89,12 +89,9 @@ async fn a_row_is_published_when_the_next_one_begins() {
     stage.start("sh", &BASH).await;
     stage.wait("sh", StateName::Ready).await.unwrap();
     let mut execute = stage.execute("sh", "echo 日本; printf 'open '; sleep 30");
-    (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20)));
+    (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20).into()));
     let engine = stage.engine.clone();
-    let turn =
-        tokio::spawn(
-            async move { engine.execute(nerve_core::command::Command::ExecuteInput(execute)).await },
-        );
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     let chunk = stage.event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
     assert!(matches!(&chunk, EventKind::OutputChunk { chunk, .. } if chunk == "日本"), "{chunk:?}");
     stage.stop("sh").await;

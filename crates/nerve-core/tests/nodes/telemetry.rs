@@ -1,25 +1,23 @@
 //! Spans: what they are of, what they are in, and what is told to programs and APIs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_api::reply::{RunEnded, RunReply};
+use nerve_api::request::{ExecuteGraph, ExecuteInput, ResumeRun, RunCommand, WebhookTarget};
 use nerve_core::chat::{ChatSpec, Provider};
-use nerve_core::command::{
-    BackendKind, Background, Command, Execute, GraphSource, Reply, ResumeRun, RunEnded, RunGraph, RunStatus,
-};
+use nerve_core::command::BackendKind;
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_core::proxy::ProxyKind;
 use nerve_core::telemetry::{
     Attribute, Span, SpanKind, Spans, Status, Telemetry, TelemetrySetup, TraceContext,
 };
-use nerve_core::webhook::Webhook;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 
 use crate::chat::{chat, model, spec};
 use crate::proxy::scene::Scene;
-use crate::stage::{LIMIT, Stage, at};
+use crate::stage::{LIMIT, Stage};
 
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const SECRET: &str = "pr0mpt-that-nobody-may-see";
@@ -43,7 +41,7 @@ impl Told {
     async fn bash(&self, node: &str) {
         let mut spec = self.stage.spec(node, &[]);
         spec.backend = BackendKind::Bash;
-        self.stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+        self.stage.engine.create(spec).await.unwrap();
     }
 
     /// All spans so far; there will be no others.
@@ -80,23 +78,23 @@ fn caller() -> TraceContext {
     TraceContext::parse(CALLER, Some("vendor=1")).unwrap()
 }
 
+/// A prompt of the caller's span.
+fn traced(request: ExecuteInput) -> ExecuteInput {
+    let (traceparent, tracestate) = (caller().traceparent(), caller().tracestate().map(str::to_string));
+    ExecuteInput { traceparent: Some(traceparent), tracestate, ..request }
+}
+
 async fn run(engine: &Engine, graph: Value) -> RunEnded {
-    let run = RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: Some("r-1".into()),
-        trace: false,
-        detach: false,
-        keep_nodes: false,
-        parent: Some(caller()),
+    let request = ExecuteGraph {
+        definition: graph.as_object().unwrap().clone(),
+        run_id: Some("r-1".into()),
+        traceparent: Some(caller().traceparent()),
+        tracestate: caller().tracestate().map(str::to_string),
+        ..ExecuteGraph::default()
     };
-    match tokio::time::timeout(LIMIT, engine.execute(Command::RunGraph(Box::new(run))))
-        .await
-        .unwrap()
-        .unwrap()
-    {
-        Reply::RunEnded(ended) => *ended,
+    match tokio::time::timeout(LIMIT, engine.execute_graph(request, Default::default())).await.unwrap() {
+        Ok(RunReply::Ended(ended)) => *ended,
+        Err(error) => *error.details.unwrap().ended.unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -139,7 +137,7 @@ async fn a_command_is_told_its_span_which_is_in_the_callers() {
     let told = Told::new();
     told.bash("sh").await;
     let prompt = format!("printenv TRACEPARENT TRACESTATE; : {SECRET}; echo {SECRET}");
-    let execute = Execute { trace: Some(caller()), ..told.stage.execute("sh", &prompt) };
+    let execute = traced(told.stage.execute("sh", &prompt));
     let said = told.stage.run(execute).await.unwrap().text;
     let failing = told.stage.ask("sh", "exit 3").await;
     assert_eq!(failing.attributes["exit_code"], "3");
@@ -167,8 +165,8 @@ async fn a_callers_span_is_passed_on_where_nothing_is_told() {
     let stage = stage(Telemetry::off());
     let mut spec = stage.spec("sh", &[]);
     spec.backend = BackendKind::Bash;
-    stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
-    let execute = Execute { trace: Some(caller()), ..stage.execute("sh", "printenv TRACEPARENT TRACESTATE") };
+    stage.engine.create(spec).await.unwrap();
+    let execute = traced(stage.execute("sh", "printenv TRACEPARENT TRACESTATE"));
     assert_eq!(stage.run(execute).await.unwrap().text, format!("{CALLER}\nvendor=1"));
 }
 
@@ -196,7 +194,7 @@ async fn steps_are_in_their_run_and_turns_in_their_steps() {
         ],
     });
     let ended = run(&told.stage.engine, graph).await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{ended:#?}");
+    assert_eq!(ended.status, "completed", "{ended:#?}");
     let spans = told.all().await;
     let run = one(&spans, "graph.run outer");
     assert_eq!((run.parent, run.parent_is_remote), (Some(caller().span_id()), true));
@@ -259,24 +257,28 @@ async fn a_run_that_fails_says_so_and_what_ran_is_given_up() {
 async fn a_resumed_run_goes_on_in_its_trace() {
     let told = Told::new();
     let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
-    let begin = RunGraph {
-        graph: GraphSource::Whole(gate),
-        session: None,
-        input: Value::Null,
-        run: Some("r-1".into()),
-        trace: false,
+    let begin = ExecuteGraph {
+        definition: gate.as_object().unwrap().clone(),
+        run_id: Some("r-1".into()),
         detach: true,
-        keep_nodes: false,
-        parent: Some(caller()),
+        traceparent: Some(caller().traceparent()),
+        tracestate: caller().tracestate().map(str::to_string),
+        ..ExecuteGraph::default()
     };
-    told.stage.engine.execute(Command::RunGraph(Box::new(begin))).await.unwrap();
-    told.stage.engine.execute(Command::Shutdown { keep_nodes: false }).await.unwrap();
+    told.stage.engine.execute_graph(begin, Default::default()).await.unwrap();
+    told.stage.engine.shut_down(false).await;
     let (telemetry, spans) = Telemetry::new(TelemetrySetup::default());
     let second = engine(&told.stage, telemetry);
-    let resume = ResumeRun { run: "r-1".into(), graph: None, trace: false, detach: true };
-    second.execute(Command::ResumeRun(Box::new(resume))).await.unwrap();
-    second.execute(Command::CancelGraph { id: "r-1".into() }).await.unwrap();
-    second.execute(Command::Shutdown { keep_nodes: false }).await.unwrap();
+    let resume = ResumeRun { run_id: "r-1".into(), detach: true, ..ResumeRun::default() };
+    second.resume_run(resume, Default::default()).await.unwrap();
+    second
+        .cancel_graph(
+            nerve_api::request::CancelGraph { run_id: Some("r-1".into()), graph_id: None },
+            Default::default(),
+        )
+        .await
+        .unwrap();
+    second.shut_down(false).await;
     let again = Told { stage: Stage { engine: second, ..Stage::new() }, spans };
     let (before, after) = (told.all().await, again.all().await);
     let (before, after) = (one(&before, "graph.run g"), one(&after, "graph.run g"));
@@ -292,8 +294,8 @@ async fn calls_of_an_api_are_in_their_turn_and_the_api_is_told() {
     let (told, model) = (Told::new(), model(script).await);
     told.bash("sh").await;
     let chat = ChatSpec { tools: vec!["sh".into()], ..chat(Provider::Anthropic, &model) };
-    told.stage.engine.execute(Command::CreateNode(spec(&told.stage, "c", chat))).await.unwrap();
-    let execute = Execute { trace: Some(caller()), ..told.stage.execute("c", SECRET) };
+    told.stage.engine.create(spec(&told.stage, "c", chat)).await.unwrap();
+    let execute = traced(told.stage.execute("c", SECRET));
     told.stage.run(execute).await.unwrap();
     let spans = told.all().await;
     let turn = one(&spans, "invoke_agent c");
@@ -364,13 +366,13 @@ async fn who_is_told_of_a_result_is_told_its_span() {
     // Any server that notes what it is sent.
     let (told, hook) = (Told::new(), model(Script::default()).await);
     told.bash("sh").await;
-    let webhook = Webhook::new(&format!("{}/v1/messages", hook.url()), None).unwrap();
-    let execute = Execute {
-        trace: Some(caller()),
-        background: Some(Background { webhook: Some(webhook) }),
-        ..told.stage.execute("sh", "echo done")
+    let webhook = WebhookTarget { url: format!("{}/v1/messages", hook.url()), secret: None };
+    let request = ExecuteInput {
+        is_async: true,
+        webhook: Some(webhook),
+        ..traced(told.stage.execute("sh", "echo done"))
     };
-    told.stage.engine.execute(Command::ExecuteInput(execute)).await.unwrap();
+    told.stage.engine.execute_input(request, Default::default()).await.unwrap();
     let mut told = told;
     let mut spans = Vec::new();
     while spans.len() < 2 {
@@ -388,15 +390,19 @@ async fn who_is_told_of_a_result_is_told_its_span() {
 async fn a_typed_command_is_a_span_and_a_turn_that_nobody_waits_for_is_given_up() {
     let mut told = Told::new();
     told.bash("sh").await;
-    let run = Command::RunCommand { node: at("nobody"), command: "x".into(), trace: Some(caller()) };
-    told.stage.engine.execute(run).await.unwrap_err();
+    let run = RunCommand {
+        node_id: "nobody".into(),
+        command: "x".into(),
+        traceparent: Some(caller().traceparent()),
+        ..RunCommand::default()
+    };
+    told.stage.engine.run_command(run, Default::default()).await.unwrap_err();
     let span = told.spans.next().await.unwrap();
     assert_eq!((span.name.as_ref(), text(&span, "error.type").as_str()), ("run nobody", "not_found_error"));
     assert_eq!(span.parent, Some(caller().span_id()));
     let engine = told.stage.engine.clone();
-    let execute = Arc::new(told.stage.execute("sh", "sleep 600"));
-    let waits =
-        tokio::spawn(async move { engine.execute(Command::ExecuteInput(Execute::clone(&execute))).await });
+    let execute = told.stage.execute("sh", "sleep 600");
+    let waits = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     told.stage.wait("sh", nerve_core::command::StateName::Busy).await.unwrap();
     waits.abort();
     let span = tokio::time::timeout(LIMIT, told.spans.next()).await.unwrap().unwrap();

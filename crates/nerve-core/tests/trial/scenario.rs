@@ -1,8 +1,10 @@
 //! The scenario.
 
+use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
-use nerve_core::command::{Choice, Reply, Response, StateName};
+use nerve_api::request::NodeChoice;
+use nerve_core::command::{Response, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_term::parse::SectionKind;
 use nerve_testkit::mock_model::RecordedRequest;
@@ -74,7 +76,7 @@ fn in_words(error: EngineError) -> String {
     format!("{:?}: {}", error.kind, error.message)
 }
 
-fn expect(holds: bool, what: &str, response: &Response) -> Result<(), String> {
+fn expect(holds: bool, what: &str, response: &impl Debug) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{what}: {response:?}")) }
 }
 
@@ -145,7 +147,7 @@ async fn permission(stage: &mut Stage, way: &Way) -> Tried {
     if !(2..=5).contains(&blocked.choices.len()) {
         return Err(format!("the choices were read as {:?}", blocked.choices));
     }
-    let response = stage.answer(Choice::Number(1)).await.map_err(in_words)?;
+    let response = stage.answer(NodeChoice::Number(1)).await.map_err(in_words)?;
     expect(response.text.contains("END-OF-TOOL"), "the turn did not go on", &response)?;
     expect(stage.home.work().join("made-by-tool.txt").exists(), "the tool did not run", &response)?;
     match stage.tools_told() {
@@ -170,11 +172,11 @@ async fn paste(stage: &Stage) -> Tried {
 
 async fn interrupt(stage: &Stage) -> Tried {
     let (engine, prompt) = (stage.engine.clone(), stage.prompt(&format!("{ENDLESS} answer please")));
-    let turn = tokio::spawn(async move { engine.execute(prompt).await });
+    let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
     stage.until_shown(ENDLESS_WORDS).await?;
     stage.interrupt().await.map_err(in_words)?;
     let response = match turn.await {
-        Ok(Ok(Reply::Response(response))) => *response,
+        Ok(Ok(response)) => response,
         other => return Err(format!("the turn ended with {other:?}")),
     };
     let is_told = response.attributes.get("interrupted").is_some_and(|told| told == "true");

@@ -4,9 +4,10 @@ use std::io;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use nerve_api::reply::{AnswerReply, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput, NodeChoice, States, WaitNode};
 use nerve_core::command::{
-    BackendKind, Choice, Command, CommandLine, EngineEvent, EventKind, Execute, NodeRef, NodeSpec, Reply,
-    Response, StateName,
+    BackendKind, CommandLine, EngineEvent, EventKind, NodeRef, NodeSpec, Response, StateName,
 };
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
@@ -91,14 +92,14 @@ impl Stage {
             ..NodeSpec::new(self.node.clone(), BackendKind::Pty, CommandLine::Argv(self.recipe.argv.clone()))
         };
         let began = Instant::now();
-        self.engine.execute(Command::CreateNode(spec)).await?;
+        self.engine.create(spec).await?;
         self.wait(StateName::Ready, self.patience).await?;
         Ok(began.elapsed())
     }
 
     pub(super) async fn stop(&self) {
         // One that has ended by itself is what is wanted.
-        let _ = self.engine.execute(Command::StopNode(self.node.clone())).await;
+        let _ = self.engine.stop_node(self.node.clone().into(), Default::default()).await;
     }
 
     /// A stage whose agent did something unforeseen is ready for the next thing again, or the agent is started anew.
@@ -116,41 +117,50 @@ impl Stage {
     }
 
     pub(super) async fn wait(&self, state: StateName, limit: Duration) -> Result<(), EngineError> {
-        let command = Command::WaitNode { node: self.node.clone(), until: vec![state], timeout: Some(limit) };
-        self.engine.execute(command).await.map(drop)
+        let request = WaitNode {
+            node_id: self.node.node.clone(),
+            until: States(vec![state.as_str().to_string()]),
+            timeout: Some(limit.into()),
+            ..WaitNode::default()
+        };
+        self.engine.wait_node(request, Default::default()).await.map(drop)
     }
 
     pub(super) async fn write(&self, keys: &str) -> Result<(), EngineError> {
-        let command = Command::WriteData { node: self.node.clone(), data: keys.into() };
-        self.engine.execute(command).await.map(drop)
+        self.engine.write_bytes(&self.node, keys.into()).await.map(drop)
     }
 
     pub(super) async fn interrupt(&self) -> Result<(), EngineError> {
-        self.engine.execute(Command::SendInterrupt(self.node.clone())).await.map(drop)
+        self.engine.send_interrupt(self.node.clone().into(), Default::default()).await.map(drop)
     }
 
-    pub(super) fn prompt(&self, text: &str) -> Command {
-        Command::ExecuteInput(Execute {
-            timeout: Some(self.patience),
-            ..Execute::new(self.node.clone(), text)
-        })
+    pub(super) fn prompt(&self, text: &str) -> ExecuteInput {
+        ExecuteInput { timeout: Some(self.patience.into()), ..ExecuteInput::new(&*self.node.node, text) }
     }
 
     pub(super) async fn ask(&self, text: &str) -> Result<Response, EngineError> {
-        response(self.engine.execute(self.prompt(text)).await?)
+        self.engine.run_turn(self.prompt(text), Default::default()).await
     }
 
-    pub(super) async fn answer(&self, choice: Choice) -> Result<Response, EngineError> {
-        let timeout = Some(self.patience);
-        let command = Command::AnswerNode { node: self.node.clone(), choice, wait: true, timeout };
-        response(self.engine.execute(command).await?)
+    pub(super) async fn answer(&self, choice: NodeChoice) -> Result<TurnResponse, EngineError> {
+        let request = AnswerNode {
+            node_id: self.node.node.clone(),
+            choice: Some(choice),
+            wait: true,
+            timeout: Some(self.patience.into()),
+            ..AnswerNode::default()
+        };
+        match self.engine.answer_node(request, Default::default()).await? {
+            AnswerReply::Turn(turn) => Ok(turn.response),
+            other => Err(EngineError::new(ErrorKind::Internal, format!("no response: {other:?}"))),
+        }
     }
 
     /// What the terminal shows, and what the agent's state rests on.
     pub(super) async fn screen(&self) -> String {
-        match self.engine.execute(Command::ExplainNode(self.node.clone())).await {
-            Ok(Reply::Explained(why)) => {
-                format!("{} ({}: {})\n{}", why.info.state.as_str(), why.source, why.evidence, why.screen)
+        match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
+            Ok(why) => {
+                format!("{} ({}: {})\n{}", why.state, why.source, why.evidence, why.screen)
             }
             other => format!("{other:?}"),
         }
@@ -180,12 +190,5 @@ impl Stage {
             }
         }
         told
-    }
-}
-
-fn response(reply: Reply) -> Result<Response, EngineError> {
-    match reply {
-        Reply::Response(response) => Ok(*response),
-        other => Err(EngineError::new(ErrorKind::Internal, format!("no response: {other:?}"))),
     }
 }

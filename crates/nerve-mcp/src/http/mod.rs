@@ -39,7 +39,7 @@ use crate::server::{McpServer, ServerContext};
 /// Default path on a server.
 pub const PATH: &str = "/mcp";
 /// Maximum length of a message in bytes, the same as for a line of nerve's own protocol.
-const MAX_MESSAGE: usize = nerve_proto::framing::MAX_LINE_BYTES;
+const MAX_MESSAGE: usize = nerve_api::framing::MAX_LINE_BYTES;
 /// Interval of keepalive comments on a silent stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Header with the session's id.

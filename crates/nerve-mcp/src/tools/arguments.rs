@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nerve_proto::params::{CommandLine, NodeChoice};
+use nerve_api::request::{CommandLine, NodeChoice};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

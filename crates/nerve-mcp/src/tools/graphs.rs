@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use nerve_api::reply::RunEnded;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::RunOptions;
-use nerve_proto::data::RunEndedData;
-use nerve_proto::{EventMessage, EventType};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -77,8 +77,8 @@ pub(super) async fn run(call: Call) -> Result<Success, Failure> {
     }
 }
 
-fn run_success(ended: RunEndedData) -> Success {
-    let RunEndedData { graph_id, run_id, status, results, tokens_used, faults, trace, .. } = ended;
+fn run_success(ended: RunEnded) -> Success {
+    let RunEnded { graph_id, run_id, status, results, tokens_used, faults, trace, .. } = ended;
     let mut text = format!("Graph '{graph_id}' {status} (run {run_id}).");
     for (step, result) in &results {
         let text_of = match result.get("text").and_then(Value::as_str) {

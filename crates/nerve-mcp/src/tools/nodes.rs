@@ -1,7 +1,7 @@
 //! Tools that create, inspect and stop nodes.
 
-use nerve_proto::data::{ExplainData, NodeInfo};
-use nerve_proto::params::{CreateNodeParams, GetHistoryParams, ProxyParams, Seconds};
+use nerve_api::reply::{NodeExplanation, NodeInfo};
+use nerve_api::request::{CreateNode, GetHistory, ProxyOption, Seconds};
 use serde_json::{Value, json};
 
 use super::args;
@@ -62,7 +62,7 @@ pub(super) async fn create(call: Call) -> Result<Success, Failure> {
 
 pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<Success, Failure> {
     let ready_timeout = seconds("ready_timeout", given.ready_timeout)?;
-    let mut params = CreateNodeParams {
+    let mut params = CreateNode {
         session_id: given.session,
         command: given.command.map(Into::into),
         cwd: given.cwd,
@@ -70,8 +70,8 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
         cols: given.cols,
         rows: given.rows,
         profile: given.profile,
-        proxy: given.proxy.map(ProxyParams::Kind),
-        ..CreateNodeParams::new(given.node_id)
+        proxy: given.proxy.map(ProxyOption::Kind),
+        ..CreateNode::new(given.node_id)
     };
     if let Some(backend) = given.backend {
         params.backend = backend;
@@ -108,7 +108,7 @@ pub(super) async fn create_node(call: &Call, given: args::CreateNode) -> Result<
 }
 
 /// Describes why a node is in its state, its screen, and how to answer its dialog.
-fn describe_state(now: &ExplainData) -> String {
+fn describe_state(now: &NodeExplanation) -> String {
     let screen = truncate(now.screen.trim_end(), MAX_TEXT).0;
     let hint = if now.choices.is_empty() { String::new() } else { format!("\nHint: {ANSWER_HINT}") };
     format!(" ({})\n\nThe terminal shows:\n{screen}\n{}{hint}", now.evidence, format_choices(&now.choices))
@@ -178,11 +178,11 @@ pub(super) async fn history(call: Call) -> Result<Success, Failure> {
     let given: args::History = call.arguments()?;
     let client = call.link.client().await?;
     let node = client.node(&given.node_id, given.session.as_deref());
-    let filter = GetHistoryParams {
+    let filter = GetHistory {
         last: Some(given.last.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES)),
         op: given.op,
         inputs_only: given.inputs_only,
-        ..GetHistoryParams::default()
+        ..GetHistory::default()
     };
     let history = node.history(&filter).await?;
     let entries = bound_value(json!(history.entries), MAX_TEXT);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_client::{ClientError, NerveClient};
-use nerve_proto::data::{AcceptedData, ExecuteData, ResponseData, ResultData};
-use nerve_proto::params::{AnswerNodeParams, ExecuteInputParams};
-use nerve_proto::{CommandType, EventMessage, EventType};
+use nerve_api::reply::{AnswerReply, ResultInfo, Turn, TurnAccepted, TurnResponse};
+use nerve_api::request::{AnswerNode, ExecuteInput};
+use nerve_api::{EventMessage, EventType};
+use nerve_client::NerveClient;
 use serde_json::{Map, Value, json};
 
 use super::args;
@@ -30,19 +30,19 @@ pub(super) async fn execute(call: Call) -> Result<Success, Failure> {
 }
 
 pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Success, Failure> {
-    let params = ExecuteInputParams {
+    let params = ExecuteInput {
         session_id: given.session.clone(),
         timeout: seconds("timeout", given.timeout)?,
         stream: call.wants_progress(),
         fail_if_busy: given.fail_if_busy,
         detach_on_timeout: given.detach_on_timeout,
-        ..ExecuteInputParams::new(given.node_id.as_str(), given.text)
+        ..ExecuteInput::new(given.node_id.as_str(), given.text)
     };
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
     let (client, progress) = start(call, &given.node_id, &describe).await?;
     let done = if given.interrupt_on_cancel {
-        let params = ExecuteInputParams { is_async: true, ..params };
-        let accepted: AcceptedData = client.call(CommandType::ExecuteInput, &params).await?;
+        let params = ExecuteInput { is_async: true, ..params };
+        let accepted: TurnAccepted = client.request_as(&params).await?;
         let id = &accepted.result_id;
         match call.follow(client.wait_for_result(id, None), progress).await? {
             WaitOutcome::Done(result) => turn_result(result)?,
@@ -59,7 +59,7 @@ pub(super) async fn run_turn(call: &Call, given: args::Execute) -> Result<Succes
             }
         }
     } else {
-        match call.follow(client.call(CommandType::ExecuteInput, &params), progress).await? {
+        match call.follow(client.request_as(&params), progress).await? {
             WaitOutcome::Done(done) => done,
             WaitOutcome::Cancelled | WaitOutcome::Disconnected => {
                 return Err(cancelled("its turn continues"));
@@ -75,7 +75,7 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         let failure = Failure::new("invalid_arguments", "give either choice or cancel");
         return Err(failure.hint("nerve_read shows the dialog and its choices"));
     }
-    let params = AnswerNodeParams {
+    let params = AnswerNode {
         node_id: given.node_id.clone(),
         session_id: given.session.clone(),
         choice: given.choice.map(Into::into),
@@ -83,17 +83,11 @@ pub(super) async fn answer(call: Call) -> Result<Success, Failure> {
         wait: given.wait,
         timeout: seconds("timeout", given.timeout)?,
     };
-    let params =
-        serde_json::to_value(params).map_err(|error| Failure::new("internal_error", error.to_string()))?;
     let describe = describe_events_of(&given.node_id, given.session.as_deref());
     let (client, progress) = start(&call, &given.node_id, &describe).await?;
-    match call.follow(client.request(CommandType::AnswerNode, params), progress).await? {
-        WaitOutcome::Done(data) if data.get("response").is_some_and(|response| !response.is_null()) => {
-            let done = serde_json::from_value(data)
-                .map_err(|error| Failure::from(ClientError::Protocol(error.to_string())))?;
-            Ok(turn_success(done).warn(client.take_warnings()))
-        }
-        WaitOutcome::Done(_) => {
+    match call.follow(client.request(&params), progress).await? {
+        WaitOutcome::Done(AnswerReply::Turn(turn)) => Ok(turn_success(*turn).warn(client.take_warnings())),
+        WaitOutcome::Done(AnswerReply::Done(_)) => {
             let text = format!("The dialog of node '{}' is answered.", given.node_id);
             Ok(Success::new(text, json!({ "node_id": given.node_id, "answered": true })))
         }
@@ -130,8 +124,8 @@ fn describe_events_of(
 }
 
 /// Extracts the turn from a result; one without an answer is a failure.
-fn turn_result(result: ResultData) -> Result<ExecuteData, Failure> {
-    let ResultData {
+fn turn_result(result: ResultInfo) -> Result<Turn, Failure> {
+    let ResultInfo {
         node_id,
         turn,
         response,
@@ -145,7 +139,7 @@ fn turn_result(result: ResultData) -> Result<ExecuteData, Failure> {
         ..
     } = result;
     if let Some(response) = response {
-        return Ok(ExecuteData { response, node_id, turn: turn.unwrap_or_default() });
+        return Ok(Turn { response, node_id, turn: turn.unwrap_or_default() });
     }
     let message = error.unwrap_or_else(|| format!("the turn on node '{node_id}' ended as {status}"));
     let more = delivery.map(|delivery| ("delivery".to_string(), json!(delivery)));
@@ -154,8 +148,8 @@ fn turn_result(result: ResultData) -> Result<ExecuteData, Failure> {
     Err(Failure { message, error_type, hint, screen, choices, extra: Box::new(Map::from_iter(more)) })
 }
 
-fn turn_success(done: ExecuteData) -> Success {
-    let ExecuteData { response, node_id, turn } = done;
+fn turn_success(done: Turn) -> Success {
+    let Turn { response, node_id, turn } = done;
     let (text, truncated) = truncate(response.text.trim_end(), MAX_TEXT);
     let mut shown = if text.is_empty() { "(no text)".to_string() } else { text.clone() };
     if truncated {
@@ -194,7 +188,7 @@ fn turn_success(done: ExecuteData) -> Success {
 }
 
 /// Attributes that only some nodes have.
-fn extra_attributes(response: &ResponseData) -> impl Iterator<Item = (String, Value)> + '_ {
+fn extra_attributes(response: &TurnResponse) -> impl Iterator<Item = (String, Value)> + '_ {
     let names = ["exit_code", "interrupted"];
     names.into_iter().filter_map(|name| Some((name.to_string(), response.attributes.get(name)?.clone())))
 }

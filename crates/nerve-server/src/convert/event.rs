@@ -1,11 +1,13 @@
 //! From the engine's events to event messages.
 
+use nerve_api::reply::GateInfo;
+use nerve_api::{EventMessage, EventType, RequestId};
 use nerve_core::command::{EngineEvent, EventKind, GraphEvent, GraphEventKind};
+use nerve_core::engine::seconds;
 use nerve_core::session::DEFAULT;
-use nerve_proto::{EventMessage, EventType, RequestId};
 use serde_json::{Value, json};
 
-use super::{now, seconds, value};
+use super::now;
 
 /// An event as it goes to subscribers.
 pub(crate) fn event(event: EngineEvent) -> EventMessage {
@@ -104,7 +106,9 @@ fn graph_event(event: GraphEvent) -> (EventType, Value) {
                 "retry_in": retry_in.map(|delay| delay.as_secs_f64()),
             }),
         ),
-        GraphEventKind::GateAsked(gate) => (EventType::GateAsked, value(super::graph::gate(gate))),
+        GraphEventKind::GateAsked(gate) => {
+            (EventType::GateAsked, serde_json::to_value(GateInfo::from(gate)).unwrap_or_default())
+        }
         GraphEventKind::GateAnswered { step, choice, by } => {
             (EventType::GateAnswered, json!({ "step_id": step, "choice": choice, "by": by }))
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::StatusCode;
 use http_body_util::BodyExt;
-use nerve_proto::framing::MAX_LINE_BYTES;
+use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::time::Instant;
 
 use super::budget::{Budget, SMALL, Share};

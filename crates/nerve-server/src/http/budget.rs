@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use nerve_proto::framing::MAX_LINE_BYTES;
+use nerve_api::framing::MAX_LINE_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nerve_proto::CommandType;
+use nerve_api::RequestName;
 use nerve_record::shelf::{self, Shelved};
 use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
@@ -13,7 +13,7 @@ use super::body::ReceivedBody;
 use super::operation::Operation;
 use super::page::{Page, RECORDINGS};
 use super::problem::Problem;
-use super::resource::{Line, command, held, json_body, line, raw_query};
+use super::resource::{Line, execute, held, json_body, line, raw_query};
 use super::{Shared, body, query};
 
 /// Answers that the server is alive, without authentication.
@@ -42,7 +42,7 @@ pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> 
         b"" => Map::new(),
         sent => serde_json::from_slice(sent).map_err(|_| Problem::invalid("body: expected a JSON object"))?,
     };
-    let result = command(CommandType::Shutdown, params, &shared, share).await?.0;
+    let result = execute(RequestName::Shutdown, params, &shared, share).await?.0;
     match result.success {
         true => Ok(json_body(result.data.to_string())),
         false => Err(Problem::of(result)),

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-use super::operation::{Does, Operation};
+use super::operation::{BodyUse, Does, Operation};
 use super::operations::OPERATIONS;
 
 const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>nerve over HTTP</title>\
@@ -56,10 +56,10 @@ fn row(operation: &Operation, page: &mut String) {
     if operation.open {
         page.push_str(" <em>(open)</em>");
     }
-    if let Does::Command(mapped) = &operation.does {
-        let _ = write!(page, "<br><small>{}", mapped.command);
-        if let (Some(_), params) = (mapped.body, mapped.command) {
-            let _ = write!(page, "; the params of {params} in the body");
+    if let Does::Request(mapped) = &operation.does {
+        let _ = write!(page, "<br><small>{}", mapped.request);
+        if mapped.body != BodyUse::None {
+            let _ = write!(page, "; the params of {} in the body", mapped.request);
         }
         page.push_str("</small>");
     }

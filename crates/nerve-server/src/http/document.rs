@@ -1,11 +1,12 @@
 //! The table of operations as OpenAPI 3.1.
 
-use nerve_proto::{data, params};
+use nerve_api::reply::Stopped;
+use nerve_api::request::Shutdown;
 use schemars::Schema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::operation::{Does, Mapped, Operation, Own};
+use super::operation::{BodyUse, Does, Operation, Own};
 use super::operations::OPERATIONS;
 use super::query::{Kind, Query};
 
@@ -58,9 +59,8 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         described["parameters"] = Value::from(parameters);
     }
     let sent = match &operation.does {
-        Does::Command(mapped) => {
-            mapped.body.map(|schema| (body(operation, schema(generator)), requires(mapped)))
-        }
+        Does::Request(mapped) => (mapped.body != BodyUse::None)
+            .then(|| (body(operation, (mapped.params)(generator)), mapped.body == BodyUse::Required)),
         Does::Own(Own::Line, _) => Some((
             json!({ "type": "object", "required": ["command_type"], "properties": {
             "type": { "const": "command" }, "command_type": { "type": "string" }, "params": { "type": "object" },
@@ -68,9 +68,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         } }),
             true,
         )),
-        Does::Own(Own::Shutdown, _) => {
-            Some((generator.subschema_for::<params::ShutdownParams>().into(), false))
-        }
+        Does::Own(Own::Shutdown, _) => Some((generator.subschema_for::<Shutdown>().into(), false)),
         Does::Own(Own::AgentMessage, _) => {
             let kind = json!({ "enum": ["user", "raw"] });
             let properties = json!({ "content": { "type": "string" }, "type": kind });
@@ -86,18 +84,6 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     }
     described["responses"] = responses(operation, generator);
     described
-}
-
-/// The body of a fork or a prompt must be there, that of a run need not.
-fn requires(mapped: &Mapped) -> bool {
-    use nerve_proto::CommandType::{AnswerNode, ResumeRun, RunGraph, WaitNode};
-    !matches!(mapped.command, AnswerNode | ResumeRun | RunGraph | WaitNode)
-}
-
-/// With `async` or `detach`.
-fn may_be_later(mapped: &Mapped) -> bool {
-    use nerve_proto::CommandType::{ExecuteGraph, ExecuteInput, ResumeRun, RunGraph};
-    matches!(mapped.command, ExecuteGraph | ExecuteInput | ResumeRun | RunGraph)
 }
 
 /// The params of a command without those that the path has.
@@ -131,15 +117,15 @@ fn in_query(query: &Query) -> Value {
 fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let json = |schema: Value| json!({ "application/json": { "schema": schema } });
     let (status, done, content) = match &operation.does {
-        Does::Command(mapped) => {
-            let mut schema = Value::from((mapped.data)(generator));
+        Does::Request(mapped) => {
+            let mut schema = Value::from((mapped.reply)(generator));
             if mapped.list.is_some() {
                 let next = json!({ "type": "object", "properties": { "next": {
                     "description": "The cursor of the next page; null: there is none.", "type": ["string", "null"],
                 } } });
                 schema = json!({ "allOf": [schema, next] });
             }
-            (if mapped.made.is_some() { "201" } else { "200" }, "Done", json(schema))
+            (if mapped.created.is_some() { "201" } else { "200" }, "Done", json(schema))
         }
         Does::Own(what, _) => match what {
             Own::Socket => ("101", "The connection is a WebSocket", Value::Null),
@@ -147,9 +133,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
             Own::Metrics => ("200", "The numbers", json!({ "text/plain": {} })),
             Own::Page => ("200", "The page", json!({ "text/html": {} })),
             Own::Line => ("200", "The result, of a failure too", json(json!({ "type": "object" }))),
-            Own::Shutdown => {
-                ("200", "It goes down", json(generator.subschema_for::<data::StoppedData>().into()))
-            }
+            Own::Shutdown => ("200", "It goes down", json(generator.subschema_for::<Stopped>().into())),
             Own::AgentEvents => ("200", "Events as of agentapi", json!({ "text/event-stream": {} })),
             Own::Health
             | Own::Document
@@ -163,7 +147,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     if !content.is_null() {
         good["content"] = content;
     }
-    let later = matches!(&operation.does, Does::Command(mapped) if may_be_later(mapped));
+    let later = matches!(&operation.does, Does::Request(mapped) if mapped.may_be_later);
     let problem =
         json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
     let mut responses = json!({ status: good.clone() });
@@ -216,7 +200,7 @@ impl Operation {
                 | Own::Events,
                 _,
             ) => "server",
-            Does::Own(..) | Does::Command(_) => self.path.split('/').nth(1).unwrap_or_default(),
+            Does::Own(..) | Does::Request(_) => self.path.split('/').nth(1).unwrap_or_default(),
         }
     }
 

@@ -4,7 +4,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
-use nerve_core::command::{Command, NodeInfo, Reply};
+use nerve_api::reply::SessionInfo;
+use nerve_api::request::ListSessions;
+use nerve_core::command::NodeInfo;
+use nerve_core::engine::RequestContext;
 
 use super::Shared;
 use super::problem::Problem;
@@ -23,17 +26,11 @@ pub(crate) async fn serve(State(shared): State<Shared>) -> Result<Response, Prob
 /// Returns the nodes of all sessions.
 async fn nodes(shared: &Shared) -> Result<Vec<NodeInfo>, Problem> {
     let engine = &shared.state.engine;
-    let unknown = || Problem::internal("the nodes cannot be counted: this is a bug in nerve");
-    let Ok(Reply::Sessions(sessions)) = engine.execute(Command::ListSessions).await else {
-        return Err(unknown());
-    };
-    let mut all = Vec::new();
-    for session in sessions {
-        // A session that was closed in the meantime has none.
-        let of = engine.execute(Command::ListNodes { session: Some(session.name) }).await;
-        if let Ok(Reply::Nodes(nodes)) = of {
-            all.extend(nodes);
-        }
-    }
-    Ok(all)
+    let sessions = engine.list_sessions(ListSessions {}, RequestContext::default()).await;
+    let sessions = sessions
+        .map_err(|_| Problem::internal("the nodes cannot be counted: this is a bug in nerve"))?
+        .sessions;
+    // A session that is gone by now has no nodes.
+    let of = |session: SessionInfo| engine.nodes(Some(&session.name)).unwrap_or_default();
+    Ok(sessions.into_iter().flat_map(of).collect())
 }

@@ -153,7 +153,7 @@ fn route(operation: &'static Operation) -> MethodRouter<Shared> {
         _ => MethodFilter::GET,
     };
     match &operation.does {
-        Does::Command(mapped) => {
+        Does::Request(mapped) => {
             on(method, move |state: State<Shared>, path: PathParams, request: Request| {
                 resource::serve(mapped, state, path, request)
             })

@@ -1,6 +1,6 @@
 //! Something that can be asked for over HTTP.
 
-use nerve_proto::CommandType;
+use nerve_api::RequestName;
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
 
@@ -25,7 +25,7 @@ impl Operation {
     /// What may stand in its query.
     pub(crate) fn query(&self) -> &'static [Query] {
         match &self.does {
-            Does::Command(mapped) => mapped.query,
+            Does::Request(mapped) => mapped.query,
             Does::Own(_, query) => query,
         }
     }
@@ -34,8 +34,8 @@ impl Operation {
 /// What is done.
 #[derive(Debug)]
 pub(crate) enum Does {
-    /// A command of the wire.
-    Command(Mapped),
+    /// A request to the engine.
+    Request(Mapped),
     /// Something of its own.
     Own(Own, &'static [Query]),
 }
@@ -58,20 +58,33 @@ pub(crate) enum Own {
     AgentEvents,
 }
 
-/// How a request becomes a command, and its result an answer.
+/// How an HTTP request becomes a request to the engine, and the reply an HTTP response.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    pub(crate) command: CommandType,
+    pub(crate) request: RequestName,
     pub(crate) query: &'static [Query],
-    /// The object in the request's body; `None`: there is none.
-    pub(crate) body: Option<SchemaOf>,
-    /// The object in the answer's.
-    pub(crate) data: SchemaOf,
-    /// It is a list, and given in pages.
+    /// The request.
+    pub(crate) params: SchemaOf,
+    pub(crate) body: BodyUse,
+    /// The reply.
+    pub(crate) reply: SchemaOf,
+    /// The reply is a list, which is returned in pages.
     pub(crate) list: Option<List>,
-    /// The field of the answer that names what was made.
-    pub(crate) made: Option<&'static str>,
+    /// Field of the reply that names what was created.
+    pub(crate) created: Option<&'static str>,
+    /// The reply may come before the end of the work, with `async` or `detach`.
+    pub(crate) may_be_later: bool,
+    /// The headers `traceparent` and `tracestate` are parameters of the request.
+    pub(crate) takes_trace: bool,
 }
 
-/// Gives the schema of a type.
+/// Whether an operation has a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyUse {
+    None,
+    Optional,
+    Required,
+}
+
+/// Returns the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

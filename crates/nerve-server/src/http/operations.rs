@@ -1,10 +1,17 @@
-//! All that can be asked for over HTTP, as one table: the routes and `/openapi.json` are both made from it.
+//! The table of HTTP operations, from which the routes and `/openapi.json` are made.
 
-use nerve_proto::{CommandType, data, params};
+use nerve_api::Request;
+use nerve_api::request::{
+    AnswerGate, AnswerNode, CancelGraph, CancelResult, ClearBuffer, CreateGraph, CreateNode, CreateSession,
+    DeleteGraph, DeleteSession, ExecuteGraph, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetGraph,
+    GetHistory, GetNode, GetResult, GetRun, GetSession, ListGraphs, ListNodes, ListResults, ListRuns,
+    ListSessions, ResizeNode, ResumeRun, RunCommand, RunGraph, SendInterrupt, StartNode, StartSession,
+    StopNode, StopSession, WaitNode, WriteData,
+};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
-use super::operation::{Does, Mapped, Operation, Own, SchemaOf};
+use super::operation::{BodyUse, Does, Mapped, Operation, Own};
 use super::page::{self, List};
 use super::query::{self, Kind, Query};
 
@@ -16,60 +23,76 @@ fn refer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// `{}`.
-fn nothing(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "type": "object" })
+const fn get<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("GET", path, summary)
 }
 
-/// A turn's end, or with `async` what to ask for later.
-fn executed(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::ExecuteData>(generator), refer::<data::AcceptedData>(generator))
+const fn post<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("POST", path, summary)
 }
 
-/// A run's end, or with `detach` the run as it is.
-fn run(generator: &mut SchemaGenerator) -> Schema {
-    either(refer::<data::RunEndedData>(generator), refer::<data::RunInfo>(generator))
+const fn delete<R: Request>(path: &'static str, summary: &'static str) -> Operation {
+    operation::<R>("DELETE", path, summary)
 }
 
-fn either(one: Schema, other: Schema) -> Schema {
-    schemars::json_schema!({ "anyOf": [one, other] })
-}
-
-const fn get(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "GET", path, summary, open: false, does: Does::Command(mapped) }
-}
-
-const fn post(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "POST", path, summary, open: false, does: Does::Command(mapped) }
-}
-
-const fn delete(path: &'static str, summary: &'static str, mapped: Mapped) -> Operation {
-    Operation { method: "DELETE", path, summary, open: false, does: Does::Command(mapped) }
+const fn operation<R: Request>(method: &'static str, path: &'static str, summary: &'static str) -> Operation {
+    let mapped = Mapped {
+        request: R::NAME,
+        query: &[],
+        params: of::<R>,
+        body: BodyUse::None,
+        reply: refer::<R::Reply>,
+        list: None,
+        created: None,
+        may_be_later: false,
+        takes_trace: false,
+    };
+    Operation { method, path, summary, open: false, does: Does::Request(mapped) }
 }
 
 const fn own(method: &'static str, path: &'static str, summary: &'static str, what: Own) -> Operation {
     Operation { method, path, summary, open: false, does: Does::Own(what, &[]) }
 }
 
-const fn to(command: CommandType, data: SchemaOf) -> Mapped {
-    Mapped { command, query: &[], body: None, data, list: None, made: None }
+/// Changes how a request is mapped.
+macro_rules! with {
+    ($operation:ident, $mapped:ident => $changed:expr) => {
+        match $operation.does {
+            Does::Request($mapped) => Operation { does: Does::Request($changed), ..$operation },
+            Does::Own(..) => $operation,
+        }
+    };
 }
 
-impl Mapped {
-    const fn body<T: JsonSchema>(self) -> Mapped {
-        Mapped { body: Some(of::<T>), ..self }
+impl Operation {
+    /// Parameters that are not in the path are in the body.
+    const fn body(self) -> Operation {
+        with!(self, mapped => Mapped { body: BodyUse::Required, ..mapped })
     }
 
-    const fn query(self, query: &'static [Query]) -> Mapped {
-        Mapped { query, ..self }
+    /// Parameters that are not in the path are in the body, which may be absent.
+    const fn optional_body(self) -> Operation {
+        with!(self, mapped => Mapped { body: BodyUse::Optional, ..mapped })
     }
 
-    const fn list(self, list: List) -> Mapped {
-        Mapped { list: Some(list), ..self }
+    const fn with_query(self, query: &'static [Query]) -> Operation {
+        with!(self, mapped => Mapped { query, ..mapped })
     }
 
-    const fn makes(self, field: &'static str) -> Mapped {
-        Mapped { made: Some(field), ..self }
+    const fn list(self, list: List) -> Operation {
+        with!(self, mapped => Mapped { list: Some(list), ..mapped })
+    }
+
+    const fn creates(self, field: &'static str) -> Operation {
+        with!(self, mapped => Mapped { created: Some(field), ..mapped })
+    }
+
+    const fn may_be_later(self) -> Operation {
+        with!(self, mapped => Mapped { may_be_later: true, ..mapped })
+    }
+
+    const fn takes_trace(self) -> Operation {
+        with!(self, mapped => Mapped { takes_trace: true, ..mapped })
     }
 }
 
@@ -111,212 +134,100 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         does: Does::Own(Own::Events, query::EVENTS),
         ..own("GET", "/events", "Events as server-sent events", Own::Events)
     },
-    get(
-        "/nodes",
-        "All nodes of a session",
-        to(CommandType::ListNodes, refer::<data::ListNodesData>).query(PAGED_IN_SESSION).list(page::NODES),
-    ),
-    post(
-        "/nodes",
-        "Starts a node",
-        to(CommandType::CreateNode, refer::<data::CreatedData>)
-            .query(IN_SESSION)
-            .body::<params::CreateNodeParams>()
-            .makes("node_id"),
-    ),
-    get("/nodes/{node_id}", "A node", to(CommandType::GetNode, refer::<data::NodeData>).query(IN_SESSION)),
-    delete(
-        "/nodes/{node_id}",
-        "Stops a node and forgets it",
-        to(CommandType::StopNode, refer::<data::StoppedData>).query(IN_SESSION),
-    ),
-    post(
-        "/nodes/{node_id}/start",
-        "Starts a node again that is defined and does not run",
-        to(CommandType::StartNode, refer::<data::CreatedData>).query(IN_SESSION),
-    ),
-    post(
+    get::<ListNodes>("/nodes", "All nodes of a session").with_query(PAGED_IN_SESSION).list(page::NODES),
+    post::<CreateNode>("/nodes", "Starts a node").with_query(IN_SESSION).body().creates("node_id"),
+    get::<GetNode>("/nodes/{node_id}", "A node").with_query(IN_SESSION),
+    delete::<StopNode>("/nodes/{node_id}", "Stops a node and forgets it").with_query(IN_SESSION),
+    post::<StartNode>("/nodes/{node_id}/start", "Starts a node again that is defined and does not run")
+        .with_query(IN_SESSION),
+    post::<ExecuteInput>(
         "/nodes/{node_id}/execute",
         "Sends a prompt; answers when the turn has ended, with \"async\" at once",
-        to(CommandType::ExecuteInput, executed).query(IN_SESSION).body::<params::ExecuteInputParams>(),
-    ),
-    post(
-        "/nodes/{node_id}/run",
-        "Types a command and does not wait",
-        to(CommandType::RunCommand, refer::<data::RunData>)
-            .query(IN_SESSION)
-            .body::<params::RunCommandParams>(),
-    ),
-    post(
-        "/nodes/{node_id}/write",
-        "Writes raw data into the terminal",
-        to(CommandType::WriteData, refer::<data::WrittenData>)
-            .query(IN_SESSION)
-            .body::<params::WriteDataParams>(),
-    ),
-    post(
-        "/nodes/{node_id}/interrupt",
-        "Interrupts what a node does",
-        to(CommandType::SendInterrupt, refer::<data::InterruptedData>).query(IN_SESSION),
-    ),
-    post(
-        "/nodes/{node_id}/resize",
-        "Gives the terminal another size",
-        to(CommandType::ResizeNode, nothing).query(IN_SESSION).body::<params::ResizeNodeParams>(),
-    ),
-    post(
-        "/nodes/{node_id}/answer",
-        "Answers the dialog that blocks a node",
-        to(CommandType::AnswerNode, executed).query(IN_SESSION).body::<params::AnswerNodeParams>(),
-    ),
-    post(
-        "/nodes/{node_id}/wait",
-        "Waits for a state of a node",
-        to(CommandType::WaitNode, refer::<data::StateData>)
-            .query(IN_SESSION)
-            .body::<params::WaitNodeParams>(),
-    ),
-    post(
-        "/nodes/{source_id}/fork",
-        "Makes a second node that goes on where this one is",
-        to(CommandType::ForkNode, refer::<data::ForkedData>)
-            .query(IN_SESSION)
-            .body::<params::ForkNodeParams>()
-            .makes("node_id"),
-    ),
-    get(
-        "/nodes/{node_id}/explain",
-        "Why a node is in its state",
-        to(CommandType::ExplainNode, refer::<data::ExplainData>).query(IN_SESSION),
-    ),
-    get(
-        "/nodes/{node_id}/buffer",
-        "The text of the terminal",
-        to(CommandType::GetBuffer, refer::<data::BufferData>)
-            .query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
-    ),
-    delete(
-        "/nodes/{node_id}/buffer",
-        "Forgets the text so far",
-        to(CommandType::ClearBuffer, nothing).query(IN_SESSION),
-    ),
-    get(
+    )
+    .with_query(IN_SESSION)
+    .body()
+    .may_be_later()
+    .takes_trace(),
+    post::<RunCommand>("/nodes/{node_id}/run", "Types a command and does not wait")
+        .with_query(IN_SESSION)
+        .body()
+        .takes_trace(),
+    post::<WriteData>("/nodes/{node_id}/write", "Writes raw data into the terminal")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<SendInterrupt>("/nodes/{node_id}/interrupt", "Interrupts what a node does").with_query(IN_SESSION),
+    post::<ResizeNode>("/nodes/{node_id}/resize", "Gives the terminal another size")
+        .with_query(IN_SESSION)
+        .body(),
+    post::<AnswerNode>("/nodes/{node_id}/answer", "Answers the dialog that blocks a node")
+        .with_query(IN_SESSION)
+        .optional_body(),
+    post::<WaitNode>("/nodes/{node_id}/wait", "Waits for a state of a node")
+        .with_query(IN_SESSION)
+        .optional_body(),
+    post::<ForkNode>("/nodes/{source_id}/fork", "Makes a second node that goes on where this one is")
+        .with_query(IN_SESSION)
+        .body()
+        .creates("node_id"),
+    get::<ExplainNode>("/nodes/{node_id}/explain", "Why a node is in its state").with_query(IN_SESSION),
+    get::<GetBuffer>("/nodes/{node_id}/buffer", "The text of the terminal")
+        .with_query(&[SESSION, Query::same("lines", Kind::Number, "Only the last so many lines.")]),
+    delete::<ClearBuffer>("/nodes/{node_id}/buffer", "Forgets the text so far").with_query(IN_SESSION),
+    get::<GetHistory>(
         "/nodes/{node_id}/history",
         "The audit log of a node, which need not be there any more",
-        to(CommandType::GetHistory, refer::<data::HistoryData>).query(HISTORY),
-    ),
-    get(
-        "/channels/{node_id}/history",
-        "The same under its older name",
-        to(CommandType::GetHistory, refer::<data::HistoryData>).query(HISTORY),
-    ),
-    get(
-        "/sessions",
-        "All sessions",
-        to(CommandType::ListSessions, refer::<data::SessionsData>).query(PAGED).list(page::SESSIONS),
-    ),
-    post(
-        "/sessions",
-        "Makes a session",
-        to(CommandType::CreateSession, refer::<data::SessionInfo>)
-            .body::<params::CreateSessionParams>()
-            .makes("name"),
-    ),
-    get("/sessions/{name}", "A session", to(CommandType::GetSession, refer::<data::SessionInfo>)),
-    delete(
-        "/sessions/{name}",
-        "Stops a session's nodes and forgets it",
-        to(CommandType::DeleteSession, nothing),
-    ),
-    post(
-        "/sessions/{name}/start",
-        "Starts all nodes of a session that do not run",
-        to(CommandType::StartSession, refer::<data::LifecycleData>),
-    ),
-    post(
-        "/sessions/{name}/stop",
-        "Stops all nodes of a session and keeps their definitions",
-        to(CommandType::StopSession, refer::<data::LifecycleData>),
-    ),
-    get(
-        "/graphs",
-        "All graphs of a session",
-        to(CommandType::ListGraphs, refer::<data::GraphsData>).query(PAGED_IN_SESSION).list(page::GRAPHS),
-    ),
-    post(
-        "/graphs",
-        "Registers a graph",
-        to(CommandType::CreateGraph, refer::<data::GraphInfo>)
-            .query(IN_SESSION)
-            .body::<params::CreateGraphParams>()
-            .makes("graph_id"),
-    ),
-    get(
-        "/graphs/{graph_id}",
-        "A graph with its definition",
-        to(CommandType::GetGraph, refer::<data::GraphInfo>).query(IN_SESSION),
-    ),
-    delete("/graphs/{graph_id}", "Forgets a graph", to(CommandType::DeleteGraph, nothing).query(IN_SESSION)),
-    post(
+    )
+    .with_query(HISTORY),
+    get::<GetHistory>("/channels/{node_id}/history", "The same under its older name").with_query(HISTORY),
+    get::<ListSessions>("/sessions", "All sessions").with_query(PAGED).list(page::SESSIONS),
+    post::<CreateSession>("/sessions", "Makes a session").body().creates("name"),
+    get::<GetSession>("/sessions/{name}", "A session"),
+    delete::<DeleteSession>("/sessions/{name}", "Stops a session's nodes and forgets it"),
+    post::<StartSession>("/sessions/{name}/start", "Starts all nodes of a session that do not run"),
+    post::<StopSession>("/sessions/{name}/stop", "Stops all nodes of a session and keeps their definitions"),
+    get::<ListGraphs>("/graphs", "All graphs of a session").with_query(PAGED_IN_SESSION).list(page::GRAPHS),
+    post::<CreateGraph>("/graphs", "Registers a graph").with_query(IN_SESSION).body().creates("graph_id"),
+    get::<GetGraph>("/graphs/{graph_id}", "A graph with its definition").with_query(IN_SESSION),
+    delete::<DeleteGraph>("/graphs/{graph_id}", "Forgets a graph").with_query(IN_SESSION),
+    post::<RunGraph>(
         "/graphs/{graph_id}/run",
         "Runs a graph; answers when the run has ended, with \"detach\" when it has begun",
-        to(CommandType::RunGraph, run).query(IN_SESSION).body::<params::RunGraphParams>(),
-    ),
-    get(
-        "/runs",
-        "All runs, newest first",
-        to(CommandType::ListRuns, refer::<data::RunsData>).query(PAGED).list(page::RUNS),
-    ),
-    post(
-        "/runs",
-        "Runs a graph that is given whole",
-        to(CommandType::ExecuteGraph, run).query(IN_SESSION).body::<params::ExecuteGraphParams>(),
-    ),
-    get(
-        "/runs/{run_id}",
-        "A run",
-        to(CommandType::GetRun, refer::<data::RunInfo>).query(&[Query::same(
-            "last",
-            Kind::Number,
-            "Only the last so many of its steps.",
-        )]),
-    ),
-    post("/runs/{run_id}/cancel", "Stops a run", to(CommandType::CancelGraph, refer::<data::CancelledData>)),
-    post(
-        "/runs/{run_id}/resume",
-        "Goes on with a run whose server died",
-        to(CommandType::ResumeRun, run).body::<params::ResumeRunParams>(),
-    ),
-    post(
-        "/runs/{run_id}/answer",
-        "Answers a gate that a run waits at",
-        to(CommandType::AnswerGate, refer::<data::RunInfo>).body::<params::AnswerGateParams>(),
-    ),
-    get(
-        "/results",
-        "Executions that nobody waited for, newest first",
-        to(CommandType::ListResults, refer::<data::ResultsData>)
-            .query(&[
-                SESSION,
-                Query::of("node", "node_id", Kind::Text, "Only of this node."),
-                page::LIMIT,
-                page::CURSOR,
-            ])
-            .list(page::RESULTS),
-    ),
-    get(
-        "/results/{result_id}",
-        "What came of an execution that nobody waited for",
-        to(CommandType::GetResult, refer::<data::ResultData>).query(&[
+    )
+    .with_query(IN_SESSION)
+    .optional_body()
+    .may_be_later()
+    .takes_trace(),
+    get::<ListRuns>("/runs", "All runs, newest first").with_query(PAGED).list(page::RUNS),
+    post::<ExecuteGraph>("/runs", "Runs a graph that is given whole")
+        .with_query(IN_SESSION)
+        .body()
+        .may_be_later()
+        .takes_trace(),
+    get::<GetRun>("/runs/{run_id}", "A run").with_query(&[Query::same(
+        "last",
+        Kind::Number,
+        "Only the last so many of its steps.",
+    )]),
+    post::<CancelGraph>("/runs/{run_id}/cancel", "Stops a run"),
+    post::<ResumeRun>("/runs/{run_id}/resume", "Goes on with a run whose server died")
+        .optional_body()
+        .may_be_later(),
+    post::<AnswerGate>("/runs/{run_id}/answer", "Answers a gate that a run waits at").body(),
+    get::<ListResults>("/results", "Executions that nobody waited for, newest first")
+        .with_query(&[
+            SESSION,
+            Query::of("node", "node_id", Kind::Text, "Only of this node."),
+            page::LIMIT,
+            page::CURSOR,
+        ])
+        .list(page::RESULTS),
+    get::<GetResult>("/results/{result_id}", "What came of an execution that nobody waited for").with_query(
+        &[
             Query::same("wait", Kind::Bool, "Answer when it has ended."),
             Query::same("timeout", Kind::Seconds, "Limit of that wait in seconds; none if absent."),
-        ]),
+        ],
     ),
-    post(
-        "/results/{result_id}/cancel",
-        "Takes an execution back",
-        to(CommandType::CancelResult, refer::<data::ResultData>),
-    ),
+    post::<CancelResult>("/results/{result_id}/cancel", "Takes an execution back"),
     Operation {
         does: Does::Own(Own::Recordings, PAGED),
         ..own("GET", "/recordings", "Recordings on this machine, newest first", Own::Recordings)

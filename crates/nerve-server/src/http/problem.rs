@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use nerve_api::ResultMessage;
 use nerve_core::error::EngineError;
-use nerve_proto::ResultMessage;
 use serde_json::{Map, Value, json};
 
 use super::request_id::RequestId;

@@ -1,23 +1,26 @@
-//! Commands of the wire as resources: path, query and body become params, the result becomes a status and a body.
+//! Requests as HTTP resources: path, query and body are the parameters, the reply is the body of the response.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use nerve_proto::{CommandType, Message, ResultMessage};
-use serde_json::{Map, Value, json};
+use nerve_api::framing::{MAX_LINE_BYTES, TooLarge};
+use nerve_api::{RequestMessage, RequestName, ResultMessage, legacy};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::body::ReceivedBody;
 use super::body_guard::{BodyObserver, GuardedBody};
 use super::budget::{Budget, Share};
-use super::operation::Mapped;
+use super::operation::{BodyUse, Mapped};
 use super::page::Page;
 use super::problem::Problem;
 use super::{Shared, body, query};
+use crate::answer::{Answer, too_large};
+use crate::dispatch::{Outcome, ReplySize};
+use crate::requests::{self, Incoming};
 use crate::state::ServerState;
-use crate::{convert, requests};
 
 /// Names and texts behind the `?`, as they stand there.
 pub(crate) type RawQuery = Vec<(String, String)>;
@@ -35,7 +38,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParams {
     }
 }
 
-/// Does what an operation says.
+/// Serves an operation that is a request.
 pub(crate) async fn serve(
     mapped: &'static Mapped,
     State(shared): State<Shared>,
@@ -52,28 +55,28 @@ pub(crate) async fn serve(
         params.insert(name.to_string(), Value::from(text));
     }
     let ReceivedBody { bytes: sent, share } = body::read(sent, &shared.budget).await?;
-    if mapped.body.is_some() {
+    if mapped.body != BodyUse::None {
         join(&mut params, object(&sent)?)?;
     } else if !matches!(sent.trim_ascii(), b"" | b"{}") {
         return Err(Problem::invalid("nothing is taken in the body here"));
     }
     drop(sent);
-    if convert::takes_trace(mapped.command) {
+    if mapped.takes_trace {
         take_trace(&mut params, &parts.headers);
     }
-    if mapped.command == CommandType::ListResults {
+    if mapped.request == RequestName::ListResults {
         // Pages are made here.
         params.insert("last".to_string(), Value::from(u32::MAX));
     }
     let later = ["async", "detach"].iter().any(|option| params.get(*option) == Some(&Value::Bool(true)));
-    let (mut result, share) = command(mapped.command, params, &shared, share).await?;
+    let (mut result, share) = execute(mapped.request, params, &shared, share).await?;
     if !result.success {
         return Err(Problem::of(result));
     }
     if let (Some((list, page)), Value::Object(data)) = (page, &mut result.data) {
         page.apply(list, data);
     }
-    Ok(answer(mapped, later, &parts.uri, result, share))
+    answer(mapped, later, &parts.uri, result, share)
 }
 
 /// Takes what the request is part of from its headers, unless its body says it: that is meant for this and no other request. The two belong
@@ -131,61 +134,73 @@ fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(),
     Ok(())
 }
 
-/// Gives a command to the engine. `share`: the memory its params take. What comes back holds the memory of the answer.
-pub(crate) async fn command(
-    command: CommandType,
-    params: Map<String, Value>,
+/// Executes a request. `share` is the memory that the parameters take; the memory of the result is returned with it.
+pub(crate) async fn execute(
+    name: RequestName,
+    mut params: Map<String, Value>,
     shared: &Shared,
     share: Share,
 ) -> Result<(ResultMessage, Share), Problem> {
-    let mut request = json!({ "type": "command", "command_type": command.as_str() });
-    request["params"] = Value::Object(params);
-    let bytes = request.to_string().into_bytes();
-    drop(request);
-    let Line { bytes, share } = line(ReceivedBody { bytes, share }, shared).await?;
-    match serde_json::from_slice(&bytes) {
-        Ok(Message::Result(result)) => Ok((result, share)),
-        Ok(Message::Error(error)) => Err(Problem::invalid(error.error)),
-        Ok(Message::Event(_)) | Err(_) => {
-            Err(Problem::internal("the answer cannot be read: this is a bug in nerve"))
+    let warnings = legacy::modernise(name, &mut params);
+    let message = RequestMessage { command: name, params, request_id: None, warnings };
+    match requests::incoming(message, &shared.state.dispatcher) {
+        Ok(request) => run(request, shared, share, Answer::message).await,
+        Err(refusal) => {
+            shared.state.hub.metrics.refused();
+            Ok((refusal.answer.failure(refusal.error), Share::default()))
         }
     }
 }
 
-/// An answer as a connection would send it, and the memory that it has.
+/// An answer as a connection would send it, and its memory.
 pub(crate) struct Line {
     pub(crate) bytes: Vec<u8>,
     pub(crate) share: Share,
 }
 
-/// Gives a line to the engine as a connection would. If this is dropped, nobody waits any more.
+/// Executes the request in a line, as a connection would.
 pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Problem> {
+    let ReceivedBody { bytes, share } = line;
+    let request = requests::read_line(&bytes, &shared.state.dispatcher);
+    drop(bytes);
+    match request {
+        Ok(request) => {
+            let (bytes, share) = run(request, shared, share, Answer::outcome).await?;
+            Ok(Line { bytes, share })
+        }
+        Err(bytes) => {
+            shared.state.hub.metrics.refused();
+            Ok(Line { bytes, share: Share::default() })
+        }
+    }
+}
+
+/// Executes a request in a task of its own: work that changes something continues when its client leaves. `encode` makes the answer.
+async fn run<T: Send + 'static>(
+    request: Incoming,
+    shared: &Shared,
+    share: Share,
+    encode: fn(Answer, Outcome) -> T,
+) -> Result<(T, Share), Problem> {
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
     let (serving, budget): (std::sync::Arc<ServerState>, Budget) =
         (shared.state.clone(), shared.budget.clone());
-    // A task of its own: what is begun and changes something goes on when its client leaves.
     let task = tokio::spawn(async move {
-        let ReceivedBody { bytes, share } = line;
-        let request = convert::request(&bytes);
-        // What the engine keeps of it is bounded by the engine.
-        drop((bytes, share));
-        let mut share = match &request {
-            Ok(convert::Request::Command { command, .. }) if convert::may_answer_much(command) => {
-                budget.answer().await?
-            }
-            _ => Share::default(),
-        };
+        // The engine bounds what it keeps of the parameters.
+        drop(share);
+        let is_large = matches!(&request, Incoming::Call { call, .. } if call.size == ReplySize::Large);
+        let mut share = if is_large { budget.answer().await? } else { Share::default() };
         let room = async || {
             if let Some(room) = budget.answer_for_completed(&gone).await {
                 share = room;
             }
         };
-        let bytes = requests::answer(request, &serving, &gone, room).await;
-        Ok(bytes.map(|bytes| Line { bytes, share }))
+        let answer = requests::answer(request, &serving, &gone, room, encode).await;
+        Ok(answer.map(|answer| (answer, share)))
     });
     match task.await {
-        Ok(Ok(Some(line))) => Ok(line),
+        Ok(Ok(Some(answer))) => Ok(answer),
         Ok(Err(problem)) => Err(problem),
         Ok(Ok(None)) | Err(_) => {
             Err(Problem::internal("the request ended without an answer: this is a bug in nerve"))
@@ -193,10 +208,16 @@ pub(crate) async fn line(line: ReceivedBody, shared: &Shared) -> Result<Line, Pr
     }
 }
 
-fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage, share: Share) -> Response {
+fn answer(
+    mapped: &Mapped,
+    later: bool,
+    uri: &Uri,
+    result: ResultMessage,
+    share: Share,
+) -> Result<Response, Problem> {
     let ResultMessage { mut data, warnings, .. } = result;
-    let made = mapped.made.and_then(|field| Some(data.get(field)?.as_str()?.to_string()));
-    // Who asks for a channel is told of a channel (seed channel-history §8.3).
+    let created = mapped.created.and_then(|field| Some(data.get(field)?.as_str()?.to_string()));
+    // The older path has the older word.
     if uri.path().starts_with("/channels/")
         && let Some(Value::String(note)) = data.get_mut("note")
     {
@@ -205,18 +226,22 @@ fn answer(mapped: &Mapped, later: bool, uri: &Uri, result: ResultMessage, share:
     if let (false, Value::Object(data)) = (warnings.is_empty(), &mut data) {
         data.insert("warnings".to_string(), Value::from(warnings));
     }
-    let mut response = json_body(held(data.to_string().into_bytes(), share));
+    let body = data.to_string().into_bytes();
+    if body.len() > MAX_LINE_BYTES {
+        return Err(Problem::of(too_large(None, &TooLarge { bytes: body.len() as u64 })));
+    }
+    let mut response = json_body(held(body, share));
     if later {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
-    if let Some(made) = made {
+    if let Some(created) = created {
         *response.status_mut() = StatusCode::CREATED;
         let folder = uri.path().split('/').nth(1).unwrap_or_default();
-        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{made}")) {
+        if let Ok(location) = HeaderValue::from_str(&format!("/{folder}/{created}")) {
             response.headers_mut().insert(header::LOCATION, location);
         }
     }
-    response
+    Ok(response)
 }
 
 /// A body that holds its memory until it is sent.
@@ -234,7 +259,7 @@ pub(crate) fn json_body(json: impl Into<Body>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use nerve_proto::framing::MAX_LINE_BYTES;
+    use serde_json::json;
 
     use super::*;
 
@@ -246,20 +271,20 @@ mod tests {
     async fn a_long_answer_has_its_memory_also_if_it_came_late() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
-        let ask = async |name: CommandType, params: Value| {
-            let (result, share) = command(name, map(params), &shared, Share::default()).await.unwrap();
+        let ask = async |name: RequestName, params: Value| {
+            let (result, share) = execute(name, map(params), &shared, Share::default()).await.unwrap();
             assert!(result.success, "{result:?}");
             (result.data, share)
         };
-        ask(CommandType::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
+        ask(RequestName::CreateNode, json!({ "node_id": "sh", "backend": "bash" })).await;
         let begun =
-            ask(CommandType::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
+            ask(RequestName::ExecuteInput, json!({ "node_id": "sh", "text": "echo hi", "async": true }))
                 .await;
         let graph = json!({ "graph": "g", "steps": [{ "id": "a", "node_id": "sh", "text": "echo hi" }] });
         for (name, params) in [
-            (CommandType::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
-            (CommandType::ExecuteGraph, json!({ "definition": graph })),
-            (CommandType::GetHistory, json!({ "node_id": "sh" })),
+            (RequestName::GetResult, json!({ "result_id": begun.0["result_id"], "wait": true })),
+            (RequestName::ExecuteGraph, json!({ "definition": graph })),
+            (RequestName::GetHistory, json!({ "node_id": "sh" })),
         ] {
             let (_, share) = ask(name, params).await;
             assert_eq!(shared.budget.answers_in_use(), MAX_LINE_BYTES, "{name:?}");

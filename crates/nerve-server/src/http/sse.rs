@@ -9,8 +9,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use nerve_proto::{Message, ResultMessage};
-use serde_json::{Map, Value, json};
+use nerve_api::RequestName;
+use nerve_api::request::{Subscribe, read};
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -18,8 +19,9 @@ use super::operation::Operation;
 use super::problem::Problem;
 use super::query;
 use super::resource::raw_query;
-use crate::convert::{self, Request as Understood};
-use crate::events::Queue;
+use crate::answer::Answer;
+use crate::events::{Filter, Queue};
+use crate::requests;
 use crate::state::ServerState;
 
 /// Interval of comments on an otherwise silent stream, so that proxies do not close it.
@@ -46,7 +48,7 @@ pub(crate) async fn serve(
     if let Some(seen) = &seen {
         params.insert("since".to_string(), Value::from(seen.seq));
     }
-    let (filter, since) = subscription(params)?;
+    let (filter, since) = subscription(&params)?;
     let ServerState { hub, id: server, closing, .. } = &*shared.state;
     hub.forward();
     let newest = hub.last_seq();
@@ -115,21 +117,16 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<LastEventId>, Problem> {
     }
 }
 
-/// Parses parameters like those of SUBSCRIBE.
-fn subscription(params: Map<String, Value>) -> Result<(crate::events::Filter, Option<u64>), Problem> {
-    let line = json!({ "command_type": "SUBSCRIBE", "params": params }).to_string();
-    match convert::request(line.as_bytes()) {
-        Ok(Understood::Subscribe { filter, since, .. }) => Ok((filter, since)),
-        Err(line) => match serde_json::from_slice(&line) {
-            Ok(Message::Result(result)) => Err(Problem::of(result)),
-            _ => Err(Problem::of(ResultMessage::ok(None, Value::Null))),
-        },
-        Ok(_) => Err(Problem::internal("no subscription: this is a bug in nerve")),
-    }
+/// Reads the parameters of a SUBSCRIBE.
+fn subscription(params: &Map<String, Value>) -> Result<(Filter, Option<u64>), Problem> {
+    let request: Subscribe = read(RequestName::Subscribe, params).map_err(Problem::invalid)?;
+    let since = request.since;
+    let filter = requests::filter(request).map_err(|error| Problem::of(Answer::default().failure(error)))?;
+    Ok((filter, since))
 }
 
 struct Reader {
-    /// Sent before all events.
+    /// ReceivedBody before all events.
     head: Option<Bytes>,
     server: String,
     queue: Arc<Queue>,
@@ -170,7 +167,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::events::{Filter, Hub};
+    use crate::events::Hub;
 
     #[test]
     fn event_id_is_a_number_with_optional_server() {

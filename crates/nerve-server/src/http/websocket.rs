@@ -9,7 +9,7 @@ use axum::response::Response;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::Version;
-use nerve_proto::framing::{Frame, LineReader, MAX_LINE_BYTES};
+use nerve_api::framing::{Frame, LineReader, MAX_LINE_BYTES};
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use super::Shared;
 use super::gate::{self, ConnectionAuth};
 use super::problem::Problem;
 use crate::access::Credential;
-use crate::connection::{self, Link, SentAway};
+use crate::connection::{self, Link, Revocation};
 use crate::metrics::Transport;
 use crate::state::ServerState;
 
@@ -78,12 +78,12 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
     };
     let outgoing = Outgoing { sink, lines: LineReader::new(lines) }.run(incoming);
     // The connection and the pipe end together.
-    let sent_away: SentAway = match credential {
-        Some(credential) => connection::sent_away(credential),
+    let revoked: Revocation = match credential {
+        Some(credential) => connection::revocation(credential),
         None => Box::pin(std::future::pending()),
     };
     let Link { read, write, hung_up } = link;
-    tokio::join!(connection::talk(LineReader::new(read), write, hung_up, sent_away, state), outgoing);
+    tokio::join!(connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state), outgoing);
 }
 
 /// Why the incoming side ended.

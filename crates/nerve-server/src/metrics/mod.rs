@@ -9,9 +9,10 @@ mod process;
 
 use std::time::SystemTime;
 
-use nerve_core::command::{EventKind, GraphEventKind, NodeInfo, Outcome};
+use nerve_api::RequestName;
+use nerve_core::command::{EventKind, GraphEventKind, NodeInfo};
 use nerve_core::engine::Engine;
-use nerve_proto::CommandType;
+use nerve_core::error::ErrorKind;
 use prometheus::core::Collector;
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -187,10 +188,10 @@ impl Metrics {
         ConnectionGuard(gauge)
     }
 
-    /// Counts an answered command.
-    pub(crate) fn answered(&self, command: CommandType, outcome: &Outcome) {
-        let outcome = outcome.as_ref().map_or_else(|error| error.kind.as_str(), |_| "ok");
-        self.requests.with_label_values(&[command.as_str(), outcome]).inc();
+    /// Counts a request that was answered, `error` if it failed.
+    pub(crate) fn answered(&self, request: RequestName, error: Option<ErrorKind>) {
+        let outcome = error.map_or("ok", ErrorKind::as_str);
+        self.requests.with_label_values(&[request.as_str(), outcome]).inc();
     }
 
     /// Counts a request that was rejected before it became a command.

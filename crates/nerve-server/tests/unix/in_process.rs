@@ -1,8 +1,8 @@
 //! A server for a client in the same process.
 
+use nerve_api::EventType;
+use nerve_api::request::CreateNode;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient};
-use nerve_proto::EventType;
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::{InProcess, serve_in_process};
 use tempfile::TempDir;
 
@@ -14,8 +14,8 @@ fn served() -> (NerveClient, InProcess, TempDir) {
     (NerveClient::over(stream), server, home)
 }
 
-fn one_shot(node: &str) -> CreateNodeParams {
-    CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(node) }
+fn one_shot(node: &str) -> CreateNode {
+    CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
 }
 
 async fn ended(server: InProcess) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{ExecuteOptions, NerveClient, RemoteNode, StreamItem};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, DEADLINE, TestServer};
@@ -129,10 +129,10 @@ async fn test_graph_events() {
 
 async fn remote_shell(server: &TestServer) -> RemoteNode {
     let client = NerveClient::connect(&server.socket).await.unwrap();
-    let params = CreateNodeParams {
+    let params = CreateNode {
         command: Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec())),
         env: [("PS1".to_string(), "$ ".to_string())].into(),
-        ..CreateNodeParams::new("sh")
+        ..CreateNode::new("sh")
     };
     client.create_node(&params).await.unwrap()
 }

@@ -12,9 +12,9 @@ mod traffic;
 
 use std::time::Duration;
 
+use nerve_api::EventType;
+use nerve_api::request::CreateNode;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, Tls};
-use nerve_proto::EventType;
-use nerve_proto::params::CreateNodeParams;
 use nerve_server::daemon;
 use nerve_server::server::{Server, ServerConfig};
 use nerve_testkit::wait_until;
@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Client, DEADLINE, TcpServer, places};
 
-fn one_shot(node: &str) -> CreateNodeParams {
-    CreateNodeParams { backend: "bash".to_string(), ..CreateNodeParams::new(node) }
+fn one_shot(node: &str) -> CreateNode {
+    CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{NerveClient, RemoteNode};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_record::ahr::{AhrError, Reader};
 use nerve_record::inspect::inspect;
 use nerve_testkit::wait_until;
@@ -148,7 +148,7 @@ impl Stage {
     }
 
     fn start_node(&self, way: Way, name: &str, argv: &[&str], begun: Instant) -> Result<Running<'_>> {
-        let mut params = CreateNodeParams::new(name);
+        let mut params = CreateNode::new(name);
         params.command = Some(CommandLine::Argv(argv.iter().map(ToString::to_string).collect()));
         params.record = way == Way::Node;
         let (node, info) = self.runtime.block_on(async {

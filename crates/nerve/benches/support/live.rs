@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{NerveClient, RemoteNode};
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 use nerve_testkit::{Hermetic, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -94,9 +94,9 @@ pub(crate) async fn bash_in(
     client: &NerveClient,
     id: &str,
     prompt: &str,
-    place: impl FnOnce(&mut CreateNodeParams),
+    place: impl FnOnce(&mut CreateNode),
 ) -> Result<RemoteNode> {
-    let mut params = CreateNodeParams::new(id);
+    let mut params = CreateNode::new(id);
     params.command = Some(CommandLine::Argv(["bash", "--norc", "--noprofile"].map(String::from).to_vec()));
     params.env.insert("PS1".to_string(), prompt.to_string());
     place(&mut params);

@@ -1,13 +1,14 @@
 //! `nerve ask`: asks an agent one question and stops it again. Needs no server.
 
 use anyhow::{Context, Result};
-use nerve_core::command::{BackendKind, Command, CommandLine, Execute, NodeRef, NodeSpec, Reply};
-use nerve_core::engine::{Engine, EngineConfig};
+use nerve_api::reply::{ExecuteReply, Turn};
+use nerve_api::request::ExecuteInput;
+use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_core::engine::{Engine, EngineConfig, RequestContext};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_proto::data::ExecuteData;
+use nerve_core::telemetry::TraceContext;
 use nerve_server::paths::Places;
-use nerve_term::parse::ParserKind;
 
 use super::node::execute;
 use super::prompt;
@@ -44,31 +45,27 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         answer = out::progress(&waiting, ask(&engine, &args, text)) => answer,
         () = stop => Err(Failure::new(INTERRUPTED, "interrupted").into()),
     };
-    let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
+    engine.shut_down(false).await;
     let printed = answer.and_then(|data| {
         execute::print(&data, args.json)?;
         execute::check(&data.response)
     });
     exporting.finish().await;
-    printed?;
-    stopped.context("cannot stop the agent")?;
-    Ok(())
+    printed
 }
 
-async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<ExecuteData> {
-    let parser = args.parser.map(|parser| name_of(parser).parse::<ParserKind>()).transpose()?;
-    engine.execute(Command::CreateNode(spec(args)?)).await.map_err(with_doctor_hint)?;
-    let reply = engine
-        .execute(Command::ExecuteInput(Execute {
-            parser,
-            timeout: Some(args.timeout.0),
-            trace: trace::context(),
-            ..Execute::new(node(), text)
-        }))
-        .await
-        .map_err(with_dialog_hint)?;
-    match reply {
-        Reply::Response(response) => Ok(nerve_server::execute_data(*response)),
+async fn ask(engine: &Engine, args: &AskArgs, text: String) -> Result<Turn> {
+    engine.create(spec(args)?).await.map_err(with_doctor_hint)?;
+    let span = trace::context();
+    let request = ExecuteInput {
+        parser: args.parser.map(|parser| name_of(parser).to_string()),
+        timeout: Some(args.timeout.0.into()),
+        traceparent: span.as_ref().map(TraceContext::traceparent),
+        tracestate: span.as_ref().and_then(|span| span.tracestate().map(str::to_string)),
+        ..ExecuteInput::new(NAME, text)
+    };
+    match engine.execute_input(request, RequestContext::default()).await.map_err(with_dialog_hint)? {
+        ExecuteReply::Turn(turn) => Ok(*turn),
         other => anyhow::bail!("unexpected reply of the engine: {other:?}"),
     }
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::EventMessage;
+use nerve_api::reply::{NodeHistory, Turn};
+use nerve_api::request::{CommandLine, CreateNode, GetHistory, Subscribe};
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, RemoteNode};
 use nerve_compose::{create_socket_server, engine_config};
-use nerve_proto::EventMessage;
-use nerve_proto::data::{ExecuteData, HistoryData};
-use nerve_proto::params::{CommandLine, CreateNodeParams, GetHistoryParams, SubscribeParams};
 use nerve_server::paths::Places;
 use nerve_server::server::ServerConfig;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     let socket = places.socket("demo")?;
     print_status(args, format_args!("server   listening on {}", socket.display()));
     let client = NerveClient::connect(&socket).await?.reconnect(Reconnect::Never);
-    let events = client.subscribe(&SubscribeParams::default()).await?;
+    let events = client.subscribe(&Subscribe::default()).await?;
     // A separate task prints events, because states change while a turn is awaited.
     let quiet = args.json;
     let printing = tokio::spawn(async move { print_events(events, quiet).await });
@@ -62,7 +62,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     for prompt in prompts {
         turns.extend(turn(args, &node, prompt).await?);
     }
-    let history = node.history(&GetHistoryParams::default()).await?;
+    let history = node.history(&GetHistory::default()).await?;
     node.stop().await?;
     drop((node, client));
     let events = printing.await.context("cannot print the events")?;
@@ -74,7 +74,7 @@ async fn show(args: &DemoArgs, places: &Places) -> Result<()> {
     next_steps(args)
 }
 
-async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option<ExecuteData>> {
+async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option<Turn>> {
     if !args.json {
         out::line(format_args!("\n{}> {prompt}{:#}", out::STRONG, out::STRONG))?;
     }
@@ -107,11 +107,7 @@ async fn turn(args: &DemoArgs, node: &RemoteNode, prompt: &str) -> Result<Option
 }
 
 /// Shows the dialog of a blocked agent and cancels it, because the demo has no user to decide.
-async fn cancel_dialog(
-    args: &DemoArgs,
-    node: &RemoteNode,
-    choices: &[String],
-) -> Result<Option<ExecuteData>> {
+async fn cancel_dialog(args: &DemoArgs, node: &RemoteNode, choices: &[String]) -> Result<Option<Turn>> {
     print_status(args, format_args!("the agent shows a dialog: {}", choices.join(" / ")));
     print_status(
         args,
@@ -122,7 +118,7 @@ async fn cancel_dialog(
     Ok(None)
 }
 
-fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
+fn node_params(args: &DemoArgs) -> Result<CreateNode> {
     let own = crate::current_exe::path()?;
     let own = own.to_str().context("the path of this program is not UTF-8")?.to_string();
     let command = match &args.command {
@@ -132,7 +128,7 @@ fn node_params(args: &DemoArgs) -> Result<CreateNodeParams> {
     // The built-in agent imitates Claude Code.
     let profile = args.command.is_none().then(|| "claude".to_string());
     let cwd = std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_string));
-    Ok(CreateNodeParams { command: Some(command), profile, cwd, ..CreateNodeParams::new("demo") })
+    Ok(CreateNode { command: Some(command), profile, cwd, ..CreateNode::new("demo") })
 }
 
 async fn print_events(mut events: EventStream, quiet: bool) -> Vec<EventMessage> {
@@ -160,7 +156,7 @@ fn print_status(args: &DemoArgs, text: std::fmt::Arguments<'_>) {
     }
 }
 
-fn report(turns: &[ExecuteData], history: &HistoryData, events: &[EventMessage]) -> Value {
+fn report(turns: &[Turn], history: &NodeHistory, events: &[EventMessage]) -> Value {
     json!({
         "turns": turns.iter().map(|turn| &turn.response).collect::<Vec<_>>(),
         "history": history.entries,

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_proto::data::{ExecuteData, ResultData, ResultsData};
-use nerve_proto::params::{ConversationParams, ListResultsParams, MessageParams, WebhookParams};
+use nerve_api::reply::{ResultInfo, ResultList, Turn};
+use nerve_api::request::{ConversationMessage, ConversationOptions, ListResults, WebhookTarget};
 
 use super::node::execute;
 use super::server::connect;
@@ -21,7 +21,7 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
     let as_json = args.server.json;
     let Some(id) = args.id else {
         let last = args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX));
-        let filter = ListResultsParams { session_id: None, node_id: args.node, last };
+        let filter = ListResults { session_id: None, node_id: args.node, last };
         return list(client.results(&filter).await?, as_json);
     };
     let result = if args.cancel {
@@ -42,11 +42,11 @@ pub(crate) async fn run(args: ResultArgs) -> Result<()> {
 }
 
 /// Prints the answer, or fails with the execution's error.
-fn show(result: ResultData, as_json: bool) -> Result<()> {
+fn show(result: ResultInfo, as_json: bool) -> Result<()> {
     if let Some(webhook) = result.webhook.as_ref().and_then(|webhook| webhook.gave_up.as_ref()) {
         out::warning(format_args!("the webhook was not delivered: {}", out::sanitize(webhook)));
     }
-    let ResultData { result_id, node_id, status, turn, response, .. } = &result;
+    let ResultInfo { result_id, node_id, status, turn, response, .. } = &result;
     if matches!(status.as_str(), "queued" | "running") {
         let message = format!("result '{result_id}' is not available yet: {status}");
         return Err(Failure::new(TIMED_OUT, message).hint("wait for it with --wait").into());
@@ -54,11 +54,8 @@ fn show(result: ResultData, as_json: bool) -> Result<()> {
     if let Some(response) = response {
         let warnings = response.attributes.get("warnings").and_then(|warnings| warnings.as_str());
         warnings.unwrap_or_default().lines().for_each(|warning| out::warning(out::sanitize(warning)));
-        let data = ExecuteData {
-            response: response.clone(),
-            node_id: node_id.clone(),
-            turn: turn.unwrap_or_default(),
-        };
+        let data =
+            Turn { response: response.clone(), node_id: node_id.clone(), turn: turn.unwrap_or_default() };
         if !as_json {
             execute::print(&data, false)?;
         }
@@ -74,9 +71,9 @@ fn show(result: ResultData, as_json: bool) -> Result<()> {
     Err(Failure { hint, screen, choices, ..Failure::new(code, message) }.into())
 }
 
-fn list(results: Vec<ResultData>, as_json: bool) -> Result<()> {
+fn list(results: Vec<ResultInfo>, as_json: bool) -> Result<()> {
     if as_json {
-        return out::json(&serde_json::to_value(ResultsData { results })?);
+        return out::json(&serde_json::to_value(ResultList { results })?);
     }
     if results.is_empty() {
         out::note("no results; create one with 'nerve server node execute NODE TEXT --async'");
@@ -93,7 +90,7 @@ fn list(results: Vec<ResultData>, as_json: bool) -> Result<()> {
 }
 
 /// Returns the state of a cancelled result.
-fn cancel_state(result: &ResultData) -> String {
+fn cancel_state(result: &ResultInfo) -> String {
     match result.error_type.as_deref() {
         Some("cancelled") => "cancelled".to_string(),
         _ if matches!(result.status.as_str(), "queued" | "running") => {
@@ -110,12 +107,12 @@ fn local_time(at: f64) -> String {
 }
 
 /// Returns the conversation selected by the options.
-pub(crate) fn conversation(args: &TurnOptions) -> Result<Option<ConversationParams>> {
+pub(crate) fn conversation(args: &TurnOptions) -> Result<Option<ConversationOptions>> {
     let history = args.history.as_deref().map(history).transpose()?;
     if args.workspace.is_none() && history.is_none() && args.context.is_none() {
         return Ok(None);
     }
-    Ok(Some(ConversationParams {
+    Ok(Some(ConversationOptions {
         workspace: args.workspace.clone(),
         chat: args.chat.clone(),
         history: history.unwrap_or_default(),
@@ -124,7 +121,7 @@ pub(crate) fn conversation(args: &TurnOptions) -> Result<Option<ConversationPara
 }
 
 /// Returns the webhook selected by the options.
-pub(crate) fn webhook(args: &TurnOptions) -> Result<Option<WebhookParams>> {
+pub(crate) fn webhook(args: &TurnOptions) -> Result<Option<WebhookTarget>> {
     let secret = args.webhook_secret_env.as_ref().map(|name| {
         std::env::var(name).map_err(|_| {
             Failure::new(USAGE, format!("environment variable {name} is not set"))
@@ -132,10 +129,10 @@ pub(crate) fn webhook(args: &TurnOptions) -> Result<Option<WebhookParams>> {
         })
     });
     let secret = secret.transpose()?;
-    Ok(args.webhook.clone().map(|url| WebhookParams { url, secret }))
+    Ok(args.webhook.clone().map(|url| WebhookTarget { url, secret }))
 }
 
-fn history(path: &Path) -> Result<Vec<MessageParams>> {
+fn history(path: &Path) -> Result<Vec<ConversationMessage>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let list: Vec<serde_json::Value> = serde_json::from_slice(&bytes)
         .map_err(|error| Failure::new(USAGE, format!("{} is not a JSON list: {error}", path.display())))?;

@@ -1,9 +1,8 @@
 //! `nerve server session`: named groups of nodes.
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::data::{LifecycleData, SessionInfo, SessionsData};
-use nerve_proto::params::{CreateSessionParams, SessionParams};
+use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
+use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions};
 use serde_json::{Value, json};
 
 use super::server::connect;
@@ -17,7 +16,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     match args.command {
         SessionCommand::List => {
-            let data: SessionsData = client.call(CommandType::ListSessions, &json!({})).await?;
+            let data: SessionList = client.request(&ListSessions {}).await?;
             if json {
                 return out::json(&serde_json::to_value(data)?);
             }
@@ -26,15 +25,15 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         }
         SessionCommand::Create(args) => {
             let (name, description, tags) = (args.name, args.description, args.tags);
-            let params = CreateSessionParams { name, description, tags };
-            let session: SessionInfo = client.call(CommandType::CreateSession, &params).await?;
+            let params = CreateSession { name, description, tags };
+            let session: SessionInfo = client.request(&params).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
             out::line(format_args!("session '{}' created", session.name))
         }
         SessionCommand::Info(args) => {
-            let session: SessionInfo = client.call(CommandType::GetSession, &named(args.name)).await?;
+            let session: SessionInfo = client.request(&GetSession::new(Some(args.name))).await?;
             if json {
                 return out::json(&serde_json::to_value(session)?);
             }
@@ -50,7 +49,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
         SessionCommand::Stop(args) => lifecycle(client.stop_session(&args.name).await?, "stopped", json),
         SessionCommand::Delete(args) => {
             let name = args.name.clone();
-            let done: Value = client.call(CommandType::DeleteSession, &named(args.name)).await?;
+            let done = client.request_json(&DeleteSession::new(Some(args.name))).await?;
             if json {
                 return out::json(&done);
             }
@@ -60,7 +59,7 @@ pub(crate) async fn run(args: SessionArgs) -> Result<()> {
 }
 
 /// Prints the started or stopped nodes. Fails if one could not be.
-fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
+fn lifecycle(done: NodesChanged, how: &str, as_json: bool) -> Result<()> {
     if as_json {
         out::json(&serde_json::to_value(&done)?)?;
     } else {
@@ -77,10 +76,6 @@ fn lifecycle(done: LifecycleData, how: &str, as_json: bool) -> Result<()> {
     let failed: Vec<String> =
         done.failed.iter().map(|node| format!("node '{}': {}", node.node_id, node.error)).collect();
     Err(Failure::new(FAILED, format!("could not be {how}: {}", failed.join("; "))).into())
-}
-
-fn named(name: String) -> SessionParams {
-    SessionParams { name: Some(name), session_id: None }
 }
 
 fn row(session: &SessionInfo) -> Vec<String> {

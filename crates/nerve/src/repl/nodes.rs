@@ -1,9 +1,9 @@
 //! Commands on nodes and sessions. Most are those of the program.
 
 use anyhow::Result;
+use nerve_api::request::CreateSession;
 use nerve_client::{ClientError, ExecuteOptions, StreamItem};
 use nerve_core::session::DEFAULT;
-use nerve_proto::params::CreateSessionParams;
 
 use super::command::Command;
 use super::interruption::{Interrupt, Interruption};
@@ -188,7 +188,7 @@ impl Shell {
         match found {
             Ok(_) => {}
             Err(ClientError::Server(error)) if error.error_type == "not_found_error" => {
-                let params = CreateSessionParams { name: name.clone(), ..CreateSessionParams::default() };
+                let params = CreateSession { name: name.clone(), ..CreateSession::default() };
                 self.briefly(async { Ok(client.create_session(&params).await?) }).await?;
                 out::line(format_args!("session '{name}' is new"))?;
             }
@@ -203,7 +203,7 @@ impl Shell {
         let client = self.client.clone();
         let sessions = self.briefly(async { Ok(client.sessions().await?) }).await?;
         let current = self.session();
-        let row = |session: nerve_proto::data::SessionInfo| {
+        let row = |session: nerve_api::reply::SessionInfo| {
             let here = session.name == current.as_deref().unwrap_or(DEFAULT);
             let mark = if here { "here" } else { "" }.to_string();
             vec![session.name, session.nodes.len().to_string(), session.graphs.len().to_string(), mark]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nerve_api::reply::RunEnded;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::{ClientError, NerveClient, RunOptions};
-use nerve_proto::data::RunEndedData;
-use nerve_proto::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) run: String,
-    pub(super) outcome: Result<RunEndedData, ClientError>,
+    pub(super) outcome: Result<RunEnded, ClientError>,
 }
 
 /// The runs that were begun here.
@@ -20,7 +20,7 @@ pub(super) struct Ended {
 pub(super) struct Runs {
     begun: BTreeMap<String, Begun>,
     /// Results of the last one that has ended, and the steps whose results are the graph's.
-    last: Option<(RunEndedData, Vec<String>)>,
+    last: Option<(RunEnded, Vec<String>)>,
     ended: mpsc::UnboundedSender<Ended>,
 }
 
@@ -127,7 +127,7 @@ impl Runs {
     }
 
     /// Results of the last run that has ended, and the steps whose results are the graph's.
-    pub(super) fn last(&self) -> Option<&(RunEndedData, Vec<String>)> {
+    pub(super) fn last(&self) -> Option<&(RunEnded, Vec<String>)> {
         self.last.as_ref()
     }
 }

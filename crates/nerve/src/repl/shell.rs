@@ -4,9 +4,9 @@
 use std::future::Future;
 
 use anyhow::Result;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::{EventStream, NerveClient};
 use nerve_core::session::DEFAULT;
-use nerve_proto::{EventMessage, EventType};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 

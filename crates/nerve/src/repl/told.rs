@@ -1,6 +1,6 @@
 //! An event as a line for people. Pure.
 
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 
 use crate::out;

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
+use nerve_api::EventType;
 use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconnect, Tls};
-use nerve_proto::EventType;
 
 use crate::harness::{DEADLINE, Home};
 

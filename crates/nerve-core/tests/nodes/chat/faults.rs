@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nerve_core::chat::Provider;
-use nerve_core::command::{Command, StateName};
+use nerve_core::command::StateName;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::Node;
 use nerve_core::session::Session;
@@ -19,7 +19,7 @@ async fn second(provider: Provider, bad: Vec<Answer>, timeout: Option<Duration>)
     talk.stage.ask("c", "first").await;
     let before = talk.text().await;
     let mut execute = talk.stage.execute("c", "second");
-    execute.timeout = timeout.or(execute.timeout);
+    execute.timeout = timeout.map(Into::into).or(execute.timeout);
     let error = within(talk.stage.run(execute)).await.unwrap_err();
     assert_eq!(talk.text().await, before, "{error}");
     assert_eq!(talk.info().await.state, StateName::Ready);
@@ -187,11 +187,11 @@ async fn an_interrupt_ends_the_turn_and_a_stop_the_node() {
         let talk = Talk::new(provider, Script::default().first([silent(), silent()])).await;
         let begin = || {
             let (engine, execute) = (talk.stage.engine.clone(), talk.stage.execute("c", "q"));
-            tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await })
+            tokio::spawn(async move { engine.run_turn(execute, Default::default()).await })
         };
         let turn = begin();
         talk.stage.wait("c", StateName::Busy).await.unwrap();
-        talk.stage.engine.execute(Command::SendInterrupt(at("c"))).await.unwrap();
+        talk.stage.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
         assert_eq!(within(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
         talk.stage.wait("c", StateName::Ready).await.unwrap();
         let turn = begin();
@@ -207,7 +207,7 @@ async fn a_turn_that_is_left_goes_on() {
     let late = Answer::late(Duration::from_millis(500), "late");
     let talk = Talk::new(Provider::Openai, Script::default().first([late])).await;
     let mut execute = talk.stage.execute("c", "q");
-    execute.timeout = Some(Duration::from_millis(100));
+    execute.timeout = Some(Duration::from_millis(100).into());
     execute.detach_on_timeout = true;
     let error = talk.stage.run(execute).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);

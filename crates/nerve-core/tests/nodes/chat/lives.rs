@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nerve_api::request::ForkNode;
 use nerve_core::chat::{ChatSpec, Provider};
-use nerve_core::command::{Command, EventKind, NodeSpec, Reply, StateName};
+use nerve_core::command::{EventKind, NodeSpec, StateName};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::ErrorKind;
 use nerve_core::node::Node;
@@ -102,9 +103,9 @@ async fn a_new_server_knows_the_node_and_not_what_was_said() {
     let model = model(Script::default()).await;
     let made = ChatSpec { system: Some("Be brief.".into()), ..chat(Provider::Openai, &model) };
     let first = engine(&stage);
-    first.execute(Command::CreateNode(spec(&stage, "c", made.clone()))).await.unwrap();
-    first.execute(Command::ExecuteInput(stage.execute("c", "remember"))).await.unwrap();
-    first.execute(Command::Shutdown { keep_nodes: true }).await.unwrap();
+    first.create(spec(&stage, "c", made.clone())).await.unwrap();
+    first.run_turn(stage.execute("c", "remember"), Default::default()).await.unwrap();
+    first.shut_down(true).await;
     let kept = std::fs::read_to_string(stage.folder.path().join("sessions.json")).unwrap();
     assert!(kept.contains("Be brief.") && kept.contains("OPENAI_API_KEY") && !kept.contains(KEY), "{kept}");
 
@@ -114,10 +115,10 @@ async fn a_new_server_knows_the_node_and_not_what_was_said() {
         Some(ErrorKind::NotFound)
     );
     // Its key was given to it, and is not kept.
-    let error = second.engine.execute(Command::StartNode(at("c"))).await.unwrap_err();
+    let error = second.engine.start_node(at("c").into(), Default::default()).await.unwrap_err();
     assert!(error.message.contains("the variable OPENAI_API_KEY is not set"), "{error}");
     let again = NodeSpec { ..spec(&stage, "c", made) };
-    second.engine.execute(Command::CreateNode(again)).await.unwrap();
+    second.engine.create(again).await.unwrap();
     second.ask("c", "hello").await;
     assert!(!model.requests()[1].body.to_string().contains("remember"));
 }
@@ -150,13 +151,13 @@ async fn what_cannot_be_made_says_why() {
         ),
         (NodeSpec { cwd: Some("/no/such/folder".into()), ..good() }, "/no/such/folder"),
     ] {
-        let error = stage.engine.execute(Command::CreateNode(spec)).await.unwrap_err().to_string();
+        let error = stage.engine.create(spec).await.unwrap_err().to_string();
         assert!(error.starts_with("node 'c' was not started: ") && error.contains(says), "{error}");
     }
     assert!(!stage.folder.path().join("history").exists(), "what is not there has no history");
     let local = ChatSpec { api_key_env: Some(String::new()), ..chat(Provider::Openai, &model) };
     let keyless = NodeSpec { env: BTreeMap::new(), ..with(local) };
-    stage.engine.execute(Command::CreateNode(keyless)).await.unwrap();
+    stage.engine.create(keyless).await.unwrap();
     assert_eq!(stage.ask("c", "hello").await.text, "You said: hello");
 }
 
@@ -165,14 +166,16 @@ async fn a_fork_on_a_server_has_its_own_life() {
     let mut talk =
         Talk::with(Provider::Anthropic, Script::default(), |chat| chat.keep = Some("talk.json".into())).await;
     talk.stage.ask("c", "together").await;
-    let fork = |target: &str, turn| Command::ForkNode { source: at("c"), target: target.into(), at: turn };
-    match talk.stage.engine.execute(fork("d", None)).await.unwrap() {
-        Reply::Forked { info, from } => {
-            assert_eq!((info.id.as_str(), info.kind, from.as_str()), ("d", "chat", "c"));
-            assert!(!info.metadata.contains_key("keep"), "two nodes in one file");
-        }
-        other => panic!("{other:?}"),
-    }
+    let engine = talk.stage.engine.clone();
+    let fork = |target: &str, at| {
+        let request = ForkNode { source_id: "c".into(), target_id: target.into(), at, session_id: None };
+        engine.fork_node(request, Default::default())
+    };
+    let forked = fork("d", None).await.unwrap();
+    assert_eq!((forked.node_id.as_str(), forked.forked_from.as_str()), ("d", "c"));
+    let info = engine.node_info(&at("d")).unwrap();
+    assert_eq!(info.kind, "chat");
+    assert!(!info.metadata.contains_key("keep"), "two nodes in one file");
     let told =
         talk.stage.event(|event| matches!(event, EventKind::NodeCreated { forked_from: Some(_), .. })).await;
     assert!(format!("{told:?}").contains(r#"forked_from: Some("c")"#), "{told:?}");
@@ -184,9 +187,6 @@ async fn a_fork_on_a_server_has_its_own_life() {
     assert!(talk.stage.history("d").await[0].contains("right"), "a fork keeps a log as its source does");
     let kept = std::fs::read_to_string(talk.stage.folder.path().join("talk.json")).unwrap();
     assert!(!kept.contains("right"));
-    assert_eq!(
-        talk.stage.engine.execute(fork("e", Some(1))).await.unwrap_err().kind,
-        ErrorKind::InvalidRequest
-    );
-    assert_eq!(talk.stage.engine.execute(fork("c", None)).await.unwrap_err().kind, ErrorKind::AlreadyExists);
+    assert_eq!(fork("e", Some(1)).await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert_eq!(fork("c", None).await.unwrap_err().kind, ErrorKind::AlreadyExists);
 }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nerve_core::chat::{ChatNode, ChatSpec, Provider};
-use nerve_core::command::{BackendKind, Command, CommandLine, NodeInfo, NodeSpec, Outcome, Reply};
+use nerve_core::command::{BackendKind, CommandLine, NodeInfo, NodeSpec};
 use nerve_core::context::{ChunkSink, ExecutionContext};
+use nerve_core::error::EngineError;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
@@ -70,21 +71,18 @@ impl Talk {
         talk
     }
 
-    pub(crate) async fn create(&self, chat: ChatSpec) -> Outcome {
-        self.stage.engine.execute(Command::CreateNode(spec(&self.stage, "c", chat))).await
+    pub(crate) async fn create(&self, chat: ChatSpec) -> Result<NodeInfo, EngineError> {
+        self.stage.engine.create(spec(&self.stage, "c", chat)).await
     }
 
     pub(crate) async fn bash(&self, node: &str) {
         let mut spec = self.stage.spec(node, &[]);
         spec.backend = BackendKind::Bash;
-        self.stage.engine.execute(Command::CreateNode(spec)).await.unwrap();
+        self.stage.engine.create(spec).await.unwrap();
     }
 
     pub(crate) async fn info(&self) -> NodeInfo {
-        match self.stage.engine.execute(Command::GetNode(at("c"))).await {
-            Ok(Reply::Node(info)) => *info,
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.node_info(&at("c")).unwrap()
     }
 
     /// The conversation as the node reads it back.

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nerve_core::chat::Provider;
-use nerve_core::command::{Command, EventKind, StateName};
+use nerve_core::command::{EventKind, Response, StateName};
+use nerve_core::error::EngineError;
 use nerve_core::node::Node;
 use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, Part, Reply, Script};
@@ -79,7 +80,7 @@ async fn each_turn_sends_what_was_said_before() {
             ]
         );
         assert_eq!(talk.stage.buffer("c", Some(2)).await, "user: third\nassistant: You said: third");
-        talk.stage.engine.execute(Command::ClearBuffer(at("c"))).await.unwrap();
+        talk.stage.engine.clear_buffer(at("c").into(), Default::default()).await.unwrap();
         assert_eq!(talk.text().await, "");
         talk.stage.ask("c", "afresh").await;
         assert_eq!(
@@ -203,7 +204,7 @@ async fn one_turn_at_a_time() {
     let talk = Talk::new(Provider::Anthropic, Script::default().first([late])).await;
     let engine = talk.stage.engine.clone();
     let first = talk.stage.execute("c", "first");
-    let first = tokio::spawn(async move { engine.execute(Command::ExecuteInput(first)).await });
+    let first = tokio::spawn(async move { engine.run_turn(first, Default::default()).await });
     talk.stage.wait("c", StateName::Busy).await.unwrap();
     let mut hasty = talk.stage.execute("c", "hasty");
     hasty.fail_if_busy = true;
@@ -213,6 +214,6 @@ async fn one_turn_at_a_time() {
     assert!(talk.text().await.starts_with("user: first\nassistant: late\nuser: second\n"));
 }
 
-async fn within_turn(turn: tokio::task::JoinHandle<nerve_core::command::Outcome>) {
+async fn within_turn(turn: tokio::task::JoinHandle<Result<Response, EngineError>>) {
     super::within(turn).await.unwrap().unwrap();
 }

@@ -2,25 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{Command, GraphSource, Reply, RunGraph, RunStatus};
+use nerve_api::reply::{RunEnded, RunReply};
+use nerve_api::request::{ExecuteGraph, GetRun};
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxySpec};
 use serde_json::{Value, json};
 
 use super::scene::Scene;
 
-async fn run(scene: &Scene, graph: Value) -> nerve_core::command::RunEnded {
-    let run = RunGraph {
-        graph: GraphSource::Whole(graph),
-        session: None,
-        input: Value::Null,
-        run: None,
-        trace: true,
-        detach: false,
-        keep_nodes: false,
-        parent: None,
-    };
-    match scene.stage.engine.execute(Command::RunGraph(Box::new(run))).await.unwrap() {
-        Reply::RunEnded(ended) => *ended,
+/// Runs a graph to its end, whatever that is.
+async fn run(scene: &Scene, graph: Value) -> RunEnded {
+    let definition = graph.as_object().unwrap().clone();
+    let request = ExecuteGraph { definition, trace: true, ..ExecuteGraph::default() };
+    match scene.stage.engine.execute_graph(request, Default::default()).await {
+        Ok(RunReply::Ended(ended)) => *ended,
+        Err(error) => {
+            let message = error.to_string();
+            let ended = *error.details.unwrap().ended.unwrap();
+            assert!(!message.is_empty() && ended.status != "completed", "{ended:?}");
+            ended
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -49,8 +49,9 @@ async fn a_turn_in_which_a_graphs_tokens_are_used_up_is_stopped() {
     ] {
         let began = Instant::now();
         let ended = run(&scene, graph(&scene, &budget, &long)).await;
-        assert_eq!(ended.info.status, RunStatus::Failed, "{ended:?}");
-        let error = ended.info.error.clone().unwrap();
+        assert_eq!(ended.status, "failed", "{ended:?}");
+        let run = GetRun { run_id: ended.run_id.clone(), last: None };
+        let error = scene.stage.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
         assert!(error.contains(says), "{error}");
         assert!(began.elapsed() < Duration::from_secs(60), "the turn would take five minutes");
     }
@@ -63,17 +64,19 @@ async fn what_a_step_used_is_in_its_trace_and_counted_once() {
     let ask = scene.ask();
     let steps = json!([{ "id": "s", "node": "a", "input": format!("{ask} one; {ask} two") }]);
     let ended = run(&scene, graph(&scene, &json!({ "max_tokens": 1_000_000 }), &steps)).await;
-    assert_eq!(ended.info.status, RunStatus::Completed, "{ended:?}");
+    assert_eq!(ended.status, "completed", "{ended:?}");
     let trace = ended.trace.unwrap();
-    let usage = &trace.steps[0].output["usage"];
+    let step = &trace["steps"][0];
+    let usage = &step["output"]["usage"];
     let count = |name: &str| usage[name].as_u64().unwrap();
     assert_eq!(count("requests"), 2);
     let total = count("input") + count("output") + count("cache_read") + count("cache_write");
     assert!(total > 0);
-    assert_eq!((trace.steps[0].tokens_used, trace.total_tokens), (total, total));
+    assert_eq!((&step["tokens_used"], &trace["total_tokens"]), (&json!(total), &json!(total)));
     let cost = usage["cost_usd"].as_f64().unwrap();
-    assert!((trace.total_cost - cost).abs() < 1e-8, "{} {cost}", trace.total_cost);
-    assert!((trace.steps[0].metadata["cost_dollars"].as_f64().unwrap() - cost).abs() < 1e-8);
+    let total_cost = trace["total_cost"].as_f64().unwrap();
+    assert!((total_cost - cost).abs() < 1e-8, "{total_cost} {cost}");
+    assert!((step["metadata"]["cost_dollars"].as_f64().unwrap() - cost).abs() < 1e-8);
 }
 
 #[tokio::test]

@@ -7,14 +7,12 @@ pub(crate) mod scene;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use nerve_core::command::Command;
 use nerve_core::proxy::{ProxyKind, ProxyPrices, ProxySpec, TurnUsage};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use self::scene::Scene;
-use crate::stage::at;
 
 #[tokio::test]
 async fn what_passes_is_counted_for_its_turn_and_logged_with_it() {
@@ -48,7 +46,14 @@ async fn what_passes_is_counted_for_its_turn_and_logged_with_it() {
     scene
         .stage
         .engine
-        .execute(Command::RunCommand { node: at("a"), command: format!("{ask} three"), trace: None })
+        .run_command(
+            nerve_api::request::RunCommand {
+                node_id: "a".into(),
+                command: format!("{ask} three"),
+                ..Default::default()
+            },
+            Default::default(),
+        )
         .await
         .unwrap();
     scene.until("a", "proxy_requests", "3").await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use nerve_core::command::{Command, NodeInfo, NodeSpec, Reply};
+use nerve_core::command::{NodeInfo, NodeSpec};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
@@ -76,17 +76,11 @@ impl Scene {
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        match self.stage.engine.execute(Command::CreateNode(spec)).await? {
-            Reply::Created(info) => Ok(info),
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.create(spec).await
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        match self.stage.engine.execute(Command::GetNode(at(node))).await.unwrap() {
-            Reply::Node(info) => *info,
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.node_info(&at(node)).unwrap()
     }
 
     pub(crate) async fn fact(&self, node: &str, name: &str) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Panes that were there before us: driven, and never ended.
 
-use nerve_core::command::{Command, StateName};
+use nerve_api::request::{ResizeNode, RunCommand};
+use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 use nerve_testkit::wait_until;
 
@@ -68,10 +69,10 @@ async fn pastes_are_in_brackets_where_the_program_wants_them_and_nowhere_else() 
         shows(&tmux, &pane, "ready");
         tmux.create(tmux.over(session, &pane)).await.unwrap();
         tmux.stage.shows(session, "ready").await;
-        let command = Command::RunCommand { node: at(session), command: "one\ntwo".into(), trace: None };
-        tmux.stage.engine.execute(command).await.unwrap();
-        let end = Command::WriteData { node: at(session), data: b"end\n".to_vec() };
-        tmux.stage.engine.execute(end).await.unwrap();
+        let request =
+            RunCommand { node_id: session.into(), command: "one\ntwo".into(), ..RunCommand::default() };
+        tmux.stage.engine.run_command(request, Default::default()).await.unwrap();
+        tmux.stage.engine.write_bytes(&at(session), b"end\n".to_vec()).await.unwrap();
         tmux.stage.shows(session, "end").await;
         let text = tmux.stage.buffer(session, None).await;
         assert!(!text.contains(wanted), "{session}: {text}");
@@ -95,7 +96,7 @@ async fn a_pane_that_vanishes_in_a_turn_fails_it_with_its_screen() {
         tmux.stage.wait(node, StateName::Ready).await.unwrap();
         let engine = tmux.stage.engine.clone();
         let execute = tmux.stage.execute(node, "echo begun; sleep 1000");
-        let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+        let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
         tmux.stage.shows(node, "\nbegun").await;
         tmux.tmux(&["kill-pane", "-t", pane]).unwrap();
         let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
@@ -114,8 +115,8 @@ async fn a_pane_that_ends_by_itself_is_told() {
     let pane = tmux.pane("work", SHELL);
     tmux.create(tmux.over("sh", &pane)).await.unwrap();
     tmux.stage.wait("sh", StateName::Ready).await.unwrap();
-    let run = Command::RunCommand { node: at("sh"), command: "exit".into(), trace: None };
-    tmux.stage.engine.execute(run).await.unwrap();
+    let request = RunCommand { node_id: "sh".into(), command: "exit".into(), ..RunCommand::default() };
+    tmux.stage.engine.run_command(request, Default::default()).await.unwrap();
     tmux.stage.wait("sh", StateName::Stopped).await.unwrap();
 }
 
@@ -127,8 +128,8 @@ async fn a_split_pane_is_resized_alone() {
         tmux.tmux(&["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", &pane, "sleep 1000"]).unwrap();
     let info = tmux.create(tmux.over("sh", &pane)).await.unwrap();
     assert_eq!(info.metadata["rows"], tmux.ask(&pane, "#{pane_height}"));
-    let resize = Command::ResizeNode { node: at("sh"), size: nerve_term::event::Size::new(100, 8) };
-    tmux.stage.engine.execute(resize).await.unwrap();
+    let resize = ResizeNode { node_id: "sh".into(), cols: 100, rows: 8, ..ResizeNode::default() };
+    tmux.stage.engine.resize_node(resize, Default::default()).await.unwrap();
     assert_eq!(tmux.ask(&pane, "#{pane_height}"), "8");
     assert_eq!(tmux.stage.ask("sh", "stty size").await.text, "8 100");
     tmux.tmux(&["kill-pane", "-t", &below]).unwrap();

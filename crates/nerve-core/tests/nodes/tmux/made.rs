@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nerve_core::command::{Choice, Command, NodeSpec, PanePlace, Reply, StateName};
+use nerve_api::request::{ResizeNode, RunCommand};
+use nerve_core::command::{Choice, NodeSpec, PanePlace, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_record::ahr::Mark;
-use nerve_term::event::{ExitStatus, Size};
+use nerve_term::event::ExitStatus;
 use nerve_testkit::wait_until;
 
 use super::{BASH, Tmux, marks, output};
@@ -94,8 +95,7 @@ async fn bytes_are_exact_both_ways_and_in_the_recording() {
     let info = tmux.create(spec).await.unwrap();
     tmux.stage.shows("raw", "ready").await;
     for piece in [&soup[..1], &soup[1..200], &soup[200..5000], &soup[5000..]] {
-        let write = Command::WriteData { node: at("raw"), data: piece.to_vec() };
-        tmux.stage.engine.execute(write).await.unwrap();
+        tmux.stage.engine.write_bytes(&at("raw"), piece.to_vec()).await.unwrap();
     }
     assert!(wait_until(LIMIT, || to.exists()), "nothing came");
     assert!(std::fs::read(&to).unwrap() == soup, "what came is something else");
@@ -157,8 +157,8 @@ async fn sizes_are_asked_for_and_follow_who_looks() {
     let info = tmux.start("sh", &BASH).await;
     assert_eq!((info.metadata["cols"].as_str(), info.metadata["rows"].as_str()), ("100", "30"));
     assert_eq!(tmux.stage.ask("sh", "stty size").await.text, "30 100");
-    let resize = Command::ResizeNode { node: at("sh"), size: Size::new(70, 20) };
-    tmux.stage.engine.execute(resize).await.unwrap();
+    let resize = ResizeNode { node_id: "sh".into(), cols: 70, rows: 20, ..ResizeNode::default() };
+    tmux.stage.engine.resize_node(resize, Default::default()).await.unwrap();
     assert_eq!(tmux.stage.ask("sh", "stty size; tput cols").await.text, "20 70\n70");
     assert_eq!(tmux.info("sh").await.metadata["cols"], "70");
     // A session whose windows follow who looks at them.
@@ -187,9 +187,9 @@ async fn the_environment_is_what_was_asked_for() {
     spec.profile = Some("claude".into());
     spec.env = BTreeMap::from([("PS1".to_string(), "$ ".to_string())]);
     tmux.create(spec).await.unwrap();
-    let run =
-        Command::RunCommand { node: at("agent"), command: "echo \"<$TMUX$TMUX_PANE>\"".into(), trace: None };
-    tmux.stage.engine.execute(run).await.unwrap();
+    let command = "echo \"<$TMUX$TMUX_PANE>\"".to_string();
+    let request = RunCommand { node_id: "agent".into(), command, ..RunCommand::default() };
+    tmux.stage.engine.run_command(request, Default::default()).await.unwrap();
     tmux.stage.shows("agent", "\n<>").await;
     tmux.stop("env").await;
     tmux.stop("agent").await;
@@ -200,11 +200,11 @@ async fn panes_made_at_the_same_time_share_a_session() {
     let Some(tmux) = Tmux::new("panes_made_at_the_same_time") else { return };
     let made = (0..6).map(|n| {
         let (engine, spec) = (tmux.stage.engine.clone(), tmux.spec(&format!("n{n}"), &BASH));
-        tokio::spawn(async move { engine.execute(Command::CreateNode(spec)).await })
+        tokio::spawn(async move { engine.create(spec).await })
     });
     for made in made.collect::<Vec<_>>() {
         let made = made.await.unwrap();
-        assert!(matches!(made, Ok(Reply::Created(_))), "{made:?}");
+        assert!(made.is_ok(), "{made:?}");
     }
     assert_eq!(tmux.tmux(&["list-sessions", "-F", "#{session_name}"]).unwrap(), "nerve");
     for n in 0..6 {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
 use nerve_core::backend::pane::Panes;
-use nerve_core::command::{BackendKind, Command, NodeInfo, NodeSpec, PanePlace, Reply};
+use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
@@ -117,10 +117,7 @@ impl Tmux {
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        match self.stage.engine.execute(Command::CreateNode(spec)).await? {
-            Reply::Created(info) => Ok(info),
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.create(spec).await
     }
 
     pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
@@ -153,10 +150,7 @@ impl Tmux {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        match self.stage.engine.execute(Command::GetNode(at(node))).await.unwrap() {
-            Reply::Node(info) => *info,
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.node_info(&at(node)).unwrap()
     }
 
     pub(crate) async fn stop(&self, node: &str) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nerve_core::command::{Command, StateName};
+use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 
 use super::{BASH, Tmux};
@@ -18,7 +18,7 @@ async fn who_types_goes_first_and_prompts_wait_and_say_so() {
     person.types(&["echo theirs", "Enter"]);
     tmux.stage.shows("sh", "\ntheirs").await;
     let mut short = tmux.stage.execute("sh", "echo too early");
-    short.timeout = Some(Duration::from_millis(500));
+    short.timeout = Some(Duration::from_millis(500).into());
     let error = tmux.stage.run(short).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("is typing into the same terminal"), "{}", error.message);
@@ -48,17 +48,16 @@ async fn nothing_is_typed_into_copy_mode() {
     tmux.stage.wait("sh", StateName::Ready).await.unwrap();
     tmux.tmux(&["copy-mode", "-t", pane]).unwrap();
     let mut short = tmux.stage.execute("sh", "echo too early");
-    short.timeout = Some(Duration::from_millis(400));
+    short.timeout = Some(Duration::from_millis(400).into());
     let error = tmux.stage.run(short).await.unwrap_err();
     assert!(error.message.contains("copy mode"), "{}", error.message);
     // Written bytes wait too, and come when it is over, in their order.
     for text in ["echo fir", "st\r"] {
-        let write = Command::WriteData { node: at("sh"), data: text.into() };
-        tmux.stage.engine.execute(write).await.unwrap();
+        tmux.stage.engine.write_bytes(&at("sh"), text.into()).await.unwrap();
     }
     assert_eq!(tmux.ask(pane, "#{pane_in_mode}"), "1");
     let (engine, execute) = (tmux.stage.engine.clone(), tmux.stage.execute("sh", "echo second"));
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     tmux.stage.wait("sh", StateName::Ready).await.unwrap();
     tmux.tmux(&["send-keys", "-t", pane, "-X", "cancel"]).unwrap();
     turn.await.unwrap().unwrap();

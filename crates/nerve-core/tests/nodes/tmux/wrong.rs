@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nerve_core::backend::pane::{NewPane, PaneError, Panes};
 use nerve_core::backend::tmux::{Range, Tmux as Client};
-use nerve_core::command::{Command, NodeSpec, PanePlace, StateName};
+use nerve_core::command::{NodeSpec, PanePlace, StateName};
 use nerve_core::engine::Engine;
 use nerve_core::error::ErrorKind;
 use nerve_testkit::wait_until;
@@ -78,7 +78,7 @@ async fn a_server_that_is_killed_in_a_turn() {
     tmux.start("sh", &BASH).await;
     tmux.stage.wait("sh", StateName::Ready).await.unwrap();
     let (engine, execute) = (tmux.stage.engine.clone(), tmux.stage.execute("sh", "echo begun; sleep 1000"));
-    let turn = tokio::spawn(async move { engine.execute(Command::ExecuteInput(execute)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
     tmux.stage.shows("sh", "\nbegun").await;
     tmux.tmux(&["kill-server"]).unwrap();
     let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();

@@ -1,6 +1,6 @@
 //! `ClaudeWezTermNode` (seeds channel-history §5.7, node-refactoring N6), over the stand-in for WezTerm.
 
-use nerve_core::command::{BackendKind, Command, StateName};
+use nerve_core::command::{BackendKind, StateName};
 use nerve_core::error::ErrorKind;
 
 use super::mux::Scene;
@@ -28,8 +28,8 @@ async fn a_claude_wezterm_node_on_the_fake_logs_its_start_and_each_operation_onc
     assert_eq!(response.text, "You said: hello there");
     assert!(!response.sections.is_empty(), "parsed as Claude Code's");
     let data = b"draft".to_vec();
-    scene.stage.engine.execute(Command::WriteData { node: at("c"), data }).await.unwrap();
-    scene.stage.engine.execute(Command::SendInterrupt(at("c"))).await.unwrap();
+    scene.stage.engine.write_bytes(&at("c"), data).await.unwrap();
+    scene.stage.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
     scene.stage.stop("c").await;
     let history = scene.stage.history("c").await;
     let ops = ops(&history);

@@ -83,8 +83,7 @@ async fn a_server_that_hangs_for_a_while_is_told_and_outlived() {
     scene.mux.fault("hang");
     let prompt = scene.stage.execute("sh", "echo hello");
     let engine = scene.stage.engine.clone();
-    let turn =
-        tokio::spawn(async move { engine.execute(nerve_core::command::Command::ExecuteInput(prompt)).await });
+    let turn = tokio::spawn(async move { engine.run_turn(prompt, Default::default()).await });
     let told = scene.stage.event(|kind| matches!(kind, EventKind::Error { .. })).await;
     assert!(format!("{told:?}").contains("timed out after"), "{told:?}");
     scene.mux.fault("none");

@@ -5,7 +5,7 @@ use std::process::{Child, Command as Process, Stdio};
 
 use nerve_core::backend::pane::Panes;
 use nerve_core::backend::wezterm::Wezterm;
-use nerve_core::command::{BackendKind, Command, NodeInfo, NodeSpec, PanePlace, Reply, StateName};
+use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
@@ -137,7 +137,7 @@ impl Scene {
 
     /// The engine goes away as a server does that leaves its nodes, and a new one comes.
     pub(crate) async fn restart(mut self) -> Scene {
-        self.stage.engine.execute(Command::Shutdown { keep_nodes: true }).await.unwrap();
+        self.stage.engine.shut_down(true).await;
         self.stage = Scene::stage(self.stage.folder);
         self.stage.engine.adopt();
         self
@@ -154,10 +154,7 @@ impl Scene {
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        match self.stage.engine.execute(Command::CreateNode(spec)).await? {
-            Reply::Created(info) => Ok(info),
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.create(spec).await
     }
 
     pub(crate) async fn bash(&self, node: &str) -> NodeInfo {
@@ -178,10 +175,7 @@ impl Scene {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        match self.stage.engine.execute(Command::GetNode(crate::stage::at(node))).await.unwrap() {
-            Reply::Node(info) => *info,
-            other => panic!("{other:?}"),
-        }
+        self.stage.engine.node_info(&crate::stage::at(node)).unwrap()
     }
 
     /// The pane of a node.

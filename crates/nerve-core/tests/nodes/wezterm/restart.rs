@@ -74,7 +74,7 @@ async fn a_pane_that_went_meanwhile_is_told_as_gone() {
     let pane = scene.pane("sh").await;
     let wezterm = scene.mux.wezterm();
     let mut scene = scene;
-    scene.stage.engine.execute(nerve_core::command::Command::Shutdown { keep_nodes: true }).await.unwrap();
+    scene.stage.engine.shut_down(true).await;
     wezterm.kill(&pane).await.unwrap();
     scene = scene.restart().await;
     until("the node is gone", async || {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_core::command::{Choice, Command, PanePlace, StateName};
+use nerve_core::command::{Choice, PanePlace, StateName};
 use nerve_core::context::ExecutionContext;
 use nerve_core::error::ErrorKind;
 use nerve_core::node::Node;
@@ -166,13 +166,21 @@ async fn keys_go_through_as_they_are() {
     let scene = Scene::new();
     scene.bash("sh").await;
     let command = "echo it-runs; cat".to_string();
-    scene.stage.engine.execute(Command::RunCommand { node: at("sh"), command, trace: None }).await.unwrap();
+    scene
+        .stage
+        .engine
+        .run_command(
+            nerve_api::request::RunCommand { node_id: "sh".into(), command: command, ..Default::default() },
+            Default::default(),
+        )
+        .await
+        .unwrap();
     // From then on the terminal is cat's.
     scene.stage.shows("sh", "\nit-runs").await;
     let data = b"typed\r".to_vec();
-    scene.stage.engine.execute(Command::WriteData { node: at("sh"), data }).await.unwrap();
+    scene.stage.engine.write_bytes(&at("sh"), data).await.unwrap();
     scene.stage.shows("sh", "typed\ntyped").await;
-    scene.stage.engine.execute(Command::SendInterrupt(at("sh"))).await.unwrap();
+    scene.stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
     scene.stage.wait("sh", StateName::Ready).await.unwrap();
     scene.stage.stop("sh").await;
 }

@@ -6,7 +6,7 @@ mod message;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
-use nerve_proto::{CommandType, ResultMessage};
+use nerve_api::{RequestName, ResultMessage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use self::message::Message;
 use super::budget::Share;
 use super::operation::{Operation, Own};
 use super::problem::Problem;
-use super::resource::{PathParams, command, held, json_body, raw_query};
+use super::resource::{PathParams, execute, held, json_body, raw_query};
 use super::{Shared, body, query};
 use crate::events::Filter;
 
@@ -72,23 +72,23 @@ impl Agent {
     }
 
     /// Runs a command about the node.
-    async fn ask(&self, name: CommandType, more: Value) -> Result<Value, Problem> {
+    async fn ask(&self, name: RequestName, more: Value) -> Result<Value, Problem> {
         self.ask_with_memory(name, more).await.map(|(data, _)| data)
     }
 
     /// Like [`Agent::ask`] for large replies, with the memory reserved for the reply.
-    async fn ask_with_memory(&self, name: CommandType, more: Value) -> Result<(Value, Share), Problem> {
+    async fn ask_with_memory(&self, name: RequestName, more: Value) -> Result<(Value, Share), Problem> {
         let mut params = self.node.clone();
         if let Value::Object(more) = more {
             params.extend(more);
         }
-        let (result, share) = command(name, params, &self.shared, Share::default()).await?;
+        let (result, share) = execute(name, params, &self.shared, Share::default()).await?;
         if result.success { Ok((result.data, share)) } else { Err(Problem::of(result)) }
     }
 
     /// Returns the status. `stable`: the agent waits for input, possibly in a dialog.
     async fn status(&self) -> Result<Value, Problem> {
-        let node = self.ask(CommandType::GetNode, Value::Null).await?;
+        let node = self.ask(RequestName::GetNode, Value::Null).await?;
         let works = ["busy", "starting", "created", "stopping"].iter().any(|state| node["state"] == *state);
         let kind = node["metadata"].get("profile").unwrap_or(&node["type"]);
         let status = if works { "running" } else { "stable" };
@@ -98,7 +98,7 @@ impl Agent {
     /// Returns the messages of both sides from the node's history.
     async fn messages(&self) -> Result<(Vec<Message>, Share), Problem> {
         // Fails if the node does not exist; one without a history just has no messages.
-        self.ask(CommandType::GetNode, Value::Null).await?;
+        self.ask(RequestName::GetNode, Value::Null).await?;
         let (entries, share) = self.entries(MAX_TURNS).await?;
         Ok((entries.iter().flat_map(Message::of).collect(), share))
     }
@@ -122,7 +122,7 @@ impl Agent {
     /// Returns the last inputs of the history, oldest first.
     async fn entries(&self, last: usize) -> Result<(Vec<Value>, Share), Problem> {
         let asked = json!({ "inputs_only": true, "last": last });
-        let (mut history, share) = self.ask_with_memory(CommandType::GetHistory, asked).await?;
+        let (mut history, share) = self.ask_with_memory(RequestName::GetHistory, asked).await?;
         match history["entries"].take() {
             Value::Array(entries) => Ok((entries, share)),
             _ => Ok((Vec::new(), share)),
@@ -136,7 +136,7 @@ impl Agent {
         })?;
         match said.kind.as_str() {
             "user" => self.prompt(&said.content).await?,
-            "raw" => drop(self.ask(CommandType::WriteData, json!({ "data": said.content })).await?),
+            "raw" => drop(self.ask(RequestName::WriteData, json!({ "data": said.content })).await?),
             other => {
                 let detail = format!("type: expected \"user\" or \"raw\", got {:?}", query::short(other));
                 return Err(Problem::invalid(detail));
@@ -147,7 +147,7 @@ impl Agent {
 
     /// Sends a prompt and waits until the agent has started to work on it.
     async fn prompt(&self, text: &str) -> Result<(), Problem> {
-        let state = self.ask(CommandType::GetNode, Value::Null).await?["state"].take();
+        let state = self.ask(RequestName::GetNode, Value::Null).await?["state"].take();
         if state != "ready" {
             let detail = format!("the agent is {}, not ready", state.as_str().unwrap_or("unknown"));
             return Err(Problem::new(StatusCode::CONFLICT, "busy", detail)
@@ -158,7 +158,7 @@ impl Agent {
         let session = Some(session.unwrap_or(nerve_core::session::DEFAULT).to_string());
         let events = self.shared.state.hub.subscribe(Filter { node, session, ..Filter::default() }, None);
         let begun =
-            self.ask(CommandType::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
+            self.ask(RequestName::ExecuteInput, json!({ "text": text, "async": true, "fail_if_busy": true }));
         let result = begun.await?["result_id"].take();
         let deadline = Instant::now() + START_TIMEOUT;
         let late =
@@ -179,8 +179,8 @@ impl Agent {
 
     /// Handles a prompt that ended before it was seen to start: it was answered or not delivered.
     async fn ended(&self, result: &Value) -> Result<(), Problem> {
-        let ended = command(
-            CommandType::GetResult,
+        let ended = execute(
+            RequestName::GetResult,
             Map::from_iter([("result_id".to_string(), result.clone())]),
             &self.shared,
             Share::default(),
@@ -209,8 +209,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
         let agent = Agent { shared: shared.clone(), node: Map::from_iter([("node_id".into(), json!("sh"))]) };
-        agent.ask(CommandType::CreateNode, json!({ "backend": "bash" })).await.unwrap();
-        agent.ask(CommandType::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
+        agent.ask(RequestName::CreateNode, json!({ "backend": "bash" })).await.unwrap();
+        agent.ask(RequestName::ExecuteInput, json!({ "text": "seq 1000" })).await.unwrap();
         let mut router = Router::new();
         for operation in OPERATIONS {
             router = router.route(operation.path, route(operation));

@@ -1,10 +1,10 @@
 //! Resolves the target of `nerve attach` to a host.
 
 use anyhow::Result;
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::GetNode;
 use nerve_client::ClientError;
 use nerve_core::host::registry::{Entry, entries};
-use nerve_proto::data::NodeInfo;
-use nerve_proto::params::NodeParams;
 use nerve_record::store::longer;
 use nerve_server::paths::Places;
 use serde_json::Value;
@@ -121,7 +121,7 @@ async fn without_host(args: &AttachTarget) -> anyhow::Error {
     let missing = Failure::new(NOT_FOUND, format!("no program '{target}' that runs on this machine"))
         .hint("'nerve server node list' shows nodes; 'nerve host list' shows all that can be attached to");
     let Ok(client) = connect(server).await else { return missing.into() };
-    let params = NodeParams { node_id: target.clone(), session_id: session.clone() };
+    let params = GetNode { node_id: target.clone(), session_id: session.clone() };
     match client.node_info(&params).await {
         Ok(node) => elsewhere(&node).into(),
         Err(ClientError::Server(_)) => missing.into(),

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use nerve_api::reply::NodeInfo;
+use nerve_api::request::{LikeNode, ProxyOption};
 use nerve_client::NerveClient;
-use nerve_proto::data::NodeInfo;
-use nerve_proto::params::{LikeParams, ProxyParams};
 
 use super::origin::Origin;
 use crate::exit::{FAILED, Failure};
@@ -36,7 +36,7 @@ pub(crate) struct NodeOverrides {
     /// Variables to set.
     pub(crate) env: BTreeMap<String, String>,
     /// Proxy of the new node, instead of the recorded one's.
-    pub(crate) proxy: Option<ProxyParams>,
+    pub(crate) proxy: Option<ProxyOption>,
     /// Do not use the recorded node's proxy.
     pub(crate) no_proxy: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct NodeOverrides {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Inherited {
     /// The node to copy from.
-    pub(crate) like: Option<LikeParams>,
+    pub(crate) like: Option<LikeNode>,
     /// Names of the inherited variables.
     pub(crate) env: Vec<String>,
     /// Names of variables whose values are unknown.
@@ -104,7 +104,7 @@ impl RecordedNode {
                 .hint("configure a proxy with --proxy, or use none with --no-proxy"));
         }
         Ok(Inherited {
-            like: node.map(|node| LikeParams {
+            like: node.map(|node| LikeNode {
                 node_id: node.id,
                 session_id: self.session.clone(),
                 proxy: !overrides.no_proxy,

@@ -7,9 +7,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::reply::Turn;
+use nerve_api::request::NodeChoice;
 use nerve_client::{ClientError, ExecuteOptions, NerveClient, RemoteNode};
-use nerve_proto::data::ExecuteData;
-use nerve_proto::params::NodeChoice;
 
 use super::environment::Inherited;
 use super::files::Files;
@@ -48,7 +48,7 @@ pub(crate) struct BranchResult {
     /// Git branch of the files, if any.
     pub(crate) git: Option<String>,
     /// The answer, if awaited.
-    pub(crate) answer: Option<ExecuteData>,
+    pub(crate) answer: Option<Turn>,
 }
 
 /// Creates the branch and sends `instruction` to the agent. Calls `on_progress` with a description of each step.
@@ -140,7 +140,7 @@ async fn instruct(
     wait: Wait,
     is_new_folder: bool,
     on_progress: &mut (dyn FnMut(&str) + Send),
-) -> Result<Option<ExecuteData>> {
+) -> Result<Option<Turn>> {
     on_progress("waiting for the agent");
     let settled = ["ready", "blocked", "suspended", "stopped"];
     let mut state = node.wait(&settled, Some(READY_TIMEOUT)).await?;

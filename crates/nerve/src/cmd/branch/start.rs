@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::{ClientError, NerveClient, RemoteNode};
 use nerve_core::fork::branch::Branch;
-use nerve_proto::params::{CommandLine, CreateNodeParams};
 
 use super::environment::Inherited;
 use super::plan::Plan;
@@ -110,10 +110,10 @@ pub(super) fn derive_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String
     }
 }
 
-fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodeParams> {
+fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNode> {
     let Branch { command, env, .. } = &plan.branch;
     let cwd = plan.cwd.to_str().with_context(|| format!("{} is not UTF-8", plan.cwd.display()))?;
-    Ok(CreateNodeParams {
+    Ok(CreateNode {
         session_id: plan.session.clone(),
         command: Some(CommandLine::Argv(command.clone())),
         cwd: Some(cwd.to_string()),
@@ -123,7 +123,7 @@ fn params(plan: &Plan, node: &str, inherited: &Inherited) -> Result<CreateNodePa
         cols: Some(plan.size.cols),
         rows: Some(plan.size.rows),
         profile: Some(plan.profile.clone()),
-        ..CreateNodeParams::new(node)
+        ..CreateNode::new(node)
     })
 }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use nerve_core::command::{
-    BackendKind, Command, CommandLine, Explanation, NodeRef, NodeSpec, Reply, StateName,
-};
-use nerve_core::engine::{Engine, EngineConfig};
+use nerve_api::reply::NodeExplanation;
+use nerve_api::request::{ExplainNode, Seconds, States, WaitNode};
+use nerve_core::command::{BackendKind, CommandLine, NodeRef, NodeSpec};
+use nerve_core::engine::{Engine, EngineConfig, RequestContext};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
 use nerve_server::paths::Places;
@@ -157,8 +157,8 @@ async fn start(
     };
     let took = began.elapsed();
     // Stops the agent in any case.
-    let stopped = engine.execute(Command::Shutdown { keep_nodes: false }).await;
-    let (seen, _) = (seen?, stopped.context("cannot stop the agent")?);
+    engine.shut_down(false).await;
+    let seen = seen?;
     let result = AgentResult {
         name,
         program: program.to_path_buf(),
@@ -181,29 +181,31 @@ async fn watch(
     spec: NodeSpec,
     node: &NodeRef,
     limit: Duration,
-) -> Result<Explanation, EngineError> {
-    engine.execute(Command::CreateNode(spec)).await?;
-    let until = vec![StateName::Ready, StateName::Blocked, StateName::Suspended, StateName::Stopped];
+) -> Result<NodeExplanation, EngineError> {
+    engine.create(spec).await?;
+    let until = ["ready", "blocked", "suspended", "stopped"];
+    let wait = WaitNode {
+        node_id: node.node.clone(),
+        session_id: node.session.clone(),
+        until: States(until.map(str::to_string).into()),
+        timeout: Some(Seconds::from(limit)),
+    };
     // After a timeout the state explains the failure.
-    let _ = engine.execute(Command::WaitNode { node: node.clone(), until, timeout: Some(limit) }).await;
-    match engine.execute(Command::ExplainNode(node.clone())).await? {
-        Reply::Explained(why) => Ok(*why),
-        other => {
-            Err(EngineError::new(nerve_core::error::ErrorKind::Internal, format!("no state: {other:?}")))
-        }
-    }
+    let _ = engine.wait_node(wait, RequestContext::default()).await;
+    let explain = ExplainNode::new(&*node.node, node.session.clone());
+    engine.explain_node(explain, RequestContext::default()).await
 }
 
 /// Evaluates the state. A known dialog counts as driven, because nerve can report how to answer it.
-fn evaluate(result: AgentResult, why: &Explanation) -> AgentResult {
-    let fact = |name: &str| why.info.metadata.get(name).cloned();
-    let kind = fact("blocked").filter(|_| why.info.state == StateName::Blocked);
-    let is_driven = match why.info.state {
-        StateName::Ready | StateName::Suspended => true,
-        StateName::Blocked => kind.as_deref().is_some_and(|kind| kind != "other"),
+fn evaluate(result: AgentResult, why: &NodeExplanation) -> AgentResult {
+    let fact = |name: &str| why.metadata.get(name).and_then(Value::as_str).map(str::to_string);
+    let kind = fact("blocked").filter(|_| why.state == "blocked");
+    let is_driven = match why.state.as_str() {
+        "ready" | "suspended" => true,
+        "blocked" => kind.as_deref().is_some_and(|kind| kind != "other"),
         _ => false,
     };
-    let state = why.info.state.as_str();
+    let state = why.state.as_str();
     AgentResult {
         profile: fact("profile").unwrap_or(result.profile),
         state: kind.map_or_else(|| state.to_string(), |kind| format!("{state} ({kind})")),

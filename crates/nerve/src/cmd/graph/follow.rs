@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nerve_api::reply::RunInfo;
+use nerve_api::request::Subscribe;
+use nerve_api::{EventMessage, EventType};
 use nerve_client::{ClientError, EventStream};
-use nerve_proto::data::RunInfo;
-use nerve_proto::params::SubscribeParams;
-use nerve_proto::{EventMessage, EventType};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
@@ -52,7 +52,7 @@ impl<'a> Follow<'a> {
     /// The server is gone.
     pub(super) async fn new(target: &'a Target, progress: Progress, owns: bool) -> Result<Follow<'a>> {
         let interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl+C")?;
-        let filter = SubscribeParams { run_id: Some(progress.run.clone()), ..SubscribeParams::default() };
+        let filter = Subscribe { run_id: Some(progress.run.clone()), ..Subscribe::default() };
         let events = target.client.subscribe(&filter).await?;
         let screen = Screen::new();
         let keyboard = screen.is_live().then(Keyboard::new).flatten();

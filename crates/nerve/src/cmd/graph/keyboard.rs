@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use jiff::tz::TimeZone;
-use nerve_proto::data::GateInfo;
+use nerve_api::reply::GateInfo;
 use rustix::process::getpgrp;
 use rustix::stdio::stdin;
 use rustix::termios::tcgetpgrp;

@@ -1,7 +1,7 @@
 //! A run as lines, one an event: where standard error is no terminal. Pure.
 
-use nerve_proto::data::GateInfo;
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::reply::GateInfo;
+use nerve_api::{EventMessage, EventType};
 
 use super::rows::{grouped, span};
 use crate::out;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use nerve_api::reply::SessionInfo;
 use nerve_core::graph::file::{GraphFile, NodeDefinition};
-use nerve_proto::data::SessionInfo;
 
 use crate::out;
 

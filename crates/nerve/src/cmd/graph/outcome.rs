@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_api::reply::RunEnded;
 use nerve_client::{ClientError, ServerError};
-use nerve_proto::data::RunEndedData;
 use serde_json::{Value, json};
 
 use super::Target;
@@ -19,7 +19,7 @@ use crate::out;
 pub(super) fn conclude(
     target: &Target,
     follow: &Follow<'_>,
-    end: Result<RunEndedData, ClientError>,
+    end: Result<RunEnded, ClientError>,
     trace: Option<&Path>,
 ) -> Result<()> {
     let run = follow.run();
@@ -27,9 +27,7 @@ pub(super) fn conclude(
         Ok(ended) => (ended, None),
         Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "went away").into()),
         Err(ClientError::Server(error)) => match &error.run {
-            Some(ended) => {
-                (RunEndedData::clone(ended), Some(failure(target, ended, &error, follow.failed())))
-            }
+            Some(ended) => (RunEnded::clone(ended), Some(failure(target, ended, &error, follow.failed()))),
             None => return Err(ClientError::Server(error).into()),
         },
         Err(error) => return Err(error.into()),
@@ -46,7 +44,7 @@ pub(super) fn conclude(
 }
 
 /// The exit code and the words of a run that did not complete.
-fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Option<String>) -> Failure {
+fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<String>) -> Failure {
     let run = &ended.run_id;
     let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
     let resume = target.command(&format!("resume {run}"));
@@ -82,19 +80,14 @@ pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
     ))
 }
 
-fn write_trace(ended: &RunEndedData, file: Option<&Path>) -> Result<()> {
+fn write_trace(ended: &RunEnded, file: Option<&Path>) -> Result<()> {
     let (Some(file), Some(trace)) = (file.filter(|file| *file != Path::new("-")), &ended.trace) else {
         return Ok(());
     };
     std::fs::write(file, format!("{trace:#}\n")).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn print(
-    target: &Target,
-    ended: &RunEndedData,
-    failure: Option<&Failure>,
-    trace: Option<&Path>,
-) -> Result<()> {
+fn print(target: &Target, ended: &RunEnded, failure: Option<&Failure>, trace: Option<&Path>) -> Result<()> {
     let in_output = trace == Some(Path::new("-"));
     if target.json {
         let mut data = serde_json::to_value(ended)?;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use nerve_proto::data::{GateInfo, RunInfo};
-use nerve_proto::{EventMessage, EventType};
+use nerve_api::reply::{GateInfo, RunInfo};
+use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 
 /// Items, rounds and steps of graphs in the graph that are remembered, about; of more, those that are done are forgotten.

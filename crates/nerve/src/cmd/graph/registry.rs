@@ -1,7 +1,7 @@
 //! `graph create`, `delete` and `list`: graphs that a session keeps.
 
 use anyhow::Result;
-use nerve_proto::data::{GraphInfo, GraphsData};
+use nerve_api::reply::{GraphInfo, GraphList};
 use serde_json::json;
 
 use super::Asked;
@@ -35,7 +35,7 @@ pub(super) async fn list(asked: &Asked) -> Result<()> {
     let graphs = target.client.list_graphs(target.session()).await?;
     if target.json {
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
-        return out::json(&serde_json::to_value(GraphsData { graphs: ids, graphs_info: graphs })?);
+        return out::json(&serde_json::to_value(GraphList { graphs: ids, graphs_info: graphs })?);
     }
     if graphs.is_empty() {
         out::note(format_args!(

@@ -208,7 +208,7 @@ fn cut(text: &str, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nerve_proto::EventType;
+    use nerve_api::EventType;
     use serde_json::json;
 
     use super::super::progress::tests::event;

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
 use nerve_core::graph::file::GraphFile;
 use nerve_core::graph::journal::new_run_id;
-use nerve_proto::data::RunInfo;
 use nerve_record::name;
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep};
 use nerve_client::ClientError;
-use nerve_proto::data::{GateInfo, RunInfo, RunStep, RunsData};
 use serde_json::json;
 
 use super::follow::{Follow, goes_on};
@@ -26,7 +26,7 @@ pub(super) async fn list(asked: &Asked) -> Result<()> {
         runs.retain(|run| run.session_id == session);
     }
     if target.json {
-        return out::json(&serde_json::to_value(RunsData { runs })?);
+        return out::json(&serde_json::to_value(RunList { runs })?);
     }
     if runs.is_empty() {
         out::note(format_args!("no runs; run a graph with '{}'", target.command("run FILE")));

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_proto::EventMessage;
+use nerve_api::EventMessage;
 use rustix::stdio::stderr;
 use rustix::termios::tcgetwinsize;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_proto::CommandType;
-use nerve_proto::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
+use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
 
 use super::{Target, proxied};
 use crate::cli::chat::ChatOptions;
@@ -29,7 +28,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     };
     let mut env: BTreeMap<String, String> = args.env.into_iter().map(|pair| (pair.key, pair.value)).collect();
     env.extend(trace_tools(args.trace_tools));
-    let params = CreateNodeParams {
+    let params = CreateNode {
         session_id: target.session.clone(),
         command: args.command.map(CommandLine::Text),
         backend: name_of(args.backend),
@@ -50,9 +49,9 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         response_timeout: Seconds::from(args.response_timeout.0),
         conversation: of_node(args.conversation),
         proxy: proxied::of_node(args.proxy)?,
-        ..CreateNodeParams::new(args.name)
+        ..CreateNode::new(args.name)
     };
-    let data = target.ask(CommandType::CreateNode, &params).await?;
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }
@@ -60,7 +59,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
 }
 
 /// The model of a chat node.
-fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
+fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatSettings>> {
     if backend != Backend::Chat {
         let Some(option) = args.given() else { return Ok(None) };
         let message = format!("{option} is for chat nodes, and this is a {} node", name_of(backend));
@@ -71,7 +70,7 @@ fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
     };
     let keep = args.keep.map(|path| path.into_os_string().into_string());
     let keep = keep.transpose().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    Ok(Some(ChatParams {
+    Ok(Some(ChatSettings {
         model,
         provider: args.provider.map(name_of),
         base_url: args.base_url,
@@ -80,14 +79,14 @@ fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
         tools: args.tools,
         max_tokens: args.max_tokens,
         keep,
-        ..ChatParams::default()
+        ..ChatSettings::default()
     }))
 }
 
 /// The conversation that its prompts belong to.
-fn of_node(args: ConversationArgs) -> Option<ConversationParams> {
+fn of_node(args: ConversationArgs) -> Option<ConversationOptions> {
     let ConversationArgs { workspace, chat } = args;
-    workspace.is_some().then(|| ConversationParams { workspace, chat, ..ConversationParams::default() })
+    workspace.is_some().then(|| ConversationOptions { workspace, chat, ..ConversationOptions::default() })
 }
 
 /// What is meant for panes goes with panes; what is meant for a new one, not with one that is there.

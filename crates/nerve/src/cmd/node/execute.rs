@@ -1,8 +1,8 @@
 //! `node execute`: one turn, its answer on stdout.
 
 use anyhow::Result;
+use nerve_api::reply::{ResponseSection, Turn, TurnResponse};
 use nerve_client::{ExecuteOptions, StreamItem};
-use nerve_proto::data::{ExecuteData, ResponseData, SectionData};
 use serde_json::json;
 
 use super::Target;
@@ -54,20 +54,20 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
         return Err(Failure::new(FAILED, "the stream ended without a response").into());
     }
     let waiting = format!("waiting for '{}'", args.node);
-    let data: ExecuteData = out::progress(&waiting, node.execute(&text, &options)).await?;
+    let data: Turn = out::progress(&waiting, node.execute(&text, &options)).await?;
     print(&data, target.json)?;
     check(&data.response)
 }
 
 /// Prints an answer: what the agent said, or, if it said nothing, what it did.
-pub(crate) fn print(data: &ExecuteData, as_json: bool) -> Result<()> {
+pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
     if as_json {
         return out::json(&serde_json::to_value(data)?);
     }
     if !data.response.text.is_empty() {
         return out::text(&data.response.text);
     }
-    let says_something = |section: &&SectionData| {
+    let says_something = |section: &&ResponseSection| {
         section.kind != "error" && !(section.kind == "text" && section.content.is_empty())
     };
     for section in data.response.sections.iter().filter(says_something) {
@@ -79,7 +79,7 @@ pub(crate) fn print(data: &ExecuteData, as_json: bool) -> Result<()> {
 }
 
 /// A turn that ended and failed all the same.
-pub(crate) fn check(response: &ResponseData) -> Result<()> {
+pub(crate) fn check(response: &TurnResponse) -> Result<()> {
     if response.success {
         return Ok(());
     }

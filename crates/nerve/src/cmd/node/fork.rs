@@ -1,10 +1,9 @@
 //! `nerve server node fork`.
 
 use anyhow::Result;
+use nerve_api::reply::NodeForked;
+use nerve_api::request::ForkNode;
 use nerve_client::NerveClient;
-use nerve_proto::CommandType;
-use nerve_proto::data::ForkedData;
-use nerve_proto::params::ForkNodeParams;
 
 use super::Target;
 use crate::cli::node::ForkArgs;
@@ -21,12 +20,12 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         Some(name) => name,
         None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
     };
-    let params = ForkNodeParams { source_id, target_id, at: args.at, session_id };
-    let data = target.ask(CommandType::ForkNode, &params).await?;
+    let params = ForkNode { source_id, target_id, at: args.at, session_id };
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }
-    let data: ForkedData = serde_json::from_value(data)?;
+    let data: NodeForked = serde_json::from_value(data)?;
     out::line(format_args!("node '{}' is forked from '{}'", data.node_id, data.forked_from))
 }
 

@@ -1,10 +1,9 @@
 //! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
 
 use anyhow::Result;
+use nerve_api::reply::NodeHistory;
+use nerve_api::request::GetHistory;
 use nerve_client::{ClientError, NerveClient};
-use nerve_proto::CommandType;
-use nerve_proto::data::HistoryData;
-use nerve_proto::params::GetHistoryParams;
 use nerve_record::history::{Filter, HistoryError, HistoryReader};
 use nerve_server::paths::Places;
 use serde_json::Value;
@@ -36,7 +35,7 @@ pub(super) async fn of_server(target: &Target, args: &HistoryArgs) -> Result<()>
     print(&found, args, &found.server_name, target.json)
 }
 
-fn print(found: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
+fn print(found: &NodeHistory, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
     if let Some(seq) = args.seq.filter(|_| found.entries.is_empty()) {
         return Err(
             Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
@@ -55,8 +54,8 @@ fn print(found: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -
     entries::print(&found.entries)
 }
 
-async fn from_server(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<HistoryData> {
-    let params = GetHistoryParams {
+async fn from_server(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
+    let params = GetHistory {
         node_id: args.node.clone(),
         session_id: session.map(str::to_string),
         server_name: None,
@@ -65,7 +64,7 @@ async fn from_server(client: &NerveClient, session: Option<&str>, args: &History
         seq: args.seq,
         inputs_only: args.inputs_only,
     };
-    Ok(client.call(CommandType::GetHistory, &params).await?)
+    Ok(client.request(&params).await?)
 }
 
 fn from_file(
@@ -73,7 +72,7 @@ fn from_file(
     server: &str,
     session: Option<&str>,
     args: &HistoryArgs,
-) -> Result<HistoryData> {
+) -> Result<NodeHistory> {
     let base = &places.history;
     let filter = Filter {
         last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
@@ -91,12 +90,12 @@ fn from_file(
         out::warning(format_args!("{} malformed lines were passed over", page.malformed));
     }
     let parse = |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
-    Ok(HistoryData {
+    Ok(NodeHistory {
         node_id: args.node.clone(),
         server_name: server.to_string(),
         entries: page.entries.iter().map(parse).collect(),
         total: page.total,
-        ..HistoryData::default()
+        ..NodeHistory::default()
     })
 }
 

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::data::{ExplainData, ListNodesData, NodeData, NodeInfo, StateData};
-use nerve_proto::params::{ListNodesParams, Seconds, States, WaitNodeParams};
+use nerve_api::reply::{NodeDetails, NodeExplanation, NodeInfo, NodeList, ReachedState};
+use nerve_api::request::{ExplainNode, GetNode, ListNodes, Seconds, States, WaitNode};
 use serde_json::{Map, Value, json};
 
 use super::Target;
@@ -18,12 +17,12 @@ const COMMAND: usize = 60;
 
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
-    let params = ListNodesParams { session_id: target.session.clone() };
-    let data = target.ask(CommandType::ListNodes, &params).await?;
+    let params = ListNodes { session_id: target.session.clone() };
+    let data = target.ask(&params).await?;
     if target.json {
         return out::json(&data);
     }
-    let nodes = serde_json::from_value::<ListNodesData>(data)?.nodes_info;
+    let nodes = serde_json::from_value::<NodeList>(data)?.nodes_info;
     if nodes.is_empty() {
         out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
     }
@@ -41,11 +40,11 @@ pub(super) async fn list(target: &Target) -> Result<()> {
 
 /// Shows one node.
 pub(super) async fn info(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(CommandType::GetNode, &target.node(node)).await?;
+    let data = target.ask(&GetNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }
-    let node: NodeData = serde_json::from_value(data)?;
+    let node: NodeDetails = serde_json::from_value(data)?;
     let mut facts = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),
@@ -62,15 +61,15 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     // A dialog or the end would otherwise only be seen when the time is over.
     let mut until = wanted.clone();
     until.extend(["blocked", "suspended", "stopped"].map(String::from));
-    let params = WaitNodeParams {
+    let params = WaitNode {
         node_id: args.node.clone(),
         session_id: target.session.clone(),
         until: States(until),
         timeout: Some(Seconds::from(args.timeout.0)),
     };
     let waiting = format!("waiting for '{}'", args.node);
-    let data = out::progress(&waiting, target.ask(CommandType::WaitNode, &params)).await?;
-    let state = serde_json::from_value::<StateData>(data)?.state;
+    let data = out::progress(&waiting, target.ask(&params)).await?;
+    let state = serde_json::from_value::<ReachedState>(data)?.state;
     if wanted.contains(&state) {
         return if target.json {
             out::json(&json!({ "state": state }))
@@ -82,8 +81,8 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     if state != "blocked" && state != "suspended" {
         return Err(Failure::new(FAILED, message).into());
     }
-    let why = target.ask(CommandType::ExplainNode, &target.node(args.node.clone())).await?;
-    let why: ExplainData = serde_json::from_value(why)?;
+    let why = target.ask(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
+    let why: NodeExplanation = serde_json::from_value(why)?;
     let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
     failure.screen = Some(why.screen);
     failure.choices = why.choices;
@@ -102,11 +101,11 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
 
 /// Says why a node is in its state.
 pub(super) async fn why(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(CommandType::ExplainNode, &target.node(node)).await?;
+    let data = target.ask(&ExplainNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }
-    let why: ExplainData = serde_json::from_value(data)?;
+    let why: NodeExplanation = serde_json::from_value(data)?;
     let mut facts = vec![
         ("node", why.node_id.clone()),
         ("state", state_word(&why.state, &why.metadata)),

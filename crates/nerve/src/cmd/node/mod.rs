@@ -10,13 +10,12 @@ pub(crate) mod proxied;
 mod write;
 
 use anyhow::Result;
-use nerve_client::NerveClient;
-use nerve_proto::CommandType;
-use nerve_proto::data::{BufferData, ExecuteData};
-use nerve_proto::params::{
-    AnswerNodeParams, GetBufferParams, NodeChoice, NodeParams, ResizeNodeParams, RunCommandParams, Seconds,
+use nerve_api::Request;
+use nerve_api::reply::{NodeText, Turn};
+use nerve_api::request::{
+    AnswerNode, GetBuffer, NodeChoice, ResizeNode, RunCommand, Seconds, SendInterrupt, StartNode, StopNode,
 };
-use serde::Serialize;
+use nerve_client::NerveClient;
 use serde_json::Value;
 
 use super::server::connect;
@@ -56,40 +55,40 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {
             let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
-            let params = RunCommandParams {
+            let params = RunCommand {
                 node_id,
                 session_id,
                 command,
                 traceparent: crate::trace::parent(),
                 tracestate: crate::trace::state(),
             };
-            target.quietly(CommandType::RunCommand, &params).await
+            target.quietly(&params).await
         }
         NodeCommand::Read(args) => {
             let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
-            let params = GetBufferParams { node_id: args.node, session_id: target.session.clone(), lines };
-            let data = target.ask(CommandType::GetBuffer, &params).await?;
+            let params = GetBuffer { node_id: args.node, session_id: target.session.clone(), lines };
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
-            out::text(&serde_json::from_value::<BufferData>(data)?.buffer)
+            out::text(&serde_json::from_value::<NodeText>(data)?.buffer)
         }
         NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
-            target.quietly(CommandType::SendInterrupt, &target.node(args.node)).await
+            target.quietly(&SendInterrupt::new(args.node, target.session.clone())).await
         }
         NodeCommand::Resize(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());
-            let params = ResizeNodeParams { node_id, session_id, cols: args.cols, rows: args.rows };
-            target.quietly(CommandType::ResizeNode, &params).await
+            let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
+            target.quietly(&params).await
         }
         NodeCommand::Wait(args) => look::wait(target, args).await,
         NodeCommand::Why(args) => look::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::History(args) => history::of_server(target, &args).await,
         NodeCommand::Start(args) => {
-            let params = target.node(args.node);
-            let data = target.ask(CommandType::StartNode, &params).await?;
+            let params = StartNode::new(args.node, target.session.clone());
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -97,8 +96,8 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
-            let params = target.node(args.node);
-            let data = target.ask(CommandType::StopNode, &params).await?;
+            let params = StopNode::new(args.node, target.session.clone());
+            let data = target.ask(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -112,10 +111,9 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
     let choice = args.choice.map(|text| number(&text).map_or(NodeChoice::Label(text), NodeChoice::Number));
     let (node_id, session_id) = (args.node, target.session.clone());
     let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
-    let params =
-        AnswerNodeParams { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
-    let data = target.ask(CommandType::AnswerNode, &params).await?;
-    match serde_json::from_value::<ExecuteData>(data.clone()) {
+    let params = AnswerNode { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
+    let data = target.ask(&params).await?;
+    match serde_json::from_value::<Turn>(data.clone()) {
         Ok(data) => {
             execute::print(&data, target.json)?;
             execute::check(&data.response)
@@ -127,17 +125,13 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
 }
 
 impl Target {
-    fn node(&self, node: String) -> NodeParams {
-        NodeParams { node_id: node, session_id: self.session.clone() }
-    }
-
-    async fn ask(&self, command: CommandType, params: &impl Serialize) -> Result<Value> {
-        Ok(self.client.request(command, serde_json::to_value(params)?).await?)
+    async fn ask<R: Request>(&self, request: &R) -> Result<Value> {
+        Ok(self.client.request_json(request).await?)
     }
 
     /// For commands whose success says everything.
-    async fn quietly(&self, command: CommandType, params: &impl Serialize) -> Result<()> {
-        let data = self.ask(command, params).await?;
+    async fn quietly<R: Request>(&self, request: &R) -> Result<()> {
+        let data = self.ask(request).await?;
         if self.json { out::json(&data) } else { Ok(()) }
     }
 }

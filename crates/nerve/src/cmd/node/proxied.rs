@@ -1,13 +1,13 @@
 //! The proxy of a new node, as the command line has it.
 
 use anyhow::{Context, Result};
-use nerve_proto::params::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
+use nerve_api::request::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
 
 use crate::cli::node::name_of;
 use crate::cli::node_proxy::ProxyOptions;
 
 /// `None`: none was asked for.
-pub(crate) fn of_node(args: ProxyOptions) -> Result<Option<ProxyParams>> {
+pub(crate) fn of_node(args: ProxyOptions) -> Result<Option<ProxyOption>> {
     let Some(kind) = args.proxy else { return Ok(None) };
     let budget = ProxyBudget {
         max_tokens: args.proxy_max_tokens,
@@ -19,7 +19,7 @@ pub(crate) fn of_node(args: ProxyOptions) -> Result<Option<ProxyParams>> {
         let path = std::path::absolute(path).context("cannot find the current directory")?;
         path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
     });
-    Ok(Some(ProxyParams::Settings(Box::new(ProxySettings {
+    Ok(Some(ProxyOption::Settings(Box::new(ProxySettings {
         kind: name_of(kind),
         base_url: args.proxy_base_url,
         upstream_ca: upstream_ca.transpose()?,

@@ -1,8 +1,7 @@
 //! `node write`: bytes and keys to a terminal.
 
 use anyhow::Result;
-use nerve_proto::CommandType;
-use nerve_proto::params::WriteDataParams;
+use nerve_api::request::WriteData;
 use nerve_term::keys::{Key, unescape};
 use nerve_term::screen::Modes;
 
@@ -18,8 +17,8 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
         let at = error.utf8_error().valid_up_to();
         Failure::new(USAGE, format!("the data is not UTF-8: the byte at {at} is not"))
     })?;
-    let params = WriteDataParams { node_id: args.node, session_id: target.session.clone(), data };
-    target.quietly(CommandType::WriteData, &params).await
+    let params = WriteData { node_id: args.node, session_id: target.session.clone(), data };
+    target.quietly(&params).await
 }
 
 fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {

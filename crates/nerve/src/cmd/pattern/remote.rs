@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nerve_api::reply::{Turn, TurnResponse};
 use nerve_client::{ClientError, ExecuteOptions, RemoteNode, StreamItem};
 use nerve_core::context::ExecutionContext;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::{Node, NodeFuture};
-use nerve_proto::data::{ExecuteData, ResponseData};
 use serde_json::Value;
 
 use super::show::Show;
@@ -28,7 +28,7 @@ impl ServerNode {
         ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), show }
     }
 
-    async fn turn(&self, context: &ExecutionContext) -> Result<ExecuteData, ClientError> {
+    async fn turn(&self, context: &ExecutionContext) -> Result<Turn, ClientError> {
         let text = context.input.as_str().unwrap_or_default();
         let options = ExecuteOptions {
             parser: context.parser.map(|parser| parser.to_string()),
@@ -89,8 +89,8 @@ impl Node for ServerNode {
 }
 
 /// The finished turn as a node of this process gives it.
-fn value(data: ExecuteData) -> Value {
-    let ExecuteData { response, node_id, turn } = data;
+fn value(data: Turn) -> Value {
+    let Turn { response, node_id, turn } = data;
     let mut value = response_value(&response);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("node_id".to_string(), Value::from(node_id));
@@ -99,7 +99,7 @@ fn value(data: ExecuteData) -> Value {
     value
 }
 
-fn response_value(response: &ResponseData) -> Value {
+fn response_value(response: &TurnResponse) -> Value {
     // It came as JSON.
     serde_json::to_value(response).unwrap_or_default()
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use nerve_api::reply::Pong;
 use nerve_client::NerveClient;
-use nerve_proto::data::PongData;
 use nerve_server::daemon::{Addresses, Held, addresses, holder};
 use nerve_server::paths::Places;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ struct Status {
     addresses: Addresses,
     /// A process holds its name.
     held: bool,
-    pong: Option<PongData>,
+    pong: Option<Pong>,
 }
 
 /// Says whether a server runs, or all that do.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nerve_api::request::Subscribe;
 use nerve_client::NerveClient;
-use nerve_proto::params::SubscribeParams;
 use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
 
@@ -97,7 +97,7 @@ fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
     let socket = home.hermetic.nerve_home().join("run/default.sock");
     runtime.block_on(async {
         let client = NerveClient::connect(&socket).await.unwrap();
-        let mut events = client.subscribe(&SubscribeParams::default()).await.unwrap();
+        let mut events = client.subscribe(&Subscribe::default()).await.unwrap();
         tokio::task::block_in_place(act);
         // An event that only says that all before it was told.
         home.ok(&["server", "node", "create", "last", "-c", "sleep 1000"]);

@@ -1,0 +1,106 @@
+//! Finds a request by its name, by an older name, or by a misspelt one.
+
+use std::fmt;
+
+use crate::legacy::{self, DeprecatedAlias};
+pub use crate::request::RequestName;
+
+impl RequestName {
+    /// Older names and the requests they stand for.
+    pub const ALIASES: &'static [(&'static str, RequestName)] = legacy::REQUESTS;
+
+    /// Finds a request by its name or an older name. An older name comes with a warning.
+    pub fn parse(name: &str) -> Option<(RequestName, Option<DeprecatedAlias>)> {
+        if let Some(request) = RequestName::ALL.iter().find(|request| request.as_str() == name) {
+            return Some((*request, None));
+        }
+        let (used, request) = RequestName::ALIASES.iter().find(|(alias, _)| *alias == name)?;
+        Some((*request, Some(DeprecatedAlias { used, instead: request.as_str() })))
+    }
+
+    /// Returns the request whose name is most similar to `unknown`, if any is similar.
+    ///
+    /// ```
+    /// use nerve_api::RequestName;
+    /// assert_eq!(RequestName::suggest("CREAT_NODE"), Some(RequestName::CreateNode));
+    /// assert_eq!(RequestName::suggest("list_nodes"), Some(RequestName::ListNodes));
+    /// assert_eq!(RequestName::suggest("BREW_COFFEE"), None);
+    /// ```
+    pub fn suggest(unknown: &str) -> Option<RequestName> {
+        // No name is this long, and a client may send megabytes.
+        if unknown.len() > 32 {
+            return None;
+        }
+        let unknown = unknown.to_ascii_uppercase().replace('-', "_");
+        let aliases = RequestName::ALIASES.iter().copied();
+        let names = RequestName::ALL.iter().map(|request| (request.as_str(), *request));
+        names
+            .chain(aliases)
+            .map(|(name, request)| (edit_distance(unknown.as_bytes(), name.as_bytes()), request))
+            .min_by_key(|(distance, _)| *distance)
+            .filter(|(distance, _)| *distance <= unknown.len().div_ceil(4).min(3))
+            .map(|(_, request)| request)
+    }
+}
+
+impl fmt::Display for RequestName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Counts the insertions, deletions and replacements that turn `a` into `b` (Levenshtein distance).
+fn edit_distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RequestName, edit_distance};
+
+    #[test]
+    fn names_and_aliases_are_unique_and_parse() {
+        let mut seen = std::collections::HashSet::new();
+        for &request in RequestName::ALL {
+            assert!(seen.insert(request.as_str()), "{request} twice");
+            assert_eq!(RequestName::parse(request.as_str()), Some((request, None)));
+        }
+        for &(alias, request) in RequestName::ALIASES {
+            assert!(seen.insert(alias), "{alias} twice");
+            let (found, warning) = RequestName::parse(alias).unwrap();
+            assert_eq!(found, request);
+            assert_eq!(warning.unwrap().to_string(), format!("{alias} is deprecated, use {request}"));
+        }
+        assert_eq!(RequestName::parse("create_node"), None);
+    }
+
+    #[test]
+    fn edit_distances() {
+        for (a, b, distance) in
+            [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("PING", "PIN", 1), ("ab", "ba", 2)]
+        {
+            assert_eq!(edit_distance(a.as_bytes(), b.as_bytes()), distance, "{a} {b}");
+            assert_eq!(edit_distance(b.as_bytes(), a.as_bytes()), distance, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn suggests_only_similar_names() {
+        assert_eq!(RequestName::suggest("PIGN"), None);
+        assert_eq!(RequestName::suggest("PIN"), Some(RequestName::Ping));
+        assert_eq!(RequestName::suggest("execute-input"), Some(RequestName::ExecuteInput));
+        assert_eq!(RequestName::suggest("SEND_INPUTS"), Some(RequestName::ExecuteInput));
+        assert_eq!(RequestName::suggest(""), None);
+        assert_eq!(RequestName::suggest(&"X".repeat(1 << 20)), None);
+    }
+}

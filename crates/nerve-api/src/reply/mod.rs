@@ -1,0 +1,48 @@
+//! Replies to requests, and the details of an error: the `data` of a result message.
+
+mod choice;
+mod graph;
+mod history;
+mod node;
+mod response;
+mod result;
+mod run;
+mod server;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Schema;
+
+pub use choice::{AnswerReply, Done, ExecuteReply, RunReply};
+pub use graph::{GraphInfo, GraphList};
+pub use history::NodeHistory;
+pub use node::{
+    CommandTyped, Interrupted, NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeInfo, NodeList,
+    NodeText, ReachedState, RunningTurn, Stopped, Written,
+};
+pub use response::{ModelUsage, ResponseSection, TokenCounts, Turn, TurnResponse};
+pub use result::{ResultInfo, ResultList, TurnAccepted, WebhookAttempt, WebhookStatus};
+pub use run::{GateInfo, RunEnded, RunInfo, RunList, RunStep, RunsCancelled};
+pub use server::{
+    Authenticated, BudgetExceeded, ErrorDetails, NodeFailure, NodesChanged, Pong, SessionInfo, SessionList,
+    Subscribed,
+};
+
+/// Reply to a request that succeeded.
+pub trait Reply: Serialize + DeserializeOwned + Schema + Send + Sync + 'static {
+    /// Returns the run, if the reply is one that has ended: its trace and results may have to be left out of a message.
+    fn run_mut(&mut self) -> Option<&mut RunEnded> {
+        None
+    }
+}
+
+macro_rules! plain_replies {
+    ($($reply:ident)*) => { $(impl Reply for $reply {})* };
+}
+
+plain_replies! {
+    Authenticated CommandTyped GraphInfo GraphList Interrupted NodeCreated NodeDetails NodeExplanation NodeForked
+    NodeHistory NodeList NodeText NodesChanged Pong ReachedState ResultInfo ResultList RunInfo RunList RunsCancelled
+    SessionInfo SessionList Stopped Subscribed Written
+}

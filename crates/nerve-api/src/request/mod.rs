@@ -1,0 +1,225 @@
+//! All requests. A request is a struct with its parameters; [`Request`] names it and its reply.
+//!
+//! Unknown fields are ignored, `null` means absent, and a wrong type is reported with the name of the field. `session_id` is optional
+//! everywhere: absent means the server's default session.
+
+mod chat;
+mod conversation;
+mod graph;
+mod history;
+mod node;
+mod proxy;
+mod read;
+mod result;
+mod run;
+mod server;
+mod session;
+mod value;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Schema;
+use crate::reply::{
+    AnswerReply, Authenticated, CommandTyped, Done, ExecuteReply, GraphInfo, GraphList, Interrupted,
+    NodeCreated, NodeDetails, NodeExplanation, NodeForked, NodeHistory, NodeList, NodeText, NodesChanged,
+    Pong, ReachedState, Reply, ResultInfo, ResultList, RunInfo, RunList, RunReply, RunsCancelled,
+    SessionInfo, SessionList, Stopped, Subscribed, Written,
+};
+
+pub use chat::ChatSettings;
+pub use conversation::{ConversationMessage, ConversationOptions};
+pub use graph::{CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, ListGraphs, RunGraph};
+pub use history::GetHistory;
+pub use node::{
+    AnswerNode, ClearBuffer, CreateNode, ExecuteInput, ExplainNode, ForkNode, GetBuffer, GetNode, LikeNode,
+    ListNodes, ResizeNode, RunCommand, SendInterrupt, StartNode, StopNode, WaitNode, WriteData,
+};
+pub use proxy::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
+pub use read::read;
+pub use result::{CancelResult, GetResult, ListResults, WebhookTarget};
+pub use run::{AnswerGate, CancelGraph, GetRun, ListRuns, ResumeRun};
+pub use server::{Authenticate, Ping, Shutdown, Subscribe};
+pub use session::{CreateSession, DeleteSession, GetSession, ListSessions, StartSession, StopSession};
+pub use value::{CommandLine, NodeChoice, Seconds, States};
+
+/// A request that a client sends to a server.
+pub trait Request: Serialize + DeserializeOwned + Schema + Send + 'static {
+    /// Reply to a request that succeeded.
+    type Reply: Reply;
+    /// Name on the wire.
+    const NAME: RequestName;
+    /// Whether a client may repeat the request after a broken connection.
+    const IDEMPOTENT: bool;
+    /// Whether the server abandons the request when its client disconnects. All other requests run to their end.
+    const CANCEL_ON_DISCONNECT: bool;
+}
+
+/// What a request does to the server's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Changes it.
+    Changes,
+    /// Reads it.
+    Reads,
+    /// Waits for a change that another request or an agent makes. Not repeated: the wait would begin anew.
+    Waits,
+    /// Sets up the connection.
+    Connects,
+}
+
+impl Effect {
+    const fn is_idempotent(self) -> bool {
+        matches!(self, Effect::Reads | Effect::Connects)
+    }
+
+    const fn ends_with_client(self) -> bool {
+        matches!(self, Effect::Reads | Effect::Waits)
+    }
+}
+
+/// Declares all requests: name on the wire, reply and effect.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $request:ident = $name:literal -> $reply:ty, $effect:ident;)*) => {
+        /// Names of all requests.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum RequestName {
+            $($(#[$doc])* $request,)*
+        }
+
+        impl RequestName {
+            /// All requests.
+            pub const ALL: &'static [RequestName] = &[$(RequestName::$request,)*];
+
+            /// Returns the name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(RequestName::$request => $name,)*
+                }
+            }
+
+            /// Returns [`Request::IDEMPOTENT`] of the request.
+            pub const fn is_idempotent(self) -> bool {
+                match self {
+                    $(RequestName::$request => <$request as Request>::IDEMPOTENT,)*
+                }
+            }
+        }
+
+        $(impl Request for $request {
+            type Reply = $reply;
+            const NAME: RequestName = RequestName::$request;
+            const IDEMPOTENT: bool = Effect::$effect.is_idempotent();
+            const CANCEL_ON_DISCONNECT: bool = Effect::$effect.ends_with_client();
+        })*
+    };
+}
+
+requests! {
+    /// Starts a node.
+    CreateNode = "CREATE_NODE" -> NodeCreated, Changes;
+    /// Stops a node.
+    StopNode = "STOP_NODE" -> Stopped, Changes;
+    /// Starts a node again that is defined and does not run.
+    StartNode = "START_NODE" -> NodeCreated, Changes;
+    /// Lists the nodes of a session.
+    ListNodes = "LIST_NODES" -> NodeList, Reads;
+    /// Describes one node.
+    GetNode = "GET_NODE" -> NodeDetails, Reads;
+    /// Creates a second node that continues from the state of another node.
+    ForkNode = "FORK_NODE" -> NodeForked, Changes;
+    /// Types a command and does not wait for its end.
+    RunCommand = "RUN_COMMAND" -> CommandTyped, Changes;
+    /// Sends a prompt and waits for its answer.
+    ExecuteInput = "EXECUTE_INPUT" -> ExecuteReply, Changes;
+    /// Returns the result of an asynchronous execution.
+    GetResult = "GET_RESULT" -> ResultInfo, Reads;
+    /// Lists the results of asynchronous executions.
+    ListResults = "LIST_RESULTS" -> ResultList, Reads;
+    /// Cancels an asynchronous execution.
+    CancelResult = "CANCEL_RESULT" -> ResultInfo, Changes;
+    /// Interrupts the current work of a node.
+    SendInterrupt = "SEND_INTERRUPT" -> Interrupted, Changes;
+    /// Writes raw data to a terminal.
+    WriteData = "WRITE_DATA" -> Written, Changes;
+    /// Resizes a terminal.
+    ResizeNode = "RESIZE_NODE" -> Done, Changes;
+    /// Returns the text of a terminal.
+    GetBuffer = "GET_BUFFER" -> NodeText, Reads;
+    /// Clears the text of a terminal.
+    ClearBuffer = "CLEAR_BUFFER" -> Done, Changes;
+    /// Returns the audit log of a node.
+    GetHistory = "GET_HISTORY" -> NodeHistory, Reads;
+    /// Waits until a node reaches a state.
+    WaitNode = "WAIT_NODE" -> ReachedState, Waits;
+    /// Explains the state of a node.
+    ExplainNode = "EXPLAIN_NODE" -> NodeExplanation, Reads;
+    /// Answers the dialog of a blocked node.
+    AnswerNode = "ANSWER_NODE" -> AnswerReply, Changes;
+    /// Registers a graph.
+    CreateGraph = "CREATE_GRAPH" -> GraphInfo, Changes;
+    /// Returns one graph.
+    GetGraph = "GET_GRAPH" -> GraphInfo, Reads;
+    /// Lists the graphs of a session.
+    ListGraphs = "LIST_GRAPHS" -> GraphList, Reads;
+    /// Deletes a graph.
+    DeleteGraph = "DELETE_GRAPH" -> Done, Changes;
+    /// Runs a graph that is part of the request.
+    ExecuteGraph = "EXECUTE_GRAPH" -> RunReply, Changes;
+    /// Runs a registered graph.
+    RunGraph = "RUN_GRAPH" -> RunReply, Changes;
+    /// Cancels a run.
+    CancelGraph = "CANCEL_GRAPH" -> RunsCancelled, Changes;
+    /// Lists all runs.
+    ListRuns = "LIST_RUNS" -> RunList, Reads;
+    /// Returns the state of a run.
+    GetRun = "GET_RUN" -> RunInfo, Reads;
+    /// Continues a run whose server died.
+    ResumeRun = "RESUME_RUN" -> RunReply, Changes;
+    /// Answers a gate at which a run waits.
+    AnswerGate = "ANSWER_GATE" -> RunInfo, Changes;
+    /// Creates a session.
+    CreateSession = "CREATE_SESSION" -> SessionInfo, Changes;
+    /// Returns one session.
+    GetSession = "GET_SESSION" -> SessionInfo, Reads;
+    /// Lists all sessions.
+    ListSessions = "LIST_SESSIONS" -> SessionList, Reads;
+    /// Stops a session's nodes and deletes it.
+    DeleteSession = "DELETE_SESSION" -> Done, Changes;
+    /// Starts the nodes of a session that do not run.
+    StartSession = "START_SESSION" -> NodesChanged, Changes;
+    /// Stops the nodes of a session and keeps their definitions.
+    StopSession = "STOP_SESSION" -> NodesChanged, Changes;
+    /// Selects the events that this connection receives.
+    Subscribe = "SUBSCRIBE" -> Subscribed, Connects;
+    /// Presents the token: the first message of a connection over TCP.
+    Authenticate = "AUTHENTICATE" -> Authenticated, Connects;
+    /// Stops the server.
+    Shutdown = "SHUTDOWN" -> Stopped, Changes;
+    /// Checks that the server is there.
+    Ping = "PING" -> Pong, Reads;
+}
+
+/// Declares requests that have an id and a session as their only parameters.
+macro_rules! id_requests {
+    ($id:ident: $id_doc:literal; $($(#[$doc:meta])* $request:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub struct $request {
+            #[doc = $id_doc]
+            pub $id: String,
+            /// Its session.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub session_id: Option<String>,
+        }
+
+        impl $request {
+            /// Names it and its session, `None` for the default session.
+            pub fn new($id: impl Into<String>, session_id: Option<String>) -> $request {
+                $request { $id: $id.into(), session_id }
+            }
+        }
+    )*};
+}
+pub(crate) use id_requests;

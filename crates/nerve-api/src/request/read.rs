@@ -1,0 +1,88 @@
+//! From the object of a request to a typed value, with errors that name the field.
+
+use std::cell::RefCell;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess};
+use serde_json::{Map, Value, map};
+
+use crate::request::RequestName;
+
+/// An error quotes what it found; that may be a text of megabytes.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// Reads the parameters of a request.
+///
+/// # Errors
+/// A message for the client, which names the field that is missing or of the wrong type.
+pub fn read<P: DeserializeOwned>(command: RequestName, params: &Map<String, Value>) -> Result<P, String> {
+    let field = RefCell::new(None);
+    let fields = Fields { rest: params.iter(), value: None, field: &field };
+    P::deserialize(MapAccessDeserializer::new(fields)).map_err(|error| {
+        let message = shorten(&in_words(&error.to_string()));
+        match field.take() {
+            Some(field) => format!("params.{field}: {message}"),
+            None => match message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+                Some(missing) => format!("params.{missing} is missing: {command} needs it"),
+                None => format!("params: {message}"),
+            },
+        }
+    })
+}
+
+/// serde's errors name types of Rust; this is the same in words of JSON.
+fn in_words(message: &str) -> String {
+    // What was found is quoted and may say anything: what was expected comes after the last of these.
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_string() };
+    let expected = match expected {
+        "u16" => "a whole number from 0 to 65535",
+        "u64" | "usize" => "a whole number, not negative",
+        "a boolean" => "true or false",
+        "a map" => "an object",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let found = match found {
+        "invalid type: map" => "invalid type: object",
+        "invalid type: sequence" => "invalid type: list",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
+}
+
+fn shorten(message: &str) -> String {
+    let chars = message.chars().count();
+    if chars <= MAX_MESSAGE_CHARS {
+        return message.to_string();
+    }
+    let head: String = message.chars().take(MAX_MESSAGE_CHARS / 2).collect();
+    let tail: String = message.chars().skip(chars - MAX_MESSAGE_CHARS / 2).collect();
+    format!("{head} … {tail}")
+}
+
+/// An object that remembers which field is being read.
+struct Fields<'a> {
+    rest: map::Iter<'a>,
+    value: Option<&'a Value>,
+    field: &'a RefCell<Option<String>>,
+}
+
+impl<'a> MapAccess<'a> for Fields<'a> {
+    type Error = serde_json::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, serde_json::Error> {
+        let Some((key, value)) = self.rest.find(|(_, value)| !value.is_null()) else { return Ok(None) };
+        self.value = Some(value);
+        self.field.replace(Some(key.clone()));
+        seed.deserialize(key.as_str().into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, serde_json::Error> {
+        let value = seed.deserialize(self.value.take().unwrap_or(&Value::Null))?;
+        self.field.replace(None);
+        Ok(value)
+    }
+}

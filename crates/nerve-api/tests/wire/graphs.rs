@@ -1,0 +1,291 @@
+use nerve_api::reply::{
+    BudgetExceeded, ErrorDetails, GateInfo, GraphInfo, GraphList, NodesChanged, RunEnded, RunInfo, RunStep,
+    RunsCancelled, SessionInfo,
+};
+use nerve_api::request::{
+    AnswerGate, CancelGraph, CreateGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ResumeRun, RunGraph,
+    Subscribe,
+};
+use nerve_api::{EventMessage, EventType, RequestMessage, RequestName, decode_request};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn decoded(command: &str, params: Value) -> RequestMessage {
+    let line = json!({"command_type": command, "params": params, "request_id": 1}).to_string();
+    decode_request(line.as_bytes()).unwrap()
+}
+
+fn read<P: DeserializeOwned>(command: &str, params: Value) -> P {
+    decoded(command, params).read().unwrap()
+}
+
+fn refused<P: DeserializeOwned + std::fmt::Debug>(command: &str, params: Value) -> String {
+    decoded(command, params).read::<P>().unwrap_err().message
+}
+
+#[test]
+fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
+    let steps = json!([{"id": "a", "node_id": "sh", "text": "hi"}]);
+    let fields: ExecuteGraph = read(
+        "EXECUTE_GRAPH",
+        json!({"graph_id": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}},
+            "session_id": "work", "input": {"task": "x"}, "run_id": "r1", "trace": true, "detach": true, "keep_nodes": true}),
+    );
+    let graph = json!({"graph": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}}});
+    assert_eq!(json!(fields.definition), graph);
+    assert_eq!(
+        (fields.session_id.as_deref(), fields.run_id.as_deref(), &fields.input),
+        (Some("work"), Some("r1"), &json!({"task": "x"}))
+    );
+    assert!(fields.trace && fields.detach && fields.keep_nodes);
+
+    let whole: ExecuteGraph = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
+    assert_eq!(json!(whole.definition), graph);
+    assert_eq!((whole.session_id, whole.run_id, whole.input), (None, None, Value::Null));
+    assert!(!whole.trace && !whole.detach && !whole.keep_nodes);
+
+    // What our own client writes is read as it was.
+    let written = serde_json::to_value(&fields).unwrap();
+    assert_eq!(written["definition"], graph);
+    assert_eq!(read::<ExecuteGraph>("EXECUTE_GRAPH", written), fields);
+
+    // No options of CREATE_GRAPH: whoever reads the graph finds them strange.
+    let created: CreateGraph = read(
+        "CREATE_GRAPH",
+        json!({"graph": "g", "graph_id": "h", "steps": [], "trace": true, "session_id": "w"}),
+    );
+    assert_eq!(json!(created.definition), json!({"graph": "g", "graph_id": "h", "steps": [], "trace": true}));
+    assert_eq!(created.session_id.as_deref(), Some("w"));
+}
+
+#[test]
+fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
+    let request = decoded(
+        "EXECUTE_DAG",
+        json!({"dag_id": "d", "tasks": [
+            {"task_id": "a", "channel_id": "me", "text": "1"},
+            {"task_id": "b", "channel_id": "me", "text": "2", "depends_on": ["a"]},
+            "no step",
+        ]}),
+    );
+    assert_eq!(request.command, RequestName::ExecuteGraph);
+    assert_eq!(
+        request.warnings,
+        [
+            "EXECUTE_DAG is deprecated, use EXECUTE_GRAPH",
+            "dag_id is deprecated, use graph_id",
+            "tasks is deprecated, use steps",
+            "steps: task_id is deprecated, use step_id",
+            "steps: channel_id is deprecated, use node_id",
+        ]
+    );
+    let params: ExecuteGraph = request.read().unwrap();
+    assert_eq!(
+        json!(params.definition),
+        json!({"graph": "d", "steps": [
+            {"text": "1", "step_id": "a", "node_id": "me"},
+            {"text": "2", "depends_on": ["a"], "step_id": "b", "node_id": "me"},
+            "no step",
+        ]})
+    );
+    let cancel = decoded("CANCEL_DAG", json!({"dag_id": "d"}));
+    assert_eq!(cancel.warnings.len(), 2);
+    assert_eq!(cancel.read::<CancelGraph>().unwrap().graph_id.as_deref(), Some("d"));
+    for command in ["GET_GRAPH", "DELETE_GRAPH", "RUN_GRAPH"] {
+        let request = decoded(command, json!({"dag_id": "d"}));
+        assert_eq!(request.warnings, ["dag_id is deprecated, use graph_id"], "{command}");
+        assert_eq!(request.read::<GetGraph>().unwrap().graph_id, "d");
+    }
+    // Today's name beside it counts.
+    let both: ExecuteGraph =
+        read("EXECUTE_GRAPH", json!({"tasks": [1], "steps": [2], "dag_id": "old", "graph_id": "new"}));
+    assert_eq!(json!(both.definition), json!({"graph": "new", "steps": [2]}));
+}
+
+#[test]
+fn what_is_wrong_with_a_graph_is_told() {
+    let steps = json!([]);
+    let cases = [
+        (json!({}), "params.steps is missing: EXECUTE_GRAPH needs it"),
+        (json!({"graph_id": "g", "steps": null}), "params.steps is missing: EXECUTE_GRAPH needs it"),
+        (json!({"definition": [1]}), "params.definition: invalid type: list, expected an object"),
+        (
+            json!({"definition": "steps: []"}),
+            "params.definition: invalid type: string \"steps: []\", expected an object",
+        ),
+        (
+            json!({"definition": {}, "steps": []}),
+            "params: a graph is given as definition and by its steps: leave out one",
+        ),
+        (
+            json!({"steps": steps, "trace": "yes"}),
+            "params.trace: invalid type: string \"yes\", expected true or false",
+        ),
+        (
+            json!({"steps": steps, "detach": 1}),
+            "params.detach: invalid type: integer `1`, expected true or false",
+        ),
+        (
+            json!({"steps": steps, "keep_nodes": {}}),
+            "params.keep_nodes: invalid type: object, expected true or false",
+        ),
+        (json!({"steps": steps, "run_id": 7}), "params.run_id: invalid type: integer `7`, expected a string"),
+        (
+            json!({"steps": steps, "session_id": ["a"]}),
+            "params.session_id: invalid type: list, expected a string",
+        ),
+    ];
+    for (params, message) in cases {
+        assert_eq!(refused::<ExecuteGraph>("EXECUTE_GRAPH", params), message);
+    }
+    assert_eq!(
+        refused::<CreateGraph>("CREATE_GRAPH", json!({"graph_id": "g"})),
+        "params.steps is missing: CREATE_GRAPH needs it"
+    );
+    assert_eq!(
+        refused::<RunGraph>("RUN_GRAPH", json!({"input": "x"})),
+        "params.graph_id is missing: RUN_GRAPH needs it"
+    );
+    assert_eq!(
+        refused::<GetRun>("GET_RUN", json!({"run_id": "r", "last": -1})),
+        "params.last: invalid value: integer `-1`, expected a whole number, not negative"
+    );
+    assert_eq!(
+        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r", "choice": 1})),
+        "params.choice: invalid type: integer `1`, expected a string"
+    );
+    assert_eq!(
+        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r"})),
+        "params.choice is missing: ANSWER_GATE needs it"
+    );
+    assert_eq!(
+        refused::<ResumeRun>("RESUME_RUN", json!({"run_id": "r", "definition": "x"})),
+        "params.definition: invalid type: string \"x\", expected an object"
+    );
+    let body = decode_request(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}]}"#).unwrap_err();
+    assert_eq!(body.message, "params: expected an object, got a list");
+}
+
+#[test]
+fn ten_thousand_steps_inline_arrive_whole() {
+    let steps: Vec<Value> =
+        (0..10_000).map(|n| json!({"id": format!("s{n}"), "node": "sh", "input": n})).collect();
+    let params: ExecuteGraph = read("EXECUTE_GRAPH", json!({"graph": "big", "steps": steps}));
+    assert_eq!(params.definition["steps"], json!(steps));
+}
+
+#[test]
+fn the_other_commands_read_what_they_say() {
+    let run: RunGraph =
+        read("RUN_GRAPH", json!({"graph_id": "g", "input": [1], "trace": true, "keep_nodes": true}));
+    assert_eq!((run.graph_id.as_str(), &run.input), ("g", &json!([1])));
+    assert!(run.trace && run.keep_nodes && !run.detach);
+    assert_eq!(read::<ListGraphs>("LIST_GRAPHS", json!({})), ListGraphs::default());
+    assert_eq!(read::<GetRun>("GET_RUN", json!({"run_id": "r", "last": 3})).last, Some(3));
+    let resume: ResumeRun =
+        read("RESUME_RUN", json!({"run_id": "r", "definition": {"steps": []}, "detach": true}));
+    assert!(resume.detach && !resume.trace && resume.definition.is_some());
+    let gate: AnswerGate = read("ANSWER_GATE", json!({"run_id": "r", "choice": "yes"}));
+    assert_eq!((gate.step_id, gate.choice.as_str()), (None, "yes"));
+    assert_eq!(read::<CancelGraph>("CANCEL_GRAPH", json!({"run_id": "r"})).run_id.as_deref(), Some("r"));
+    let events: Subscribe = read("SUBSCRIBE", json!({"run_id": "r"}));
+    assert_eq!(events.run_id.as_deref(), Some("r"));
+}
+
+#[test]
+fn a_failed_run_is_an_error_that_carries_its_results() {
+    let run = RunEnded {
+        graph_id: "g".into(),
+        run_id: "r".into(),
+        status: "failed".into(),
+        results: json!({"a": {"text": "done"}}).as_object().unwrap().clone(),
+        tokens_used: 12,
+        ..RunEnded::default()
+    };
+    let exceeded = BudgetExceeded {
+        reason: "Token limit exceeded: 12/10".into(),
+        budget: json!({"max_tokens": 10}).as_object().unwrap().clone(),
+        ..BudgetExceeded::default()
+    };
+    let data = ErrorDetails {
+        exceeded: Some(exceeded),
+        run: Some(Box::new(run)),
+        ..ErrorDetails::of("budget_exceeded")
+    };
+    let wire = serde_json::to_value(&data).unwrap();
+    assert_eq!(
+        wire,
+        json!({"error_type": "budget_exceeded", "graph_id": "g", "run_id": "r", "status": "failed",
+            "results": {"a": {"text": "done"}}, "started_at": 0.0, "ended_at": null, "tokens_used": 12, "journal": null,
+            "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {}}})
+    );
+    assert_eq!(serde_json::from_value::<ErrorDetails>(wire).unwrap(), data);
+    // An error of anything else has no run.
+    let plain = ErrorDetails::of("timeout");
+    assert_eq!(serde_json::to_value(&plain).unwrap(), json!({"error_type": "timeout"}));
+    assert_eq!(serde_json::from_value::<ErrorDetails>(json!({"error_type": "timeout"})).unwrap(), plain);
+}
+
+#[test]
+fn results_look_as_on_the_facts_page() {
+    let ended = RunEnded {
+        graph_id: "g".into(),
+        run_id: "r".into(),
+        status: "completed".into(),
+        trace: Some(json!({"steps": []})),
+        ..RunEnded::default()
+    };
+    let wire = serde_json::to_value(&ended).unwrap();
+    for field in ["graph_id", "run_id", "status", "results", "trace"] {
+        assert!(wire.get(field).is_some(), "{field}");
+    }
+    assert_eq!(serde_json::from_value::<RunEnded>(wire).unwrap(), ended);
+    let info = RunInfo {
+        run_id: "r".into(),
+        graph_id: "g".into(),
+        status: "waiting".into(),
+        steps: vec![RunStep {
+            step_id: "outer/each[3]".into(),
+            state: "running".into(),
+            ..RunStep::default()
+        }],
+        gates: vec![GateInfo { step_id: "ok".into(), question: "Ship?".into(), ..GateInfo::default() }],
+        ..RunInfo::default()
+    };
+    assert_eq!(serde_json::from_value::<RunInfo>(serde_json::to_value(&info).unwrap()).unwrap(), info);
+    let graphs = GraphList {
+        graphs: vec!["g".into()],
+        graphs_info: vec![GraphInfo { graph_id: "g".into(), ..GraphInfo::default() }],
+    };
+    assert_eq!(
+        serde_json::to_value(&graphs).unwrap(),
+        json!({"graphs": ["g"], "graphs_info": [{"graph_id": "g", "session_id": "", "steps": []}]})
+    );
+    let cancelled = RunsCancelled { cancelled: true, runs: vec!["r".into()] };
+    assert_eq!(serde_json::to_value(cancelled).unwrap(), json!({"cancelled": true, "runs": ["r"]}));
+    // Servers that say less are understood.
+    let lifecycle: NodesChanged = serde_json::from_value(json!({"nodes": ["a"]})).unwrap();
+    assert!(lifecycle.failed.is_empty());
+    let session: SessionInfo = serde_json::from_value(json!({"name": "s"})).unwrap();
+    assert!(session.graphs.is_empty());
+}
+
+#[test]
+fn events_of_runs_have_their_older_form() {
+    let event = EventMessage {
+        event_type: EventType::StepCompleted.to_string(),
+        node_id: Some("me".into()),
+        channel_id: None,
+        session_id: None,
+        data: json!({"run_id": "r", "graph_id": "g", "step_id": "a", "node_id": "me"}),
+        timestamp: 1.0,
+        seq: 3,
+    };
+    let old = event.under_old_name().unwrap();
+    assert_eq!((old.event_type.as_str(), old.channel_id.as_deref()), ("TASK_COMPLETED", Some("me")));
+    assert_eq!((&old.data["dag_id"], &old.data["task_id"]), (&json!("g"), &json!("a")));
+    assert_eq!(old.data["run_id"], "r");
+    let gate = EventMessage { event_type: EventType::GateAsked.to_string(), ..event };
+    assert_eq!(gate.under_old_name(), None);
+    assert_eq!(EventType::parse("GATE_ANSWERED"), Some(EventType::GateAnswered));
+}

@@ -1,0 +1,138 @@
+use nerve_api::reply::{
+    ErrorDetails, NodeDetails, NodeHistory, NodeInfo, ResponseSection, TokenCounts, Turn, TurnResponse,
+};
+use nerve_api::{EventMessage, EventType, Message, RequestId, ResultMessage};
+use serde_json::{Value, json};
+
+fn round_trip(message: &Message, wire: &str) {
+    assert_eq!(serde_json::to_string(message).unwrap(), wire);
+    assert_eq!(&serde_json::from_str::<Message>(wire).unwrap(), message);
+}
+
+#[test]
+fn results_look_as_on_the_facts_page() {
+    let ok = ResultMessage::ok(Some("1".into()), json!({"node_id": "a"}));
+    round_trip(
+        &Message::Result(ok.clone()),
+        r#"{"type":"result","success":true,"data":{"node_id":"a"},"error":null,"request_id":"1"}"#,
+    );
+    round_trip(
+        &Message::Result(ok.with_warnings(vec!["STOP is deprecated, use SHUTDOWN".into()])),
+        r#"{"type":"result","success":true,"data":{"node_id":"a"},"error":null,"request_id":"1","warnings":["STOP is deprecated, use SHUTDOWN"]}"#,
+    );
+    let data = ErrorDetails {
+        hint: Some("wait".into()),
+        choices: vec!["Yes".into()],
+        ..ErrorDetails::of("blocked")
+    };
+    round_trip(
+        &Message::Result(ResultMessage::failed(Some(RequestId::Number(2)), "it asks", &data)),
+        r#"{"type":"result","success":false,"data":{"error_type":"blocked","hint":"wait","choices":["Yes"]},"error":"it asks","request_id":2}"#,
+    );
+}
+
+#[test]
+fn events_carry_their_number_and_have_an_older_form() {
+    let event = EventMessage {
+        event_type: EventType::NodeReady.to_string(),
+        node_id: Some("a".into()),
+        channel_id: None,
+        session_id: None,
+        data: json!({}),
+        timestamp: 1_764_500_000.123,
+        seq: 7,
+    };
+    round_trip(
+        &Message::Event(event.clone()),
+        r#"{"type":"event","event_type":"NODE_READY","node_id":"a","data":{},"timestamp":1764500000.123,"seq":7}"#,
+    );
+    let old = event.under_old_name().unwrap();
+    assert_eq!((old.event_type.as_str(), old.channel_id.as_deref()), ("CHANNEL_READY", Some("a")));
+    assert_eq!(old.kind(), Some(EventType::NodeReady));
+    assert_eq!(EventMessage { event_type: "OUTPUT_CHUNK".into(), ..event.clone() }.under_old_name(), None);
+    let newer = EventMessage { event_type: "NODE_DREAMS".into(), ..event };
+    assert_eq!((newer.kind(), newer.under_old_name()), (None, None));
+}
+
+#[test]
+fn an_event_of_the_first_nerve_reads() {
+    let wire =
+        r#"{"type":"event","event_type":"NODE_STOPPED","node_id":"a","data":{"reason":"x"},"timestamp":1.5}"#;
+    let Message::Event(event) = serde_json::from_str(wire).unwrap() else { panic!() };
+    assert_eq!((event.kind(), event.seq), (Some(EventType::NodeStopped), 0));
+}
+
+#[test]
+fn a_response_has_every_field_of_the_facts_page() {
+    let response = TurnResponse {
+        sections: vec![ResponseSection {
+            kind: "text".into(),
+            content: "Hi".into(),
+            ..ResponseSection::default()
+        }],
+        tokens: Some(TokenCounts { output: Some(5), ..TokenCounts::default() }),
+        ..TurnResponse::default()
+    };
+    let wire = serde_json::to_value(&response).unwrap();
+    let fields: Vec<&str> = wire.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        fields,
+        [
+            "raw",
+            "text",
+            "sections",
+            "tokens",
+            "is_complete",
+            "is_ready",
+            "source",
+            "delivery",
+            "success",
+            "error",
+            "error_type",
+            "output",
+            "attributes"
+        ]
+    );
+    assert_eq!(wire["sections"][0], json!({"type": "text", "content": "Hi", "metadata": {}}));
+    assert_eq!(wire["tokens"], json!({"output": 5}));
+    assert_eq!(serde_json::from_value::<TurnResponse>(wire).unwrap(), response);
+    // A server that says less is understood.
+    let sparse: Turn = serde_json::from_value(json!({"response": {"raw": "x", "later": 1}})).unwrap();
+    assert_eq!(sparse.response.raw, "x");
+}
+
+#[test]
+fn history_entries_keep_the_order_of_their_fields() {
+    let text = r#"{"seq":1,"op":"run","ts":"2025-12-22T10:30:00.000Z","input":"claude"}"#;
+    let data = NodeHistory {
+        node_id: "a".into(),
+        channel_id: "a".into(),
+        server_name: "test".into(),
+        entries: vec![serde_json::from_str::<Value>(text).unwrap()],
+        total: 1,
+        note: None,
+    };
+    assert_eq!(
+        serde_json::to_string(&serde_json::to_value(&data).unwrap()).unwrap(),
+        format!(r#"{{"node_id":"a","channel_id":"a","server_name":"test","entries":[{text}],"total":1}}"#)
+    );
+    let disabled =
+        NodeHistory { note: Some("History was disabled for this node".into()), ..NodeHistory::default() };
+    assert_eq!(serde_json::to_value(&disabled).unwrap()["entries"], json!([]));
+}
+
+#[test]
+fn a_node_is_the_same_alone_and_in_a_list() {
+    let info = NodeInfo {
+        id: "a".into(),
+        kind: "pty".into(),
+        state: "ready".into(),
+        persistent: true,
+        metadata: json!({"pid": "1"}).as_object().unwrap().clone(),
+    };
+    assert_eq!(
+        serde_json::to_string(&info).unwrap(),
+        r#"{"id":"a","type":"pty","state":"ready","persistent":true,"metadata":{"pid":"1"}}"#
+    );
+    assert_eq!(NodeInfo::from(NodeDetails::from(info.clone())), info);
+}

@@ -1,0 +1,156 @@
+use nerve_api::request::{
+    AnswerNode, CommandLine, CreateNode, CreateSession, ExecuteInput, GetHistory, GetSession, NodeChoice,
+    ResizeNode, Seconds, StopNode, Subscribe, WaitNode,
+};
+use nerve_api::{RequestId, RequestMessage, RequestName};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn request(params: Value) -> RequestMessage {
+    let Value::Object(params) = params else { panic!("{params}") };
+    RequestMessage::new(RequestName::CreateNode, params, RequestId::Number(1))
+}
+
+fn read<P: DeserializeOwned>(params: Value) -> P {
+    request(params).read().unwrap()
+}
+
+fn refused<P: DeserializeOwned + std::fmt::Debug>(params: Value) -> String {
+    let error = request(params).read::<P>().unwrap_err();
+    assert_eq!(error.request_id, Some(RequestId::Number(1)));
+    error.message
+}
+
+#[test]
+fn a_node_has_the_defaults_of_the_facts_page() {
+    let node: CreateNode = read(json!({"node_id": "a", "unknown": 1, "cwd": null, "history": null}));
+    assert_eq!(node, CreateNode::new("a"));
+    assert_eq!((node.backend.as_str(), node.history, node.record), ("pty", true, true));
+    assert_eq!(node.ready_timeout.duration().as_secs(), 60);
+    assert_eq!(node.response_timeout.duration().as_secs(), 1800);
+}
+
+#[test]
+fn a_node_with_everything_comes_through_the_wire() {
+    let mut node = CreateNode::new("a");
+    node.session_id = Some("work".into());
+    node.command = Some(CommandLine::Argv(vec!["bash".into(), "-l".into()]));
+    node.env.insert("K".into(), "V".into());
+    (node.cols, node.rows) = (Some(100), Some(30));
+    node.ready_timeout = Seconds::new(1.5).unwrap();
+    node.history = false;
+    assert_eq!(read::<CreateNode>(serde_json::to_value(&node).unwrap()), node);
+    let text: CreateNode = read(json!({"node_id": "a", "command": "claude --model x"}));
+    assert_eq!(text.command, Some(CommandLine::Text("claude --model x".into())));
+}
+
+#[test]
+fn wrong_types_are_told_with_field_and_expectation() {
+    let cases = [
+        (json!({}), "params.node_id is missing: CREATE_NODE needs it"),
+        (json!({"node_id": null}), "params.node_id is missing: CREATE_NODE needs it"),
+        (json!({"node_id": 5}), "params.node_id: invalid type: integer `5`, expected a string"),
+        (
+            json!({"node_id": "a", "cols": "80"}),
+            "params.cols: invalid type: string \"80\", expected a whole number from 0 to 65535",
+        ),
+        (
+            json!({"node_id": "a", "rows": 70000}),
+            "params.rows: invalid value: integer `70000`, expected a whole number from 0 to 65535",
+        ),
+        (
+            json!({"node_id": "a", "cols": -1}),
+            "params.cols: invalid value: integer `-1`, expected a whole number from 0 to 65535",
+        ),
+        (
+            json!({"node_id": "a", "history": "no"}),
+            "params.history: invalid type: string \"no\", expected true or false",
+        ),
+        (json!({"node_id": "a", "env": []}), "params.env: invalid type: list, expected an object"),
+        (
+            json!({"node_id": "a", "env": {"K": 1}}),
+            "params.env: invalid type: integer `1`, expected a string",
+        ),
+        (
+            json!({"node_id": "a", "command": {"x": 1}}),
+            "params.command: invalid type: object, expected a string or a list of strings",
+        ),
+        (
+            json!({"node_id": "a", "command": ["ok", 5]}),
+            "params.command: invalid type: integer `5`, expected a string",
+        ),
+        (
+            json!({"node_id": "a", "ready_timeout": -1}),
+            "params.ready_timeout: invalid value: floating point `-1.0`, expected seconds from 0 to 31536000",
+        ),
+        (
+            json!({"node_id": "a", "ready_timeout": 1e300}),
+            "params.ready_timeout: invalid value: floating point `1e+300`, expected seconds from 0 to 31536000",
+        ),
+        (
+            json!({"node_id": "a", "ready_timeout": "60"}),
+            "params.ready_timeout: invalid type: string \"60\", expected seconds from 0 to 31536000",
+        ),
+    ];
+    for (params, message) in cases {
+        assert_eq!(refused::<CreateNode>(params), message);
+    }
+    assert_eq!(
+        refused::<ResizeNode>(json!({"node_id": "a", "cols": 80})),
+        "params.rows is missing: CREATE_NODE needs it"
+    );
+    assert_eq!(
+        refused::<CreateSession>(json!({"name": "x", "tags": "t"})),
+        "params.tags: invalid type: string \"t\", expected a list"
+    );
+}
+
+#[test]
+fn a_huge_wrong_value_is_not_repeated_whole() {
+    let message = refused::<StopNode>(json!({"node_id": "a", "session_id": ["x".repeat(1 << 20)]}));
+    assert!(message.len() < 400, "{message}");
+    let message = refused::<CreateNode>(json!({"node_id": "a", "cols": "x".repeat(1 << 20)}));
+    assert!(message.len() < 700 && message.ends_with("from 0 to 65535"), "{message}");
+}
+
+#[test]
+fn prompts_histories_and_subscriptions() {
+    let prompt: ExecuteInput = read(json!({"node_id": "a", "text": "hi", "timeout": 2}));
+    assert_eq!(prompt.timeout.unwrap().duration().as_millis(), 2_000);
+    assert!(!prompt.stream && !prompt.fail_if_busy);
+    let history: GetHistory = read(json!({"node_id": "a", "last": 10, "op": "send", "inputs_only": true}));
+    assert_eq!((history.last, history.op.as_deref(), history.seq), (Some(10), Some("send"), None));
+    assert_eq!(
+        refused::<GetHistory>(json!({"node_id": "a", "last": -3})),
+        "params.last: invalid value: integer `-3`, expected a whole number, not negative"
+    );
+    assert_eq!(read::<Subscribe>(json!({})), Subscribe::default());
+    let none: Subscribe = read(json!({"types": []}));
+    assert_eq!(none.types, Some(vec![]));
+}
+
+#[test]
+fn sessions_by_either_name() {
+    assert_eq!(read::<GetSession>(json!({"name": "a"})).session(), Some("a"));
+    assert_eq!(read::<GetSession>(json!({"session_id": "b"})).session(), Some("b"));
+    assert_eq!(read::<GetSession>(json!({"name": "a", "session_id": "b"})).session(), Some("a"));
+    assert_eq!(read::<GetSession>(json!({})).session(), None);
+}
+
+#[test]
+fn waits_and_answers() {
+    let wait: WaitNode = read(json!({"node_id": "a"}));
+    assert_eq!(wait.until.0, ["ready"]);
+    let wait: WaitNode = read(json!({"node_id": "a", "until": "blocked"}));
+    assert_eq!(wait.until.0, ["blocked"]);
+    let wait: WaitNode = read(json!({"node_id": "a", "until": ["ready", "stopped"]}));
+    assert_eq!(wait.until.0, ["ready", "stopped"]);
+    let answer = |choice: Value| read::<AnswerNode>(json!({"node_id": "a", "choice": choice})).choice;
+    assert_eq!(answer(json!(2)), Some(NodeChoice::Number(2)));
+    assert_eq!(answer(json!("Yes")), Some(NodeChoice::Label("Yes".into())));
+    assert_eq!(answer(json!(null)), None);
+    assert_eq!(
+        refused::<AnswerNode>(json!({"node_id": "a", "choice": 0})),
+        "params.choice: invalid value: integer `0`, expected a choice: its number, from 1, or a part of its label"
+    );
+}

@@ -1,0 +1,265 @@
+//! Parameters of requests as domain types. What is wrong with them is reported by the name of the parameter.
+
+use std::str::FromStr;
+
+use nerve_api::request::{
+    ChatSettings, ClearBuffer, ConversationMessage, ConversationOptions, CreateNode, ExplainNode, GetNode,
+    NodeChoice, ProxyOption, ProxySettings, SendInterrupt, StartNode, StopNode, WebhookTarget,
+};
+use nerve_term::event::Size;
+use nerve_term::parse::ParserKind;
+
+use crate::chat::{ChatSpec, Provider, ToolChoice};
+use crate::command::{BackendKind, Choice, CommandLine, Like, NodeRef, NodeSpec, PanePlace, StateName};
+use crate::conversation::{Conversation, ConversationId, Message, Role, UseContext};
+use crate::error::{EngineError, ErrorKind};
+use crate::proxy::{ProxyBudget, ProxyKind, ProxyPrices, ProxySpec};
+use crate::webhook::Webhook;
+
+/// Requests that have a node as their only parameter.
+macro_rules! from_node {
+    ($($request:ident)*) => {$(
+        impl From<NodeRef> for $request {
+            fn from(at: NodeRef) -> $request {
+                $request::new(at.node, at.session)
+            }
+        }
+    )*};
+}
+
+from_node! { ClearBuffer ExplainNode GetNode SendInterrupt StartNode StopNode }
+
+pub(super) fn node_ref(node: String, session: Option<String>) -> NodeRef {
+    NodeRef { session, node }
+}
+
+/// Returns how the node of a CREATE_NODE is made.
+pub(super) fn node_spec(request: CreateNode) -> Result<NodeSpec, EngineError> {
+    let backend = BackendKind::parse(&request.backend).ok_or_else(|| {
+        let known = BackendKind::ALL.map(BackendKind::as_str).join(", ");
+        invalid(format!("params.backend: unknown backend {:?}", request.backend))
+            .hint(format!("there are {known}"))
+    })?;
+    if request.chat.is_some() && backend != BackendKind::Chat {
+        return Err(invalid(format!("params.chat is for backend chat, not {}", backend.as_str())));
+    }
+    let command = request.command.unwrap_or(CommandLine::Argv(Vec::new()));
+    let default = Size::default();
+    let like = request
+        .like
+        .map(|like| Box::new(Like { node: node_ref(like.node_id, like.session_id), proxy: like.proxy }));
+    Ok(NodeSpec {
+        cwd: request.cwd.map(Into::into),
+        env: request.env,
+        size: size(request.cols.unwrap_or(default.cols), request.rows.unwrap_or(default.rows))?,
+        profile: request.profile,
+        parser: parser(request.parser)?,
+        history: request.history,
+        record: request.record,
+        ready_timeout: request.ready_timeout.duration(),
+        response_timeout: request.response_timeout.duration(),
+        place: PanePlace { pane: request.pane_id, session: request.tmux_session, socket: request.socket },
+        agent_session: request.claude_session_id,
+        chat: request.chat.map(chat).transpose()?.map(Box::new),
+        conversation: request.conversation.map(node_conversation).transpose()?.flatten().map(Box::new),
+        proxy: request.proxy.map(proxy).transpose()?.map(Box::new),
+        like,
+        ..NodeSpec::new(node_ref(request.node_id, request.session_id), backend, command)
+    })
+}
+
+/// Returns the size of a terminal.
+pub(super) fn size(cols: u16, rows: u16) -> Result<Size, EngineError> {
+    let size = Size::new(cols, rows);
+    if (size.cols, size.rows) == (cols, rows) {
+        return Ok(size);
+    }
+    Err(invalid(format!("a terminal of {cols} columns and {rows} rows cannot be"))
+        .hint("2-4096 columns, 1-4096 rows"))
+}
+
+/// Returns a parser by its name.
+pub(super) fn parser(name: Option<String>) -> Result<Option<ParserKind>, EngineError> {
+    let parse = |name: String| ParserKind::from_str(&name).map_err(|error| invalid(error.to_string()));
+    name.map(parse).transpose()
+}
+
+/// Returns the states that a WAIT_NODE names.
+pub(super) fn states(names: &[String]) -> Result<Vec<StateName>, EngineError> {
+    const STATES: [StateName; 8] = [
+        StateName::Created,
+        StateName::Starting,
+        StateName::Ready,
+        StateName::Busy,
+        StateName::Blocked,
+        StateName::Suspended,
+        StateName::Stopping,
+        StateName::Stopped,
+    ];
+    let find = |name: &String| {
+        STATES.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
+            let known = STATES.map(StateName::as_str).join(", ");
+            invalid(format!("params.until: unknown state {name:?}")).hint(format!("the states are {known}"))
+        })
+    };
+    match names {
+        [] => Err(invalid("params.until: name at least one state")),
+        names => names.iter().map(find).collect(),
+    }
+}
+
+/// Returns the answer that an ANSWER_NODE gives to a dialog.
+pub(super) fn choice(choice: Option<NodeChoice>, cancel: bool) -> Result<Choice, EngineError> {
+    match (choice, cancel) {
+        (Some(NodeChoice::Number(number)), false) => Ok(Choice::Number(number)),
+        (Some(NodeChoice::Label(label)), false) => Ok(Choice::Label(label)),
+        (None, true) => Ok(Choice::Cancel),
+        (Some(_), true) | (None, false) => Err(invalid("give either params.choice or params.cancel = true")),
+    }
+}
+
+/// Returns the conversation of a prompt.
+pub(super) fn conversation(options: ConversationOptions) -> Result<Conversation, EngineError> {
+    let ConversationOptions { workspace, chat, history, context } = options;
+    let context = match context {
+        None => UseContext::default(),
+        Some(name) => UseContext::parse(&name).ok_or_else(|| {
+            let known = UseContext::ALL.map(UseContext::as_str).join(", ");
+            invalid(format!("params.conversation.context: unknown {name:?}"))
+                .hint(format!("there are {known}"))
+        })?,
+    };
+    let history = history.into_iter().enumerate().map(|(index, message)| {
+        let ConversationMessage { role, content, timestamp } = message;
+        let role = Role::parse(&role).ok_or_else(|| {
+            invalid(format!("params.conversation.history[{index}]: unknown role {role:?}"))
+                .hint("a role is user or assistant")
+        })?;
+        Ok(Message::new(role, content, timestamp))
+    });
+    let history = history.collect::<Result<_, EngineError>>()?;
+    Ok(Conversation { id: conversation_id(workspace, chat)?, history, context })
+}
+
+/// Returns the conversation of a node.
+fn node_conversation(options: ConversationOptions) -> Result<Option<ConversationId>, EngineError> {
+    if !options.history.is_empty() || options.context.is_some() {
+        return Err(invalid("params.conversation: a node's conversation has a workspace and a chat only")
+            .hint("history and context belong to a prompt"));
+    }
+    conversation_id(options.workspace, options.chat)
+}
+
+fn conversation_id(
+    workspace: Option<String>,
+    chat: Option<String>,
+) -> Result<Option<ConversationId>, EngineError> {
+    match (workspace, chat) {
+        (None, None) => Ok(None),
+        (Some(workspace), Some(chat)) => {
+            let id = ConversationId::new(workspace, chat);
+            id.check()?;
+            Ok(Some(id))
+        }
+        _ => Err(invalid("params.conversation: give workspace and chat, or neither")),
+    }
+}
+
+/// Returns the webhook of an asynchronous execution.
+pub(super) fn webhook(is_async: bool, target: Option<WebhookTarget>) -> Result<Option<Webhook>, EngineError> {
+    match (is_async, target) {
+        (_, None) => Ok(None),
+        (false, Some(_)) => {
+            Err(invalid("params.webhook: there is nobody to tell").hint("it goes with async = true"))
+        }
+        (true, Some(WebhookTarget { url, secret })) => Webhook::new(&url, secret).map(Some),
+    }
+}
+
+/// Returns the model of a chat node. The node checks it.
+fn chat(settings: ChatSettings) -> Result<ChatSpec, EngineError> {
+    let provider = match settings.provider {
+        None => Provider::default(),
+        Some(name) => name.parse().map_err(|mut error: EngineError| {
+            error.message = format!("params.chat.provider: {}", error.message);
+            error
+        })?,
+    };
+    let default = ChatSpec::new(provider, settings.model);
+    Ok(ChatSpec {
+        base_url: settings.base_url,
+        api_key_env: settings.api_key_env,
+        system: settings.system,
+        max_tokens: settings.max_tokens.unwrap_or(default.max_tokens),
+        temperature: settings.temperature,
+        tools: settings.tools,
+        tool_choice: settings.tool_choice.map_or(ToolChoice::Auto, ToolChoice::from),
+        parallel_tool_calls: settings.parallel_tool_calls.unwrap_or(default.parallel_tool_calls),
+        max_tool_rounds: settings.max_tool_rounds.unwrap_or(default.max_tool_rounds),
+        retries: settings.retries.unwrap_or(default.retries),
+        keep: settings.keep.map(Into::into),
+        ..default
+    })
+}
+
+/// Returns the proxy of a node, checked as far as that is possible without the node's program.
+fn proxy(option: ProxyOption) -> Result<ProxySpec, EngineError> {
+    let of_params = |mut error: EngineError| {
+        error.message = format!("params.{}", error.message);
+        error
+    };
+    let settings = ProxySettings::from(option);
+    let kind = ProxyKind::parse(&settings.kind).map_err(of_params)?;
+    let budget = settings.budget.unwrap_or_default();
+    let spec = ProxySpec {
+        base_url: settings.base_url,
+        upstream_ca: settings.upstream_ca.map(Into::into),
+        model: settings.model,
+        api_key_env: settings.api_key_env,
+        prices: settings.prices.map(|prices| ProxyPrices { input: prices.input, output: prices.output }),
+        budget: ProxyBudget {
+            max_tokens: budget.max_tokens,
+            max_requests: budget.max_requests,
+            max_cost_usd: budget.max_cost_usd,
+        },
+        max_output: settings.max_output,
+        reasoning: settings.reasoning,
+        log: settings.log.unwrap_or(true),
+        log_bodies: settings.log_bodies,
+        ..ProxySpec::new(kind)
+    };
+    spec.check().map_err(of_params)?;
+    Ok(spec)
+}
+
+fn invalid(message: impl Into<String>) -> EngineError {
+    EngineError::new(ErrorKind::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn proxied(proxy: Value) -> Result<NodeSpec, EngineError> {
+        let request: CreateNode = from_value(json!({ "node_id": "a", "proxy": proxy })).unwrap();
+        node_spec(request)
+    }
+
+    #[test]
+    fn proxies_have_a_kind_or_settings() {
+        assert_eq!(*proxied(json!("openai")).unwrap().proxy.unwrap(), ProxySpec::new(ProxyKind::Openai));
+        let settings = json!({ "kind": "anthropic", "prices": { "input": 3, "output": 15 }, "budget": { "max_cost_usd": 2 } });
+        assert_eq!(proxied(settings).unwrap().proxy.unwrap().budget.max_cost_usd, Some(2.0));
+        for (bad, says) in [
+            (json!("gemini"), "params.proxy.kind: there is no proxy"),
+            (json!({ "kind": "anthropic", "base_url": "host" }), "params.proxy.base_url"),
+            (json!({ "kind": "anthropic", "base_url": "http://far.example" }), "in the clear"),
+            (json!({ "kind": "anthropic", "api_key_env": "sk-ant-x" }), "params.proxy.api_key_env"),
+        ] {
+            let error = proxied(bad).unwrap_err().message;
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! EXECUTE_INPUT: turns on nodes.
+
+use std::sync::Arc;
+
+use nerve_api::reply::{ExecuteReply, Turn, TurnAccepted};
+use nerve_api::request::{ExecuteInput, Seconds};
+
+use super::context::{RequestContext, Warnings};
+use super::{Engine, specs};
+use crate::cancellation::CancellationToken;
+use crate::command::{NodeRef, Response};
+use crate::context::ExecutionContext;
+use crate::conversation::Conversation;
+use crate::error::{EngineError, ErrorKind};
+use crate::node::bash::BashNode;
+use crate::node::terminal::Prompt;
+use crate::telemetry::{TraceContext, end_turn};
+
+/// A prompt, and the node that gets it.
+#[derive(Debug)]
+pub(super) struct NodePrompt {
+    pub(super) at: NodeRef,
+    pub(super) prompt: Prompt,
+    pub(super) conversation: Option<Conversation>,
+    /// The caller's span.
+    pub(super) trace: Option<TraceContext>,
+}
+
+impl Engine {
+    /// Runs one turn on a node, or accepts it if the request is asynchronous.
+    ///
+    /// Dropping the future detaches from the turn and does not undo what was typed.
+    ///
+    /// # Errors
+    /// NotFound, InvalidRequest, Busy, Blocked (with the dialog), Delivery (the prompt did not arrive), Timeout, Interrupted.
+    pub async fn execute_input(
+        &self,
+        mut request: ExecuteInput,
+        context: RequestContext,
+    ) -> Result<ExecuteReply, EngineError> {
+        let is_async = request.is_async;
+        let webhook = specs::webhook(is_async, request.webhook.take())?;
+        if is_async {
+            let prompt = NodePrompt::new(request, &context)?;
+            let (result_id, node_id) = self.execute_in_background(prompt, webhook).await?;
+            return Ok(ExecuteReply::Accepted(TurnAccepted { result_id, node_id }));
+        }
+        let warnings = context.warnings.clone();
+        let mut response = self.run_turn(request, context).await?;
+        take_warnings(&mut response, &warnings);
+        Ok(ExecuteReply::Turn(Box::new(Turn::from(response))))
+    }
+
+    /// Runs one turn on a node. In addition to the reply of [`Engine::execute_input`], the response has the turn's byte range, its times
+    /// and the evidence that ended it.
+    ///
+    /// # Errors
+    /// As [`Engine::execute_input`].
+    pub async fn run_turn(
+        &self,
+        request: ExecuteInput,
+        context: RequestContext,
+    ) -> Result<Response, EngineError> {
+        self.turn(NodePrompt::new(request, &context)?, None).await
+    }
+
+    /// Runs a turn, together with the conversation it belongs to.
+    pub(super) async fn turn(
+        &self,
+        mut asked: NodePrompt,
+        cancellation: Option<&CancellationToken>,
+    ) -> Result<Response, EngineError> {
+        let node = self.node(&asked.at)?;
+        let talk = self.begin_talk(&node, &mut asked).await?;
+        let NodePrompt { at, prompt, trace, .. } = asked;
+        let (telemetry, parent) = (&self.inner.telemetry, trace.map(Arc::new));
+        let never = CancellationToken::new();
+        let cancellation = cancellation.unwrap_or(&never);
+        let mut response = if let Some(node) = node.as_terminal() {
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, || node.telemetry_target());
+            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+            let done = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &done, || node.agent_session());
+            done?
+        } else if let Some(node) = node.as_bash() {
+            let span = telemetry.begin_turn(parent.as_ref(), &at, &prompt.text, BashNode::telemetry_target);
+            let prompt = Prompt { trace: span.context().cloned(), ..prompt };
+            let done = node.execute_until(prompt, cancellation).await;
+            end_turn(span, telemetry, &done, || None);
+            done?
+        } else if let Some(node) = node.as_chat() {
+            let session = self.inner.sessions.get(at.session.as_deref())?;
+            let context = ExecutionContext::new(&session)
+                .with_cancellation(cancellation.clone())
+                .with_telemetry(telemetry.clone(), parent);
+            node.turn(prompt, context).await?
+        } else {
+            return Err(takes_no_prompts(&at, node.kind()));
+        };
+        if let Some(talk) = talk {
+            self.end_talk(talk, &node, &mut response).await;
+        }
+        Ok(response)
+    }
+}
+
+impl NodePrompt {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// InvalidRequest: unknown parser, invalid conversation.
+    pub(super) fn new(request: ExecuteInput, context: &RequestContext) -> Result<NodePrompt, EngineError> {
+        let prompt = Prompt {
+            parser: specs::parser(request.parser)?,
+            text: request.text,
+            stream: request.stream,
+            tag: context.tag,
+            timeout: request.timeout.map(Seconds::duration),
+            fail_if_busy: request.fail_if_busy,
+            detach_on_timeout: request.detach_on_timeout,
+            trace: None,
+        };
+        let conversation = request.conversation.map(specs::conversation).transpose()?;
+        let trace = context.trace(request.traceparent.as_deref(), request.tracestate.as_deref());
+        Ok(NodePrompt {
+            at: specs::node_ref(request.node_id, request.session_id),
+            prompt,
+            conversation,
+            trace,
+        })
+    }
+}
+
+/// Moves the warnings of a turn to those of its request.
+pub(super) fn take_warnings(response: &mut Response, warnings: &Warnings) {
+    let of_turn = response.attributes.remove(Response::WARNINGS).unwrap_or_default();
+    of_turn.lines().for_each(|warning| warnings.add(warning.to_string()));
+}
+
+pub(super) fn takes_no_prompts(at: &NodeRef, kind: &str) -> EngineError {
+    let message = format!("node '{}' is a {kind} and takes no prompts", at.node);
+    EngineError::new(ErrorKind::InvalidRequest, message).hint("a graph is run: `graph run`")
+}

@@ -1,0 +1,149 @@
+//! Replies and errors as result messages.
+
+use nerve_api::RequestId;
+use nerve_api::framing::MAX_LINE_BYTES;
+use nerve_api::reply::{ExecuteReply, RunEnded, RunReply, Turn};
+use nerve_core::budget::{Budget, Exceeded, ResourceUsage};
+use nerve_core::command::Response;
+use nerve_core::error::{EngineError, ErrorKind};
+use nerve_core::proxy::TurnUsage;
+use nerve_core::trace::ExecutionTrace;
+use nerve_term::event::TsNs;
+use nerve_term::parse::{Section, SectionKind, Tokens};
+use serde_json::{Value, json};
+
+use super::Answer;
+
+fn answer() -> Answer {
+    Answer { request_id: Some(RequestId::from("r")), ..Answer::default() }
+}
+
+fn parsed(line: &[u8]) -> Value {
+    assert!(line.len() <= MAX_LINE_BYTES + 1, "{} bytes", line.len());
+    serde_json::from_slice(line).unwrap()
+}
+
+fn answered(run: RunEnded) -> Value {
+    parsed(&answer().outcome(Ok(Box::new(RunReply::Ended(Box::new(run))))))
+}
+
+fn failed_with(run: RunEnded, mut error: EngineError) -> Value {
+    error.details.get_or_insert_default().ended = Some(Box::new(run));
+    parsed(&answer().outcome(Err(error)))
+}
+
+fn ended(status: &str, results: Value) -> RunEnded {
+    let Value::Object(results) = results else { panic!("{results}") };
+    RunEnded {
+        graph_id: "g".to_string(),
+        run_id: "r1".to_string(),
+        status: status.to_string(),
+        results,
+        started_at: 1.0,
+        tokens_used: 14,
+        journal: Some("/runs/r1.jsonl".to_string()),
+        faults: vec!["disk full".to_string()],
+        ..RunEnded::default()
+    }
+}
+
+#[test]
+fn failed_runs_are_errors_with_results_and_budget() {
+    let mut failed = ended("failed", json!({ "a": { "text": "done" } }));
+    let mut error = EngineError::new(ErrorKind::Budget, "Token limit exceeded: 12/10").hint("give it more");
+    let budget = Budget { max_tokens: Some(10), max_cost_dollars: Some(0.5), ..Budget::default() };
+    let usage = ResourceUsage::new();
+    error =
+        error.with_exceeded(Exceeded { reason: "Token limit exceeded: 12/10".to_string(), budget, usage });
+    failed.trace = Some(ExecutionTrace::new("g", TsNs(0)).to_dict());
+    let reply = failed_with(failed, error);
+    assert_eq!((&reply["success"], &reply["error"]), (&json!(false), &json!("Token limit exceeded: 12/10")));
+    let data = &reply["data"];
+    assert_eq!((&data["error_type"], &data["hint"]), (&json!("budget_exceeded"), &json!("give it more")));
+    assert_eq!(data["exceeded"]["budget"], json!({ "max_tokens": 10, "max_cost_dollars": 0.5 }));
+    assert_eq!(data["exceeded"]["usage"]["tokens_used"], 0);
+    assert_eq!(
+        (&data["run_id"], &data["status"], &data["results"]["a"]["text"]),
+        (&json!("r1"), &json!("failed"), &json!("done"))
+    );
+    assert_eq!(data["trace"]["graph_id"], "g");
+    // The client's types read it.
+    let typed: nerve_api::reply::ErrorDetails = serde_json::from_value(data.clone()).unwrap();
+    assert_eq!(typed.run.unwrap().results["a"]["text"], "done");
+
+    let done = answered(ended("completed", json!({ "a": 1 })));
+    assert_eq!(
+        (&done["success"], &done["error"], &done["data"]["results"]),
+        (&json!(true), &json!(null), &json!({ "a": 1 }))
+    );
+    assert_eq!(done["data"].get("trace"), None);
+}
+
+#[test]
+fn trace_and_results_are_left_out_of_long_messages() {
+    let large = "x".repeat(MAX_LINE_BYTES);
+    let mut traced = ended("completed", json!({ "a": "kept" }));
+    let mut trace = ExecutionTrace::new("g", TsNs(0));
+    trace.error = Some(large.clone());
+    traced.trace = Some(trace.to_dict());
+    let reply = answered(traced);
+    assert_eq!((&reply["success"], &reply["data"]["results"]["a"]), (&json!(true), &json!("kept")));
+    assert_eq!(reply["data"].get("trace"), None);
+    assert!(
+        reply["warnings"][0].as_str().unwrap().starts_with("the trace is left out: message of 16"),
+        "{reply}"
+    );
+
+    let reply = answered(ended("completed", json!({ "a": large })));
+    assert_eq!(reply["error"], "run 'r1' is completed, and its results are too large for an answer");
+    assert_eq!((&reply["success"], &reply["data"]["error_type"]), (&json!(false), &json!("too_large")));
+    assert_eq!(reply["data"]["hint"], "they are in its journal, /runs/r1.jsonl");
+    assert_eq!((&reply["data"]["status"], &reply["data"]["results"]), (&json!("completed"), &json!({})));
+
+    let failed = ended("failed", json!({ "a": large }));
+    let reply = failed_with(failed, EngineError::new(ErrorKind::Timeout, "step 'b' timed out"));
+    assert_eq!(
+        (&reply["error"], &reply["data"]["error_type"]),
+        (&json!("step 'b' timed out"), &json!("timeout"))
+    );
+    assert!(reply["warnings"][0].as_str().unwrap().starts_with("the results are left out"), "{reply}");
+}
+
+#[test]
+fn turns_look_like_results_of_steps() {
+    let response = Response {
+        node: "me".to_string(),
+        turn: 3,
+        raw: "$ false".to_string(),
+        text: "no".to_string(),
+        sections: vec![Section {
+            kind: SectionKind::Text,
+            content: "no".to_string(),
+            metadata: Default::default(),
+        }],
+        tokens: Some(Tokens { input: None, output: Some(5), total: None }),
+        usage: Some(TurnUsage { input: 7, requests: 2, cost_usd: Some(0.5), ..TurnUsage::default() }),
+        is_complete: true,
+        is_ready: true,
+        source: "screen",
+        delivery: "started",
+        ended_by: "mark".to_string(),
+        bytes: (1, 9),
+        time: (TsNs(1_000_000_000), TsNs(2_500_000_000)),
+        attributes: [("exit_code".to_string(), "2".to_string())].into(),
+    };
+    let mut value = response.clone().into_value();
+    let data =
+        parsed(&answer().outcome(Ok(Box::new(ExecuteReply::Turn(Box::new(Turn::from(response)))))))["data"]
+            .take();
+    assert_eq!((&data["node_id"], &data["turn"]), (&json!("me"), &json!(3)));
+    for field in ["node_id", "turn"] {
+        value.as_object_mut().unwrap().remove(field);
+    }
+    assert_eq!(data["response"], value);
+    assert_eq!(value["error"], "the command ended with exit code 2");
+    assert_eq!((&value["success"], &value["error_type"]), (&json!(false), &json!("process_error")));
+    assert_eq!((&value["tokens"], &value["attributes"]["exit_code"]), (&json!({ "output": 5 }), &json!(2)));
+    assert_eq!(value["attributes"]["sections"], value["sections"]);
+    assert_eq!((&value["usage"]["input"], &value["usage"]["cost_usd"]), (&json!(7), &json!(0.5)));
+}
