@@ -1,15 +1,15 @@
 //! What an agent ran in a session, beside its recording: `<stem>.executions.jsonl` lists it, and `<stem>.executions/<id>.ahr` is the
 //! terminal of what had one of its own (seed agent-record §3, `show-sandbox-execution`).
 
-mod file;
-mod fold;
+mod list;
+mod list_file;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::file::{ClaimError, append, claim, find, read};
-pub use self::fold::Executions;
+pub use self::list::Executions;
+pub use self::list_file::{ClaimError, append, claim, find, read};
 use crate::store::{self, StoreError, check_id};
 
 /// A list that is longer gets no more lines: 64 MiB.

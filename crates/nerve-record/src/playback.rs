@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use nerve_term::event::{Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Lost, Part, Reader, Record};
-use crate::fold::Fold;
 use crate::index::{Index, Place, Position};
+use crate::replay::Fold;
 
 /// Lost stretches that are remembered.
 const MAX_LOST: usize = 1000;

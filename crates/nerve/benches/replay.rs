@@ -4,8 +4,6 @@
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/corpus.rs"]
 mod corpus;
-#[path = "support/made.rs"]
-mod made;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
@@ -13,6 +11,8 @@ mod process;
 mod random;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
+#[path = "support/synthetic.rs"]
+mod synthetic;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use made::START;
 use nerve_record::ahr::{Body, Part, Reader};
-use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position};
 use nerve_record::playback::Playback;
+use nerve_record::replay::Fold;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
 use nerve_testkit::Hermetic;
 use random::Random;
 use support::{Figure, Goal, Report, Samples, memory_of};
+use synthetic::START;
 
 const RUNS: usize = 3;
 const SHORT: u64 = 100_000_000;
@@ -83,7 +83,7 @@ fn about(short: &Path, long: &Path) -> Result<String> {
 fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
     eprintln!("writing a recording of {} MB", bytes / 1_000_000);
     let path = folder.join(format!("{bytes}.ahr"));
-    made::record(&path, Size::default(), corpus::pieces(&corpus::agents()?, PIECE, bytes))?;
+    synthetic::record(&path, Size::default(), corpus::pieces(&corpus::agents()?, PIECE, bytes))?;
     Ok(path)
 }
 

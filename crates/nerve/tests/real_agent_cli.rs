@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use nerve_core::host::connection::Connection;
 use nerve_core::host::{CONTROL, registry};
 use nerve_record::ahr::Reader;
-use nerve_record::fold::Fold;
+use nerve_record::replay::Fold;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, find_agent, skip};
 

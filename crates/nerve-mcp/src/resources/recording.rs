@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
-use nerve_record::fold::Fold;
 use nerve_record::meta::Meta;
+use nerve_record::replay::Fold;
 use nerve_term::event::Size;
 
 use super::list::find;

@@ -8,7 +8,7 @@
 mod copy;
 mod git;
 mod key;
-mod place;
+mod restore_dir;
 mod store;
 mod tree;
 
@@ -21,7 +21,7 @@ use nerve_term::event::TsNs;
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{Key, KeyError};
-pub use place::WorkPlace;
+pub use restore_dir::WorkPlace;
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;

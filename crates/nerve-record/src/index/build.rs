@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
 use super::{Index, MAX_DUMP, Place, SPACING};
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
-use crate::fold::Fold;
+use crate::replay::Fold;
 
 /// Blocks listed; when there are more, every second one is dropped.
 const MAX_BLOCKS: usize = 1 << 18;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::ahr::{Body, Reader, Record, Segment};
 use nerve_record::export::{CastOptions, CastVersion, cast};
-use nerve_record::fold::Fold;
 use nerve_record::import::import;
+use nerve_record::replay::Fold;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{LineIndex, TerminalState};
 

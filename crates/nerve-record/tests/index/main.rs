@@ -1,17 +1,17 @@
 //! The index, playing and seeking, and the shelf.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod library;
 mod near_end;
 mod seeking;
-mod shelves;
 mod sidecar;
 
 use std::fs;
 use std::path::Path;
 
 use nerve_record::ahr::{Body, Part, Reader, Record, Segment, Writer};
-use nerve_record::fold::Fold;
 use nerve_record::index::Position;
+use nerve_record::replay::Fold;
 use nerve_term::event::{Size, TsNs};
 
 /// The start of the recordings made here.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use nerve_record::ahr::Body;
-use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
+use nerve_record::replay::Fold;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::LineIndex;
 

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use nerve_proto::CommandType;
-use nerve_record::shelf::{self, Shelved};
+use nerve_record::library::{self, Shelved};
 use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
 use serde_json::{Map, Value, json};
@@ -61,7 +61,7 @@ pub(crate) async fn recordings(
     // One listing at a time: the directory may contain thousands of files.
     let _turn =
         shared.recordings_lock.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
-    let looked = tokio::task::spawn_blocking(move || shelf::list(&store)).await;
+    let looked = tokio::task::spawn_blocking(move || library::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
     let items: Vec<Value> = all.iter().filter(|shelved| !shelved.empty).map(recording).collect();
     let mut data = Map::from_iter([("recordings".to_string(), Value::from(items))]);

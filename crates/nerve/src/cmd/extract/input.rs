@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_record::ahr::{Body, Part, Reader, Record};
-use nerve_record::fold::Fold;
 use nerve_record::meta::Meta;
+use nerve_record::replay::Fold;
 use nerve_server::paths::Places;
 use nerve_term::parse::ParserKind;
 

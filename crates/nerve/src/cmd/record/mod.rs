@@ -21,7 +21,7 @@ use nerve_core::node::observer::Observer;
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
-use nerve_record::fold::Fold;
+use nerve_record::replay::Fold;
 use nerve_record::store::{Store, check_id};
 use nerve_server::paths::Places;
 use rustix::fs::{Access, access};

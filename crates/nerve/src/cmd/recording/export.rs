@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
-use nerve_record::fold::Fold;
+use nerve_record::replay::Fold;
 use tempfile::NamedTempFile;
 
 use super::{Losses, export_failure, facts, find, format, size, unwritten};

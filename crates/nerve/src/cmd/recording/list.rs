@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use nerve_record::ahr::repair as write_repaired;
+use nerve_record::library::{Reason, Retention, Shelved, list as list_stored, overdue, remove};
 use nerve_record::meta::Meta;
-use nerve_record::shelf::{Reason, Retention, Shelved, list as list_stored, overdue, remove};
 use nerve_record::snapshots;
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_record::ahr::Reader;
-use nerve_record::shelf::Shelved;
+use nerve_record::library::Shelved;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};

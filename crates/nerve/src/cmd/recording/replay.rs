@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_record::ahr::Reader;
-use nerve_record::fold::Fold;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
+use nerve_record::replay::Fold;
 use nerve_term::event::TsNs;
 use nerve_term::terminal::{LineIndex, TerminalState};
 

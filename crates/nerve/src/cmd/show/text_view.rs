@@ -42,7 +42,7 @@ fn record(lines: &str, file: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use nerve_record::ahr::Reader;
-    use nerve_record::fold::Fold;
+    use nerve_record::replay::Fold;
     use nerve_term::terminal::LineIndex;
 
     use super::*;

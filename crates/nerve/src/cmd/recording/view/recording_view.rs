@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nerve_record::ahr::{AhrError, Lost};
 use nerve_record::index::{Index, Position, SPACING};
+use nerve_record::library::{Shelved, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
-use nerve_record::shelf::{Shelved, is_live};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::timeline::Timeline;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::index::Index;
+use nerve_record::library::{Reason, Retention, Shelved, list, overdue, remove};
 use nerve_record::meta::Meta;
-use nerve_record::shelf::{Reason, Retention, Shelved, list, overdue, remove};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
 use nerve_term::event::{Size, TsNs};

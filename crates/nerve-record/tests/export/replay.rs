@@ -1,6 +1,6 @@
 //! Folding: sizes, gaps, anchors, clocks.
 
-use nerve_record::fold::Fold;
+use nerve_record::replay::Fold;
 use nerve_term::event::{Size, TsNs};
 
 use crate::{data, folded, reader, record, recording, resize, snapshot};
