@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_record::index::{Index, Position};
 use nerve_record::playback::Playback;
-use nerve_record::replay::Fold;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
 use nerve_testkit::Hermetic;
@@ -204,11 +204,11 @@ fn measure(how: &str, path: &Path) -> Result<()> {
             }
             terminal.offset()
         }
-        "fold" => Fold::whole(&mut Reader::open(path)?, |_| ())?.terminal.offset(),
+        "fold" => TerminalReplay::read_all(&mut Reader::open(path)?, |_| ())?.terminal.offset(),
         "bare" => {
-            let mut fold = Fold::new(Size::default()).with_limits(1, 0);
-            fold.through(&mut Reader::open(path)?, |_| ())?;
-            fold.terminal.offset()
+            let mut replay = TerminalReplay::new(Size::default()).with_limits(1, 0);
+            replay.read_rest(&mut Reader::open(path)?, |_| ())?;
+            replay.terminal.offset()
         }
         other => bail!("unknown: {other}"),
     };
@@ -258,7 +258,7 @@ fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
 fn open_at(path: &Path, offset: u64) -> Result<()> {
     let mut play = Playback::open(path, Size::default())?;
     play.seek(Position::Offset(offset))?;
-    let at = play.fold().terminal.offset();
+    let at = play.replay().terminal.offset();
     ensure!(at == offset, "it is at {at} instead of {offset}");
     Ok(())
 }
@@ -267,7 +267,7 @@ fn open_at(path: &Path, offset: u64) -> Result<()> {
 fn play_to(path: &Path, offset: u64) -> Result<()> {
     let mut play = Playback::open(path, Size::default())?;
     let left = play.play(|record| !matches!(record.body, Body::Data { off, .. } if off > offset), |_| ())?;
-    let at = play.fold().terminal.offset();
+    let at = play.replay().terminal.offset();
     ensure!(!left || at >= offset, "it is at {at} instead of {offset}");
     Ok(())
 }

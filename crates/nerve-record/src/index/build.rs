@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
 use super::{Index, MAX_DUMP, Place, SPACING};
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
-use crate::replay::Fold;
+use crate::replay::TerminalReplay;
 
 /// Blocks listed; when there are more, every second one is dropped.
 const MAX_BLOCKS: usize = 1 << 18;
@@ -47,7 +47,7 @@ struct Builder {
     blocks: Vec<BlockEntry>,
     /// With their compressed dumps.
     frames: Vec<(FrameEntry, Vec<u8>)>,
-    fold: Fold,
+    replay: TerminalReplay,
     between: SequenceState,
     /// The next keyframe is taken at this output offset, or as soon after as can be.
     due: u64,
@@ -61,7 +61,7 @@ impl Builder {
             head: Head { stride: 1, ..Head::default() },
             blocks: Vec::new(),
             frames: Vec::new(),
-            fold: bare(Fold::new(Size::default())),
+            replay: bare(TerminalReplay::new(Size::default())),
             between: SequenceState::Ground,
             due: SPACING,
             folded: 0,
@@ -84,7 +84,7 @@ impl Builder {
         while let Some((last, _)) = builder.frames.last() {
             let (last, keyframe) = (*last, last.keyframe(&index.file));
             if let Some(keyframe) = keyframe {
-                builder.fold = bare(Fold::from_keyframe(&keyframe));
+                builder.replay = bare(TerminalReplay::from_keyframe(&keyframe));
                 builder.due = last.offset + builder.spacing();
                 builder.folded = last.place.records;
                 reader.seek_to(last.place.block)?;
@@ -102,22 +102,22 @@ impl Builder {
             if nth < skip {
                 continue;
             }
-            if self.fold.terminal.offset() >= self.due && self.between == SequenceState::Ground {
+            if self.replay.terminal.offset() >= self.due && self.between == SequenceState::Ground {
                 self.keyframe(Place { block: block.file_off, records: nth });
             }
             if let Body::Data { off, bytes } = record.body {
-                if off > self.fold.terminal.offset() {
+                if off > self.replay.terminal.offset() {
                     self.between = SequenceState::Ground;
                 }
                 self.between.feed(bytes);
             }
-            self.fold.apply(&record);
+            self.replay.apply(&record);
             if nth == 0 && !known {
                 self.list(block);
             }
         }
         self.head.covered = self.head.covered.max(block.file().end);
-        (self.head.end_off, self.head.end_at) = (self.fold.terminal.offset(), self.fold.clock());
+        (self.head.end_off, self.head.end_at) = (self.replay.terminal.offset(), self.replay.clock());
     }
 
     /// Lists a block whose first record has just been folded.
@@ -128,7 +128,7 @@ impl Builder {
         }
         self.head.skipped = 0;
         let offset = block.output().start;
-        self.blocks.push(BlockEntry { file_off: block.file_off, at: self.fold.clock(), offset });
+        self.blocks.push(BlockEntry { file_off: block.file_off, at: self.replay.clock(), offset });
         if self.blocks.len() > MAX_BLOCKS {
             thin(&mut self.blocks);
             self.head.stride *= 2;
@@ -136,10 +136,10 @@ impl Builder {
     }
 
     fn keyframe(&mut self, place: Place) {
-        let offset = self.fold.terminal.offset();
+        let offset = self.replay.terminal.offset();
         self.due = offset + RETRY;
-        let Some(keyframe) = self.fold.keyframe() else { return };
-        if keyframe.dump.len() > MAX_DUMP || !brings_back(&keyframe, &self.fold.terminal) {
+        let Some(keyframe) = self.replay.keyframe() else { return };
+        if keyframe.dump.len() > MAX_DUMP || !brings_back(&keyframe, &self.replay.terminal) {
             return;
         }
         let packed = pack(&keyframe.dump);
@@ -201,8 +201,8 @@ impl Builder {
 }
 
 /// An index needs no lines above the screen.
-fn bare(fold: Fold) -> Fold {
-    fold.with_limits(1, 0)
+fn bare(replay: TerminalReplay) -> TerminalReplay {
+    replay.with_limits(1, 0)
 }
 
 /// Drops every second one, from the second on.
