@@ -21,7 +21,7 @@ const TRIES: usize = 64;
 
 /// A recording, as its sidecars and its first and last blocks describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shelved {
+pub struct RecordingInfo {
     /// The recording.
     pub path: PathBuf,
     /// Its id: the name without the extension.
@@ -46,12 +46,12 @@ pub struct Shelved {
     pub empty: bool,
 }
 
-impl Shelved {
+impl RecordingInfo {
     /// Looks at one recording.
     ///
     /// # Errors
     /// It cannot be opened or read.
-    pub fn look(path: &Path) -> Result<Shelved, AhrError> {
+    pub fn read(path: &Path) -> Result<RecordingInfo, AhrError> {
         let mut reader = Reader::open(path)?;
         // A sidecar that cannot be read tells nothing.
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Shelved {
         let size = (meta.cols > 0 && meta.rows > 0).then(|| Size::new(meta.cols, meta.rows));
         let bytes =
             files_of(path).iter().filter_map(|file| fs::metadata(file).ok()).map(|meta| meta.len()).sum();
-        Ok(Shelved {
+        Ok(RecordingInfo {
             path: path.into(),
             id: store::id_of(path).map_or_else(|| path.display().to_string(), str::to_string),
             started,
@@ -92,9 +92,10 @@ impl Shelved {
 }
 
 /// All recordings, the one that began last first. One that cannot be opened is left out.
-pub fn list(store: &Store) -> Vec<Shelved> {
-    let mut all: Vec<Shelved> = store.all().iter().filter_map(|path| Shelved::look(path).ok()).collect();
-    all.sort_by_key(|shelved| std::cmp::Reverse(shelved.started));
+pub fn list(store: &Store) -> Vec<RecordingInfo> {
+    let mut all: Vec<RecordingInfo> =
+        store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).collect();
+    all.sort_by_key(|info| std::cmp::Reverse(info.started));
     all
 }
 
@@ -118,23 +119,23 @@ pub enum Reason {
 
 /// Which of `all` (the newest first) are to go, with the reason. One that is being written stays whatever its age and size, and
 /// so does an empty one, which may just have begun; their bytes count.
-pub fn overdue(all: &[Shelved], keep: Retention) -> Vec<(&Shelved, Reason)> {
+pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&RecordingInfo, Reason)> {
     let mut sum = 0u64;
     let mut gone = Vec::new();
-    for shelved in all {
-        let too_old = keep.not_before.zip(shelved.ended()).is_some_and(|(limit, ended)| ended < limit);
-        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(shelved.bytes) > most);
-        match (shelved.live || shelved.empty, too_old, too_much) {
-            (false, true, _) => gone.push((shelved, Reason::Age)),
-            (false, false, true) => gone.push((shelved, Reason::Bytes)),
-            _ => sum = sum.saturating_add(shelved.bytes),
+    for info in all {
+        let too_old = keep.not_before.zip(info.ended()).is_some_and(|(limit, ended)| ended < limit);
+        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(info.bytes) > most);
+        match (info.live || info.empty, too_old, too_much) {
+            (false, true, _) => gone.push((info, Reason::Age)),
+            (false, false, true) => gone.push((info, Reason::Bytes)),
+            _ => sum = sum.saturating_add(info.bytes),
         }
     }
     gone
 }
 
 /// Removes a recording and its sidecars, the recording last. Says false, and removes nothing, if a recorder is
-/// at work on it or it is empty, see [`overdue`].
+/// at work on it or it is empty, see [`select_expired`].
 /// Files that its snapshots took are not touched.
 ///
 /// # Errors

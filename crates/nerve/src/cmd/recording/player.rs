@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_record::ahr::{AhrError, Body};
 use nerve_record::index::Position;
-use nerve_record::library::Shelved;
+use nerve_record::library::RecordingInfo;
 use nerve_record::playback::Playback;
 use nerve_term::event::TsNs;
 use tokio::sync::mpsc;
@@ -70,7 +70,7 @@ impl EndReason {
 
 async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<EndReason> {
     let signals = Signals::listen()?;
-    let total = Shelved::look(options.recording).ok().and_then(|shelved| shelved.duration);
+    let total = RecordingInfo::read(options.recording).ok().and_then(|info| info.duration);
     // Restores the terminal on return or panic.
     let guard = TerminalGuard::enter().context("cannot use the terminal")?;
     let mut user = UserInput { keys: guard.keys(), signals };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nerve_record::ahr::{AhrError, Lost};
 use nerve_record::index::{Index, Position, SPACING};
-use nerve_record::library::{Shelved, is_live};
+use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
 use nerve_term::event::{Size, TsNs};
@@ -65,7 +65,7 @@ impl RecordingView {
             play
         };
         end_playback.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
-        let shown = Shelved::look(path).ok().and_then(|shelved| shelved.duration);
+        let shown = RecordingInfo::read(path).ok().and_then(|info| info.duration);
         let end = shown
             .map_or(end_playback.replay().clock(), |duration| start + duration)
             .max(end_playback.replay().clock().max(start));
