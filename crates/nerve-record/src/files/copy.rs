@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::tree::{Copied, survey};
-use super::{About, FileStore, FilesError, Key, Provider, Taken, empty_directory};
+use super::{FileStore, FilesError, Key, Provider, SnapshotRequest, Taken, empty_directory};
 use crate::snapshots::FilesRef;
 
 /// A copy may have so many bytes if nothing else is said: 1 GiB.
@@ -68,7 +68,7 @@ impl CopyProvider {
 }
 
 impl Provider for CopyProvider {
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError> {
         let held = self.store.hold(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
@@ -77,13 +77,13 @@ impl Provider for CopyProvider {
         // Only now that it exists can the store be told from other directories.
         let root = self.store.root();
         let root = root.canonicalize().map_err(FilesError::io("find", root))?;
-        let mut plan = survey(&self.source, &root, &|| about.check())?;
+        let mut plan = survey(&self.source, &root, &|| request.check())?;
         if !plan.can_be_cloned(&self.source, &held.scratch().join("probe")) {
             self.check_size(plan.bytes, held.scratch())?;
         }
         let making = held.scratch().join("copy");
         fs::create_dir(&making).map_err(FilesError::io("make the directory", &making))?;
-        let copied = plan.copy(&self.source, &making, self.limit, &|| about.check())?;
+        let copied = plan.copy(&self.source, &making, self.limit, &|| request.check())?;
         // Modes come after the move: what is in the making can always be removed.
         fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;

@@ -32,7 +32,7 @@ pub trait Provider {
     ///
     /// # Errors
     /// [`FilesError`]. Nothing is kept then: no reference, no partial copy.
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError>;
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError>;
 
     /// Puts files that were kept into `to`, which must be an empty directory or not there yet. The directory they came from is not
     /// touched. Gives back what could not be restored and why, as in [`Taken::left_out`].
@@ -95,7 +95,7 @@ pub trait Provider {
 
 /// What is noted with the files.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct SnapshotRequest<'a> {
     /// When the snapshot was confirmed.
     pub at: TsNs,
     /// The snapshot's label.
@@ -104,7 +104,7 @@ pub struct About<'a> {
     pub stop: Option<&'a AtomicBool>,
 }
 
-impl About<'_> {
+impl SnapshotRequest<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }

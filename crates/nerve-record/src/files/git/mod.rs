@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    About, FileStore, FilesError, Key, LeftOut, Provider, Restored, Taken, WorkPlace, empty_directory,
+    FileStore, FilesError, Key, LeftOut, Provider, Restored, SnapshotRequest, Taken, WorkPlace,
+    empty_directory,
 };
 use crate::snapshots::FilesRef;
 
@@ -105,10 +106,10 @@ impl GitProvider {
     }
 
     /// Untracked files are what a snapshot can become too large by: the others were committed before.
-    fn check_size(&self, git: &Git, about: &About<'_>) -> Result<(), FilesError> {
+    fn check_size(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<(), FilesError> {
         let mut bytes: u64 = 0;
         let call = git.to("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
-        call.until(about).args(self.without_store()).each_name(|name| {
+        call.until(request).args(self.without_store()).each_name(|name| {
             let meta = self.top.join(name).symlink_metadata();
             bytes =
                 bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
@@ -120,15 +121,15 @@ impl GitProvider {
     }
 
     /// Puts all files into the index of `git`, as far as they can be read. Gives back what could not.
-    fn add(&self, git: &Git, about: &About<'_>) -> Result<Vec<String>, FilesError> {
+    fn add(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<Vec<String>, FilesError> {
         // Files the user told git to take for unchanged are looked at all the same. Ends with 1 when something changed.
         let look = git.to("look at the files").args(["update-index", "-q", "--really-refresh"]);
-        look.until(about).line_if_any()?;
-        self.check_size(git, about)?;
+        look.until(request).line_if_any()?;
+        self.check_size(git, request)?;
         // Line ends of a file that is read stay as they are; on the way back `core.autocrlf` is the user's, and changes only what
         // it changed before.
         let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
-        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(about);
+        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(request);
         let mut left_out = LeftOut::default();
         for complaint in call.args(self.without_store()).complaints()? {
             left_out.say(|| complaint);
@@ -196,20 +197,20 @@ impl GitProvider {
         Ok(left_out)
     }
 
-    fn commit(&self, tree: &str, key: &Key, about: &About<'_>) -> Result<String, FilesError> {
+    fn commit(&self, tree: &str, key: &Key, request: &SnapshotRequest<'_>) -> Result<String, FilesError> {
         let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
         if let Some(parent) = self.git.to("find the last commit").args(head).line_if_any()? {
             call = call.args(["-p", &parent]);
         }
-        let date = format!("@{} +0000", about.at.0 / 1_000_000_000);
+        let date = format!("@{} +0000", request.at.0 / 1_000_000_000);
         let dates = [("GIT_AUTHOR_DATE", &*date), ("GIT_COMMITTER_DATE", &*date)];
         for (name, value) in AUTHOR.into_iter().chain(dates) {
             call = call.env(name, value);
         }
         // A label may be as long as it likes, and is told whole beside the recording.
         let title: String =
-            about.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
+            request.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
         let title = if title.trim().is_empty() { format!("Snapshot {}", key.id()) } else { title };
         let message = format!("{title}\n\nNerve-Session: {}\nNerve-Snapshot: {}\n", key.session(), key.id());
         call.args([tree]).line_from(message.as_bytes())
@@ -237,7 +238,7 @@ impl GitProvider {
 }
 
 impl Provider for GitProvider {
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError> {
         let held = self.store.hold(key.session())?;
         if self.commit_of(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
@@ -245,12 +246,12 @@ impl Provider for GitProvider {
         let index = held.scratch().join("index");
         self.seed(&index)?;
         let git = self.git.with_index(&index);
-        let left_out = self.add(&git, about)?;
+        let left_out = self.add(&git, request)?;
         // Of a partial clone not everything is here.
         let write = git.to("write the tree").args(["write-tree", "--missing-ok"]);
-        let tree = write.until(about).line()?;
-        about.check()?;
-        let commit = self.commit(&tree, key, about)?;
+        let tree = write.until(request).line()?;
+        request.check()?;
+        let commit = self.commit(&tree, key, request)?;
         // The empty last argument: it must not exist yet.
         let reference = reference_of(key);
         self.git.to("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::super::{About, FilesError, LeftOut};
+use super::super::{FilesError, LeftOut, SnapshotRequest};
 
 /// How often it is looked whether somebody still waits for a git that works.
 const LOOK: Duration = Duration::from_millis(50);
@@ -139,8 +139,8 @@ impl<'a> Call<'a> {
     }
 
     /// It is killed when nobody waits for the files any longer.
-    pub(super) fn until<'b>(self, about: &About<'b>) -> Call<'b> {
-        Call { stop: about.stop, action: self.action, command: self.command }
+    pub(super) fn until<'b>(self, request: &SnapshotRequest<'b>) -> Call<'b> {
+        Call { stop: request.stop, action: self.action, command: self.command }
     }
 
     pub(super) fn env(mut self, name: &str, value: &str) -> Call<'a> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use nerve_record::files::{self, About, FilesError, Key, Taken};
+use nerve_record::files::{self, FilesError, Key, SnapshotRequest, Taken};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_term::event::TsNs;
@@ -55,8 +55,8 @@ pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Resul
             }
             error.failure()
         })?;
-    let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop };
-    let files = provider.map(|provider| provider.take(&key, &about)).transpose();
+    let request = SnapshotRequest { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop };
+    let files = provider.map(|provider| provider.take(&key, &request)).transpose();
     let files = files.map_err(|error| without_files(error, id, &confirmed));
     let note_error = match (&recording, &files) {
         (Some(recording), Ok(taken)) => note(recording, &args.label, id, &confirmed, taken.as_ref()),
