@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use super::tree::{Copied, survey};
-use super::{FileStore, FilesError, Key, Provider, SnapshotRequest, Taken, empty_directory};
+use super::{FileSnapshot, FileStore, FilesError, Key, Provider, SnapshotRequest, empty_directory};
 use crate::snapshots::FilesRef;
 
 /// A copy may have so many bytes if nothing else is said: 1 GiB.
@@ -68,7 +68,7 @@ impl CopyProvider {
 }
 
 impl Provider for CopyProvider {
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError> {
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let held = self.store.hold(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
@@ -88,7 +88,7 @@ impl Provider for CopyProvider {
         fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
         let provider = if matches!(copied, Copied { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
-        Ok(Taken { files: self.reference_by(provider, key), left_out: plan.left_out.told() })
+        Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.told() })
     }
 
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {

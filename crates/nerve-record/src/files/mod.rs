@@ -32,10 +32,10 @@ pub trait Provider {
     ///
     /// # Errors
     /// [`FilesError`]. Nothing is kept then: no reference, no partial copy.
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError>;
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError>;
 
     /// Puts files that were kept into `to`, which must be an empty directory or not there yet. The directory they came from is not
-    /// touched. Gives back what could not be restored and why, as in [`Taken::left_out`].
+    /// touched. Gives back what could not be restored and why, as in [`FileSnapshot::left_out`].
     ///
     /// # Errors
     /// [`FilesError`]. Part of the files may be in `to` then.
@@ -116,7 +116,7 @@ impl SnapshotRequest<'_> {
 
 /// Files that are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct FileSnapshot {
     /// How they are asked for later.
     pub files: FilesRef,
     /// What could not be kept and why, a sentence each; the first [`MAX_SAID`], and then how many more.
@@ -126,7 +126,7 @@ pub struct Taken {
 /// Files that were given back to be worked on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// What could not be restored and why, as in [`Taken::left_out`].
+    /// What could not be restored and why, as in [`FileSnapshot::left_out`].
     pub left_out: Vec<String>,
     /// The branch they are on; `None` where there is no git.
     pub branch: Option<String>,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    FileStore, FilesError, Key, LeftOut, Provider, Restored, SnapshotRequest, Taken, WorkPlace,
+    FileSnapshot, FileStore, FilesError, Key, LeftOut, Provider, Restored, SnapshotRequest, WorkPlace,
     empty_directory,
 };
 use crate::snapshots::FilesRef;
@@ -238,7 +238,7 @@ impl GitProvider {
 }
 
 impl Provider for GitProvider {
-    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<Taken, FilesError> {
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
         let held = self.store.hold(key.session())?;
         if self.commit_of(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
@@ -255,7 +255,7 @@ impl Provider for GitProvider {
         // The empty last argument: it must not exist yet.
         let reference = reference_of(key);
         self.git.to("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;
-        Ok(Taken { files: self.reference(key), left_out })
+        Ok(FileSnapshot { files: self.reference(key), left_out })
     }
 
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {

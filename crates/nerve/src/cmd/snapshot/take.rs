@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use nerve_record::files::{self, FilesError, Key, SnapshotRequest, Taken};
+use nerve_record::files::{self, FileSnapshot, FilesError, Key, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_term::event::TsNs;
@@ -22,7 +22,7 @@ pub(crate) struct SnapshotOutcome {
     pub(crate) key: Key,
     pub(super) confirmed: Confirmation,
     /// The stored files, `None` with `--no-files`, or why storing failed.
-    pub(crate) files: Result<Option<Taken>, Failure>,
+    pub(crate) files: Result<Option<FileSnapshot>, Failure>,
     /// Why the files could not be listed next to the recording.
     pub(crate) note_error: Option<String>,
 }
@@ -80,7 +80,7 @@ fn note(
     label: &Option<String>,
     id: u64,
     confirmed: &Confirmation,
-    taken: Option<&Taken>,
+    taken: Option<&FileSnapshot>,
 ) -> Option<String> {
     let noted = snapshots::read(recording).unwrap_or_default().into_iter().find(|line| line.id == id);
     if noted.is_some() && taken.is_none() {
