@@ -21,7 +21,7 @@ use nerve_term::event::TsNs;
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{Key, KeyError};
-pub use restore_dir::WorkPlace;
+pub use restore_dir::RestoreDir;
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;
@@ -47,8 +47,8 @@ pub trait Provider {
     /// # Errors
     /// [`FilesError::PathExists`], [`FilesError::BranchExists`]: somebody else has made them; others: see there. Branch and directory are
     /// removed again if they were made here; part of the files may be in a directory that was there before.
-    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
-        Ok(Restored { left_out: place.fill(|| self.restore(key, place.to))?, branch: None })
+    fn restore_to_work_on(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
+        Ok(Restored { left_out: dir.fill(|| self.restore(key, dir.to))?, branch: None })
     }
 
     /// Removes what [`Provider::restore_to_work_on`] has made.

@@ -8,7 +8,7 @@ use super::FilesError;
 
 /// Where files are put to be worked on.
 #[derive(Debug, Clone, Copy)]
-pub struct WorkPlace<'a> {
+pub struct RestoreDir<'a> {
     /// The directory: empty, or not there yet.
     pub to: &'a Path,
     /// It must not be there yet.
@@ -26,7 +26,7 @@ pub(super) struct Claim {
     _lock: Option<File>,
 }
 
-impl WorkPlace<'_> {
+impl RestoreDir<'_> {
     /// Makes the directory, or takes one that is there. Only one of those who try at once has it.
     pub(super) fn claim(&self) -> Result<Claim, FilesError> {
         let parent = self.to.parent().unwrap_or(self.to);

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use nerve_record::files::{
-    FileStore, FilesError, GitProvider, Provider, Restored, SnapshotRequest, WorkPlace, choose, provider_of,
+    FileStore, FilesError, GitProvider, Provider, RestoreDir, Restored, SnapshotRequest, choose, provider_of,
 };
 
 use crate::{MEGABYTE, Place, REQUEST, key, listing};
@@ -54,7 +54,7 @@ fn provider(place: &Place) -> GitProvider {
 
 /// Gives a snapshot back to be worked on, into a directory that nobody has made yet.
 fn work_on(place: &Place, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
-    provider(place).restore_to_work_on(&key(id), &WorkPlace { to, is_new: true, branch })
+    provider(place).restore_to_work_on(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 
 /// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
@@ -490,7 +490,7 @@ fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
                     let branch = format!("nerve/{round}-{n}");
                     start.wait();
                     provider(place)
-                        .restore_to_work_on(&key(1), &WorkPlace { to, is_new: false, branch: &branch })
+                        .restore_to_work_on(&key(1), &RestoreDir { to, is_new: false, branch: &branch })
                 })
             };
             let racing: Vec<_> = (0..4).map(one).collect();

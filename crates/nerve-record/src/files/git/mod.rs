@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    FileSnapshot, FileStore, FilesError, Key, LeftOut, Provider, Restored, SnapshotRequest, WorkPlace,
+    FileSnapshot, FileStore, FilesError, Key, LeftOut, Provider, RestoreDir, Restored, SnapshotRequest,
     empty_directory,
 };
 use crate::snapshots::FilesRef;
@@ -269,36 +269,36 @@ impl Provider for GitProvider {
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
-    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
+    fn restore_to_work_on(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
         let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
             // Nothing was ever committed: there is nothing that a branch could be of.
-            let left_out = place.fill(|| self.restore(key, place.to))?;
+            let left_out = dir.fill(|| self.restore(key, dir.to))?;
             return Ok(Restored { left_out, branch: None });
         };
-        let claim = place.claim()?;
+        let claim = dir.claim()?;
         let with_branch = || -> Result<PathBuf, FilesError> {
-            let to = empty_directory(place.to)?;
+            let to = empty_directory(dir.to)?;
             self.check_room(&commit, &to)?;
-            self.make_branch(place.branch, &parent)?;
+            self.make_branch(dir.branch, &parent)?;
             Ok(to)
         };
-        let to = with_branch().inspect_err(|_| place.give_up(&claim))?;
+        let to = with_branch().inspect_err(|_| dir.give_up(&claim))?;
         // The first error is the one to tell. The branch goes last: as long as it is there nobody else uses the directory's name.
         let give_up = |is_ours: bool| {
             if is_ours {
                 let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
                 let _ = remove.args([&to]).line();
             }
-            place.give_up(&claim);
-            let _ = self.git.to("remove the branch").args(["branch", "-D", place.branch]).line();
+            dir.give_up(&claim);
+            let _ = self.git.to("remove the branch").args(["branch", "-D", dir.branch]).line();
         };
         // Where the directory was there before, what is in it now may be somebody else's, who was quicker.
-        self.add_work_tree(&to, place.branch).inspect_err(|_| give_up(claim.is_made))?;
+        self.add_work_tree(&to, dir.branch).inspect_err(|_| give_up(claim.is_made))?;
         let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| give_up(true))?;
-        Ok(Restored { left_out, branch: Some(place.branch.to_string()) })
+        Ok(Restored { left_out, branch: Some(dir.branch.to_string()) })
     }
 
     fn take_back(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
