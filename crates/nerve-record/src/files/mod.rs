@@ -47,15 +47,15 @@ pub trait Provider {
     /// # Errors
     /// [`FilesError::PathExists`], [`FilesError::BranchExists`]: somebody else has made them; others: see there. Branch and directory are
     /// removed again if they were made here; part of the files may be in a directory that was there before.
-    fn restore_to_work_on(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
+    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
         Ok(Restored { left_out: dir.fill(|| self.restore(key, dir.to))?, branch: None })
     }
 
-    /// Removes what [`Provider::restore_to_work_on`] has made.
+    /// Removes what [`Provider::restore_work_tree`] has made.
     ///
     /// # Errors
     /// [`FilesError`].
-    fn take_back(&self, to: &Path, _branch: &str) -> Result<(), FilesError> {
+    fn undo_restore(&self, to: &Path, _branch: &str) -> Result<(), FilesError> {
         std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))
     }
 
@@ -65,7 +65,7 @@ pub trait Provider {
     /// [`FilesError`]: that cannot be told.
     fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError>;
 
-    /// Removes what [`Provider::restore_to_work_on`] has made, whatever became of it. The branch stays if it has commits that are on no
+    /// Removes what [`Provider::restore_work_tree`] has made, whatever became of it. The branch stays if it has commits that are on no
     /// other: how many those are.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ fn provider(place: &Place) -> GitProvider {
 
 /// Gives a snapshot back to be worked on, into a directory that nobody has made yet.
 fn work_on(place: &Place, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
-    provider(place).restore_to_work_on(&key(id), &RestoreDir { to, is_new: true, branch })
+    provider(place).restore_work_tree(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 
 /// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
@@ -398,7 +398,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
     assert_eq!(listing(&target)["src/changed"], "new\\n");
     assert!(provider(&place).has_branch("nerve/one").unwrap());
 
-    provider(&place).take_back(&target, "nerve/one").unwrap();
+    provider(&place).undo_restore(&target, "nerve/one").unwrap();
     assert_eq!((target.exists(), state(&place.work())), (false, before), "as if it had never been");
     assert_eq!(git(&place.work(), &["worktree", "list"]).lines().count(), 1);
 }
@@ -490,7 +490,7 @@ fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
                     let branch = format!("nerve/{round}-{n}");
                     start.wait();
                     provider(place)
-                        .restore_to_work_on(&key(1), &RestoreDir { to, is_new: false, branch: &branch })
+                        .restore_work_tree(&key(1), &RestoreDir { to, is_new: false, branch: &branch })
                 })
             };
             let racing: Vec<_> = (0..4).map(one).collect();
@@ -510,6 +510,6 @@ fn a_snapshot_before_the_first_commit_is_worked_on_without_git() {
     let restored = work_on(&place, 1, &place.target(), "nerve/one").unwrap();
     assert_eq!(restored.branch, None);
     assert_eq!(listing(&place.target())["file"], "there\\n");
-    provider(&place).take_back(&place.target(), "nerve/one").unwrap();
+    provider(&place).undo_restore(&place.target(), "nerve/one").unwrap();
     assert!(!place.target().exists());
 }

@@ -269,7 +269,7 @@ impl Provider for GitProvider {
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
-    fn restore_to_work_on(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
+    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
@@ -301,7 +301,7 @@ impl Provider for GitProvider {
         Ok(Restored { left_out, branch: Some(dir.branch.to_string()) })
     }
 
-    fn take_back(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
+    fn undo_restore(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
         if !self.has_branch(branch)? {
             return std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to));
         }
