@@ -153,7 +153,7 @@ pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provi
 ///
 /// # Errors
 /// As [`choose`].
-pub fn kept(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
+pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
     let git = GitProvider::at(dir, store, DEFAULT_LIMIT)?;
     let mut found = Vec::new();
     if let Some(git) = git {
