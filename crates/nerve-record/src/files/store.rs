@@ -55,7 +55,7 @@ impl FileStore {
     ///
     /// # Errors
     /// A bad session name, or the store cannot be written.
-    pub fn take_back_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
+    pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
         Key::new(session, 0)?;
         let mut held = self.hold(session)?;
         let path = held.dir.join("lock");

@@ -51,7 +51,7 @@ pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Resul
         recorder.request_snapshot(id, args.label.as_deref(), args.timeout.0).map_err(|error| {
             if let (ConfirmError::NotRecorded(_), None) = (&error, args.id) {
                 // On failure the numbers only have a gap.
-                let _ = store.take_back_id(&session, id);
+                let _ = store.release_id(&session, id);
             }
             error.failure()
         })?;
