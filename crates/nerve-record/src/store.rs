@@ -210,7 +210,7 @@ pub enum StoreError {
 }
 
 /// How many characters from the beginning tell these ids apart. One that is the beginning of another has to be given whole.
-pub fn telling_apart(ids: &[&str]) -> usize {
+pub fn unique_prefix_len(ids: &[&str]) -> usize {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
     let common = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
@@ -218,8 +218,8 @@ pub fn telling_apart(ids: &[&str]) -> usize {
 }
 
 /// As many of the beginnings that tell ids apart as are read, in words: what to give instead of `wanted`, which is not enough.
-pub fn longer(wanted: &str, ids: &[&str]) -> String {
-    let chars = telling_apart(ids);
+pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
+    let chars = unique_prefix_len(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
     let named: Vec<String> = ids.iter().take(NAMED).map(begin).collect();
     let more = if ids.len() > NAMED { ", …" } else { "" };

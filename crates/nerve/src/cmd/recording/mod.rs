@@ -118,7 +118,7 @@ fn lookup_failure(error: StoreError) -> anyhow::Error {
     };
     let hint = match &error {
         StoreError::Ambiguous { what, paths } => {
-            longer(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
+            suggest_ids(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
         }
         _ => "list the recordings: nerve recordings list".to_string(),
     };
