@@ -17,7 +17,7 @@ const MAX_DATA: usize = 128 << 10;
 
 /// What an import made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Imported {
+pub struct ImportSummary {
     /// Version of the cast, 2 or 3.
     pub version: u8,
     /// Events of the cast that went into the recording.
@@ -38,7 +38,7 @@ pub struct Imported {
 /// # Errors
 /// [`ImportError`]; a line that is no event is told with its number. `to` is never overwritten, and removed when the import
 /// fails.
-pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<Imported, ImportError> {
+pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<ImportSummary, ImportError> {
     let mut lines = Lines { cast, number: 0, bytes: Vec::new() };
     let header = lines.header()?;
     let start = header.timestamp.map_or(started, |seconds| TsNs(seconds.saturating_mul(1_000_000_000)));
@@ -49,7 +49,7 @@ pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<Imported, 
         version: header.version,
         start,
         at: Duration::ZERO,
-        done: Imported { version: header.version, ..Imported::default() },
+        done: ImportSummary { version: header.version, ..ImportSummary::default() },
     };
     import.run(&mut lines, header).inspect_err(|_| {
         // The error is the news; what is left is a part of something that is still there.
@@ -64,11 +64,11 @@ struct Import {
     start: TsNs,
     /// Time of the event before.
     at: Duration,
-    done: Imported,
+    done: ImportSummary,
 }
 
 impl Import {
-    fn run(mut self, lines: &mut Lines<impl BufRead>, header: Header) -> Result<Imported, ImportError> {
+    fn run(mut self, lines: &mut Lines<impl BufRead>, header: Header) -> Result<ImportSummary, ImportError> {
         let Size { cols, rows } = header.size;
         self.push(Body::Resize { cols, rows }).map_err(|error| lines.bad(error.to_string()))?;
         while let Some(event) = lines.event()? {
@@ -91,7 +91,7 @@ impl Import {
             ..Meta::default()
         };
         meta.store(self.writer.path()).map_err(|error| self.write_error(error))?;
-        Ok(Imported { duration: self.at, ..self.done })
+        Ok(ImportSummary { duration: self.at, ..self.done })
     }
 
     fn event(&mut self, Event(time, code, text): &Event) -> Result<(), Problem> {
