@@ -18,7 +18,7 @@ use super::writer::Writer;
 
 /// What a repair kept and lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Blocks kept.
     pub blocks: u64,
     /// Of these, blocks that had to be packed anew: some of their records or numbers were bad.
@@ -31,11 +31,11 @@ pub struct Repaired {
     pub gaps: u64,
     /// Stretches lost, whole blocks and parts of them.
     pub stretches: u64,
-    /// The first [`Repaired::MAX_LOST`] of them.
+    /// The first [`RepairReport::MAX_LOST`] of them.
     pub lost: Vec<Lost>,
 }
 
-impl Repaired {
+impl RepairReport {
     /// So many lost stretches are listed, the rest is only counted.
     pub const MAX_LOST: usize = 1000;
 }
@@ -45,11 +45,12 @@ impl Repaired {
 ///
 /// # Errors
 /// As [`Reader::open`] and [`Writer::create`]; `to` is never overwritten, and is removed when the copy fails.
-pub fn repair(from: &Path, to: &Path) -> Result<Repaired, AhrError> {
+pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     let mut reader = Reader::open(from)?;
     let source = File::open(from).map_err(AhrError::io("open", from))?;
     let writer = Writer::create(to)?;
-    let mut copy = Copy { source, writer, report: Repaired::default(), at: TsNs(0), end: 0, finished: false };
+    let mut copy =
+        Copy { source, writer, report: RepairReport::default(), at: TsNs(0), end: 0, finished: false };
     match copy.run(&mut reader) {
         Ok(()) => Ok(copy.report),
         Err(error) => {
@@ -63,7 +64,7 @@ pub fn repair(from: &Path, to: &Path) -> Result<Repaired, AhrError> {
 struct Copy {
     source: File,
     writer: Writer,
-    report: Repaired,
+    report: RepairReport,
     /// Time of the last record kept.
     at: TsNs,
     /// Output bytes before what comes next.
@@ -100,7 +101,7 @@ impl Copy {
     fn note(&mut self, lost: Lost) -> bool {
         let missing = lost.output_missing();
         self.report.stretches += 1;
-        if self.report.lost.len() < Repaired::MAX_LOST {
+        if self.report.lost.len() < RepairReport::MAX_LOST {
             self.report.lost.push(lost);
         }
         missing
