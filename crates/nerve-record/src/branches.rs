@@ -147,7 +147,7 @@ impl Folder {
     }
 
     /// When it or what is noted of it was last written to, whichever is later; `None` if that cannot be told.
-    pub fn touched(&self) -> Option<SystemTime> {
+    pub fn last_modified(&self) -> Option<SystemTime> {
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let noted = self.note.as_ref().and_then(|_| time(&Note::path_of(&self.path)));
         time(&self.path).map(|at| noted.map_or(at, |noted| noted.max(at)))

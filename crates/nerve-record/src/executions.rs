@@ -93,12 +93,12 @@ impl ExecutionLine {
 
 /// The list beside `recording`.
 pub fn path_of(recording: &Path) -> PathBuf {
-    store::beside(recording, "executions.jsonl")
+    store::sidecar_path(recording, "executions.jsonl")
 }
 
 /// The folder of recordings beside `recording`.
 pub fn folder_of(recording: &Path) -> PathBuf {
-    store::beside(recording, "executions")
+    store::sidecar_path(recording, "executions")
 }
 
 /// Where the terminal of an execution is recorded.

@@ -123,9 +123,9 @@ pub fn id_of(recording: &Path) -> Option<&str> {
     recording.file_name()?.to_str()?.strip_suffix(".ahr")
 }
 
-/// The file `<stem>.<suffix>` beside a recording: `beside("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
+/// The file `<stem>.<suffix>` beside a recording: `sidecar_path("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
 /// extension, all is the stem.
-pub fn beside(recording: &Path, suffix: &str) -> PathBuf {
+pub fn sidecar_path(recording: &Path, suffix: &str) -> PathBuf {
     let mut name = match recording.extension() {
         Some(extension) if extension == EXTENSION => recording.with_extension(""),
         _ => recording.to_path_buf(),

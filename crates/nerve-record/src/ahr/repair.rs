@@ -92,7 +92,7 @@ impl Copy {
             self.gap(self.at)?;
         }
         if !self.finished {
-            self.write(&Segment::begun(self.end, self.at).seal(DEFAULT_QUALITY, true))?;
+            self.write(&Segment::starting_at(self.end, self.at).seal(DEFAULT_QUALITY, true))?;
         }
         self.writer.sync().map_err(AhrError::io("sync", self.writer.path()))
     }
@@ -148,7 +148,7 @@ impl Copy {
 }
 
 fn repack(block: &Block) -> Vec<u8> {
-    let mut segment = Segment::begun(block.output().start, block.header.start);
+    let mut segment = Segment::starting_at(block.output().start, block.header.start);
     for record in block.records() {
         // It was in a segment that was not too long, so it fits into one.
         let fits = segment.push(&record);

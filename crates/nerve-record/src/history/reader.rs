@@ -120,7 +120,7 @@ impl HistoryReader {
         let mut truncated = false;
         while found.len() < limit {
             let Some(entry) = entries.next().transpose()? else { break };
-            if !filter.lets_through(&entry) {
+            if !filter.matches(&entry) {
                 continue;
             }
             bytes = bytes.saturating_add(entry.text.len());
@@ -140,7 +140,7 @@ impl HistoryReader {
 
 impl Filter {
     /// Whether an entry is wanted; does not look at `last` and `max_bytes`.
-    pub fn lets_through(&self, entry: &StoredEntry) -> bool {
+    pub fn matches(&self, entry: &StoredEntry) -> bool {
         self.op.as_deref().is_none_or(|op| entry.op() == op)
             && self.seq.is_none_or(|seq| entry.seq() == Some(seq))
             && (!self.inputs_only || entry.is_input())
