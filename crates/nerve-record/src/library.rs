@@ -15,9 +15,9 @@ use crate::snapshots;
 use crate::store::{self, Store};
 
 /// Bytes at the end of a recording in which its last block is looked for: one of nerve's is shorter.
-const TAIL: u64 = 1 << 20;
+const TAIL_BYTES: u64 = 1 << 20;
 /// Places in them that look like a block and are tried.
-const TRIES: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 
 /// A recording, as its sidecars and its first and last blocks describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,13 +202,13 @@ fn size_in(block: &Block) -> Option<Size> {
 
 /// The latest time in the last intact block near the end of the file.
 fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option<TsNs>, AhrError> {
-    let from = reader.file_len()?.saturating_sub(TAIL);
+    let from = reader.file_len()?.saturating_sub(TAIL_BYTES);
     let mut tail = Vec::new();
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
-    file.take(TAIL).read_to_end(&mut tail)?;
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
     let places = (0..tail.len()).rev().filter(|at| tail[*at..].starts_with(b"AHRC"));
-    for place in places.take(TRIES).map(|at| from + at as u64) {
+    for place in places.take(MAX_CANDIDATES).map(|at| from + at as u64) {
         reader.seek_to(place)?;
         if let Some(Part::Block(block)) = reader.next()?
             && block.file_off == place

@@ -105,18 +105,18 @@ impl Playback {
     /// The file cannot be read.
     pub fn play(
         &mut self,
-        mut wanted: impl FnMut(&Record<'_>) -> bool,
-        mut seen: impl FnMut(&Record<'_>),
+        mut should_apply: impl FnMut(&Record<'_>) -> bool,
+        mut on_applied: impl FnMut(&Record<'_>),
     ) -> Result<bool, AhrError> {
         while self.load()? {
             let Playback { replay, block: Some(block), applied, within, .. } = self else { break };
             for record in block.records().skip(*applied as usize) {
-                let record = behind(record, *within);
-                if !wanted(&record) {
+                let record = rest_of(record, *within);
+                if !should_apply(&record) {
                     return Ok(true);
                 }
                 replay.apply(&record);
-                seen(&record);
+                on_applied(&record);
                 (*applied, *within) = (*applied + 1, 0);
             }
             self.block = None;
@@ -213,7 +213,7 @@ impl Playback {
 }
 
 /// The record without the bytes of it that have been applied.
-fn behind(record: Record<'_>, within: usize) -> Record<'_> {
+fn rest_of(record: Record<'_>, within: usize) -> Record<'_> {
     match record.body {
         Body::Data { off, bytes } if within > 0 => {
             let body =

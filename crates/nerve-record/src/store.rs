@@ -17,9 +17,9 @@ pub const EXTENSION: &str = "ahr";
 pub const MAX_ID_CHARS: usize = 64;
 
 /// Candidates that an error lists.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 /// Beginnings of ids that are named.
-const NAMED: usize = 3;
+const MAX_SUGGESTED: usize = 3;
 
 /// The folder of all recordings: `<state>/recordings`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,8 +221,8 @@ pub fn unique_prefix_len(ids: &[&str]) -> usize {
 pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     let chars = unique_prefix_len(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
-    let named: Vec<String> = ids.iter().take(NAMED).map(begin).collect();
-    let more = if ids.len() > NAMED { ", …" } else { "" };
+    let named: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
+    let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
     let how = match ids.iter().all(|id| id.starts_with(wanted)) {
         true => format!("give more of it, {chars} characters"),
         false => "name one by the id of its host".to_string(),
@@ -235,8 +235,8 @@ fn in_folder(root: Option<&Path>) -> String {
 }
 
 fn listing(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().take(LISTED).map(|path| path.display().to_string()).collect();
-    let more = match paths.len().saturating_sub(LISTED) {
+    let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(|path| path.display().to_string()).collect();
+    let more = match paths.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };

@@ -49,10 +49,10 @@ pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     let mut reader = Reader::open(from)?;
     let source = File::open(from).map_err(AhrError::io("open", from))?;
     let writer = Writer::create(to)?;
-    let mut copy =
-        Copy { source, writer, report: RepairReport::default(), at: TsNs(0), end: 0, finished: false };
-    match copy.run(&mut reader) {
-        Ok(()) => Ok(copy.report),
+    let mut repairer =
+        Repairer { source, writer, report: RepairReport::default(), at: TsNs(0), end: 0, finished: false };
+    match repairer.run(&mut reader) {
+        Ok(()) => Ok(repairer.report),
         Err(error) => {
             // The failure is the news; what is left is an unfinished copy of something that is still there.
             let _ = fs::remove_file(to);
@@ -61,7 +61,7 @@ pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     }
 }
 
-struct Copy {
+struct Repairer {
     source: File,
     writer: Writer,
     report: RepairReport,
@@ -73,7 +73,7 @@ struct Copy {
     finished: bool,
 }
 
-impl Copy {
+impl Repairer {
     fn run(&mut self, reader: &mut Reader<impl io::Read + io::Seek>) -> Result<(), AhrError> {
         // Told when the next block is here: the gap is marked with its time.
         let mut missing = false;

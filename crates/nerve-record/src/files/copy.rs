@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::tree::{Copied, survey};
+use super::tree::{CopyStats, survey};
 use super::{FileSnapshot, FileStore, FilesError, Key, Provider, SnapshotRequest, empty_directory};
 use crate::snapshots::FilesRef;
 
@@ -69,7 +69,7 @@ impl CopyProvider {
 
 impl Provider for CopyProvider {
     fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
-        let held = self.store.hold(key.session())?;
+        let session = self.store.lock_session(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
             return Err(FilesError::Exists { key: key.clone() });
@@ -78,17 +78,17 @@ impl Provider for CopyProvider {
         let root = self.store.root();
         let root = root.canonicalize().map_err(FilesError::io("find", root))?;
         let mut plan = survey(&self.source, &root, &|| request.check())?;
-        if !plan.can_be_cloned(&self.source, &held.scratch().join("probe")) {
-            self.check_size(plan.bytes, held.scratch())?;
+        if !plan.can_be_cloned(&self.source, &session.scratch().join("probe")) {
+            self.check_size(plan.bytes, session.scratch())?;
         }
-        let making = held.scratch().join("copy");
-        fs::create_dir(&making).map_err(FilesError::io("make the directory", &making))?;
-        let copied = plan.copy(&self.source, &making, self.limit, &|| request.check())?;
+        let partial = session.scratch().join("copy");
+        fs::create_dir(&partial).map_err(FilesError::io("make the directory", &partial))?;
+        let copied = plan.copy(&self.source, &partial, self.limit, &|| request.check())?;
         // Modes come after the move: what is in the making can always be removed.
-        fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
+        fs::rename(&partial, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
-        let provider = if matches!(copied, Copied { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
-        Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.told() })
+        let provider = if matches!(copied, CopyStats { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
+        Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.into_messages() })
     }
 
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
@@ -100,7 +100,7 @@ impl Provider for CopyProvider {
         let mut plan = survey(&place, &to, &|| Ok(()))?;
         plan.copy(&place, &to, u64::MAX, &|| Ok(()))?;
         plan.set_modes(&to)?;
-        Ok(plan.left_out.told())
+        Ok(plan.left_out.into_messages())
     }
 
     fn changes(&self, key: &Key, to: &Path, _branch: Option<&str>) -> Result<Option<String>, FilesError> {
@@ -108,7 +108,7 @@ impl Provider for CopyProvider {
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
-        let other = first_other(&place, to).map_err(FilesError::io("compare", to))?;
+        let other = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
         Ok(other.map(|path| format!("{} is not as it was restored", path.display())))
     }
 
@@ -122,7 +122,7 @@ impl Provider for CopyProvider {
 }
 
 /// The first path in `there` that is not as it is in `kept`, or is in one of them only.
-fn first_other(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
+fn first_difference(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
     let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     };
@@ -136,7 +136,7 @@ fn first_other(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
         let is_same = match other.symlink_metadata()?.file_type() {
             found if found != kind => false,
             _ if kind.is_symlink() => fs::read_link(&one)? == fs::read_link(&other)?,
-            _ if kind.is_dir() => match first_other(&one, &other)? {
+            _ if kind.is_dir() => match first_difference(&one, &other)? {
                 None => true,
                 found => return Ok(found),
             },

@@ -119,7 +119,7 @@ impl SnapshotRequest<'_> {
 pub struct FileSnapshot {
     /// How they are asked for later.
     pub files: FilesRef,
-    /// What could not be kept and why, a sentence each; the first [`MAX_SAID`], and then how many more.
+    /// What could not be kept and why, a sentence each; the first [`MAX_LISTED`], and then how many more.
     pub left_out: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ pub struct Restored {
 }
 
 /// So many things left out are told one by one.
-pub const MAX_SAID: usize = 50;
+pub const MAX_LISTED: usize = 50;
 
 /// Git for what git would commit, else a copy of `dir` alone: outside of a work tree, in a directory the repository ignores (its
 /// files would be missing from a commit), and where there is no `git`. `limit`: bytes, see [`DEFAULT_LIMIT`].
@@ -284,7 +284,7 @@ pub enum FilesError {
     Git {
         /// What it was to do.
         action: &'static str,
-        /// What it said.
+        /// What it listed.
         message: String,
     },
     /// Nobody waited any longer.
@@ -320,26 +320,26 @@ fn empty_directory(to: &Path) -> Result<PathBuf, FilesError> {
     to.canonicalize().map_err(FilesError::io("find", to))
 }
 
-/// What was left out, as it is told: not more than [`MAX_SAID`] one by one.
+/// What was left out, as it is told: not more than [`MAX_LISTED`] one by one.
 #[derive(Debug, Default)]
-struct LeftOut {
-    said: Vec<String>,
+struct SkippedFiles {
+    listed: Vec<String>,
     more: usize,
 }
 
-impl LeftOut {
-    fn say(&mut self, what: impl FnOnce() -> String) {
-        if self.said.len() < MAX_SAID {
-            self.said.push(what());
+impl SkippedFiles {
+    fn push(&mut self, what: impl FnOnce() -> String) {
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(what());
         } else {
             self.more += 1;
         }
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_messages(mut self) -> Vec<String> {
         if self.more > 0 {
-            self.said.push(format!("{} more", self.more));
+            self.listed.push(format!("{} more", self.more));
         }
-        self.said
+        self.listed
     }
 }

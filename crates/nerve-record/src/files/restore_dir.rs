@@ -21,7 +21,7 @@ pub struct RestoreDir<'a> {
 #[derive(Debug)]
 pub(super) struct Claim {
     /// It was not there before.
-    pub(super) is_made: bool,
+    pub(super) is_new: bool,
     /// Git takes an empty directory for free, and removes it with what two have begun in it at once.
     _lock: Option<File>,
 }
@@ -33,7 +33,7 @@ impl RestoreDir<'_> {
         fs::create_dir_all(parent).map_err(FilesError::io("make the directory", parent))?;
         let exists = || FilesError::PathExists { path: self.to.to_path_buf() };
         match fs::create_dir(self.to) {
-            Ok(()) => Ok(Claim { is_made: true, _lock: None }),
+            Ok(()) => Ok(Claim { is_new: true, _lock: None }),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(FilesError::io("make the directory", self.to)(error))
             }
@@ -41,7 +41,7 @@ impl RestoreDir<'_> {
             Err(_) => {
                 let there = File::open(self.to).map_err(FilesError::io("open", self.to))?;
                 match there.try_lock() {
-                    Ok(()) => Ok(Claim { is_made: false, _lock: Some(there) }),
+                    Ok(()) => Ok(Claim { is_new: false, _lock: Some(there) }),
                     Err(TryLockError::WouldBlock) => Err(exists()),
                     Err(TryLockError::Error(error)) => Err(FilesError::io("lock", self.to)(error)),
                 }
@@ -52,12 +52,12 @@ impl RestoreDir<'_> {
     /// Takes the directory and fills it. A directory that was made goes with what fails.
     pub(super) fn fill<T>(&self, fill: impl FnOnce() -> Result<T, FilesError>) -> Result<T, FilesError> {
         let claim = self.claim()?;
-        fill().inspect_err(|_| self.give_up(&claim))
+        fill().inspect_err(|_| self.clean_up(&claim))
     }
 
     /// Removes the directory with all that is in it, if it was made.
-    pub(super) fn give_up(&self, claim: &Claim) {
-        if claim.is_made {
+    pub(super) fn clean_up(&self, claim: &Claim) {
+        if claim.is_new {
             // What failed first is told.
             let _ = fs::remove_dir_all(self.to);
         }

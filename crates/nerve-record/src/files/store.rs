@@ -18,7 +18,7 @@ pub struct FileStore {
 /// `lock` is also where the last number given out is written. What is in the making is in `scratch`, so that what a killed process
 /// has left is known as such by the next one, which holds the lock.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionLock {
     dir: PathBuf,
     scratch: PathBuf,
     lock: File,
@@ -42,11 +42,11 @@ impl FileStore {
     /// A bad session name, or the store cannot be written.
     pub fn next_id(&self, session: &str, used: impl IntoIterator<Item = u64>) -> Result<u64, FilesError> {
         Key::new(session, 0)?;
-        let mut held = self.hold(session)?;
-        let path = held.dir.join("lock");
-        let last = held.last_id().map_err(FilesError::io("read", &path))?;
+        let mut session = self.lock_session(session)?;
+        let path = session.dir.join("lock");
+        let last = session.last_id().map_err(FilesError::io("read", &path))?;
         let id = used.into_iter().fold(last, u64::max).saturating_add(1);
-        held.set_last_id(id).map_err(FilesError::io("write", &path))?;
+        session.set_last_id(id).map_err(FilesError::io("write", &path))?;
         Ok(id)
     }
 
@@ -57,10 +57,10 @@ impl FileStore {
     /// A bad session name, or the store cannot be written.
     pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
         Key::new(session, 0)?;
-        let mut held = self.hold(session)?;
-        let path = held.dir.join("lock");
-        if held.last_id().map_err(FilesError::io("read", &path))? == id {
-            held.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
+        let mut session = self.lock_session(session)?;
+        let path = session.dir.join("lock");
+        if session.last_id().map_err(FilesError::io("read", &path))? == id {
+            session.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
         }
         Ok(())
     }
@@ -75,7 +75,7 @@ impl FileStore {
                 continue;
             }
             let lock = OpenOptions::new().read(true).write(true).open(dir.join("lock"));
-            // Held until it is removed: nobody begins in it meanwhile.
+            // SessionLock until it is removed: nobody begins in it meanwhile.
             if let Ok(lock) = lock
                 && lock.try_lock().is_ok()
             {
@@ -90,7 +90,7 @@ impl FileStore {
     }
 
     /// Waits until nobody else works on this session's files.
-    pub(super) fn hold(&self, session: &str) -> Result<Held, FilesError> {
+    pub(super) fn lock_session(&self, session: &str) -> Result<SessionLock, FilesError> {
         let dir = self.root.join(session);
         private(&dir)?;
         let path = dir.join("lock");
@@ -106,7 +106,7 @@ impl FileStore {
             _ => {}
         }
         private(&scratch)?;
-        Ok(Held { dir, scratch, lock })
+        Ok(SessionLock { dir, scratch, lock })
     }
 
     /// All copies there are, sorted.
@@ -126,7 +126,7 @@ impl FileStore {
     }
 }
 
-impl Held {
+impl SessionLock {
     /// A directory for what is in the making, empty at first.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch
@@ -146,7 +146,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionLock {
     fn drop(&mut self) {
         // Whoever is next removes it too.
         let _ = fs::remove_dir_all(&self.scratch);

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::{FilesError, LeftOut};
+use super::{FilesError, SkippedFiles};
 
 /// A copy may have so many files, links and directories.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// Bytes that are copied before it is asked again whether to go on.
-const PIECE: u64 = 16 << 20;
+const CHUNK: u64 = 16 << 20;
 
 /// What is kept of a mode. Not setuid and setgid: the copy may belong to somebody else.
-const MODE: u32 = 0o777;
+const MODE_MASK: u32 = 0o777;
 
 /// What is to be copied, directories before what is in them.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Plan {
     entries: Vec<Entry>,
     /// Of all files.
     pub(super) bytes: u64,
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: SkippedFiles,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ enum Kind {
 
 /// How the bytes of the files came to be in the copy.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Copied {
+pub(super) struct CopyStats {
     /// Files that share their blocks with the original.
     pub(super) cloned: u64,
     /// Files that do not.
@@ -51,14 +51,14 @@ pub(super) struct Copied {
 }
 
 /// Whether to go on; asked again and again.
-pub(super) type GoOn<'a> = &'a dyn Fn() -> Result<(), FilesError>;
+pub(super) type Continue<'a> = &'a dyn Fn() -> Result<(), FilesError>;
 
 /// Looks at everything under `root`, which is not followed through links and not into `except`.
-pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan, FilesError> {
+pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) -> Result<Plan, FilesError> {
     let mut plan = Plan::default();
     let mut pending = vec![PathBuf::new()];
     while let Some(dir) = pending.pop() {
-        go_on()?;
+        should_continue()?;
         let full = root.join(&dir);
         let entries = match fs::read_dir(&full) {
             Ok(entries) => entries,
@@ -66,7 +66,7 @@ pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan
                 return Err(FilesError::io("read the directory", root)(error));
             }
             Err(error) => {
-                plan.left_out.say(|| format!("{dir:?}: {error}"));
+                plan.left_out.push(|| format!("{dir:?}: {error}"));
                 continue;
             }
         };
@@ -93,14 +93,14 @@ pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan
 impl Plan {
     fn add(&mut self, path: PathBuf, meta: &Metadata) {
         let kind = if meta.is_dir() {
-            Kind::Directory { mode: meta.mode() & MODE }
+            Kind::Directory { mode: meta.mode() & MODE_MASK }
         } else if meta.is_file() {
             self.bytes = self.bytes.saturating_add(meta.len());
             Kind::File { bytes: meta.len() }
         } else if meta.is_symlink() {
             Kind::Link
         } else {
-            return self.left_out.say(|| format!("{path:?}: {}", special(meta.file_type())));
+            return self.left_out.push(|| format!("{path:?}: {}", special(meta.file_type())));
         };
         self.entries.push(Entry { path, kind });
     }
@@ -131,12 +131,12 @@ impl Plan {
         from: &Path,
         to: &Path,
         limit: u64,
-        go_on: GoOn<'_>,
-    ) -> Result<Copied, FilesError> {
-        let mut copied = Copied::default();
+        should_continue: Continue<'_>,
+    ) -> Result<CopyStats, FilesError> {
+        let mut copied = CopyStats::default();
         let mut room = limit;
         for entry in &self.entries {
-            go_on()?;
+            should_continue()?;
             let (source, target) = (from.join(&entry.path), to.join(&entry.path));
             match entry.kind {
                 Kind::Directory { .. } => {
@@ -144,17 +144,17 @@ impl Plan {
                 }
                 Kind::Link => match fs::read_link(&source) {
                     Ok(aim) => symlink(aim, &target).map_err(FilesError::io("make the link", &target))?,
-                    Err(error) => self.left_out.say(|| format!("{:?}: {error}", entry.path)),
+                    Err(error) => self.left_out.push(|| format!("{:?}: {error}", entry.path)),
                 },
                 Kind::File { .. } => {
                     let file = match open_file(&source) {
                         Ok(file) => file,
                         Err(error) => {
-                            self.left_out.say(|| format!("{:?}: {error}", entry.path));
+                            self.left_out.push(|| format!("{:?}: {error}", entry.path));
                             continue;
                         }
                     };
-                    match copy_file(&file, &target, room, go_on)? {
+                    match copy_file(&file, &target, room, should_continue)? {
                         None => copied.cloned += 1,
                         Some(bytes) if bytes <= room => {
                             room -= bytes;
@@ -185,16 +185,21 @@ impl Plan {
 }
 
 /// Bytes that were copied, one more than `room` if there are too many; `None` if the file shares its blocks.
-fn copy_file(from: &File, to: &Path, room: u64, go_on: GoOn<'_>) -> Result<Option<u64>, FilesError> {
+fn copy_file(
+    from: &File,
+    to: &Path,
+    room: u64,
+    should_continue: Continue<'_>,
+) -> Result<Option<u64>, FilesError> {
     let failed = |error: io::Error| FilesError::io("copy to", to)(error);
     let meta = from.metadata().map_err(failed)?;
     let target = create_file(to).map_err(failed)?;
     let copied = match rustix::fs::ioctl_ficlone(&target, from) {
         Ok(()) => None,
-        Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), go_on, failed)?),
+        Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), should_continue, failed)?),
     };
     let finish = || {
-        target.set_permissions(Permissions::from_mode(meta.mode() & MODE))?;
+        target.set_permissions(Permissions::from_mode(meta.mode() & MODE_MASK))?;
         target.set_modified(meta.modified()?)
     };
     finish().map_err(failed)?;
@@ -206,14 +211,14 @@ fn copy_bytes(
     from: &File,
     mut to: &File,
     limit: u64,
-    go_on: GoOn<'_>,
+    should_continue: Continue<'_>,
     failed: impl Fn(io::Error) -> FilesError,
 ) -> Result<u64, FilesError> {
     let mut copied = 0;
     loop {
-        go_on()?;
+        should_continue()?;
         // The kernel copies, where it can without reading the bytes.
-        let piece = io::copy(&mut from.take(PIECE.min(limit - copied)), &mut to).map_err(&failed)?;
+        let piece = io::copy(&mut from.take(CHUNK.min(limit - copied)), &mut to).map_err(&failed)?;
         copied += piece;
         if piece == 0 || copied == limit {
             return Ok(copied);

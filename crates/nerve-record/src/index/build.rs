@@ -19,7 +19,7 @@ const MAX_BLOCKS: usize = 1 << 18;
 /// Keyframes kept; when there are more, every second one is dropped and the next are twice as far apart.
 const MAX_FRAMES: usize = 1 << 12;
 /// Output until it is tried again, where a keyframe does not bring back what it was taken of.
-const RETRY: u64 = 64 << 10;
+const RETRY_DISTANCE: u64 = 64 << 10;
 
 /// Folds the recording, or what of it `old` does not cover, and writes the sidecar.
 pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrError> {
@@ -48,7 +48,7 @@ struct Builder {
     /// With their compressed dumps.
     frames: Vec<(FrameEntry, Vec<u8>)>,
     replay: TerminalReplay,
-    between: SequenceState,
+    sequence: SequenceState,
     /// The next keyframe is taken at this output offset, or as soon after as can be.
     due: u64,
     /// Records of the next block that are folded already.
@@ -62,7 +62,7 @@ impl Builder {
             blocks: Vec::new(),
             frames: Vec::new(),
             replay: bare(TerminalReplay::new(Size::default())),
-            between: SequenceState::Ground,
+            sequence: SequenceState::Ground,
             due: SPACING,
             folded: 0,
         }
@@ -102,14 +102,14 @@ impl Builder {
             if nth < skip {
                 continue;
             }
-            if self.replay.terminal.offset() >= self.due && self.between == SequenceState::Ground {
+            if self.replay.terminal.offset() >= self.due && self.sequence == SequenceState::Ground {
                 self.keyframe(Place { block: block.file_off, records: nth });
             }
             if let Body::Data { off, bytes } = record.body {
                 if off > self.replay.terminal.offset() {
-                    self.between = SequenceState::Ground;
+                    self.sequence = SequenceState::Ground;
                 }
-                self.between.feed(bytes);
+                self.sequence.feed(bytes);
             }
             self.replay.apply(&record);
             if nth == 0 && !known {
@@ -137,9 +137,9 @@ impl Builder {
 
     fn keyframe(&mut self, place: Place) {
         let offset = self.replay.terminal.offset();
-        self.due = offset + RETRY;
+        self.due = offset + RETRY_DISTANCE;
         let Some(keyframe) = self.replay.keyframe() else { return };
-        if keyframe.dump.len() > MAX_DUMP || !brings_back(&keyframe, &self.replay.terminal) {
+        if keyframe.dump.len() > MAX_DUMP || !round_trips(&keyframe, &self.replay.terminal) {
             return;
         }
         let packed = pack(&keyframe.dump);
@@ -215,7 +215,7 @@ fn thin<T>(entries: &mut Vec<T>) {
 }
 
 /// Whether a terminal made from the keyframe shows what this one does, on the main screen too.
-fn brings_back(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
+fn round_trips(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
     let copy = TerminalState::from_keyframe(keyframe);
     let first = keyframe.first_line;
     let mut rows = first..first + u64::from(keyframe.size.rows);

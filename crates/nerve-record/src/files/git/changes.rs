@@ -10,7 +10,7 @@ use super::program::Git;
 use super::{FilesError, GitProvider, Key};
 
 /// So many files are named.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// As [`super::Provider::changes`].
 pub(super) fn changes(
@@ -35,20 +35,20 @@ pub(super) fn changes(
     };
     let mut is_clean = false;
     if branch.is_some() {
-        if let Some(found) = of_the_work_tree(&tree, to)? {
+        if let Some(found) = work_tree_changes(&tree, to)? {
             return Ok(Some(found));
         }
         let status = tree.to("look for changes").args(["status", "--porcelain"]);
         is_clean = status.args(["--untracked-files=all", "--ignore-submodules=none"]).line()?.is_empty();
-        if is_clean && ignored(&tree, &BTreeSet::new())?.is_none() {
+        if is_clean && ignored_files(&tree, &BTreeSet::new())?.is_none() {
             return Ok(None);
         }
     }
     // It was never committed: then it is to be as it was restored.
     let not_found = || FilesError::NotFound { key: key.clone(), place: provider.top.clone() };
     let commit = provider.commit_of(key)?.ok_or_else(not_found)?;
-    let held = provider.store.hold(key.session())?;
-    let git = tree.with_index(&held.scratch().join("index"));
+    let session = provider.store.lock_session(key.session())?;
+    let git = tree.with_index(&session.scratch().join("index"));
     let plain = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
     git.to("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
     git.to("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
@@ -65,11 +65,11 @@ pub(super) fn changes(
     let call =
         git.to("list ignored files").args(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"]);
     let restored = names(&call.bytes()?).filter(|name| !changed.contains(name)).collect();
-    ignored(if branch.is_some() { &tree } else { &git }, &restored)
+    ignored_files(if branch.is_some() { &tree } else { &git }, &restored)
 }
 
 /// What status does not show of a work tree.
-fn of_the_work_tree(git: &Git, to: &Path) -> Result<Option<String>, FilesError> {
+fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError> {
     if git.work_tree()?.as_deref() != to.canonicalize().ok().as_deref() {
         return Err(FilesError::NoWorkTree { path: to.to_path_buf() });
     }
@@ -102,12 +102,12 @@ fn of_the_work_tree(git: &Git, to: &Path) -> Result<Option<String>, FilesError> 
 }
 
 /// The ignored files that are there, but for these.
-fn ignored(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
+fn ignored_files(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
     let (mut named, mut more) = (Vec::new(), 0_usize);
     let call = git.to("list ignored files").args(["ls-files", "-z", "--others", "--ignored"]);
     call.args(["--exclude-standard"]).each_name(|name| {
         if restored.contains(name) {
-        } else if named.len() < NAMED {
+        } else if named.len() < MAX_NAMED {
             named.push(name.display().to_string());
         } else {
             more += 1;

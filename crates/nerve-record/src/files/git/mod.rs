@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    FileSnapshot, FileStore, FilesError, Key, LeftOut, Provider, RestoreDir, Restored, SnapshotRequest,
+    FileSnapshot, FileStore, FilesError, Key, Provider, RestoreDir, Restored, SkippedFiles, SnapshotRequest,
     empty_directory,
 };
 use crate::snapshots::FilesRef;
@@ -130,11 +130,11 @@ impl GitProvider {
         // it changed before.
         let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
         let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(request);
-        let mut left_out = LeftOut::default();
+        let mut left_out = SkippedFiles::default();
         for complaint in call.args(self.without_store()).complaints()? {
-            left_out.say(|| complaint);
+            left_out.push(|| complaint);
         }
-        Ok(left_out.told())
+        Ok(left_out.into_messages())
     }
 
     /// Everything but our own store, should that be in the work tree; nothing to say if it is not.
@@ -239,11 +239,11 @@ impl GitProvider {
 
 impl Provider for GitProvider {
     fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
-        let held = self.store.hold(key.session())?;
+        let session = self.store.lock_session(key.session())?;
         if self.commit_of(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
         }
-        let index = held.scratch().join("index");
+        let index = session.scratch().join("index");
         self.seed(&index)?;
         let git = self.git.with_index(&index);
         let left_out = self.add(&git, request)?;
@@ -262,9 +262,9 @@ impl Provider for GitProvider {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let to = empty_directory(to)?;
-        let held = self.store.hold(key.session())?;
+        let session = self.store.lock_session(key.session())?;
         let git_dir = self.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
-        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&held.scratch().join("index"));
+        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&session.scratch().join("index"));
         git.to("read the snapshot").args(["-c", "core.sparseCheckout=false", "read-tree", &commit]).line()?;
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
@@ -285,19 +285,19 @@ impl Provider for GitProvider {
             self.make_branch(dir.branch, &parent)?;
             Ok(to)
         };
-        let to = with_branch().inspect_err(|_| dir.give_up(&claim))?;
+        let to = with_branch().inspect_err(|_| dir.clean_up(&claim))?;
         // The first error is the one to tell. The branch goes last: as long as it is there nobody else uses the directory's name.
-        let give_up = |is_ours: bool| {
+        let undo = |is_ours: bool| {
             if is_ours {
                 let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
                 let _ = remove.args([&to]).line();
             }
-            dir.give_up(&claim);
+            dir.clean_up(&claim);
             let _ = self.git.to("remove the branch").args(["branch", "-D", dir.branch]).line();
         };
         // Where the directory was there before, what is in it now may be somebody else's, who was quicker.
-        self.add_work_tree(&to, dir.branch).inspect_err(|_| give_up(claim.is_made))?;
-        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| give_up(true))?;
+        self.add_work_tree(&to, dir.branch).inspect_err(|_| undo(claim.is_new))?;
+        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| undo(true))?;
         Ok(Restored { left_out, branch: Some(dir.branch.to_string()) })
     }
 

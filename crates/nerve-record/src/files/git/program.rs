@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::super::{FilesError, LeftOut, SnapshotRequest};
+use super::super::{FilesError, SkippedFiles, SnapshotRequest};
 
 /// How often it is looked whether somebody still waits for a git that works.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Settings stronger than the user's and the repository's.
 const SETTINGS: [&str; 11] = [
@@ -55,7 +55,7 @@ pub(super) struct Git {
 
 /// One run of it.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct GitCommand<'a> {
     action: &'static str,
     command: Command,
     /// It is killed when this is set.
@@ -78,7 +78,7 @@ impl Git {
     }
 
     /// `action` completes "git cannot …".
-    pub(super) fn to<'a>(&self, action: &'static str) -> Call<'a> {
+    pub(super) fn to<'a>(&self, action: &'static str) -> GitCommand<'a> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
             let name_text = name.to_string_lossy();
@@ -97,21 +97,21 @@ impl Git {
         if let Some(index) = &self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        Call { action, command, stop: None }
+        GitCommand { action, command, stop: None }
     }
 
     /// The repositories inside, of which the index has only a commit: what is to be known of each.
     pub(super) fn inner_repositories(&self) -> Result<Vec<String>, FilesError> {
-        let mut found = LeftOut::default();
+        let mut found = SkippedFiles::default();
         let list = self.to("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
         for entry in list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 ")) {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
-            found.say(|| {
+            found.push(|| {
                 let name = String::from_utf8_lossy(name);
                 format!("{name}: a repository of its own, which is empty until 'git submodule update --init' fills it")
             });
         }
-        Ok(found.told())
+        Ok(found.into_messages())
     }
 
     /// The top of the work tree this is in; `None` outside of one, and where there is no git.
@@ -122,8 +122,8 @@ impl Git {
             output => output.map_err(|error| call.failed(&error.to_string()))?,
         };
         if !output.status.success() {
-            let nothing_here = said(&output).contains("not a git repository");
-            return if nothing_here { Ok(None) } else { Err(call.failed(&said(&output))) };
+            let nothing_here = stderr_text(&output).contains("not a git repository");
+            return if nothing_here { Ok(None) } else { Err(call.failed(&stderr_text(&output))) };
         }
         if output.stdout != b"true\n" {
             return Ok(None);
@@ -132,18 +132,18 @@ impl Git {
     }
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Call<'a> {
+impl<'a> GitCommand<'a> {
+    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> GitCommand<'a> {
         self.command.args(args);
         self
     }
 
     /// It is killed when nobody waits for the files any longer.
-    pub(super) fn until<'b>(self, request: &SnapshotRequest<'b>) -> Call<'b> {
-        Call { stop: request.stop, action: self.action, command: self.command }
+    pub(super) fn until<'b>(self, request: &SnapshotRequest<'b>) -> GitCommand<'b> {
+        GitCommand { stop: request.stop, action: self.action, command: self.command }
     }
 
-    pub(super) fn env(mut self, name: &str, value: &str) -> Call<'a> {
+    pub(super) fn env(mut self, name: &str, value: &str) -> GitCommand<'a> {
         self.command.env(name, value);
         self
     }
@@ -151,7 +151,7 @@ impl<'a> Call<'a> {
     /// What it prints, if it succeeds.
     pub(super) fn bytes(self) -> Result<Vec<u8>, FilesError> {
         let (call, output) = self.output(b"")?;
-        if output.status.success() { Ok(output.stdout) } else { Err(call.failed(&said(&output))) }
+        if output.status.success() { Ok(output.stdout) } else { Err(call.failed(&stderr_text(&output))) }
     }
 
     /// The line it prints, if it succeeds.
@@ -172,7 +172,7 @@ impl<'a> Call<'a> {
         match output.status.code() {
             Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())),
             Some(1) => Ok(None),
-            _ => Err(call.failed(&said(&output))),
+            _ => Err(call.failed(&stderr_text(&output))),
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Call<'a> {
     pub(super) fn line_from(self, input: &[u8]) -> Result<String, FilesError> {
         let (call, output) = self.output(input)?;
         if !output.status.success() {
-            return Err(call.failed(&said(&output)));
+            return Err(call.failed(&stderr_text(&output)));
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string())
     }
@@ -188,12 +188,12 @@ impl<'a> Call<'a> {
     /// What it complains about, if it does its work as far as it can: it ends with 0 or 1.
     pub(super) fn complaints(self) -> Result<Vec<String>, FilesError> {
         let (call, output) = self.output(b"")?;
-        let said = said(&output);
-        let lines: Vec<String> = said.lines().filter_map(complaint).collect();
+        let stderr = stderr_text(&output);
+        let lines: Vec<String> = stderr.lines().filter_map(parse_complaint).collect();
         match output.status.code() {
             Some(0) => Ok(lines),
             Some(1) if !lines.is_empty() => Ok(lines),
-            _ => Err(call.failed(&said)),
+            _ => Err(call.failed(&stderr)),
         }
     }
 
@@ -204,7 +204,7 @@ impl<'a> Call<'a> {
         let stop = self.stop;
         let mut run = || -> io::Result<bool> {
             let mut child = self.command.spawn()?;
-            while_watched(stop, child.id(), || {
+            kill_on_stop(stop, child.id(), || {
                 if let Some(list) = child.stdout.take() {
                     for name in BufReader::new(list).split(0) {
                         take(Path::new(&OsString::from_vec(name?)));
@@ -220,7 +220,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn output(mut self, input: &[u8]) -> Result<(Call<'a>, Output), FilesError> {
+    fn output(mut self, input: &[u8]) -> Result<(GitCommand<'a>, Output), FilesError> {
         let stop = self.stop;
         let run = |command: &mut Command| -> io::Result<Output> {
             if !input.is_empty() {
@@ -231,7 +231,7 @@ impl<'a> Call<'a> {
                 // Less than a pipe holds: it cannot block on a git that first writes. One that ended already says why.
                 let _ = stdin.write_all(input);
             }
-            while_watched(stop, child.id(), || child.wait_with_output())
+            kill_on_stop(stop, child.id(), || child.wait_with_output())
         };
         match run(&mut self.command) {
             Ok(output) => Ok((self, output)),
@@ -251,7 +251,7 @@ impl<'a> Call<'a> {
 }
 
 /// Waits for a child with `wait`; kills it should `stop` be set meanwhile.
-fn while_watched<T>(
+fn kill_on_stop<T>(
     stop: Option<&AtomicBool>,
     child: u32,
     wait: impl FnOnce() -> io::Result<T>,
@@ -269,7 +269,7 @@ fn while_watched<T>(
                     let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
                     return;
                 }
-                std::thread::park_timeout(LOOK);
+                std::thread::park_timeout(POLL_INTERVAL);
             }
         });
         let waited = wait();
@@ -279,12 +279,12 @@ fn while_watched<T>(
     })
 }
 
-fn said(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// What a line on standard error says about a file.
-fn complaint(line: &str) -> Option<String> {
+fn parse_complaint(line: &str) -> Option<String> {
     if let Some(inner) = line.strip_prefix("warning: adding embedded git repository: ") {
         return Some(format!("{inner}: a repository of its own, of which only the commit is kept"));
     }
