@@ -1,4 +1,4 @@
-//! The directory of the snapshots' files: `<root>/<session>/<id>/` for copies, and what is in the making.
+//! The directory of file snapshots: `<root>/<session>/<id>/` for copies, and a scratch directory per session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use super::{FilesError, Key};
 
-/// `<state>/snapshots`. Made when first needed; everything in it is for its user alone.
+/// The store at `<state>/snapshots`. Created on first use, private to its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStore {
     root: PathBuf,
 }
 
-/// A session of the store, ours alone until this is dropped.
+/// An exclusive lock on a session of the store.
 ///
-/// `lock` is also where the last number given out is written. What is in the making is in `scratch`, so that what a killed process
-/// has left is known as such by the next one, which holds the lock.
+/// The lock file also holds the last id that was assigned. Partial copies are in `scratch`; whatever a killed process
+/// left there is removed by the next holder of the lock.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     dir: PathBuf,
@@ -25,21 +25,21 @@ pub(super) struct SessionLock {
 }
 
 impl FileStore {
-    /// A store in this directory.
+    /// Creates a store for this directory.
     pub fn new(root: impl Into<PathBuf>) -> FileStore {
         FileStore { root: root.into() }
     }
 
-    /// Its directory.
+    /// Returns the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A number for a new snapshot of a session: one more than any given out before and any in `used`. Two callers at once get two
-    /// numbers.
+    /// Assigns an id to a new snapshot: greater than all assigned before and all in `used`. Concurrent callers get
+    /// different ids.
     ///
     /// # Errors
-    /// A bad session name, or the store cannot be written.
+    /// The session name is invalid, or the store cannot be written.
     pub fn next_id(&self, session: &str, used: impl IntoIterator<Item = u64>) -> Result<u64, FilesError> {
         Key::new(session, 0)?;
         let mut session = self.lock_session(session)?;
@@ -50,11 +50,10 @@ impl FileStore {
         Ok(id)
     }
 
-    /// Takes back a number that came from [`FileStore::next_id`] and that nothing has become of. Of two that were given out only the last
-    /// can be.
+    /// Releases an unused id from [`FileStore::next_id`]. Has an effect only for the id assigned last.
     ///
     /// # Errors
-    /// A bad session name, or the store cannot be written.
+    /// The session name is invalid, or the store cannot be written.
     pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
         Key::new(session, 0)?;
         let mut session = self.lock_session(session)?;
@@ -65,8 +64,8 @@ impl FileStore {
         Ok(())
     }
 
-    /// Removes what is still in the making in sessions that nobody works on: of processes that were killed, or that did not wait for a
-    /// disk any longer. What cannot be removed now stays for the next time.
+    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use. Failures are left
+    /// to the next sweep.
     pub fn sweep(&self) {
         for session in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             let dir = session.path();
@@ -75,7 +74,7 @@ impl FileStore {
                 continue;
             }
             let lock = OpenOptions::new().read(true).write(true).open(dir.join("lock"));
-            // SessionLock until it is removed: nobody begins in it meanwhile.
+            // The lock is held until the removal is done.
             if let Ok(lock) = lock
                 && lock.try_lock().is_ok()
             {
@@ -84,12 +83,12 @@ impl FileStore {
         }
     }
 
-    /// Where the copy of a snapshot is.
+    /// Returns the path of a snapshot's copy.
     pub(super) fn copy_of(&self, key: &Key) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())
     }
 
-    /// Waits until nobody else works on this session's files.
+    /// Waits for the session's lock and empties its scratch directory.
     pub(super) fn lock_session(&self, session: &str) -> Result<SessionLock, FilesError> {
         let dir = self.root.join(session);
         private(&dir)?;
@@ -109,7 +108,7 @@ impl FileStore {
         Ok(SessionLock { dir, scratch, lock })
     }
 
-    /// All copies there are, sorted.
+    /// Lists all copies, sorted.
     pub(super) fn copies(&self) -> Vec<Key> {
         let names = |dir: &Path| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -127,7 +126,7 @@ impl FileStore {
 }
 
 impl SessionLock {
-    /// A directory for what is in the making, empty at first.
+    /// Returns a directory for partial copies, initially empty.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -148,7 +147,7 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Whoever is next removes it too.
+        // On failure, the next holder removes it.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }

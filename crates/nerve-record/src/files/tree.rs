@@ -1,4 +1,4 @@
-//! A directory tree: what is in it, and a copy of it.
+//! Lists and copies a directory tree.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -9,27 +9,27 @@ use rustix::fs::OFlags;
 
 use super::{FilesError, SkippedFiles};
 
-/// A copy may have so many files, links and directories.
+/// Maximum files, links and directories of a copy.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Bytes that are copied before it is asked again whether to go on.
+/// Bytes copied between two checks for cancellation.
 const CHUNK: u64 = 16 << 20;
 
-/// What is kept of a mode. Not setuid and setgid: the copy may belong to somebody else.
+/// Mode bits that are preserved. Setuid and setgid are not, because the copy may have a different owner.
 const MODE_MASK: u32 = 0o777;
 
-/// What is to be copied, directories before what is in them.
+/// The entries to copy, directories before their contents.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     entries: Vec<Entry>,
-    /// Of all files.
+    /// Total bytes of all files.
     pub(super) bytes: u64,
     pub(super) left_out: SkippedFiles,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// From the root of the tree.
+    /// Relative to the root of the tree.
     path: PathBuf,
     kind: Kind,
 }
@@ -41,7 +41,7 @@ enum Kind {
     Link,
 }
 
-/// How the bytes of the files came to be in the copy.
+/// How the files were copied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CopyStats {
     /// Files that share their blocks with the original.
@@ -50,10 +50,10 @@ pub(super) struct CopyStats {
     pub(super) copied: u64,
 }
 
-/// Whether to go on; asked again and again.
+/// Returns an error to cancel; called repeatedly.
 pub(super) type Continue<'a> = &'a dyn Fn() -> Result<(), FilesError>;
 
-/// Looks at everything under `root`, which is not followed through links and not into `except`.
+/// Lists everything under `root`, without following links and without `except`.
 pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) -> Result<Plan, FilesError> {
     let mut plan = Plan::default();
     let mut pending = vec![PathBuf::new()];
@@ -73,7 +73,7 @@ pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) 
         for entry in entries {
             let entry = entry.map_err(FilesError::io("read the directory", &full))?;
             let path = dir.join(entry.file_name());
-            // One that is gone by now was never there.
+            // The entry was removed in the meantime.
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() && root.join(&path) == except {
                 continue;
@@ -105,7 +105,7 @@ impl Plan {
         self.entries.push(Entry { path, kind });
     }
 
-    /// Whether the largest file can share its blocks with a file at `probe`, which is removed again.
+    /// Tests whether the largest file can share its blocks with a file at `probe`, which is removed again.
     pub(super) fn can_be_cloned(&self, root: &Path, probe: &Path) -> bool {
         let size = |entry: &&Entry| match entry.kind {
             Kind::File { bytes } => bytes,
@@ -119,13 +119,13 @@ impl Plan {
             Ok(rustix::fs::ioctl_ficlone(&create_file(probe)?, &from)?)
         };
         let can = clone().is_ok();
-        // There is nothing to remove if it could not be made.
+        // Nothing to remove if it could not be created.
         let _ = fs::remove_file(probe);
         can
     }
 
-    /// Copies to `to`, an empty directory. `limit`: bytes that may be copied; those of clones do not count. Files that cannot be
-    /// read are left out. The modes of directories are still to be set ([`Plan::set_modes`]).
+    /// Copies to the empty directory `to`. `limit`: maximum bytes to copy; clones do not count. Unreadable files are
+    /// skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
     pub(super) fn copy(
         &mut self,
         from: &Path,
@@ -171,7 +171,7 @@ impl Plan {
         Ok(copied)
     }
 
-    /// Gives the copy's directories their modes. Last: some do not let anything be put into them.
+    /// Sets the modes of the copied directories. Must come last, because some are not writable.
     pub(super) fn set_modes(&self, to: &Path) -> Result<(), FilesError> {
         for entry in self.entries.iter().rev() {
             if let Kind::Directory { mode } = entry.kind {
@@ -184,7 +184,8 @@ impl Plan {
     }
 }
 
-/// Bytes that were copied, one more than `room` if there are too many; `None` if the file shares its blocks.
+/// Copies a file. Returns the number of bytes, `room + 1` if there are too many, or `None` if the file shares its
+/// blocks.
 fn copy_file(
     from: &File,
     to: &Path,
@@ -217,7 +218,7 @@ fn copy_bytes(
     let mut copied = 0;
     loop {
         should_continue()?;
-        // The kernel copies, where it can without reading the bytes.
+        // The kernel copies without passing the bytes through user space where it can.
         let piece = io::copy(&mut from.take(CHUNK.min(limit - copied)), &mut to).map_err(&failed)?;
         copied += piece;
         if piece == 0 || copied == limit {
@@ -226,7 +227,7 @@ fn copy_bytes(
     }
 }
 
-/// Opens a file that was a regular one a moment ago: not through a link, and not waiting for a pipe's other end.
+/// Opens a file that was regular when listed: without following a link or blocking on a pipe.
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
