@@ -1,10 +1,10 @@
-//! What an agent does, as it is told to who watches it: one type, sent as SSZ over the events pipe ([`crate::ssz::event`]) and as
-//! JSON by the server (seed agent-record §9).
+//! Agent activity as reported to observers: one type, sent as SSZ over the events pipe ([`crate::ssz::event`]) and as
+//! JSON by the server.
 
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value, json};
 
-/// Milliseconds since the Unix epoch: the precision of both wires.
+/// A time in milliseconds since the Unix epoch, the precision of both wire formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TsMs(pub u64);
 
@@ -15,14 +15,14 @@ impl From<TsNs> for TsMs {
 }
 
 impl TsMs {
-    /// ISO 8601 in UTC with milliseconds: `2024-01-01T12:00:00.000Z`. A time after the year 9999 is shown as its end.
+    /// Formats the time as ISO 8601 in UTC: `2024-01-01T12:00:00.000Z`. A time after the year 9999 is clamped.
     pub fn iso(self) -> String {
         let time = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         format!("{:.3}", time.unwrap_or(jiff::Timestamp::MAX))
     }
 }
 
-/// How far a task or a tool is.
+/// The state of a task or a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Status {
@@ -40,7 +40,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// In the order of their numbers on the wire, 0 to 10.
+    /// All states, in the order of their wire numbers 0 to 10.
     pub const ALL: [Status; 11] = [
         Status::Queued,
         Status::Provisioning,
@@ -55,7 +55,7 @@ impl Status {
         Status::Cancelled,
     ];
 
-    /// The word in JSON.
+    /// Returns the JSON name.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::Queued => "queued",
@@ -73,7 +73,7 @@ impl Status {
     }
 }
 
-/// How much a log line matters.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Level {
@@ -84,10 +84,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// In the order of their numbers on the wire, 0 to 3.
+    /// All levels, in the order of their wire numbers 0 to 3.
     pub const ALL: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];
 
-    /// The word in JSON.
+    /// Returns the JSON name.
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Debug => "debug",
@@ -98,86 +98,86 @@ impl Level {
     }
 }
 
-/// One thing an agent did. `at` is when.
+/// One action of an agent. `at` is the time of the action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Activity {
-    /// The task is somewhere else in its life.
+    /// The task changed its state.
     Status {
-        /// Where.
+        /// The new state.
         status: Status,
-        /// When.
+        /// Time.
         at: TsMs,
     },
-    /// Something to be told.
+    /// A log line.
     Log {
-        /// How much it matters.
+        /// Severity.
         level: Level,
-        /// The text.
+        /// Text.
         message: String,
-        /// The run of a tool it belongs to.
+        /// Id of the tool execution it belongs to.
         execution: Option<String>,
-        /// When.
+        /// Time.
         at: TsMs,
     },
-    /// Something went wrong.
+    /// An error.
     Error {
-        /// What.
+        /// Message.
         message: String,
-        /// When.
+        /// Time.
         at: TsMs,
     },
-    /// The agent thought, or says what it is about to do.
+    /// A thought, or an announcement of the next step.
     Thought {
-        /// What.
+        /// Text.
         text: String,
-        /// Why, where the agent tells it apart.
+        /// The reasoning, if the agent reports it separately.
         reasoning: Option<String>,
-        /// When.
+        /// Time.
         at: TsMs,
     },
-    /// A tool was started.
+    /// A tool started.
     ToolStart {
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// Its arguments: JSON where the agent gives JSON, else a text.
+        /// Arguments: JSON if the agent gives JSON, otherwise text.
         args: String,
-        /// The run's name; its output has the same.
+        /// Execution id, shared with the tool's output.
         execution: String,
         /// Usually [`Status::Running`].
         status: Status,
-        /// When.
+        /// Time.
         at: TsMs,
     },
-    /// A tool gave something back.
+    /// A tool returned output.
     ToolOutput {
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// What it gave back.
+        /// Output text.
         output: String,
-        /// The run's name.
+        /// Execution id.
         execution: String,
-        /// [`Status::Running`] for a part of the output, else how it ended.
+        /// [`Status::Running`] for partial output, otherwise the final state.
         status: Status,
-        /// When.
+        /// Time.
         at: TsMs,
     },
     /// A file was changed.
     FileEdit {
-        /// The file, as the agent names it.
+        /// Path, as the agent names it.
         path: String,
         /// Lines added.
         added: u64,
         /// Lines removed.
         removed: u64,
-        /// What was done.
+        /// Description of the change.
         description: Option<String>,
-        /// When.
+        /// Time.
         at: TsMs,
     },
 }
 
 impl Activity {
-    /// When it happened.
+    /// Returns the time of the action.
     pub fn at(&self) -> TsMs {
         match self {
             Activity::Status { at, .. }
@@ -190,7 +190,7 @@ impl Activity {
         }
     }
 
-    /// The word that is `type` in JSON.
+    /// Returns the value of `type` in JSON.
     pub fn kind(&self) -> &'static str {
         match self {
             Activity::Status { .. } => "status",
@@ -203,7 +203,7 @@ impl Activity {
         }
     }
 
-    /// The JSON of the event stream: `type`, `ts` and what the type has (seed agent-record §9). What is not there is left out.
+    /// Returns the JSON of the event stream: `type`, `ts` and the fields of the variant. Absent values are omitted.
     ///
     /// ```
     /// use nerve_record::activity::{Activity, Status, TsMs};
@@ -242,7 +242,7 @@ fn name_and_date(fields: &mut Map<String, Value>, activity: &Activity) {
     fields.insert("ts".into(), activity.at().iso().into());
 }
 
-/// Arguments that are a JSON list or object stay one; all else is a text.
+/// Parses arguments that are a JSON list or object; anything else stays text.
 fn args_as_json(args: &str) -> Value {
     match serde_json::from_str(args) {
         Ok(value @ (Value::Array(_) | Value::Object(_))) => value,

@@ -1,4 +1,4 @@
-//! The folders with the files of branches, `<root>/<session>-<n>/`, and what is noted of each beside it: `<session>-<n>.json`.
+//! The folders with the files of branches, `<root>/<session>-<n>/`, and a note next to each: `<session>-<n>.json`.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,54 +12,54 @@ use tempfile::NamedTempFile;
 use crate::files::{self, FileStore, FilesError};
 use crate::snapshots::FilesRef;
 
-/// The folder of copies of conversations that agents are started with, among those of the branches.
+/// The folder, next to those of the branches, for the conversation copies that agents are started with.
 pub const CONVERSATIONS: &str = "conversations";
 
-/// A longer note is not read.
+/// Longer notes are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What a branch was made of.
+/// The origin of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Note {
-    /// The recording that it goes on from.
+    /// The recording that the branch continues.
     pub recording: PathBuf,
-    /// The snapshot's number.
+    /// Number of the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u64>,
-    /// How its files were kept.
+    /// Reference to the kept files.
     pub files: FilesRef,
-    /// The branch of git that they are on, if they are on one.
+    /// The git branch of the files, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// When it was made; nanoseconds since the Unix epoch.
+    /// Time of creation; nanoseconds since the Unix epoch.
     pub made_at_ns: u64,
 }
 
 impl Note {
-    /// The file beside a branch's folder.
+    /// Returns the path of the note for a branch's folder.
     pub fn path_of(folder: &Path) -> PathBuf {
         let mut name = folder.as_os_str().to_os_string();
         name.push(".json");
         name.into()
     }
 
-    /// When the branch was made.
+    /// Returns when the branch was created.
     pub fn made_at(&self) -> TsNs {
         TsNs(self.made_at_ns)
     }
 
-    /// What is noted of a folder; `None` if nothing is, or nothing that can be read.
+    /// Loads the note of a folder; `None` if it is missing or unreadable.
     pub fn load(folder: &Path) -> Option<Note> {
         let mut bytes = Vec::new();
         File::open(Note::path_of(folder)).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Notes it beside the folder (mode 0600).
+    /// Writes the note next to the folder (mode 0600).
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any I/O error.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
         let path = Note::path_of(folder);
         let mut file = NamedTempFile::with_prefix_in(".note-", path.parent().unwrap_or(Path::new(".")))?;
@@ -73,24 +73,24 @@ impl Note {
 /// A folder with the files of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
-    /// What is noted of it, if anything is.
+    /// The note, if there is a readable one.
     pub note: Option<Note>,
 }
 
-/// What is in a folder and nowhere else.
+/// Changes that exist only in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
-    /// Nothing: its files are those that were restored, or committed.
+    /// None: all files are as restored, or committed.
     None,
-    /// Something: in words.
+    /// A description of the changes.
     Some(String),
-    /// That cannot be told: why.
+    /// The reason why the changes cannot be determined.
     Unknown(String),
 }
 
-/// The folders in `root`, sorted by name. A root that is not there has none.
+/// Lists the folders in `root`, sorted by name. A missing root is empty.
 pub fn list(root: &Path) -> Vec<Folder> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let is_folder = |entry: &fs::DirEntry| {
@@ -105,7 +105,7 @@ pub fn list(root: &Path) -> Vec<Folder> {
 }
 
 impl Folder {
-    /// Whether something would be lost with it. Blocks: it reads the files, and asks git.
+    /// Determines what would be lost with the folder. Blocks: reads the files and runs git.
     pub fn changes(&self, store: &FileStore) -> Changes {
         let Some(note) = &self.note else {
             return Changes::Unknown("nothing is noted of what was restored".to_string());
@@ -119,11 +119,11 @@ impl Folder {
         }
     }
 
-    /// Removes it with what is noted of it, changed or not. Of git, its branch goes too unless it has commits that are on no other: how
-    /// many those are.
+    /// Removes the folder and its note, changed or not. Also deletes the git branch unless it has commits on no other
+    /// branch, and returns the number of those commits.
     ///
     /// # Errors
-    /// [`FilesError`]; the folder is there, with what is noted of it.
+    /// [`FilesError`]; folder and note still exist then.
     pub fn remove(&self, store: &FileStore) -> Result<u64, FilesError> {
         let known = self.note.as_ref().and_then(|note| {
             let provider = files::provider_of(&note.files, store).ok()?.0;
@@ -131,7 +131,7 @@ impl Folder {
         });
         let commits = match known {
             Some((provider, branch)) => provider.discard(&self.path, branch)?,
-            // The repository is gone, or nobody knows of one.
+            // The repository no longer exists, or the folder has no note.
             None => {
                 fs::remove_dir_all(&self.path).map_err(|source| FilesError::Io {
                     action: "remove",
@@ -141,13 +141,13 @@ impl Folder {
                 0
             }
         };
-        // The folder is gone, whatever becomes of what is noted of it.
+        // The folder no longer exists; a leftover note does no harm.
         let _ = fs::remove_file(Note::path_of(&self.path));
         Ok(commits)
     }
 
-    /// When it or what is noted of it was last written to, whichever is later; `None` if that cannot be told.
-    pub fn touched(&self) -> Option<SystemTime> {
+    /// Returns when the folder or its note was last modified, whichever is later; `None` if unknown.
+    pub fn last_modified(&self) -> Option<SystemTime> {
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let noted = self.note.as_ref().and_then(|_| time(&Note::path_of(&self.path)));
         time(&self.path).map(|at| noted.map_or(at, |noted| noted.max(at)))

@@ -1,79 +1,79 @@
-//! What an agent ran in a session, beside its recording: `<stem>.executions.jsonl` lists it, and `<stem>.executions/<id>.ahr` is the
-//! terminal of what had one of its own (seed agent-record §3, `show-sandbox-execution`).
+//! Tool executions of a recorded session: `<stem>.executions.jsonl` lists them, and `<stem>.executions/<id>.ahr`
+//! records the terminal of each execution that had its own.
 
-mod file;
-mod fold;
+mod list;
+mod list_file;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::file::{ClaimError, append, claim, find, read};
-pub use self::fold::Executions;
+pub use self::list::Executions;
+pub use self::list_file::{ClaimError, append, claim, find, read};
 use crate::store::{self, StoreError, check_id};
 
-/// A list that is longer gets no more lines: 64 MiB.
+/// Maximum length of a list: 64 MiB. Further lines are rejected.
 pub const MAX_LIST: u64 = 64 << 20;
-/// Executions of a session that are remembered at once: the newest.
+/// Executions of a session kept in memory; the oldest are dropped.
 pub const MAX_EXECUTIONS: usize = 16_384;
-/// The most bytes of a command and of an output that go into a line; the rest is cut off.
+/// Maximum bytes of a command and of an output in a line; longer texts are truncated.
 pub const MAX_TEXT: usize = 64 << 10;
 
-/// The input of an execution that reads nothing: `/dev/null`.
+/// `input` of an execution that reads `/dev/null`.
 pub const NULL_INPUT: &str = "null";
-/// The input of an execution that reads a file, a pipe or another terminal.
+/// `input` of an execution that reads a file, a pipe or another terminal.
 pub const OTHER_INPUT: &str = "other";
 
-/// What is told of one execution. A later line of the same id says what was not known before.
+/// One line of the list. A later line with the same id adds what was unknown before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecutionLine {
-    /// Its id: the agent's own for the use of a tool, or the one `nerve exec` was given.
+    /// Id: the agent's own for a tool use, or the one given to `nerve exec`.
     pub id: String,
     /// The agent's tool, if an agent ran it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// What was run, as the agent wrote it.
+    /// The command, as the agent wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// When it began; nanoseconds since the Unix epoch.
+    /// Start; nanoseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
-    /// When it ended; nanoseconds since the Unix epoch.
+    /// End; nanoseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
-    /// Its exit code, as a shell gives it: 128 and the signal's number, if one ended it.
+    /// Exit code as in a shell: 128 plus the signal number if a signal ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How it went, in the words of [`crate::activity::Status`].
+    /// Final state, a name of [`crate::activity::Status`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Output bytes in the session's recording before it began.
+    /// Output bytes in the session's recording before the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor_byte: Option<u64>,
-    /// The host of its own terminal.
+    /// Host of the execution's own terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Where its standard input comes from, if that is not its terminal: [`NULL_INPUT`] or [`OTHER_INPUT`].
+    /// Source of standard input unless it is its terminal: [`NULL_INPUT`] or [`OTHER_INPUT`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// What it gave back to the agent, where it had no terminal of its own.
+    /// Output returned to the agent, if the execution had no terminal of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
 }
 
 impl ExecutionLine {
-    /// It has a terminal of its own, recorded as [`recording_of`] says.
+    /// Returns true if the execution has its own terminal, recorded at [`recording_of`].
     pub fn has_terminal(&self) -> bool {
         self.host.is_some()
     }
 
-    /// It is over.
+    /// Returns true if the execution has ended.
     pub fn has_ended(&self) -> bool {
         self.ended_ns.is_some()
     }
 
-    /// Takes on what `later` says. When it began is what the first said.
+    /// Merges a later line. Start, tool and command stay as first reported.
     fn amend(&mut self, later: ExecutionLine) {
         *self = ExecutionLine {
             id: later.id,
@@ -91,26 +91,26 @@ impl ExecutionLine {
     }
 }
 
-/// The list beside `recording`.
+/// Returns the path of the list of `recording`.
 pub fn path_of(recording: &Path) -> PathBuf {
-    store::beside(recording, "executions.jsonl")
+    store::sidecar_path(recording, "executions.jsonl")
 }
 
-/// The folder of recordings beside `recording`.
+/// Returns the folder with the execution recordings of `recording`.
 pub fn folder_of(recording: &Path) -> PathBuf {
-    store::beside(recording, "executions")
+    store::sidecar_path(recording, "executions")
 }
 
-/// Where the terminal of an execution is recorded.
+/// Returns the path of an execution's recording.
 ///
 /// # Errors
-/// [`StoreError::Id`] when `id` cannot be part of a path.
+/// [`StoreError::Id`] if `id` cannot be part of a path.
 pub fn recording_of(recording: &Path, id: &str) -> Result<PathBuf, StoreError> {
     check_id(id)?;
     Ok(folder_of(recording).join(format!("{id}.{}", store::EXTENSION)))
 }
 
-/// At most `most` bytes of it, whole characters.
+/// Truncates `text` to at most `most` bytes at a character boundary and appends `…`.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));

@@ -17,7 +17,7 @@ const MAX_DATA: usize = 128 << 10;
 
 /// What an import made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Imported {
+pub struct ImportSummary {
     /// Version of the cast, 2 or 3.
     pub version: u8,
     /// Events of the cast that went into the recording.
@@ -38,18 +38,18 @@ pub struct Imported {
 /// # Errors
 /// [`ImportError`]; a line that is no event is told with its number. `to` is never overwritten, and removed when the import
 /// fails.
-pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<Imported, ImportError> {
+pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<ImportSummary, ImportError> {
     let mut lines = Lines { cast, number: 0, bytes: Vec::new() };
     let header = lines.header()?;
     let start = header.timestamp.map_or(started, |seconds| TsNs(seconds.saturating_mul(1_000_000_000)));
     let writer = Writer::create(to)?;
-    let import = Import {
+    let import = Importer {
         writer,
         segment: Segment::new(0),
         version: header.version,
         start,
         at: Duration::ZERO,
-        done: Imported { version: header.version, ..Imported::default() },
+        done: ImportSummary { version: header.version, ..ImportSummary::default() },
     };
     import.run(&mut lines, header).inspect_err(|_| {
         // The error is the news; what is left is a part of something that is still there.
@@ -57,24 +57,24 @@ pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<Imported, 
     })
 }
 
-struct Import {
+struct Importer {
     writer: Writer,
     segment: Segment,
     version: u8,
     start: TsNs,
     /// Time of the event before.
     at: Duration,
-    done: Imported,
+    done: ImportSummary,
 }
 
-impl Import {
-    fn run(mut self, lines: &mut Lines<impl BufRead>, header: Header) -> Result<Imported, ImportError> {
+impl Importer {
+    fn run(mut self, lines: &mut Lines<impl BufRead>, header: Header) -> Result<ImportSummary, ImportError> {
         let Size { cols, rows } = header.size;
         self.push(Body::Resize { cols, rows }).map_err(|error| lines.bad(error.to_string()))?;
         while let Some(event) = lines.event()? {
             self.event(&event).map_err(|problem| match problem {
-                Problem::Line(reason) => lines.bad(reason),
-                Problem::Io(error) => self.write_error(error),
+                EventError::Line(reason) => lines.bad(reason),
+                EventError::Io(error) => self.write_error(error),
             })?;
         }
         let last = self.segment.seal(DEFAULT_QUALITY, true);
@@ -91,12 +91,12 @@ impl Import {
             ..Meta::default()
         };
         meta.store(self.writer.path()).map_err(|error| self.write_error(error))?;
-        Ok(Imported { duration: self.at, ..self.done })
+        Ok(ImportSummary { duration: self.at, ..self.done })
     }
 
-    fn event(&mut self, Event(time, code, text): &Event) -> Result<(), Problem> {
+    fn event(&mut self, Event(time, code, text): &Event) -> Result<(), EventError> {
         let time = Duration::try_from_secs_f64(*time)
-            .map_err(|_| Problem::Line(format!("{time} is no time of an event")))?;
+            .map_err(|_| EventError::Line(format!("{time} is no time of an event")))?;
         // Version 3 counts from the event before. Version 2 from the start, and its times must not go back.
         self.at = if self.version == 3 { self.at.saturating_add(time) } else { self.at.max(time) };
         match code.as_str() {
@@ -111,7 +111,7 @@ impl Import {
                 self.add(Body::Input { bytes: text.as_bytes() })?;
             }
             "r" => {
-                let size = size_of(text).ok_or_else(|| Problem::Line(format!("{text:?} is no size")))?;
+                let size = size_of(text).ok_or_else(|| EventError::Line(format!("{text:?} is no size")))?;
                 self.add(Body::Resize { cols: size.cols, rows: size.rows })?;
             }
             "m" => {
@@ -121,7 +121,7 @@ impl Import {
             }
             "x" => {
                 let code: i32 =
-                    text.parse().map_err(|_| Problem::Line(format!("{text:?} is no exit status")))?;
+                    text.parse().map_err(|_| EventError::Line(format!("{text:?} is no exit status")))?;
                 self.add(Body::Mark(Mark::Exit(ExitStatus::Code(code))))?;
             }
             _ => return Ok(()),
@@ -130,10 +130,10 @@ impl Import {
         Ok(())
     }
 
-    fn add(&mut self, body: Body<'_>) -> Result<(), Problem> {
-        self.push(body).map_err(|error| Problem::Line(error.to_string()))?;
+    fn add(&mut self, body: Body<'_>) -> Result<(), EventError> {
+        self.push(body).map_err(|error| EventError::Line(error.to_string()))?;
         if self.segment.is_full() {
-            self.writer.append(&self.segment.seal(DEFAULT_QUALITY, false)).map_err(Problem::Io)?;
+            self.writer.append(&self.segment.seal(DEFAULT_QUALITY, false)).map_err(EventError::Io)?;
             self.segment = Segment::new(self.segment.end());
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Import {
     }
 }
 
-enum Problem {
+enum EventError {
     Line(String),
     Io(io::Error),
 }

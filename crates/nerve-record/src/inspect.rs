@@ -16,9 +16,9 @@ pub struct Summary {
     /// Records in them.
     pub records: u64,
     /// Records that are output, and their bytes.
-    pub output: Counted,
+    pub output: RecordCount,
     /// Records that are input, and their bytes.
-    pub input: Counted,
+    pub input: RecordCount,
     /// Changes of size, the first one included.
     pub resizes: u64,
     /// Snapshots.
@@ -39,7 +39,7 @@ pub struct Summary {
 
 /// Records of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counted {
+pub struct RecordCount {
     /// How many.
     pub records: u64,
     /// Bytes in them.
@@ -60,7 +60,7 @@ impl Summary {
 
 /// Something found, in the order of the file.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum Finding<'a> {
     /// An intact block, with what is wrong with its records.
     Block(&'a Block, &'a [Fault]),
     /// A stretch of the file that is none.
@@ -87,27 +87,27 @@ pub enum Fault {
 /// The file cannot be read, or `each` says so. Damage is no error.
 pub fn inspect<R: Read + Seek, E: From<AhrError>>(
     reader: &mut Reader<R>,
-    mut each: impl FnMut(Found<'_>) -> Result<(), E>,
+    mut each: impl FnMut(Finding<'_>) -> Result<(), E>,
 ) -> Result<Summary, E> {
-    let mut look = Look { summary: Summary::default(), end: 0, excused: false };
+    let mut inspector = Inspector { summary: Summary::default(), end: 0, excused: false };
     while let Some(part) = reader.next()? {
         match part {
             Part::Block(block) => {
-                let faults = look.block(&block);
-                each(Found::Block(&block, &faults))?;
+                let faults = inspector.block(&block);
+                each(Finding::Block(&block, &faults))?;
             }
             Part::Lost(lost) => {
                 // What is missing behind it has been told.
-                look.excused = true;
-                look.summary.damaged += 1;
-                each(Found::Lost(&lost))?;
+                inspector.excused = true;
+                inspector.summary.damaged += 1;
+                each(Finding::Lost(&lost))?;
             }
         }
     }
-    Ok(look.summary)
+    Ok(inspector.summary)
 }
 
-struct Look {
+struct Inspector {
     summary: Summary,
     /// Output bytes before what comes next.
     end: u64,
@@ -115,7 +115,7 @@ struct Look {
     excused: bool,
 }
 
-impl Look {
+impl Inspector {
     fn block(&mut self, block: &Block) -> Vec<Fault> {
         let mut faults = Vec::new();
         for record in block.records() {

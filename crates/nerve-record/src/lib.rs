@@ -10,7 +10,7 @@
 //! | [`executions`] | `<stem>.executions.jsonl`: what an agent ran in a recorded session |
 //! | [`export`] | a recording as a report of lines and snapshots, or as an asciicast |
 //! | [`files`] | snapshots of a work tree: git commits, or copies |
-//! | [`fold`] | a recording folded into a terminal |
+//! | [`replay`] | a recording folded into a terminal |
 //! | [`history`] | the JSONL audit log of one node's operations (seed channel-history) |
 //! | [`import`] | an asciicast as a recording |
 //! | [`index`] | where things are in a long recording |
@@ -18,7 +18,7 @@
 //! | [`meta`] | `<stem>.meta.json`: the facts of a recorded session |
 //! | [`name`] | the rule for names that become parts of paths |
 //! | [`playback`] | a recording being played |
-//! | [`shelf`] | the recordings there are: list and prune |
+//! | [`library`] | the recordings there are: list and prune |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: the snapshots of a recorded session |
 //! | [`ssz`] | the recorder's wire: snapshot requests and events |
 //! | [`store`] | where recordings are |
@@ -31,15 +31,15 @@ pub mod branches;
 pub mod executions;
 pub mod export;
 pub mod files;
-pub mod fold;
 pub mod history;
 pub mod import;
 pub mod index;
 pub mod inspect;
+pub mod library;
 pub mod meta;
 pub mod name;
 pub mod playback;
-pub mod shelf;
+pub mod replay;
 pub mod snapshots;
 pub mod ssz;
 pub mod store;

@@ -148,7 +148,7 @@ impl Meta {
 
     /// The file beside `recording`.
     pub fn path_of(recording: &Path) -> PathBuf {
-        store::beside(recording, "meta.json")
+        store::sidecar_path(recording, "meta.json")
     }
 
     /// Reads the file beside `recording`; `None` when there is none.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use nerve_term::event::{Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Lost, Part, Reader, Record};
-use crate::fold::Fold;
 use crate::index::{Index, Place, Position};
+use crate::replay::TerminalReplay;
 
 /// Lost stretches that are remembered.
 const MAX_LOST: usize = 1000;
@@ -20,7 +20,7 @@ pub struct Playback {
     reader: Reader<BufReader<File>>,
     /// Size until the recording tells its own.
     size: Size,
-    fold: Fold,
+    replay: TerminalReplay,
     block: Option<Block>,
     /// Records of `block` that have been applied, and bytes of the next one.
     applied: u32,
@@ -38,7 +38,7 @@ impl Playback {
             path: path.into(),
             reader: Reader::open(path)?,
             size,
-            fold: Fold::new(size),
+            replay: TerminalReplay::new(size),
             block: None,
             applied: 0,
             within: 0,
@@ -61,18 +61,18 @@ impl Playback {
     }
 
     /// The terminal at this place.
-    pub fn fold(&self) -> &Fold {
-        &self.fold
+    pub fn replay(&self) -> &TerminalReplay {
+        &self.replay
     }
 
     /// The same, to let time pass in it.
-    pub fn fold_mut(&mut self) -> &mut Fold {
-        &mut self.fold
+    pub fn replay_mut(&mut self) -> &mut TerminalReplay {
+        &mut self.replay
     }
 
     /// The terminal, played to this place.
-    pub fn into_fold(self) -> Fold {
-        self.fold
+    pub fn into_replay(self) -> TerminalReplay {
+        self.replay
     }
 
     /// Damaged stretches met so far, at most 1000, each once.
@@ -92,7 +92,7 @@ impl Playback {
             }
             let next = self.block.as_ref().and_then(|block| block.records().nth(self.applied as usize));
             match next {
-                Some(record) => return Ok(Some(record.at.max(self.fold.clock()))),
+                Some(record) => return Ok(Some(record.at.max(self.replay.clock()))),
                 None => self.block = None,
             }
         }
@@ -105,23 +105,23 @@ impl Playback {
     /// The file cannot be read.
     pub fn play(
         &mut self,
-        mut wanted: impl FnMut(&Record<'_>) -> bool,
-        mut seen: impl FnMut(&Record<'_>),
+        mut should_apply: impl FnMut(&Record<'_>) -> bool,
+        mut on_applied: impl FnMut(&Record<'_>),
     ) -> Result<bool, AhrError> {
         while self.load()? {
-            let Playback { fold, block: Some(block), applied, within, .. } = self else { break };
+            let Playback { replay, block: Some(block), applied, within, .. } = self else { break };
             for record in block.records().skip(*applied as usize) {
-                let record = behind(record, *within);
-                if !wanted(&record) {
+                let record = rest_of(record, *within);
+                if !should_apply(&record) {
                     return Ok(true);
                 }
-                fold.apply(&record);
-                seen(&record);
+                replay.apply(&record);
+                on_applied(&record);
                 (*applied, *within) = (*applied + 1, 0);
             }
             self.block = None;
         }
-        self.fold.finish();
+        self.replay.finish();
         Ok(false)
     }
 
@@ -133,22 +133,22 @@ impl Playback {
     /// The file cannot be read.
     pub fn seek(&mut self, to: Position) -> Result<(), AhrError> {
         let ahead = match to {
-            Position::Offset(offset) => self.fold.terminal.offset() <= offset,
-            Position::Time(at) => self.fold.clock() < at,
+            Position::Offset(offset) => self.replay.terminal.offset() <= offset,
+            Position::Time(at) => self.replay.clock() < at,
         };
         let keyframe = Index::ensure(&self.path)?.and_then(|index| index.keyframe_before(to));
         match keyframe {
-            Some((keyframe, _)) if ahead && keyframe.offset <= self.fold.terminal.offset() => {}
-            Some((keyframe, place)) => self.jump(Fold::from_keyframe(&keyframe), place)?,
+            Some((keyframe, _)) if ahead && keyframe.offset <= self.replay.terminal.offset() => {}
+            Some((keyframe, place)) => self.jump(TerminalReplay::from_keyframe(&keyframe), place)?,
             None if ahead => {}
-            None => self.jump(Fold::new(self.size), Place { block: 0, records: 0 })?,
+            None => self.jump(TerminalReplay::new(self.size), Place { block: 0, records: 0 })?,
         }
         self.approach(to)
     }
 
-    fn jump(&mut self, fold: Fold, place: Place) -> Result<(), AhrError> {
+    fn jump(&mut self, replay: TerminalReplay, place: Place) -> Result<(), AhrError> {
         self.reader.seek_to(place.block)?;
-        self.fold = fold;
+        self.replay = replay;
         self.block = None;
         // The next block that is loaded is the place's.
         (self.applied, self.within) = (0, 0);
@@ -184,7 +184,7 @@ impl Playback {
         let len = usize::try_from(offset.saturating_sub(off)).unwrap_or(usize::MAX).min(bytes.len());
         if len > self.within {
             let part = Body::Data { off: off + self.within as u64, bytes: &bytes[self.within..len] };
-            self.fold.apply(&Record { at, body: part });
+            self.replay.apply(&Record { at, body: part });
             self.within = len;
         }
     }
@@ -213,7 +213,7 @@ impl Playback {
 }
 
 /// The record without the bytes of it that have been applied.
-fn behind(record: Record<'_>, within: usize) -> Record<'_> {
+fn rest_of(record: Record<'_>, within: usize) -> Record<'_> {
     match record.body {
         Body::Data { off, bytes } if within > 0 => {
             let body =

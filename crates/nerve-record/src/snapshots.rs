@@ -46,7 +46,7 @@ pub struct FilesRef {
 
 /// The file beside `recording`.
 pub fn path_of(recording: &Path) -> PathBuf {
-    store::beside(recording, "snapshots.jsonl")
+    store::sidecar_path(recording, "snapshots.jsonl")
 }
 
 /// Adds a line to the file beside `recording`, by one write at its end: several processes may add lines. Makes the file

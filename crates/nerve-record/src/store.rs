@@ -17,9 +17,9 @@ pub const EXTENSION: &str = "ahr";
 pub const MAX_ID_CHARS: usize = 64;
 
 /// Candidates that an error lists.
-const LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 /// Beginnings of ids that are named.
-const NAMED: usize = 3;
+const MAX_SUGGESTED: usize = 3;
 
 /// The folder of all recordings: `<state>/recordings`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,9 +123,9 @@ pub fn id_of(recording: &Path) -> Option<&str> {
     recording.file_name()?.to_str()?.strip_suffix(".ahr")
 }
 
-/// The file `<stem>.<suffix>` beside a recording: `beside("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
+/// The file `<stem>.<suffix>` beside a recording: `sidecar_path("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
 /// extension, all is the stem.
-pub fn beside(recording: &Path, suffix: &str) -> PathBuf {
+pub fn sidecar_path(recording: &Path, suffix: &str) -> PathBuf {
     let mut name = match recording.extension() {
         Some(extension) if extension == EXTENSION => recording.with_extension(""),
         _ => recording.to_path_buf(),
@@ -210,7 +210,7 @@ pub enum StoreError {
 }
 
 /// How many characters from the beginning tell these ids apart. One that is the beginning of another has to be given whole.
-pub fn telling_apart(ids: &[&str]) -> usize {
+pub fn unique_prefix_len(ids: &[&str]) -> usize {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
     let common = |pair: &[&str]| pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
@@ -218,11 +218,11 @@ pub fn telling_apart(ids: &[&str]) -> usize {
 }
 
 /// As many of the beginnings that tell ids apart as are read, in words: what to give instead of `wanted`, which is not enough.
-pub fn longer(wanted: &str, ids: &[&str]) -> String {
-    let chars = telling_apart(ids);
+pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
+    let chars = unique_prefix_len(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
-    let named: Vec<String> = ids.iter().take(NAMED).map(begin).collect();
-    let more = if ids.len() > NAMED { ", …" } else { "" };
+    let named: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
+    let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
     let how = match ids.iter().all(|id| id.starts_with(wanted)) {
         true => format!("give more of it, {chars} characters"),
         false => "name one by the id of its host".to_string(),
@@ -235,8 +235,8 @@ fn in_folder(root: Option<&Path>) -> String {
 }
 
 fn listing(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().take(LISTED).map(|path| path.display().to_string()).collect();
-    let more = match paths.len().saturating_sub(LISTED) {
+    let shown: Vec<String> = paths.iter().take(MAX_LISTED).map(|path| path.display().to_string()).collect();
+    let more = match paths.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };

@@ -11,10 +11,10 @@ mod hermetic;
 pub mod mock_agent;
 pub mod mock_model;
 mod recipes;
-mod skipping;
-mod waiting;
+mod skip;
+mod wait;
 
 pub use hermetic::Hermetic;
 pub use recipes::{AgentRecipe, Renderer, agents_dir, find_agent};
-pub use skipping::skip;
-pub use waiting::{wait_for, wait_until};
+pub use skip::skip;
+pub use wait::{wait_for, wait_until};

@@ -2,8 +2,8 @@
 //! scripted model, and the recorded sessions of all agents.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/recorded.rs"]
-mod recorded;
+#[path = "support/agent_sessions.rs"]
+mod agent_sessions;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -58,8 +58,8 @@ async fn main() -> Result<()> {
     } else {
         report.note("Claude Code is not installed here: `cargo xtask setup` installs it.");
     }
-    for session in recorded::SESSIONS {
-        let played = recorded::play(session)?;
+    for session in agent_sessions::SESSIONS {
+        let played = agent_sessions::play(session)?;
         let what = format!("recorded: {}", session.name);
         let latency = Samples::new(played.latencies);
         report.goal(

@@ -1,8 +1,8 @@
 //! HTTP, asked by `wrk`: how many requests a second, and how long one takes.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use live::LiveServer;
 use serde_json::Value;
+use server_process::LiveServer;
 use support::{Figure, Report};
 
 /// Seconds that each is asked for.

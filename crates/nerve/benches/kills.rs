@@ -1,13 +1,13 @@
 //! `kill -9` of a host at a random moment: what its recording lacks.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
 #[path = "support/random.rs"]
 mod random;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -18,14 +18,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use live::LiveServer;
-use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::NerveClient;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_testkit::wait_until;
 use random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
 const ROUNDS: usize = 100;

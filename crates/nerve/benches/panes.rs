@@ -2,11 +2,11 @@
 //! conversation costs.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
 #[path = "support/process.rs"]
 #[allow(dead_code, reason = "shared by several benchmarks, none uses all of it")]
 mod process;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -16,11 +16,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use live::LiveServer;
-use nerve_api::request::{CommandLine, ConversationOptions, CreateNode};
 use nerve_client::{ExecuteOptions, RemoteNode};
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};
+use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
 const RUNS: usize = 5;
@@ -144,10 +143,11 @@ async fn tmux(report: &mut Report) -> Result<()> {
     let mut wrong = 0;
     for run in 1..=RUNS {
         eprintln!("panes: run {run} of {RUNS}");
-        let node = live::bash(&client, &format!("own-{run}"), PROMPT).await?;
+        let node = server_process::bash(&client, &format!("own-{run}"), PROMPT).await?;
         own.push(turns(&node, &mut wrong).await?);
         let node =
-            live::bash_in(&client, &format!("pane-{run}"), PROMPT, |params| tmux.place(params)).await?;
+            server_process::bash_in(&client, &format!("pane-{run}"), PROMPT, |params| tmux.place(params))
+                .await?;
         pane.push(turns(&node, &mut wrong).await?);
         if let Some(python) = &libtmux {
             peer.push(by_libtmux(python, &tmux.0)?);
@@ -167,7 +167,8 @@ async fn tmux(report: &mut Report) -> Result<()> {
     let what = format!("wrong answers of {}", 2 * RUNS * TURNS);
     report.goal(&what, &Figure::one(wrong as f64, ""), Goal::AtMost(0.0));
     for number in 0..PANES {
-        live::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| tmux.place(params)).await?;
+        server_process::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| tmux.place(params))
+            .await?;
     }
     let who = format!("CPU of each of {PANES} idle panes of tmux");
     report.row(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"));
@@ -182,7 +183,7 @@ async fn wezterm(report: &mut Report) -> Result<()> {
     let server = LiveServer::start_with(&[("NERVE_WEZTERM", &program)])?;
     let client = server.client().await?;
     let mux = Mux::start(&server, &program)?;
-    let node = live::bash_in(&client, "wez", PROMPT, |params| mux.place(params)).await?;
+    let node = server_process::bash_in(&client, "wez", PROMPT, |params| mux.place(params)).await?;
     let (mut times, options) = (Vec::new(), limit());
     for number in 1..=2 * TURNS {
         let answer = node.execute(&format!("sleep 0.{}; date +%s%N", number % 10), &options).await?;
@@ -195,7 +196,8 @@ async fn wezterm(report: &mut Report) -> Result<()> {
     let slowest = Figure::one(times.quantile(0.99), "ms");
     report.goal("WezTerm (stand-in): from the last byte to the reply, p99", &slowest, Goal::AtMost(250.0));
     for number in 0..PANES {
-        live::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| mux.place(params)).await?;
+        server_process::bash_in(&client, &format!("idle-{number}"), PROMPT, |params| mux.place(params))
+            .await?;
     }
     let who = format!("CPU of each of {PANES} idle panes of WezTerm (stand-in)");
     report.goal(&who, &Figure::one(idle(&server).await? * 100.0, "% of a core"), Goal::AtMost(1.0));

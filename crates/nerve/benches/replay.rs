@@ -4,8 +4,6 @@
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/corpus.rs"]
 mod corpus;
-#[path = "support/made.rs"]
-mod made;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "support/process.rs"]
 mod process;
@@ -13,6 +11,8 @@ mod process;
 mod random;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
+#[path = "support/synthetic.rs"]
+mod synthetic;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use made::START;
 use nerve_record::ahr::{Body, Part, Reader};
-use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position};
 use nerve_record::playback::Playback;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::Size;
 use nerve_term::terminal::TerminalState;
 use nerve_testkit::Hermetic;
 use random::Random;
 use support::{Figure, Goal, Report, Samples, memory_of};
+use synthetic::START;
 
 const RUNS: usize = 3;
 const SHORT: u64 = 100_000_000;
@@ -83,7 +83,7 @@ fn about(short: &Path, long: &Path) -> Result<String> {
 fn record(folder: &Path, bytes: u64) -> Result<PathBuf> {
     eprintln!("writing a recording of {} MB", bytes / 1_000_000);
     let path = folder.join(format!("{bytes}.ahr"));
-    made::record(&path, Size::default(), corpus::pieces(&corpus::agents()?, PIECE, bytes))?;
+    synthetic::record(&path, Size::default(), corpus::pieces(&corpus::agents()?, PIECE, bytes))?;
     Ok(path)
 }
 
@@ -204,11 +204,11 @@ fn measure(how: &str, path: &Path) -> Result<()> {
             }
             terminal.offset()
         }
-        "fold" => Fold::whole(&mut Reader::open(path)?, |_| ())?.terminal.offset(),
+        "fold" => TerminalReplay::read_all(&mut Reader::open(path)?, |_| ())?.terminal.offset(),
         "bare" => {
-            let mut fold = Fold::new(Size::default()).with_limits(1, 0);
-            fold.through(&mut Reader::open(path)?, |_| ())?;
-            fold.terminal.offset()
+            let mut replay = TerminalReplay::new(Size::default()).with_limits(1, 0);
+            replay.read_rest(&mut Reader::open(path)?, |_| ())?;
+            replay.terminal.offset()
         }
         other => bail!("unknown: {other}"),
     };
@@ -258,7 +258,7 @@ fn opening(report: &mut Report, short: &Path, long: &Path) -> Result<()> {
 fn open_at(path: &Path, offset: u64) -> Result<()> {
     let mut play = Playback::open(path, Size::default())?;
     play.seek(Position::Offset(offset))?;
-    let at = play.fold().terminal.offset();
+    let at = play.replay().terminal.offset();
     ensure!(at == offset, "it is at {at} instead of {offset}");
     Ok(())
 }
@@ -267,7 +267,7 @@ fn open_at(path: &Path, offset: u64) -> Result<()> {
 fn play_to(path: &Path, offset: u64) -> Result<()> {
     let mut play = Playback::open(path, Size::default())?;
     let left = play.play(|record| !matches!(record.body, Body::Data { off, .. } if off > offset), |_| ())?;
-    let at = play.fold().terminal.offset();
+    let at = play.replay().terminal.offset();
     ensure!(!left || at >= offset, "it is at {at} instead of {offset}");
     Ok(())
 }

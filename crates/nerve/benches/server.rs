@@ -1,8 +1,8 @@
 //! The command line and the server: start, list, stop, idle, memory.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use live::{LiveServer, run};
 use nerve_client::NerveClient;
 use nerve_testkit::{Hermetic, wait_until};
+use server_process::{LiveServer, run};
 use support::{Figure, Goal, Report, Samples, memory_of};
 
 /// Idle time that is watched.
@@ -79,7 +79,7 @@ async fn nodes(report: &mut Report) -> Result<()> {
     let (mut pings, mut readies) = (Vec::new(), Vec::new());
     for number in 0..20 {
         let start = Instant::now();
-        live::bash(&client, &format!("ready-{number}"), "$ ").await?;
+        server_process::bash(&client, &format!("ready-{number}"), "$ ").await?;
         readies.push(start.elapsed().as_secs_f64() * 1e3);
     }
     for _ in 0..1000 {
@@ -139,7 +139,7 @@ async fn idle(report: &mut Report) -> Result<()> {
 /// Makes bash nodes and waits until they are ready; gives their process ids.
 async fn ready_nodes(client: &NerveClient, count: usize) -> Result<Vec<String>> {
     for number in 0..count {
-        live::bash(client, &format!("node-{number}"), "$ ").await?;
+        server_process::bash(client, &format!("node-{number}"), "$ ").await?;
     }
     let nodes = client.list_nodes(None).await?;
     let pid = |node: &nerve_api::reply::NodeInfo| Some(node.metadata.get("pid")?.as_str()?.to_string());

@@ -1,8 +1,8 @@
 //! 100 turns `echo N` on a bash node through the Unix socket, beside pexpect and beside bash itself.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -12,11 +12,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use live::LiveServer;
 use nerve_client::{ExecuteOptions, NerveClient};
 use nerve_core::backend::Program;
 use nerve_core::backend::pty::Pty;
 use nerve_term::event::Size;
+use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
 const RUNS: usize = 7;
@@ -125,7 +125,7 @@ impl Runs {
 }
 
 async fn by_nerve(client: &NerveClient, id: &str, prompt: &str) -> Result<Run> {
-    let node = live::bash(client, id, prompt).await?;
+    let node = server_process::bash(client, id, prompt).await?;
     let options = ExecuteOptions { timeout: Some(Duration::from_secs(10)), ..ExecuteOptions::default() };
     let (mut times, mut wrong) = (Vec::with_capacity(TURNS), 0);
     for number in 1..=TURNS {

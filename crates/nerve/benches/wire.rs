@@ -1,10 +1,10 @@
 //! The wire: round trips, throughput, fan-out of events, idle connections, over each transport.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
-#[path = "support/live.rs"]
-mod live;
-#[path = "support/plain.rs"]
-mod plain;
+#[path = "support/blocking_client.rs"]
+mod blocking_client;
+#[path = "support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 mod support;
 
@@ -13,10 +13,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use live::LiveServer;
+use blocking_client::Plain;
 use nerve_api::framing::MAX_LINE_BYTES;
-use plain::Plain;
 use serde_json::Value;
+use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples, memory_of};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
@@ -91,12 +91,12 @@ impl Target {
 
     /// A client whose thread sleeps while it waits, and what it asks.
     fn plain(&self, transport: Transport) -> Result<(Plain, Vec<u8>)> {
-        let tcp = |address| -> Result<Box<dyn plain::Stream>> {
+        let tcp = |address| -> Result<Box<dyn blocking_client::Stream>> {
             let stream = std::net::TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             Ok(Box::new(stream))
         };
-        let stream: Box<dyn plain::Stream> = match transport {
+        let stream: Box<dyn blocking_client::Stream> = match transport {
             Transport::Unix => Box::new(std::os::unix::net::UnixStream::connect(self.server.socket())?),
             Transport::Tcp => tcp(self.tcp)?,
             Transport::Http => tcp(self.http)?,
@@ -219,7 +219,7 @@ async fn main() -> Result<()> {
          requests, then reads their answers (over HTTP: pipelined). A value of throughput is of one run of 3 s.",
     );
     let target = Target::start()?;
-    let raw = plain::echo(TIMED, false)?;
+    let raw = blocking_client::echo(TIMED, false)?;
     report.row("echo: round trip", &raw.median("µs"));
     for transport in Transport::ALL {
         eprintln!("wire: {}", transport.name());
@@ -264,14 +264,14 @@ fn round_trips(target: &Target, transport: Transport, raw: &Samples, report: &mu
 
 /// Round trips for which no core has to wake.
 fn on_one_core(report: &mut Report) -> Result<()> {
-    let raw = plain::echo(TIMED, true)?;
+    let raw = blocking_client::echo(TIMED, true)?;
     report.row("on one core: echo: round trip", &raw.median("µs"));
     let target = Target::start()?;
-    plain::pin_process(target.server.process.id())?;
+    blocking_client::pin_process(target.server.process.id())?;
     for transport in Transport::ALL {
         let (mut client, request) = target.plain(transport)?;
         let asking = std::thread::spawn(move || {
-            plain::pin_this_thread()?;
+            blocking_client::pin_this_thread()?;
             client.round_trips(&request, TIMED)
         });
         let times = asking.join().expect("the client panicked")?;

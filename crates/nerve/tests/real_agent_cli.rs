@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use nerve_core::host::connection::Connection;
 use nerve_core::host::{CONTROL, registry};
 use nerve_record::ahr::Reader;
-use nerve_record::fold::Fold;
+use nerve_record::replay::TerminalReplay;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, find_agent, skip};
 
@@ -95,8 +95,9 @@ async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_w
     let host = registry::entries(&hosts_of(&stage)).pop().unwrap();
     let recording = host.recording.unwrap();
     let live = quiet_text(&stage, &host.runtime.join(CONTROL)).await;
-    let fold = Fold::whole(&mut Reader::open(&recording).unwrap(), |lost| panic!("{lost}")).unwrap();
-    assert_eq!(fold.terminal.tail(usize::MAX).join("\n"), live);
+    let replay =
+        TerminalReplay::read_all(&mut Reader::open(&recording).unwrap(), |lost| panic!("{lost}")).unwrap();
+    assert_eq!(replay.terminal.tail(usize::MAX).join("\n"), live);
 
     let cast = stage.home.work().join("session.cast");
     stage

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nerve_record::files::{self, About, DEFAULT_LIMIT, FileStore, Key};
+use nerve_record::files::{self, DEFAULT_LIMIT, FileStore, Key, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_term::event::TsNs;
 use nerve_term::profile::Profile;
@@ -115,7 +115,7 @@ impl PendingEndSnapshot {
             store.sweep();
             let key = Key::new(&self.session, self.id)?;
             let provider = files::choose(cwd, &store, DEFAULT_LIMIT)?;
-            provider.take(&key, &About { at: self.at, label: Some(END), stop: Some(stop) })
+            provider.take(&key, &SnapshotRequest { at: self.at, label: Some(END), stop: Some(stop) })
         };
         let taken = keep().map_err(|error: files::FilesError| error.to_string())?;
         snapshots::append(&self.recording, &SnapshotLine { files: Some(taken.files), ..line }).map_err(noted)

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
-use nerve_record::fold::Fold;
 use nerve_record::meta::Meta;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::Size;
 
 use super::list::find;
@@ -56,11 +56,11 @@ fn render(path: &Path, from: u64, lines: u64) -> Result<Window, Failure> {
     let meta = Meta::load(path).ok().flatten().unwrap_or_default();
     let size = if meta.cols > 0 && meta.rows > 0 { Size::new(meta.cols, meta.rows) } else { Size::default() };
     let mut reader = Reader::open(path).map_err(|error| failed(&error))?;
-    let mut fold = Fold::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
+    let mut replay = TerminalReplay::new(size).with_limits(SCROLLBACK_LIMITS.0, SCROLLBACK_LIMITS.1);
     // Damaged parts are skipped; `nerve inspect` reports them.
-    fold.through(&mut reader, |_| ()).map_err(|error| failed(&error))?;
+    replay.read_rest(&mut reader, |_| ()).map_err(|error| failed(&error))?;
     let mut window = Window::new(from, lines);
-    report(ReportFormat::Txt, &fold.terminal, &mut window).map_err(|error| failed(&error))?;
+    report(ReportFormat::Txt, &replay.terminal, &mut window).map_err(|error| failed(&error))?;
     Ok(window)
 }
 

@@ -74,7 +74,7 @@ impl Block {
     }
 
     /// Whether the segment is what an intact block can have: a record, or nothing at all.
-    pub(super) fn makes_sense(&self) -> bool {
+    pub(super) fn is_plausible(&self) -> bool {
         self.count > 0 || self.segment.is_empty()
     }
 }

@@ -38,7 +38,7 @@ pub use lost::Lost;
 pub use nerve_term::event::Origin;
 pub use reader::{Part, Reader};
 pub use record::{Body, Mark, Record, RecordError, RecordFault};
-pub use repair::{Repaired, repair};
+pub use repair::{RepairReport, repair};
 pub use segment::Segment;
 pub use writer::Writer;
 

@@ -18,7 +18,7 @@ use super::writer::Writer;
 
 /// What a repair kept and lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     /// Blocks kept.
     pub blocks: u64,
     /// Of these, blocks that had to be packed anew: some of their records or numbers were bad.
@@ -31,11 +31,11 @@ pub struct Repaired {
     pub gaps: u64,
     /// Stretches lost, whole blocks and parts of them.
     pub stretches: u64,
-    /// The first [`Repaired::MAX_LOST`] of them.
+    /// The first [`RepairReport::MAX_LOST`] of them.
     pub lost: Vec<Lost>,
 }
 
-impl Repaired {
+impl RepairReport {
     /// So many lost stretches are listed, the rest is only counted.
     pub const MAX_LOST: usize = 1000;
 }
@@ -45,13 +45,14 @@ impl Repaired {
 ///
 /// # Errors
 /// As [`Reader::open`] and [`Writer::create`]; `to` is never overwritten, and is removed when the copy fails.
-pub fn repair(from: &Path, to: &Path) -> Result<Repaired, AhrError> {
+pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     let mut reader = Reader::open(from)?;
     let source = File::open(from).map_err(AhrError::io("open", from))?;
     let writer = Writer::create(to)?;
-    let mut copy = Copy { source, writer, report: Repaired::default(), at: TsNs(0), end: 0, finished: false };
-    match copy.run(&mut reader) {
-        Ok(()) => Ok(copy.report),
+    let mut repairer =
+        Repairer { source, writer, report: RepairReport::default(), at: TsNs(0), end: 0, finished: false };
+    match repairer.run(&mut reader) {
+        Ok(()) => Ok(repairer.report),
         Err(error) => {
             // The failure is the news; what is left is an unfinished copy of something that is still there.
             let _ = fs::remove_file(to);
@@ -60,10 +61,10 @@ pub fn repair(from: &Path, to: &Path) -> Result<Repaired, AhrError> {
     }
 }
 
-struct Copy {
+struct Repairer {
     source: File,
     writer: Writer,
-    report: Repaired,
+    report: RepairReport,
     /// Time of the last record kept.
     at: TsNs,
     /// Output bytes before what comes next.
@@ -72,7 +73,7 @@ struct Copy {
     finished: bool,
 }
 
-impl Copy {
+impl Repairer {
     fn run(&mut self, reader: &mut Reader<impl io::Read + io::Seek>) -> Result<(), AhrError> {
         // Told when the next block is here: the gap is marked with its time.
         let mut missing = false;
@@ -91,7 +92,7 @@ impl Copy {
             self.gap(self.at)?;
         }
         if !self.finished {
-            self.write(&Segment::begun(self.end, self.at).seal(DEFAULT_QUALITY, true))?;
+            self.write(&Segment::starting_at(self.end, self.at).seal(DEFAULT_QUALITY, true))?;
         }
         self.writer.sync().map_err(AhrError::io("sync", self.writer.path()))
     }
@@ -100,7 +101,7 @@ impl Copy {
     fn note(&mut self, lost: Lost) -> bool {
         let missing = lost.output_missing();
         self.report.stretches += 1;
-        if self.report.lost.len() < Repaired::MAX_LOST {
+        if self.report.lost.len() < RepairReport::MAX_LOST {
             self.report.lost.push(lost);
         }
         missing
@@ -147,7 +148,7 @@ impl Copy {
 }
 
 fn repack(block: &Block) -> Vec<u8> {
-    let mut segment = Segment::begun(block.output().start, block.header.start);
+    let mut segment = Segment::starting_at(block.output().start, block.header.start);
     for record in block.records() {
         // It was in a segment that was not too long, so it fits into one.
         let fits = segment.push(&record);

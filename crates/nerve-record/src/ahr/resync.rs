@@ -49,7 +49,7 @@ struct Expected {
 
 impl Expected {
     fn takes(&self, block: &Block) -> bool {
-        self.continues(block.file_off, block.output().start, &block.header) && block.makes_sense()
+        self.continues(block.file_off, block.output().start, &block.header) && block.is_plausible()
     }
 
     fn continues(&self, at: u64, output: u64, header: &Header) -> bool {

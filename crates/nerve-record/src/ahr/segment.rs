@@ -26,7 +26,7 @@ impl Segment {
     }
 
     /// An empty segment whose block says it was made at `at`, even if no record follows.
-    pub fn begun(off: u64, at: TsNs) -> Segment {
+    pub fn starting_at(off: u64, at: TsNs) -> Segment {
         Segment { first_at: Some(at), ..Segment::new(off) }
     }
 

@@ -1,5 +1,5 @@
-//! Any directory: a copy in the store, sharing blocks with the original where the file system can (btrfs, XFS, bcachefs, overlays of
-//! them), else up to a limit.
+//! Snapshots of any directory: a copy in the store that shares blocks with the original where the file system supports
+//! it (btrfs, XFS, bcachefs, overlays of them), otherwise limited in size.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,20 +7,20 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::tree::{Copied, survey};
-use super::{About, FileStore, FilesError, Key, Provider, Taken, empty_directory};
+use super::tree::{CopyStats, survey};
+use super::{FileSnapshot, FileStore, FilesError, Key, Provider, SnapshotRequest, empty_directory};
 use crate::snapshots::FilesRef;
 
-/// A copy may have so many bytes if nothing else is said: 1 GiB.
+/// Default limit of a copy: 1 GiB.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
-/// All bytes were copied.
+/// Provider name if bytes were copied.
 pub(super) const COPY: &str = "copy";
-/// All files share their blocks.
+/// Provider name if all files share their blocks.
 pub(super) const REFLINK: &str = "reflink";
 
-/// Keeps a directory's files, links and modes. Sockets, devices and named pipes are left out, and so is the store, should it be
-/// in the directory. Owners, extended attributes and hard links are not kept.
+/// Copies a directory's files, links and modes. Skips sockets, devices, named pipes and the store itself. Owners,
+/// extended attributes and hard links are not preserved.
 #[derive(Debug, Clone)]
 pub struct CopyProvider {
     source: PathBuf,
@@ -29,10 +29,10 @@ pub struct CopyProvider {
 }
 
 impl CopyProvider {
-    /// For the files of `source`. `limit`: bytes a copy may have; files that share their blocks do not count.
+    /// Creates a provider for `source`. `limit`: maximum bytes to copy; files that share their blocks do not count.
     ///
     /// # Errors
-    /// `source` is no directory, or one of the store's own.
+    /// `source` is no directory or belongs to the store.
     pub fn new(source: &Path, store: &FileStore, limit: u64) -> Result<CopyProvider, FilesError> {
         let real = source.canonicalize().map_err(FilesError::io("find", source))?;
         fs::read_dir(&real).map_err(FilesError::io("read the directory", source))?;
@@ -42,7 +42,7 @@ impl CopyProvider {
         Ok(CopyProvider { source: real, store: store.clone(), limit })
     }
 
-    /// For what the store has; the source may be gone.
+    /// Creates a provider for existing copies; the source may no longer exist.
     pub(super) fn of_store(source: &Path, store: &FileStore) -> CopyProvider {
         CopyProvider { source: source.to_path_buf(), store: store.clone(), limit: u64::MAX }
     }
@@ -51,7 +51,7 @@ impl CopyProvider {
         FilesRef { provider: provider.into(), source: self.source.clone(), reference: key.to_string() }
     }
 
-    /// Says no before anything is copied.
+    /// Fails before anything is copied if the copy exceeds the limit or the free space.
     fn check_size(&self, bytes: u64, scratch: &Path) -> Result<(), FilesError> {
         if bytes > self.limit {
             return Err(FilesError::TooLarge { path: self.source.clone(), bytes, limit: self.limit });
@@ -68,27 +68,27 @@ impl CopyProvider {
 }
 
 impl Provider for CopyProvider {
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
-        let held = self.store.hold(key.session())?;
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
+        let session = self.store.lock_session(key.session())?;
         let place = self.store.copy_of(key);
         if place.symlink_metadata().is_ok() {
             return Err(FilesError::Exists { key: key.clone() });
         }
-        // Only now that it exists can the store be told from other directories.
+        // The store can be compared to other directories only once it exists.
         let root = self.store.root();
         let root = root.canonicalize().map_err(FilesError::io("find", root))?;
-        let mut plan = survey(&self.source, &root, &|| about.check())?;
-        if !plan.can_be_cloned(&self.source, &held.scratch().join("probe")) {
-            self.check_size(plan.bytes, held.scratch())?;
+        let mut plan = survey(&self.source, &root, &|| request.check())?;
+        if !plan.can_be_cloned(&self.source, &session.scratch().join("probe")) {
+            self.check_size(plan.bytes, session.scratch())?;
         }
-        let making = held.scratch().join("copy");
-        fs::create_dir(&making).map_err(FilesError::io("make the directory", &making))?;
-        let copied = plan.copy(&self.source, &making, self.limit, &|| about.check())?;
-        // Modes come after the move: what is in the making can always be removed.
-        fs::rename(&making, &place).map_err(FilesError::io("move to", &place))?;
+        let partial = session.scratch().join("copy");
+        fs::create_dir(&partial).map_err(FilesError::io("make the directory", &partial))?;
+        let copied = plan.copy(&self.source, &partial, self.limit, &|| request.check())?;
+        // Modes are set after the move, so that a partial copy can always be removed.
+        fs::rename(&partial, &place).map_err(FilesError::io("move to", &place))?;
         plan.set_modes(&place)?;
-        let provider = if matches!(copied, Copied { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
-        Ok(Taken { files: self.reference_by(provider, key), left_out: plan.left_out.told() })
+        let provider = if matches!(copied, CopyStats { cloned: 1.., copied: 0 }) { REFLINK } else { COPY };
+        Ok(FileSnapshot { files: self.reference_by(provider, key), left_out: plan.left_out.into_messages() })
     }
 
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
@@ -100,7 +100,7 @@ impl Provider for CopyProvider {
         let mut plan = survey(&place, &to, &|| Ok(()))?;
         plan.copy(&place, &to, u64::MAX, &|| Ok(()))?;
         plan.set_modes(&to)?;
-        Ok(plan.left_out.told())
+        Ok(plan.left_out.into_messages())
     }
 
     fn changes(&self, key: &Key, to: &Path, _branch: Option<&str>) -> Result<Option<String>, FilesError> {
@@ -108,7 +108,7 @@ impl Provider for CopyProvider {
         if !place.is_dir() {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
-        let other = first_other(&place, to).map_err(FilesError::io("compare", to))?;
+        let other = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
         Ok(other.map(|path| format!("{} is not as it was restored", path.display())))
     }
 
@@ -121,8 +121,8 @@ impl Provider for CopyProvider {
     }
 }
 
-/// The first path in `there` that is not as it is in `kept`, or is in one of them only.
-fn first_other(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
+/// Returns the first path in `there` that differs from `kept` or exists in only one of them.
+fn first_difference(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
     let names = |folder: &Path| -> io::Result<BTreeSet<OsString>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     };
@@ -136,7 +136,7 @@ fn first_other(kept: &Path, there: &Path) -> io::Result<Option<PathBuf>> {
         let is_same = match other.symlink_metadata()?.file_type() {
             found if found != kind => false,
             _ if kind.is_symlink() => fs::read_link(&one)? == fs::read_link(&other)?,
-            _ if kind.is_dir() => match first_other(&one, &other)? {
+            _ if kind.is_dir() => match first_difference(&one, &other)? {
                 None => true,
                 found => return Ok(found),
             },

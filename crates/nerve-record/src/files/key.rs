@@ -1,19 +1,19 @@
-//! The name of a snapshot's files. It becomes part of a path and of a git reference, so it is checked before.
+//! The key of a snapshot's files. It becomes part of a path and of a git reference and is therefore validated.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The most characters of a session's name.
+/// Maximum characters of a session's name.
 const MAX_SESSION: usize = 64;
 
-/// A session and the number of a snapshot in it: `0195e3-…/3`.
+/// A session and a snapshot number in it: `0195e3-…/3`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     session: String,
     id: u64,
 }
 
-/// A name that would lead out of its directory or that git would not take.
+/// A session name that is unsafe in a path or a git reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "session {session:?} is not allowed: use 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.', with no '.' at the beginning or end, no '..' and no '.lock' at the end"
@@ -23,8 +23,9 @@ pub struct KeyError {
 }
 
 impl Key {
-    /// Checks the session's name. The rule is wider than that of [`crate::name`]: sessions are named by UUIDs and ULIDs, and what
-    /// others record may have names of its own. It is what paths and git (`git-check-ref-format(1)`) both take.
+    /// Creates a key after checking the session's name. The rule is wider than that of [`crate::name`], because
+    /// sessions are named by UUIDs and ULIDs and foreign recordings may have names of their own. Allowed is what both
+    /// paths and git (`git-check-ref-format(1)`) accept.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -44,12 +45,12 @@ impl Key {
         }
     }
 
-    /// The session.
+    /// Returns the session's name.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// The snapshot's number in it.
+    /// Returns the snapshot's number.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -69,7 +70,7 @@ impl FromStr for Key {
         let (session, id) = text.split_once('/').ok_or_else(bad)?;
         let id: u64 = id.parse().map_err(|_| bad())?;
         let key = Key::new(session, id)?;
-        // One form only: `a/01` and `a/+1` are not what was written.
+        // Only the canonical form is valid, not `a/01` or `a/+1`.
         if key.to_string() == text { Ok(key) } else { Err(bad()) }
     }
 }

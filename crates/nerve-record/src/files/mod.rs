@@ -1,14 +1,14 @@
-//! Snapshots of the files an agent works on (seed agent-record §8): what a place in a recording can be gone back to.
+//! Snapshots of the files an agent works on, which make it possible to return to a point in a recording.
 //!
-//! A [`Provider`] takes and restores them. [`GitProvider`] makes a commit of a git work tree that no branch shows; [`CopyProvider`]
-//! copies any other directory, without using space where the file system shares blocks between files. [`choose`] says which.
+//! A [`Provider`] takes and restores them. [`GitProvider`] makes a git commit that is on no branch; [`CopyProvider`]
+//! copies any other directory, sharing blocks where the file system supports it. [`choose`] selects one.
 //!
-//! Everything here blocks: files are copied, and `git` is run.
+//! All functions here block: they copy files and run `git`.
 
 mod copy;
 mod git;
 mod key;
-mod place;
+mod restore_dir;
 mod store;
 mod tree;
 
@@ -21,52 +21,54 @@ use nerve_term::event::TsNs;
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;
 pub use key::{Key, KeyError};
-pub use place::WorkPlace;
+pub use restore_dir::RestoreDir;
 pub use store::FileStore;
 
 use crate::snapshots::FilesRef;
 
-/// A way to keep the files of one directory.
+/// Takes and restores snapshots of one directory.
 pub trait Provider {
-    /// Keeps the files as they are now.
+    /// Takes a snapshot of the files.
     ///
     /// # Errors
-    /// [`FilesError`]. Nothing is kept then: no reference, no partial copy.
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError>;
+    /// [`FilesError`]. Neither a reference nor a partial copy remains then.
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError>;
 
-    /// Puts files that were kept into `to`, which must be an empty directory or not there yet. The directory they came from is not
-    /// touched. Gives back what could not be restored and why, as in [`Taken::left_out`].
+    /// Restores files into `to`, which must be empty or missing. The source directory is not touched. Returns what
+    /// could not be restored and why, as in [`FileSnapshot::left_out`].
     ///
     /// # Errors
-    /// [`FilesError`]. Part of the files may be in `to` then.
+    /// [`FilesError`]. `to` may contain part of the files then.
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError>;
 
-    /// The same, to be worked on: where the files came from a repository, the directory is a work tree of it on a new branch. The branch,
-    /// the index and the files that were there stay as they are. Of several who make the same one at once, one has it.
+    /// Restores files as a work tree: if they came from a git repository, the directory becomes a work tree of it on a
+    /// new branch. The repository's current branch, index and files are not changed. Concurrent calls for the same
+    /// branch or directory have one winner.
     ///
     /// # Errors
-    /// [`FilesError::PathExists`], [`FilesError::BranchExists`]: somebody else has made them; others: see there. Branch and directory are
-    /// removed again if they were made here; part of the files may be in a directory that was there before.
-    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
-        Ok(Restored { left_out: place.fill(|| self.restore(key, place.to))?, branch: None })
+    /// [`FilesError::PathExists`] and [`FilesError::BranchExists`] if another process was faster; other
+    /// [`FilesError`]s. A branch and a directory created by this call are removed again; a directory that existed
+    /// before may contain part of the files.
+    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
+        Ok(Restored { left_out: dir.fill(|| self.restore(key, dir.to))?, branch: None })
     }
 
-    /// Removes what [`Provider::restore_to_work_on`] has made.
+    /// Removes the result of [`Provider::restore_work_tree`].
     ///
     /// # Errors
     /// [`FilesError`].
-    fn take_back(&self, to: &Path, _branch: &str) -> Result<(), FilesError> {
+    fn undo_restore(&self, to: &Path, _branch: &str) -> Result<(), FilesError> {
         std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))
     }
 
-    /// What is in `to` that was neither restored there nor committed since, in words; `None`: nothing.
+    /// Describes what is in `to` that was neither restored there nor committed since; `None` if nothing is.
     ///
     /// # Errors
-    /// [`FilesError`]: that cannot be told.
+    /// [`FilesError`] if that cannot be determined.
     fn changes(&self, key: &Key, to: &Path, branch: Option<&str>) -> Result<Option<String>, FilesError>;
 
-    /// Removes what [`Provider::restore_to_work_on`] has made, whatever became of it. The branch stays if it has commits that are on no
-    /// other: how many those are.
+    /// Removes the result of [`Provider::restore_work_tree`], changed or not. The branch is kept if it has commits on
+    /// no other branch. Returns the number of those commits.
     ///
     /// # Errors
     /// [`FilesError`].
@@ -75,7 +77,7 @@ pub trait Provider {
         Ok(0)
     }
 
-    /// Is there a branch of this name already, where files can have one?
+    /// Returns true if a git branch of this name exists.
     ///
     /// # Errors
     /// [`FilesError`].
@@ -83,28 +85,28 @@ pub trait Provider {
         Ok(false)
     }
 
-    /// What is kept, sorted by session and number.
+    /// Lists the snapshots, sorted by session and number.
     ///
     /// # Errors
     /// [`FilesError`].
     fn keys(&self) -> Result<Vec<Key>, FilesError>;
 
-    /// How the files of `key` are asked for later, see [`provider_of`].
+    /// Returns the reference of a snapshot, for [`provider_of`].
     fn reference(&self, key: &Key) -> FilesRef;
 }
 
-/// What is noted with the files.
+/// Metadata of a snapshot to take.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct SnapshotRequest<'a> {
     /// When the snapshot was confirmed.
     pub at: TsNs,
     /// The snapshot's label.
     pub label: Option<&'a str>,
-    /// Set by whoever does not wait any longer: nothing is kept then, as with any error.
+    /// Cancels the snapshot when set; [`FilesError::Stopped`] is returned and nothing is kept.
     pub stop: Option<&'a AtomicBool>,
 }
 
-impl About<'_> {
+impl SnapshotRequest<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
@@ -114,34 +116,34 @@ impl About<'_> {
     }
 }
 
-/// Files that are kept.
+/// A snapshot of files that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
-    /// How they are asked for later.
+pub struct FileSnapshot {
+    /// Reference to the files.
     pub files: FilesRef,
-    /// What could not be kept and why, a sentence each; the first [`MAX_SAID`], and then how many more.
+    /// What could not be kept and why, one message each: at most [`MAX_LISTED`], then the number of further ones.
     pub left_out: Vec<String>,
 }
 
-/// Files that were given back to be worked on.
+/// The result of [`Provider::restore_work_tree`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// What could not be restored and why, as in [`Taken::left_out`].
+    /// What could not be restored and why, as in [`FileSnapshot::left_out`].
     pub left_out: Vec<String>,
-    /// The branch they are on; `None` where there is no git.
+    /// The new branch; `None` without git.
     pub branch: Option<String>,
 }
 
-/// So many things left out are told one by one.
-pub const MAX_SAID: usize = 50;
+/// Maximum number of skipped files that are reported individually.
+pub const MAX_LISTED: usize = 50;
 
-/// Git for what git would commit, else a copy of `dir` alone: outside of a work tree, in a directory the repository ignores (its
-/// files would be missing from a commit), and where there is no `git`. `limit`: bytes, see [`DEFAULT_LIMIT`].
+/// Selects the provider for `dir`: git for what git would commit, otherwise a copy. A copy is made outside of a work
+/// tree, in a directory the repository ignores, and if there is no `git`. `limit`: bytes, see [`DEFAULT_LIMIT`].
 ///
 /// # Errors
-/// `dir` is no directory, or it is in a work tree that git refuses to use.
+/// `dir` is no directory, or git refuses to use its work tree.
 pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provider>, FilesError> {
-    // Git would say it less plainly.
+    // Checked here because git's message would be less clear.
     std::fs::read_dir(dir).map_err(FilesError::io("read the directory", dir))?;
     Ok(match GitProvider::find(dir, store, limit)? {
         Some(git) => Box::new(git),
@@ -149,11 +151,11 @@ pub fn choose(dir: &Path, store: &FileStore, limit: u64) -> Result<Box<dyn Provi
     })
 }
 
-/// All files that are kept: of the work tree `dir` is in, and in the store.
+/// Lists all snapshots: those of the work tree that contains `dir`, and those in the store.
 ///
 /// # Errors
-/// As [`choose`].
-pub fn kept(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
+/// See [`choose`].
+pub fn list_snapshots(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, FilesError> {
     let git = GitProvider::at(dir, store, DEFAULT_LIMIT)?;
     let mut found = Vec::new();
     if let Some(git) = git {
@@ -165,10 +167,10 @@ pub fn kept(dir: &Path, store: &FileStore) -> Result<Vec<(Key, FilesRef)>, Files
     Ok(found)
 }
 
-/// The provider that keeps `files`, and under which key. Nothing in `files` is trusted: it comes from a file beside a recording.
+/// Returns the provider and key of `files`. `files` is untrusted: it comes from a file next to a recording.
 ///
 /// # Errors
-/// An unknown provider, a reference that is none of its references, or a source that is no git work tree any more.
+/// The provider is unknown, the reference is invalid, or the source is no longer a git work tree.
 pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provider>, Key), FilesError> {
     let unknown =
         || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
@@ -176,7 +178,7 @@ pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provi
         git::NAME => {
             let key = git::key_of(&files.reference).ok_or_else(unknown)?;
             let gone = || FilesError::NoWorkTree { path: files.source.clone() };
-            // Git cannot even be started in it.
+            // Git cannot be started in a missing directory.
             if !files.source.is_dir() {
                 return Err(gone());
             }
@@ -191,87 +193,87 @@ pub fn provider_of(files: &FilesRef, store: &FileStore) -> Result<(Box<dyn Provi
     }
 }
 
-/// Files that could not be kept or given back.
+/// An error in taking or restoring snapshots.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// A session's name that cannot be part of a path or reference.
+    /// An invalid session name.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is a snapshot of this key.
+    /// The snapshot already exists.
     #[error("there are files of snapshot {key} already")]
     Exists {
-        /// Which.
+        /// Key of the snapshot.
         key: Key,
     },
-    /// There is none.
+    /// The snapshot does not exist.
     #[error("no files of snapshot {key} in {}", place.display())]
     NotFound {
-        /// Which.
+        /// Key of the snapshot.
         key: Key,
         /// The work tree or the store.
         place: PathBuf,
     },
-    /// More than the limit. Nothing was copied, or what was copied is removed again.
+    /// The limit is exceeded. Nothing was copied, or the partial copy was removed.
     #[error("{} has {bytes} bytes to copy, more than the limit of {limit}", path.display())]
     TooLarge {
-        /// What was to be kept.
+        /// The source.
         path: PathBuf,
-        /// Bytes; at least so many.
+        /// Bytes; a lower bound.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
-    /// More files than a copy may have.
+    /// The source has too many files.
     #[error("{} has more than {limit} files", path.display())]
     TooMany {
-        /// What was to be kept.
+        /// The source.
         path: PathBuf,
         /// The limit.
         limit: usize,
     },
-    /// The disk of the store has no room for the copy.
+    /// The store's disk has too little free space.
     #[error("{} has {bytes} bytes to copy, and the disk of {} has room for {free}", path.display(), store.display())]
     NoRoom {
-        /// What was to be kept.
+        /// The source.
         path: PathBuf,
-        /// Bytes.
+        /// Bytes needed.
         bytes: u64,
-        /// Where it was to be kept.
+        /// The target.
         store: PathBuf,
-        /// Bytes.
+        /// Bytes available.
         free: u64,
     },
-    /// Files are given back into an empty directory only.
+    /// The target directory is not empty.
     #[error("{} is not empty", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else has made it meanwhile.
+    /// Another process created the directory first.
     #[error("{} is there already", path.display())]
     PathExists {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else has made it meanwhile.
+    /// Another process created the branch first.
     #[error("there is a branch '{branch}' already")]
     BranchExists {
         /// Its name.
         branch: String,
     },
-    /// It is in the store of the snapshots themselves.
+    /// The source is part of the snapshot store.
     #[error("{} belongs to the snapshots' own store", path.display())]
     OwnStore {
         /// The directory.
         path: PathBuf,
     },
-    /// The files were kept in a repository that is not there any more.
+    /// The repository of the snapshot no longer exists.
     #[error("{} is no git work tree", path.display())]
     NoWorkTree {
-        /// Where it was.
+        /// Its former path.
         path: PathBuf,
     },
-    /// A reference no provider of this version has made.
+    /// The reference is unknown to this version.
     #[error("files kept by {provider:?} as {reference:?} cannot be found: unknown kind of reference")]
     Reference {
         /// The provider.
@@ -279,38 +281,38 @@ pub enum FilesError {
         /// The reference.
         reference: String,
     },
-    /// Git refused.
+    /// Git failed.
     #[error("git cannot {action}: {message}")]
     Git {
-        /// What it was to do.
+        /// The attempted action.
         action: &'static str,
-        /// What it said.
+        /// Git's message.
         message: String,
     },
-    /// Nobody waited any longer.
+    /// The request was cancelled.
     #[error("keeping the files was given up")]
     Stopped,
-    /// The system refused.
+    /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl FilesError {
-    /// For `map_err`.
+    /// Returns a closure for `map_err`.
     fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FilesError {
         let path = path.to_path_buf();
         move |source| FilesError::Io { action, path, source }
     }
 }
 
-/// Makes `to`, or sees that it is an empty directory; gives back its real path.
+/// Creates `to`, or checks that it is empty; returns its real path.
 fn empty_directory(to: &Path) -> Result<PathBuf, FilesError> {
     std::fs::create_dir_all(to).map_err(FilesError::io("make the directory", to))?;
     let mut entries = std::fs::read_dir(to).map_err(FilesError::io("read the directory", to))?;
@@ -320,26 +322,26 @@ fn empty_directory(to: &Path) -> Result<PathBuf, FilesError> {
     to.canonicalize().map_err(FilesError::io("find", to))
 }
 
-/// What was left out, as it is told: not more than [`MAX_SAID`] one by one.
+/// Collects messages about skipped files, at most [`MAX_LISTED`].
 #[derive(Debug, Default)]
-struct LeftOut {
-    said: Vec<String>,
+struct SkippedFiles {
+    listed: Vec<String>,
     more: usize,
 }
 
-impl LeftOut {
-    fn say(&mut self, what: impl FnOnce() -> String) {
-        if self.said.len() < MAX_SAID {
-            self.said.push(what());
+impl SkippedFiles {
+    fn push(&mut self, what: impl FnOnce() -> String) {
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(what());
         } else {
             self.more += 1;
         }
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_messages(mut self) -> Vec<String> {
         if self.more > 0 {
-            self.said.push(format!("{} more", self.more));
+            self.listed.push(format!("{} more", self.more));
         }
-        self.said
+        self.listed
     }
 }

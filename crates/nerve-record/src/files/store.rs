@@ -1,4 +1,4 @@
-//! The directory of the snapshots' files: `<root>/<session>/<id>/` for copies, and what is in the making.
+//! The directory of file snapshots: `<root>/<session>/<id>/` for copies, and a scratch directory per session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -7,66 +7,65 @@ use std::path::{Path, PathBuf};
 
 use super::{FilesError, Key};
 
-/// `<state>/snapshots`. Made when first needed; everything in it is for its user alone.
+/// The store at `<state>/snapshots`. Created on first use, private to its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStore {
     root: PathBuf,
 }
 
-/// A session of the store, ours alone until this is dropped.
+/// An exclusive lock on a session of the store.
 ///
-/// `lock` is also where the last number given out is written. What is in the making is in `scratch`, so that what a killed process
-/// has left is known as such by the next one, which holds the lock.
+/// The lock file also holds the last id that was assigned. Partial copies are in `scratch`; whatever a killed process
+/// left there is removed by the next holder of the lock.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionLock {
     dir: PathBuf,
     scratch: PathBuf,
     lock: File,
 }
 
 impl FileStore {
-    /// A store in this directory.
+    /// Creates a store for this directory.
     pub fn new(root: impl Into<PathBuf>) -> FileStore {
         FileStore { root: root.into() }
     }
 
-    /// Its directory.
+    /// Returns the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A number for a new snapshot of a session: one more than any given out before and any in `used`. Two callers at once get two
-    /// numbers.
+    /// Assigns an id to a new snapshot: greater than all assigned before and all in `used`. Concurrent callers get
+    /// different ids.
     ///
     /// # Errors
-    /// A bad session name, or the store cannot be written.
+    /// The session name is invalid, or the store cannot be written.
     pub fn next_id(&self, session: &str, used: impl IntoIterator<Item = u64>) -> Result<u64, FilesError> {
         Key::new(session, 0)?;
-        let mut held = self.hold(session)?;
-        let path = held.dir.join("lock");
-        let last = held.last_id().map_err(FilesError::io("read", &path))?;
+        let mut session = self.lock_session(session)?;
+        let path = session.dir.join("lock");
+        let last = session.last_id().map_err(FilesError::io("read", &path))?;
         let id = used.into_iter().fold(last, u64::max).saturating_add(1);
-        held.set_last_id(id).map_err(FilesError::io("write", &path))?;
+        session.set_last_id(id).map_err(FilesError::io("write", &path))?;
         Ok(id)
     }
 
-    /// Takes back a number that came from [`FileStore::next_id`] and that nothing has become of. Of two that were given out only the last
-    /// can be.
+    /// Releases an unused id from [`FileStore::next_id`]. Has an effect only for the id assigned last.
     ///
     /// # Errors
-    /// A bad session name, or the store cannot be written.
-    pub fn take_back_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
+    /// The session name is invalid, or the store cannot be written.
+    pub fn release_id(&self, session: &str, id: u64) -> Result<(), FilesError> {
         Key::new(session, 0)?;
-        let mut held = self.hold(session)?;
-        let path = held.dir.join("lock");
-        if held.last_id().map_err(FilesError::io("read", &path))? == id {
-            held.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
+        let mut session = self.lock_session(session)?;
+        let path = session.dir.join("lock");
+        if session.last_id().map_err(FilesError::io("read", &path))? == id {
+            session.set_last_id(id.saturating_sub(1)).map_err(FilesError::io("write", &path))?;
         }
         Ok(())
     }
 
-    /// Removes what is still in the making in sessions that nobody works on: of processes that were killed, or that did not wait for a
-    /// disk any longer. What cannot be removed now stays for the next time.
+    /// Removes partial copies left by killed or cancelled processes in sessions that are not in use. Failures are left
+    /// to the next sweep.
     pub fn sweep(&self) {
         for session in fs::read_dir(&self.root).into_iter().flatten().flatten() {
             let dir = session.path();
@@ -75,7 +74,7 @@ impl FileStore {
                 continue;
             }
             let lock = OpenOptions::new().read(true).write(true).open(dir.join("lock"));
-            // Held until it is removed: nobody begins in it meanwhile.
+            // The lock is held until the removal is done.
             if let Ok(lock) = lock
                 && lock.try_lock().is_ok()
             {
@@ -84,13 +83,13 @@ impl FileStore {
         }
     }
 
-    /// Where the copy of a snapshot is.
+    /// Returns the path of a snapshot's copy.
     pub(super) fn copy_of(&self, key: &Key) -> PathBuf {
         self.root.join(key.session()).join(key.id().to_string())
     }
 
-    /// Waits until nobody else works on this session's files.
-    pub(super) fn hold(&self, session: &str) -> Result<Held, FilesError> {
+    /// Waits for the session's lock and empties its scratch directory.
+    pub(super) fn lock_session(&self, session: &str) -> Result<SessionLock, FilesError> {
         let dir = self.root.join(session);
         private(&dir)?;
         let path = dir.join("lock");
@@ -106,10 +105,10 @@ impl FileStore {
             _ => {}
         }
         private(&scratch)?;
-        Ok(Held { dir, scratch, lock })
+        Ok(SessionLock { dir, scratch, lock })
     }
 
-    /// All copies there are, sorted.
+    /// Lists all copies, sorted.
     pub(super) fn copies(&self) -> Vec<Key> {
         let names = |dir: &Path| {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -126,8 +125,8 @@ impl FileStore {
     }
 }
 
-impl Held {
-    /// A directory for what is in the making, empty at first.
+impl SessionLock {
+    /// Returns a directory for partial copies, initially empty.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch
     }
@@ -146,9 +145,9 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionLock {
     fn drop(&mut self) {
-        // Whoever is next removes it too.
+        // On failure, the next holder removes it.
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }

@@ -1,4 +1,4 @@
-//! A directory tree: what is in it, and a copy of it.
+//! Lists and copies a directory tree.
 
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::{FilesError, LeftOut};
+use super::{FilesError, SkippedFiles};
 
-/// A copy may have so many files, links and directories.
+/// Maximum files, links and directories of a copy.
 const MAX_ENTRIES: usize = 1_000_000;
 
-/// Bytes that are copied before it is asked again whether to go on.
-const PIECE: u64 = 16 << 20;
+/// Bytes copied between two checks for cancellation.
+const CHUNK: u64 = 16 << 20;
 
-/// What is kept of a mode. Not setuid and setgid: the copy may belong to somebody else.
-const MODE: u32 = 0o777;
+/// Mode bits that are preserved. Setuid and setgid are not, because the copy may have a different owner.
+const MODE_MASK: u32 = 0o777;
 
-/// What is to be copied, directories before what is in them.
+/// The entries to copy, directories before their contents.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     entries: Vec<Entry>,
-    /// Of all files.
+    /// Total bytes of all files.
     pub(super) bytes: u64,
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: SkippedFiles,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// From the root of the tree.
+    /// Relative to the root of the tree.
     path: PathBuf,
     kind: Kind,
 }
@@ -41,24 +41,24 @@ enum Kind {
     Link,
 }
 
-/// How the bytes of the files came to be in the copy.
+/// How the files were copied.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Copied {
+pub(super) struct CopyStats {
     /// Files that share their blocks with the original.
     pub(super) cloned: u64,
     /// Files that do not.
     pub(super) copied: u64,
 }
 
-/// Whether to go on; asked again and again.
-pub(super) type GoOn<'a> = &'a dyn Fn() -> Result<(), FilesError>;
+/// Returns an error to cancel; called repeatedly.
+pub(super) type Continue<'a> = &'a dyn Fn() -> Result<(), FilesError>;
 
-/// Looks at everything under `root`, which is not followed through links and not into `except`.
-pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan, FilesError> {
+/// Lists everything under `root`, without following links and without `except`.
+pub(super) fn survey(root: &Path, except: &Path, should_continue: Continue<'_>) -> Result<Plan, FilesError> {
     let mut plan = Plan::default();
     let mut pending = vec![PathBuf::new()];
     while let Some(dir) = pending.pop() {
-        go_on()?;
+        should_continue()?;
         let full = root.join(&dir);
         let entries = match fs::read_dir(&full) {
             Ok(entries) => entries,
@@ -66,14 +66,14 @@ pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan
                 return Err(FilesError::io("read the directory", root)(error));
             }
             Err(error) => {
-                plan.left_out.say(|| format!("{dir:?}: {error}"));
+                plan.left_out.push(|| format!("{dir:?}: {error}"));
                 continue;
             }
         };
         for entry in entries {
             let entry = entry.map_err(FilesError::io("read the directory", &full))?;
             let path = dir.join(entry.file_name());
-            // One that is gone by now was never there.
+            // The entry was removed in the meantime.
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() && root.join(&path) == except {
                 continue;
@@ -93,19 +93,19 @@ pub(super) fn survey(root: &Path, except: &Path, go_on: GoOn<'_>) -> Result<Plan
 impl Plan {
     fn add(&mut self, path: PathBuf, meta: &Metadata) {
         let kind = if meta.is_dir() {
-            Kind::Directory { mode: meta.mode() & MODE }
+            Kind::Directory { mode: meta.mode() & MODE_MASK }
         } else if meta.is_file() {
             self.bytes = self.bytes.saturating_add(meta.len());
             Kind::File { bytes: meta.len() }
         } else if meta.is_symlink() {
             Kind::Link
         } else {
-            return self.left_out.say(|| format!("{path:?}: {}", special(meta.file_type())));
+            return self.left_out.push(|| format!("{path:?}: {}", special(meta.file_type())));
         };
         self.entries.push(Entry { path, kind });
     }
 
-    /// Whether the largest file can share its blocks with a file at `probe`, which is removed again.
+    /// Tests whether the largest file can share its blocks with a file at `probe`, which is removed again.
     pub(super) fn can_be_cloned(&self, root: &Path, probe: &Path) -> bool {
         let size = |entry: &&Entry| match entry.kind {
             Kind::File { bytes } => bytes,
@@ -119,24 +119,24 @@ impl Plan {
             Ok(rustix::fs::ioctl_ficlone(&create_file(probe)?, &from)?)
         };
         let can = clone().is_ok();
-        // There is nothing to remove if it could not be made.
+        // Nothing to remove if it could not be created.
         let _ = fs::remove_file(probe);
         can
     }
 
-    /// Copies to `to`, an empty directory. `limit`: bytes that may be copied; those of clones do not count. Files that cannot be
-    /// read are left out. The modes of directories are still to be set ([`Plan::set_modes`]).
+    /// Copies to the empty directory `to`. `limit`: maximum bytes to copy; clones do not count. Unreadable files are
+    /// skipped. The caller sets the modes of directories afterwards ([`Plan::set_modes`]).
     pub(super) fn copy(
         &mut self,
         from: &Path,
         to: &Path,
         limit: u64,
-        go_on: GoOn<'_>,
-    ) -> Result<Copied, FilesError> {
-        let mut copied = Copied::default();
+        should_continue: Continue<'_>,
+    ) -> Result<CopyStats, FilesError> {
+        let mut copied = CopyStats::default();
         let mut room = limit;
         for entry in &self.entries {
-            go_on()?;
+            should_continue()?;
             let (source, target) = (from.join(&entry.path), to.join(&entry.path));
             match entry.kind {
                 Kind::Directory { .. } => {
@@ -144,17 +144,17 @@ impl Plan {
                 }
                 Kind::Link => match fs::read_link(&source) {
                     Ok(aim) => symlink(aim, &target).map_err(FilesError::io("make the link", &target))?,
-                    Err(error) => self.left_out.say(|| format!("{:?}: {error}", entry.path)),
+                    Err(error) => self.left_out.push(|| format!("{:?}: {error}", entry.path)),
                 },
                 Kind::File { .. } => {
                     let file = match open_file(&source) {
                         Ok(file) => file,
                         Err(error) => {
-                            self.left_out.say(|| format!("{:?}: {error}", entry.path));
+                            self.left_out.push(|| format!("{:?}: {error}", entry.path));
                             continue;
                         }
                     };
-                    match copy_file(&file, &target, room, go_on)? {
+                    match copy_file(&file, &target, room, should_continue)? {
                         None => copied.cloned += 1,
                         Some(bytes) if bytes <= room => {
                             room -= bytes;
@@ -171,7 +171,7 @@ impl Plan {
         Ok(copied)
     }
 
-    /// Gives the copy's directories their modes. Last: some do not let anything be put into them.
+    /// Sets the modes of the copied directories. Must come last, because some are not writable.
     pub(super) fn set_modes(&self, to: &Path) -> Result<(), FilesError> {
         for entry in self.entries.iter().rev() {
             if let Kind::Directory { mode } = entry.kind {
@@ -184,17 +184,23 @@ impl Plan {
     }
 }
 
-/// Bytes that were copied, one more than `room` if there are too many; `None` if the file shares its blocks.
-fn copy_file(from: &File, to: &Path, room: u64, go_on: GoOn<'_>) -> Result<Option<u64>, FilesError> {
+/// Copies a file. Returns the number of bytes, `room + 1` if there are too many, or `None` if the file shares its
+/// blocks.
+fn copy_file(
+    from: &File,
+    to: &Path,
+    room: u64,
+    should_continue: Continue<'_>,
+) -> Result<Option<u64>, FilesError> {
     let failed = |error: io::Error| FilesError::io("copy to", to)(error);
     let meta = from.metadata().map_err(failed)?;
     let target = create_file(to).map_err(failed)?;
     let copied = match rustix::fs::ioctl_ficlone(&target, from) {
         Ok(()) => None,
-        Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), go_on, failed)?),
+        Err(_) => Some(copy_bytes(from, &target, room.saturating_add(1), should_continue, failed)?),
     };
     let finish = || {
-        target.set_permissions(Permissions::from_mode(meta.mode() & MODE))?;
+        target.set_permissions(Permissions::from_mode(meta.mode() & MODE_MASK))?;
         target.set_modified(meta.modified()?)
     };
     finish().map_err(failed)?;
@@ -206,14 +212,14 @@ fn copy_bytes(
     from: &File,
     mut to: &File,
     limit: u64,
-    go_on: GoOn<'_>,
+    should_continue: Continue<'_>,
     failed: impl Fn(io::Error) -> FilesError,
 ) -> Result<u64, FilesError> {
     let mut copied = 0;
     loop {
-        go_on()?;
-        // The kernel copies, where it can without reading the bytes.
-        let piece = io::copy(&mut from.take(PIECE.min(limit - copied)), &mut to).map_err(&failed)?;
+        should_continue()?;
+        // The kernel copies without passing the bytes through user space where it can.
+        let piece = io::copy(&mut from.take(CHUNK.min(limit - copied)), &mut to).map_err(&failed)?;
         copied += piece;
         if piece == 0 || copied == limit {
             return Ok(copied);
@@ -221,7 +227,7 @@ fn copy_bytes(
     }
 }
 
-/// Opens a file that was a regular one a moment ago: not through a link, and not waiting for a pipe's other end.
+/// Opens a file that was regular when listed: without following a link or blocking on a pipe.
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

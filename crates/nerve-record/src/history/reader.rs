@@ -5,13 +5,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::lines::{Line, Lines, MAX_LINE_BYTES, TailLines};
-use super::stored::{Reading, StoredEntry};
+use super::stored::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
 /// So many malformed lines of a file are named in the log, one by one; the rest only counted.
 const NAMED_MALFORMED: u64 = 8;
 
-/// One node's history, as long as it was when opened. Reading does not disturb a writer.
+/// One node's history, as long as it was when opened. ParsedLine does not disturb a writer.
 #[derive(Debug)]
 pub struct HistoryReader {
     file: File,
@@ -120,7 +120,7 @@ impl HistoryReader {
         let mut truncated = false;
         while found.len() < limit {
             let Some(entry) = entries.next().transpose()? else { break };
-            if !filter.lets_through(&entry) {
+            if !filter.matches(&entry) {
                 continue;
             }
             bytes = bytes.saturating_add(entry.text.len());
@@ -140,7 +140,7 @@ impl HistoryReader {
 
 impl Filter {
     /// Whether an entry is wanted; does not look at `last` and `max_bytes`.
-    pub fn lets_through(&self, entry: &StoredEntry) -> bool {
+    pub fn matches(&self, entry: &StoredEntry) -> bool {
         self.op.as_deref().is_none_or(|op| entry.op() == op)
             && self.seq.is_none_or(|seq| entry.seq() == Some(seq))
             && (!self.inputs_only || entry.is_input())
@@ -201,9 +201,9 @@ impl Iterator for Entries<'_> {
                 continue;
             };
             match StoredEntry::read(&bytes, line.offset) {
-                Reading::Entry(entry) => return Some(Ok(StoredEntry { line_no, ..entry })),
-                Reading::Malformed(why) => self.pass_over(line.offset, line_no, &why),
-                Reading::Blank => {}
+                ParsedLine::Entry(entry) => return Some(Ok(StoredEntry { line_no, ..entry })),
+                ParsedLine::Malformed(why) => self.pass_over(line.offset, line_no, &why),
+                ParsedLine::Blank => {}
             }
         }
     }

@@ -22,7 +22,7 @@ pub struct StoredEntry {
 }
 
 /// What a line turned out to be.
-pub(super) enum Reading {
+pub(super) enum ParsedLine {
     Blank,
     Malformed(String),
     Entry(StoredEntry),
@@ -45,14 +45,14 @@ impl StoredEntry {
     }
 
     /// Reads a line. CRLF ends and a byte order mark at the start of the file are no part of it.
-    pub(super) fn read(bytes: &[u8], offset: u64) -> Reading {
+    pub(super) fn read(bytes: &[u8], offset: u64) -> ParsedLine {
         let bytes = if offset == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes };
         let bytes = bytes.trim_ascii();
         if bytes.is_empty() {
-            return Reading::Blank;
+            return ParsedLine::Blank;
         }
         if bytes[0] != b'{' {
-            return Reading::Malformed("not a JSON object".to_string());
+            return ParsedLine::Malformed("not a JSON object".to_string());
         }
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         let parsed = serde_json::from_str(&text).or_else(|error| match mend_surrogates(&text) {
@@ -63,8 +63,8 @@ impl StoredEntry {
             None => Err(error),
         });
         match parsed {
-            Ok(value) => Reading::Entry(StoredEntry { line_no: None, offset, text, value }),
-            Err(error) => Reading::Malformed(error.to_string()),
+            Ok(value) => ParsedLine::Entry(StoredEntry { line_no: None, offset, text, value }),
+            Err(error) => ParsedLine::Malformed(error.to_string()),
         }
     }
 }
@@ -105,7 +105,7 @@ fn unit(text: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reading, StoredEntry, mend_surrogates};
+    use super::{ParsedLine, StoredEntry, mend_surrogates};
 
     #[test]
     fn lone_surrogates_are_replaced_and_pairs_stay() {
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn what_is_not_an_object_is_malformed() {
         for line in ["1", "[]", "null", "\"{}\"", "garbage", "{", "{\"seq\": 1", "{} {}", "{\"a\": 1e999}"] {
-            assert!(matches!(StoredEntry::read(line.as_bytes(), 9), Reading::Malformed(_)), "{line}");
+            assert!(matches!(StoredEntry::read(line.as_bytes(), 9), ParsedLine::Malformed(_)), "{line}");
         }
         let deep = format!("{{\"a\": {}{}}}", "[".repeat(200), "]".repeat(200));
-        assert!(matches!(StoredEntry::read(deep.as_bytes(), 9), Reading::Malformed(_)));
+        assert!(matches!(StoredEntry::read(deep.as_bytes(), 9), ParsedLine::Malformed(_)));
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         for line in
             ["{\"seq\": -1}", "{\"seq\": 1.5}", "{\"seq\": \"7\"}", "{\"seq\": 18446744073709551615}", "{}"]
         {
-            let Reading::Entry(entry) = StoredEntry::read(line.as_bytes(), 9) else { panic!("{line}") };
+            let ParsedLine::Entry(entry) = StoredEntry::read(line.as_bytes(), 9) else { panic!("{line}") };
             assert_eq!(entry.seq(), None, "{line}");
             assert_eq!(entry.op(), "");
         }

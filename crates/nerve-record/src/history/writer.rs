@@ -10,7 +10,7 @@ use nerve_term::event::TsNs;
 
 use super::entry::{Operation, SendEntry, SendStreamEntry};
 use super::lines::TailLines;
-use super::stored::{Reading, StoredEntry};
+use super::stored::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
 /// So much of the file's end is looked at, at least, for the last sequence number.
@@ -204,7 +204,8 @@ fn recover(file: &File) -> io::Result<(u64, bool)> {
     let mut seq = None;
     for line in TailLines::new(file, len) {
         let line = line?;
-        if let Some(Reading::Entry(entry)) = line.bytes.map(|bytes| StoredEntry::read(&bytes, line.offset)) {
+        if let Some(ParsedLine::Entry(entry)) = line.bytes.map(|bytes| StoredEntry::read(&bytes, line.offset))
+        {
             seq = seq.max(entry.seq());
         }
         if seq.is_some() && len - line.offset >= RECOVERY_BYTES {

@@ -12,14 +12,14 @@ use tempfile::NamedTempFile;
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};
 use super::{Index, MAX_DUMP, Place, SPACING};
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
-use crate::fold::Fold;
+use crate::replay::TerminalReplay;
 
 /// Blocks listed; when there are more, every second one is dropped.
 const MAX_BLOCKS: usize = 1 << 18;
 /// Keyframes kept; when there are more, every second one is dropped and the next are twice as far apart.
 const MAX_FRAMES: usize = 1 << 12;
 /// Output until it is tried again, where a keyframe does not bring back what it was taken of.
-const RETRY: u64 = 64 << 10;
+const RETRY_DISTANCE: u64 = 64 << 10;
 
 /// Folds the recording, or what of it `old` does not cover, and writes the sidecar.
 pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrError> {
@@ -47,8 +47,8 @@ struct Builder {
     blocks: Vec<BlockEntry>,
     /// With their compressed dumps.
     frames: Vec<(FrameEntry, Vec<u8>)>,
-    fold: Fold,
-    between: SequenceState,
+    replay: TerminalReplay,
+    sequence: SequenceState,
     /// The next keyframe is taken at this output offset, or as soon after as can be.
     due: u64,
     /// Records of the next block that are folded already.
@@ -61,8 +61,8 @@ impl Builder {
             head: Head { stride: 1, ..Head::default() },
             blocks: Vec::new(),
             frames: Vec::new(),
-            fold: bare(Fold::new(Size::default())),
-            between: SequenceState::Ground,
+            replay: bare(TerminalReplay::new(Size::default())),
+            sequence: SequenceState::Ground,
             due: SPACING,
             folded: 0,
         }
@@ -84,7 +84,7 @@ impl Builder {
         while let Some((last, _)) = builder.frames.last() {
             let (last, keyframe) = (*last, last.keyframe(&index.file));
             if let Some(keyframe) = keyframe {
-                builder.fold = bare(Fold::from_keyframe(&keyframe));
+                builder.replay = bare(TerminalReplay::from_keyframe(&keyframe));
                 builder.due = last.offset + builder.spacing();
                 builder.folded = last.place.records;
                 reader.seek_to(last.place.block)?;
@@ -102,22 +102,22 @@ impl Builder {
             if nth < skip {
                 continue;
             }
-            if self.fold.terminal.offset() >= self.due && self.between == SequenceState::Ground {
+            if self.replay.terminal.offset() >= self.due && self.sequence == SequenceState::Ground {
                 self.keyframe(Place { block: block.file_off, records: nth });
             }
             if let Body::Data { off, bytes } = record.body {
-                if off > self.fold.terminal.offset() {
-                    self.between = SequenceState::Ground;
+                if off > self.replay.terminal.offset() {
+                    self.sequence = SequenceState::Ground;
                 }
-                self.between.feed(bytes);
+                self.sequence.feed(bytes);
             }
-            self.fold.apply(&record);
+            self.replay.apply(&record);
             if nth == 0 && !known {
                 self.list(block);
             }
         }
         self.head.covered = self.head.covered.max(block.file().end);
-        (self.head.end_off, self.head.end_at) = (self.fold.terminal.offset(), self.fold.clock());
+        (self.head.end_off, self.head.end_at) = (self.replay.terminal.offset(), self.replay.clock());
     }
 
     /// Lists a block whose first record has just been folded.
@@ -128,7 +128,7 @@ impl Builder {
         }
         self.head.skipped = 0;
         let offset = block.output().start;
-        self.blocks.push(BlockEntry { file_off: block.file_off, at: self.fold.clock(), offset });
+        self.blocks.push(BlockEntry { file_off: block.file_off, at: self.replay.clock(), offset });
         if self.blocks.len() > MAX_BLOCKS {
             thin(&mut self.blocks);
             self.head.stride *= 2;
@@ -136,10 +136,10 @@ impl Builder {
     }
 
     fn keyframe(&mut self, place: Place) {
-        let offset = self.fold.terminal.offset();
-        self.due = offset + RETRY;
-        let Some(keyframe) = self.fold.keyframe() else { return };
-        if keyframe.dump.len() > MAX_DUMP || !brings_back(&keyframe, &self.fold.terminal) {
+        let offset = self.replay.terminal.offset();
+        self.due = offset + RETRY_DISTANCE;
+        let Some(keyframe) = self.replay.keyframe() else { return };
+        if keyframe.dump.len() > MAX_DUMP || !round_trips(&keyframe, &self.replay.terminal) {
             return;
         }
         let packed = pack(&keyframe.dump);
@@ -201,8 +201,8 @@ impl Builder {
 }
 
 /// An index needs no lines above the screen.
-fn bare(fold: Fold) -> Fold {
-    fold.with_limits(1, 0)
+fn bare(replay: TerminalReplay) -> TerminalReplay {
+    replay.with_limits(1, 0)
 }
 
 /// Drops every second one, from the second on.
@@ -215,7 +215,7 @@ fn thin<T>(entries: &mut Vec<T>) {
 }
 
 /// Whether a terminal made from the keyframe shows what this one does, on the main screen too.
-fn brings_back(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
+fn round_trips(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
     let copy = TerminalState::from_keyframe(keyframe);
     let first = keyframe.first_line;
     let mut rows = first..first + u64::from(keyframe.size.rows);

@@ -28,9 +28,9 @@ pub use entry::BlockEntry;
 /// Output between two keyframes.
 pub const SPACING: u64 = 4 << 20;
 /// Recordings shorter than this, on disk, are folded from their start: that is as fast.
-const WORTH_IT: u64 = 64 << 10;
+const MIN_RECORDING_LEN: u64 = 64 << 10;
 /// An index is extended when the recording has grown by this much.
-const GROWN: u64 = 256 << 10;
+const MIN_GROWTH: u64 = 256 << 10;
 /// Bytes of a dump that are worth keeping.
 const MAX_DUMP: usize = 16 << 20;
 
@@ -171,7 +171,7 @@ impl Index {
 /// Whether this index does for a recording of so many bytes.
 fn suffices(index: Option<&Index>, len: u64) -> bool {
     match index {
-        Some(index) => len.saturating_sub(index.head.covered) < GROWN,
-        None => len < WORTH_IT,
+        Some(index) => len.saturating_sub(index.head.covered) < MIN_GROWTH,
+        None => len < MIN_RECORDING_LEN,
     }
 }

@@ -195,8 +195,8 @@ fn empty_blocks_and_an_empty_file() {
     assert!(read(b"").is_empty());
 
     let [one, two] = counting(&[1, 2]).try_into().unwrap();
-    let empty = Segment::begun(101, at(15)).seal(4, false);
-    let last = Segment::begun(203, at(99)).seal(4, true);
+    let empty = Segment::starting_at(101, at(15)).seal(4, false);
+    let last = Segment::starting_at(203, at(99)).seal(4, true);
     let parts = read([one, empty, two, last].concat());
     assert_eq!(shape(&parts), "BBBB");
     let blocks = blocks(&parts);

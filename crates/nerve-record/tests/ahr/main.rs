@@ -2,13 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
 mod damage;
+mod embedded;
+mod fixtures;
 mod full_disk;
-mod growing;
+mod live;
 mod properties;
 mod repair;
-mod samples;
 mod sha256;
-mod shown;
 mod sidecars;
 mod store;
 mod writer;

@@ -62,7 +62,7 @@ fn recording() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let (mut off, mut millis) = (0, 0);
         let mut sealed = Vec::new();
         for (chunks, snapshot) in blocks {
-            let mut segment = Segment::begun(off, super::at(millis));
+            let mut segment = Segment::starting_at(off, super::at(millis));
             for chunk in &chunks {
                 segment.push(&data(millis, off, chunk)).unwrap();
                 off += chunk.len() as u64;

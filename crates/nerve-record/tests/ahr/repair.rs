@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nerve_record::ahr::{AhrError, Body, HEADER_LEN, Mark, Part, Record, Repaired, Segment, repair};
+use nerve_record::ahr::{AhrError, Body, HEADER_LEN, Mark, Part, Record, RepairReport, Segment, repair};
 
 use super::{
     at, blocks, counting, data, fixture, foreign, lost, output, patch, read, records, sealed, shape,
@@ -22,7 +22,7 @@ impl Place {
         self.folder.path().join("to.ahr")
     }
 
-    fn repair(&self) -> Result<Repaired, AhrError> {
+    fn repair(&self) -> Result<RepairReport, AhrError> {
         repair(&self.folder.path().join("from.ahr"), &self.to())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nerve_record::meta::{Host, Meta, MetaError};
 use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
-use nerve_record::store::beside;
+use nerve_record::store::sidecar_path;
 use nerve_term::event::{ExitStatus, TsNs};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn names_beside_a_recording() {
     for (recording, wanted) in cases {
         assert_eq!(Meta::path_of(Path::new(recording)), Path::new(wanted));
     }
-    assert_eq!(beside(Path::new("s.ahr"), "index"), Path::new("s.index"));
+    assert_eq!(sidecar_path(Path::new("s.ahr"), "index"), Path::new("s.index"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What an inspection counts, and what it calls damage.
 
 use nerve_record::ahr::{AhrError, Body, Mark};
-use nerve_record::inspect::{Found, Summary, inspect};
+use nerve_record::inspect::{Finding, Summary, inspect};
 use nerve_term::event::{ExitStatus, Size};
 
 use crate::{data, reader, recording, resize, sample};
@@ -10,8 +10,8 @@ fn inspected(file: &[u8]) -> (Summary, Vec<String>) {
     let mut faults = Vec::new();
     let summary = inspect::<_, AhrError>(&mut reader(file), |found| {
         match found {
-            Found::Block(_, found) => faults.extend(found.iter().map(ToString::to_string)),
-            Found::Lost(lost) => faults.push(lost.to_string()),
+            Finding::Block(_, found) => faults.extend(found.iter().map(ToString::to_string)),
+            Finding::Lost(lost) => faults.push(lost.to_string()),
         }
         Ok(())
     });

@@ -2,15 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod casts;
-mod folds;
 mod inspections;
+mod replay;
 mod reports;
 mod sessions;
 
 use std::io::Cursor;
 
 use nerve_record::ahr::{Body, Reader, Record, Segment};
-use nerve_record::fold::Fold;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::TsNs;
 
 /// The start of the recordings made here: 2024-03-09T16:00:00Z.
@@ -65,6 +65,6 @@ fn reader(file: &[u8]) -> Reader<Cursor<&[u8]>> {
     Reader::new(Cursor::new(file)).unwrap()
 }
 
-fn folded(file: &[u8]) -> Fold {
-    Fold::whole(&mut reader(file), |lost| panic!("{lost}")).unwrap()
+fn folded(file: &[u8]) -> TerminalReplay {
+    TerminalReplay::read_all(&mut reader(file), |lost| panic!("{lost}")).unwrap()
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::ahr::{Body, Reader, Record, Segment};
 use nerve_record::export::{CastOptions, CastVersion, cast};
-use nerve_record::fold::Fold;
 use nerve_record::import::import;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::{LineIndex, TerminalState};
 
@@ -89,8 +89,8 @@ fn a_replayed_session_is_the_live_one() {
         let pieces = session(name);
         let file = recorded(&pieces);
         let mut reader = Reader::new(Cursor::new(&file)).unwrap();
-        let fold = Fold::whole(&mut reader, |lost| panic!("{lost}")).unwrap();
-        same(&fold.terminal, &live(&pieces), name);
+        let replay = TerminalReplay::read_all(&mut reader, |lost| panic!("{lost}")).unwrap();
+        same(&replay.terminal, &live(&pieces), name);
     }
 }
 
@@ -107,7 +107,8 @@ fn a_session_survives_a_cast_and_back() {
         let path = dir.path().join(format!("{nth}.ahr"));
         let done = import(text.as_slice(), &path, TsNs(0)).unwrap();
         assert_eq!(done.output, pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>(), "{name}");
-        let fold = Fold::whole(&mut Reader::open(&path).unwrap(), |lost| panic!("{lost}")).unwrap();
-        same(&fold.terminal, &live(&pieces), name);
+        let replay =
+            TerminalReplay::read_all(&mut Reader::open(&path).unwrap(), |lost| panic!("{lost}")).unwrap();
+        same(&replay.terminal, &live(&pieces), name);
     }
 }

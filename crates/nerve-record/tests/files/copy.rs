@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use nerve_record::files::{CopyProvider, FilesError, Provider, choose, provider_of};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::{ABOUT, MEGABYTE, Place, key, listing};
+use crate::{MEGABYTE, Place, REQUEST, key, listing};
 
 fn provider(place: &Place) -> CopyProvider {
     CopyProvider::new(&place.work(), &place.store(), MEGABYTE).unwrap()
@@ -38,7 +38,7 @@ fn files_links_modes_and_times_come_back() {
     mode("readonly", 0o500);
     let before = listing(&place.work());
 
-    let taken = provider(&place).take(&key(3), &ABOUT).unwrap();
+    let taken = provider(&place).take(&key(3), &REQUEST).unwrap();
     assert_eq!(taken.left_out, Vec::<String>::new());
     assert!(["copy", "reflink"].contains(&taken.files.provider.as_str()), "{taken:?}");
     assert_eq!((taken.files.source.clone(), taken.files.reference.as_str()), (place.work(), "session-1/3"));
@@ -63,7 +63,7 @@ fn what_is_no_file_is_left_out_and_said() {
     place.put("a", "a");
     let _socket = UnixListener::bind(place.work().join("sock")).unwrap();
     mknodat(CWD, place.work().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let mut left_out = provider(&place).take(&key(1), &ABOUT).unwrap().left_out;
+    let mut left_out = provider(&place).take(&key(1), &REQUEST).unwrap().left_out;
     left_out.sort();
     assert_eq!(left_out, [r#""pipe": a named pipe"#, r#""sock": a socket"#]);
     provider(&place).restore(&key(1), &place.target()).unwrap();
@@ -76,12 +76,12 @@ fn more_than_the_limit_is_refused_and_nothing_is_left_behind() {
     place.put("a", vec![b'x'; 600 << 10]);
     place.put("b", vec![b'x'; 600 << 10]);
     let shares_blocks = CopyProvider::new(&place.work(), &place.store(), u64::MAX)
-        .and_then(|provider| provider.take(&key(1), &ABOUT))
+        .and_then(|provider| provider.take(&key(1), &REQUEST))
         .unwrap()
         .files
         .provider
         == "reflink";
-    let taken = provider(&place).take(&key(2), &ABOUT);
+    let taken = provider(&place).take(&key(2), &REQUEST);
     if shares_blocks {
         assert_eq!(taken.unwrap().files.provider, "reflink");
         return;
@@ -103,7 +103,7 @@ fn the_store_is_never_in_its_own_snapshots() {
     let store = nerve_record::files::FileStore::new(place.work().join(".nerve/snapshots"));
     let provider = CopyProvider::new(&place.work(), &store, MEGABYTE).unwrap();
     for id in 1..=3 {
-        provider.take(&key(id), &ABOUT).unwrap();
+        provider.take(&key(id), &REQUEST).unwrap();
     }
     provider.restore(&key(3), &place.target()).unwrap();
     assert_eq!(listing(&place.target()).into_keys().collect::<Vec<_>>(), ["a"]);
@@ -117,9 +117,9 @@ fn the_store_is_never_in_its_own_snapshots() {
 fn a_snapshot_is_made_once_and_given_back_into_nothing() {
     let place = Place::new();
     place.put("a", "old");
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     place.put("a", "new");
-    assert!(matches!(provider(&place).take(&key(1), &ABOUT), Err(FilesError::Exists { .. })));
+    assert!(matches!(provider(&place).take(&key(1), &REQUEST), Err(FilesError::Exists { .. })));
     assert!(matches!(provider(&place).restore(&key(2), &place.target()), Err(FilesError::NotFound { .. })));
     assert!(!place.target().exists());
     let error = provider(&place).restore(&key(1), &place.work()).unwrap_err();
@@ -135,10 +135,10 @@ fn a_snapshot_is_made_once_and_given_back_into_nothing() {
 fn what_a_killed_process_left_is_cleared_away() {
     let place = Place::new();
     place.put("a", "a");
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     let scratch = place.store().root().join("session-1/scratch/copy/half");
     fs::create_dir_all(&scratch).unwrap();
-    provider(&place).take(&key(2), &ABOUT).unwrap();
+    provider(&place).take(&key(2), &REQUEST).unwrap();
     assert!(!place.store().root().join("session-1/scratch").exists());
     assert_eq!(provider(&place).keys().unwrap(), [key(1), key(2)]);
 }
@@ -147,7 +147,7 @@ fn what_a_killed_process_left_is_cleared_away() {
 fn a_directory_without_git_is_copied_and_a_missing_one_is_an_error() {
     let place = Place::new();
     place.put("a", "a");
-    let taken = choose(&place.work(), &place.store(), MEGABYTE).unwrap().take(&key(1), &ABOUT).unwrap();
+    let taken = choose(&place.work(), &place.store(), MEGABYTE).unwrap().take(&key(1), &REQUEST).unwrap();
     assert_ne!(taken.files.provider, "git");
     let missing = choose(&place.target(), &place.store(), MEGABYTE);
     assert!(missing.err().unwrap().to_string().contains("restored"));

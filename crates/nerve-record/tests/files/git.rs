@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use nerve_record::files::{
-    About, FileStore, FilesError, GitProvider, Provider, Restored, WorkPlace, choose, provider_of,
+    FileStore, FilesError, GitProvider, Provider, RestoreDir, Restored, SnapshotRequest, choose, provider_of,
 };
 
-use crate::{ABOUT, MEGABYTE, Place, key, listing};
+use crate::{MEGABYTE, Place, REQUEST, key, listing};
 
 /// Git, without anybody's settings.
 fn git(dir: &Path, args: &[&str]) -> String {
@@ -54,13 +54,13 @@ fn provider(place: &Place) -> GitProvider {
 
 /// Gives a snapshot back to be worked on, into a directory that nobody has made yet.
 fn work_on(place: &Place, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
-    provider(place).restore_to_work_on(&key(id), &WorkPlace { to, is_new: true, branch })
+    provider(place).restore_work_tree(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 
 /// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
 fn round_trip(place: &Place) -> std::collections::BTreeMap<String, String> {
     let before = state(&place.work());
-    let taken = provider(place).take(&key(1), &ABOUT).unwrap();
+    let taken = provider(place).take(&key(1), &REQUEST).unwrap();
     assert_eq!(taken.left_out, Vec::<String>::new());
     assert_eq!(provider(place).restore(&key(1), &place.target()).unwrap(), Vec::<String>::new());
     assert_eq!(state(&place.work()), before);
@@ -109,7 +109,7 @@ fn tracked_and_untracked_files_come_back_and_ignored_ones_do_not() {
 fn the_commit_says_what_it_is_and_comes_after_the_last_one() {
     let place = committed();
     place.put("kept", "changed\n");
-    let files = provider(&place).take(&key(7), &ABOUT).unwrap().files;
+    let files = provider(&place).take(&key(7), &REQUEST).unwrap().files;
     assert_eq!((files.provider.as_str(), files.source.clone()), ("git", place.work()));
     assert_eq!(files.reference, "refs/nerve/snapshots/session-1/7");
     let show =
@@ -119,9 +119,9 @@ fn the_commit_says_what_it_is_and_comes_after_the_last_one() {
     assert_eq!(show("%P"), git(&place.work(), &["rev-parse", "HEAD"]));
     assert_eq!(git(&place.work(), &["branch", "--all"]), "* main\n");
 
-    let odd = About { label: Some("two\nlines\0and \x1b[31m"), ..ABOUT };
+    let odd = SnapshotRequest { label: Some("two\nlines\0and \x1b[31m"), ..REQUEST };
     provider(&place).take(&key(8), &odd).unwrap();
-    provider(&place).take(&key(9), &About { label: None, ..ABOUT }).unwrap();
+    provider(&place).take(&key(9), &SnapshotRequest { label: None, ..REQUEST }).unwrap();
     let title = |id: u32| {
         git(&place.work(), &["log", "-1", "--format=%s", &format!("refs/nerve/snapshots/session-1/{id}")])
     };
@@ -170,7 +170,7 @@ fn a_folder_inside_stands_for_the_whole_work_tree() {
     let place = committed();
     place.put("src/deep/new", "n");
     let inside = choose(&place.work().join("src/deep"), &place.store(), MEGABYTE).unwrap();
-    inside.take(&key(1), &ABOUT).unwrap();
+    inside.take(&key(1), &REQUEST).unwrap();
     inside.restore(&key(1), &place.target()).unwrap();
     assert_eq!(listing(&place.target()), listing(&place.work()));
 }
@@ -197,7 +197,7 @@ fn a_linked_work_tree_has_its_own_files() {
     fs::write(linked.join("kept"), "in the linked one\n").unwrap();
     let before = (state(&linked), state(&place.work()));
     let provider = GitProvider::find(&linked, &place.store(), MEGABYTE).unwrap().unwrap();
-    provider.take(&key(1), &ABOUT).unwrap();
+    provider.take(&key(1), &REQUEST).unwrap();
     provider.restore(&key(1), &place.target()).unwrap();
     assert_eq!(listing(&place.target())["kept"], r"in the linked one\n");
     assert_eq!((state(&linked), state(&place.work())), before);
@@ -230,7 +230,7 @@ fn nothing_of_the_repository_is_run_and_nothing_signed() {
     set("core.safecrlf", "true");
     set("core.autocrlf", "input");
     place.put("kept", "changed\r\n");
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     provider(&place).restore(&key(1), &place.target()).unwrap();
     assert_eq!(fs::read_to_string(&ran).ok(), None);
     assert_eq!(listing(&place.target())["kept"], r"changed\r\n");
@@ -283,7 +283,7 @@ fn a_change_in_the_moment_the_index_was_written_is_seen() {
     place.put("kept", "KEPT\n");
     date(&file);
     date(&index);
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     provider(&place).restore(&key(1), &place.target()).unwrap();
     assert_eq!(listing(&place.target())["kept"], r"KEPT\n");
 }
@@ -300,7 +300,7 @@ fn of_repositories_inside_the_commits_are_kept_and_that_is_said() {
     place.put("fresh/file", "f");
     place.put("other", "o");
 
-    let taken = provider(&place).take(&key(1), &ABOUT).unwrap();
+    let taken = provider(&place).take(&key(1), &REQUEST).unwrap();
     assert_eq!(taken.left_out.len(), 2, "{taken:?}");
     assert!(
         taken.left_out.iter().any(|line| line.starts_with("clone: a repository of its own")),
@@ -321,23 +321,23 @@ fn untracked_files_over_the_limit_are_refused() {
     let place = committed();
     place.put("huge", vec![b'x'; 2 << 20]);
     let before = state(&place.work());
-    let error = provider(&place).take(&key(1), &ABOUT).unwrap_err();
+    let error = provider(&place).take(&key(1), &REQUEST).unwrap_err();
     assert!(matches!(error, FilesError::TooLarge { bytes: 2_097_152, limit: MEGABYTE, .. }), "{error:?}");
     assert_eq!(provider(&place).keys().unwrap(), []);
     assert_eq!(state(&place.work()), before);
     // Ignored, it does not count.
     place.put("huge.log", vec![b'x'; 2 << 20]);
     fs::remove_file(place.work().join("huge")).unwrap();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
 }
 
 #[test]
 fn a_snapshot_is_made_once_and_given_back_into_nothing() {
     let place = committed();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     let first = git(&place.work(), &["rev-parse", "refs/nerve/snapshots/session-1/1"]);
     place.put("kept", "changed\n");
-    assert!(matches!(provider(&place).take(&key(1), &ABOUT), Err(FilesError::Exists { .. })));
+    assert!(matches!(provider(&place).take(&key(1), &REQUEST), Err(FilesError::Exists { .. })));
     assert_eq!(git(&place.work(), &["rev-parse", "refs/nerve/snapshots/session-1/1"]), first);
     assert!(matches!(provider(&place).restore(&key(2), &place.target()), Err(FilesError::NotFound { .. })));
     assert!(!place.target().exists());
@@ -352,7 +352,7 @@ fn a_directory_the_repository_ignores_is_copied() {
     place.put("target/scratch/file", "f");
     let dir = place.work().join("target/scratch");
     let provider = choose(&dir, &place.store(), MEGABYTE).unwrap();
-    let taken = provider.take(&key(1), &ABOUT).unwrap();
+    let taken = provider.take(&key(1), &REQUEST).unwrap();
     assert_eq!(taken.files.source, dir);
     provider.restore(&key(1), &place.target()).unwrap();
     assert_eq!(listing(&place.target())["file"], "f");
@@ -364,7 +364,7 @@ fn a_store_in_the_work_tree_is_not_in_its_snapshots() {
     let store = FileStore::new(place.work().join("state [x]/snapshots"));
     let provider = GitProvider::find(&place.work(), &store, MEGABYTE).unwrap().unwrap();
     place.put("state [x]/other", "o");
-    provider.take(&key(1), &ABOUT).unwrap();
+    provider.take(&key(1), &REQUEST).unwrap();
     provider.restore(&key(1), &place.target()).unwrap();
     let restored = listing(&place.target());
     assert!(!restored.keys().any(|name| name.contains("snapshots")), "{restored:?}");
@@ -386,7 +386,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
     place.put("src/changed", "new\n");
     place.put("added/untracked", "there\n");
     fs::remove_file(place.work().join("removed")).unwrap();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     place.put("src/changed", "later\n");
     let before = state(&place.work());
     let restored = work_on(&place, 1, &place.target(), "nerve/one").unwrap();
@@ -398,7 +398,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
     assert_eq!(listing(&target)["src/changed"], "new\\n");
     assert!(provider(&place).has_branch("nerve/one").unwrap());
 
-    provider(&place).take_back(&target, "nerve/one").unwrap();
+    provider(&place).undo_restore(&target, "nerve/one").unwrap();
     assert_eq!((target.exists(), state(&place.work())), (false, before), "as if it had never been");
     assert_eq!(git(&place.work(), &["worktree", "list"]).lines().count(), 1);
 }
@@ -406,7 +406,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
 #[test]
 fn a_branch_that_is_there_is_not_taken_over() {
     let place = committed();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     git(&place.work(), &["branch", "nerve/one"]);
     let before = state(&place.work());
     let error = work_on(&place, 1, &place.target(), "nerve/one").unwrap_err();
@@ -419,7 +419,7 @@ fn a_branch_that_is_there_is_not_taken_over() {
 #[test]
 fn of_those_who_make_the_same_at_once_one_has_it_whole() {
     let place = committed();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     let race = |to: &(dyn Fn(u64) -> PathBuf + Sync), branch: &(dyn Fn(u64) -> String + Sync)| {
         let (place, start) = (&place, &std::sync::Barrier::new(4));
         std::thread::scope(|scope| {
@@ -460,7 +460,7 @@ fn of_those_who_make_the_same_at_once_one_has_it_whole() {
 #[test]
 fn what_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
     let place = committed();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     let before = state(&place.work());
     let failed = |blocked: &Path| {
         fs::write(blocked, "in the way").unwrap();
@@ -478,7 +478,7 @@ fn what_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
 #[test]
 fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
     let place = committed();
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     for round in 0..10 {
         let to = place.target().join(round.to_string());
         fs::create_dir_all(&to).unwrap();
@@ -490,7 +490,7 @@ fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
                     let branch = format!("nerve/{round}-{n}");
                     start.wait();
                     provider(place)
-                        .restore_to_work_on(&key(1), &WorkPlace { to, is_new: false, branch: &branch })
+                        .restore_work_tree(&key(1), &RestoreDir { to, is_new: false, branch: &branch })
                 })
             };
             let racing: Vec<_> = (0..4).map(one).collect();
@@ -506,10 +506,10 @@ fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
 fn a_snapshot_before_the_first_commit_is_worked_on_without_git() {
     let place = repository();
     place.put("file", "there\n");
-    provider(&place).take(&key(1), &ABOUT).unwrap();
+    provider(&place).take(&key(1), &REQUEST).unwrap();
     let restored = work_on(&place, 1, &place.target(), "nerve/one").unwrap();
     assert_eq!(restored.branch, None);
     assert_eq!(listing(&place.target())["file"], "there\\n");
-    provider(&place).take_back(&place.target(), "nerve/one").unwrap();
+    provider(&place).undo_restore(&place.target(), "nerve/one").unwrap();
     assert!(!place.target().exists());
 }

@@ -10,12 +10,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nerve_record::files::{About, FileStore, Key};
+use nerve_record::files::{FileStore, Key, SnapshotRequest};
 use nerve_term::event::TsNs;
 use tempfile::TempDir;
 
-const ABOUT: About<'static> =
-    About { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix"), stop: None };
+const REQUEST: SnapshotRequest<'static> =
+    SnapshotRequest { at: TsNs(1_766_399_400_000_000_000), label: Some("before the fix"), stop: None };
 const MEGABYTE: u64 = 1 << 20;
 
 fn key(id: u64) -> Key {

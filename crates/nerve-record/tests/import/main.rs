@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::{Body, Mark, Part, Reader, Record};
-use nerve_record::import::{ImportError, Imported, import};
+use nerve_record::import::{ImportError, ImportSummary, import};
 use nerve_record::meta::Meta;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 
@@ -22,7 +22,7 @@ impl Desk {
         self.dir.path().join("imported.ahr")
     }
 
-    fn import(&self, cast: &str) -> Result<Imported, ImportError> {
+    fn import(&self, cast: &str) -> Result<ImportSummary, ImportError> {
         import(cast.as_bytes(), &self.path(), TsNs(5_000_000_000))
     }
 
@@ -71,8 +71,13 @@ fn version_2() {
 "#,
         )
         .unwrap();
-    let wanted =
-        Imported { version: 2, events: 5, output: 25, snapshots: 1, duration: Duration::from_millis(2500) };
+    let wanted = ImportSummary {
+        version: 2,
+        events: 5,
+        output: 25,
+        snapshots: 1,
+        duration: Duration::from_millis(2500),
+    };
     assert_eq!(done, wanted);
     let input = format!("{:?}", Mark::Input { origin: Origin::User, redacted: false });
     let events = [

@@ -1,23 +1,23 @@
 //! The index, playing and seeking, and the shelf.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod library;
 mod near_end;
 mod seeking;
-mod shelves;
 mod sidecar;
 
 use std::fs;
 use std::path::Path;
 
 use nerve_record::ahr::{Body, Part, Reader, Record, Segment, Writer};
-use nerve_record::fold::Fold;
 use nerve_record::index::Position;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
 
 /// The start of the recordings made here.
 const START: u64 = 1_710_000_000_000_000_000;
 
-/// A recording with output that looks random, is the same every time, and costs little to fold.
+/// A recording with output that looks random, is the same every time, and costs little to replay.
 struct Made {
     segment: Segment,
     blocks: Vec<Vec<u8>>,
@@ -101,29 +101,29 @@ impl Made {
     }
 }
 
-/// The fold from the start to a place, taken literally.
-fn from_the_start(path: &Path, to: Position) -> Fold {
+/// The replay from the start to a place, taken literally.
+fn from_the_start(path: &Path, to: Position) -> TerminalReplay {
     let mut reader = Reader::open(path).unwrap();
-    let mut fold = Fold::new(Size::default());
+    let mut replay = TerminalReplay::new(Size::default());
     while let Some(part) = reader.next().unwrap() {
         let Part::Block(block) = part else { continue };
         for record in block.records() {
             match (to, record.body) {
-                (Position::Time(at), _) if record.at.max(fold.clock()) > at => return fold,
+                (Position::Time(at), _) if record.at.max(replay.clock()) > at => return replay,
                 (Position::Offset(to), Body::Data { off, bytes }) if off + bytes.len() as u64 > to => {
                     let body = Body::Data { off, bytes: &bytes[..(to.saturating_sub(off)) as usize] };
                     if to > off {
-                        fold.apply(&Record { body, ..record });
+                        replay.apply(&Record { body, ..record });
                     }
-                    return fold;
+                    return replay;
                 }
                 _ => {}
             }
-            fold.apply(&record);
+            replay.apply(&record);
         }
     }
-    fold.finish();
-    fold
+    replay.finish();
+    replay
 }
 
 fn written(path: &Path, bytes: &[u8]) {

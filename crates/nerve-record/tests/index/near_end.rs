@@ -45,7 +45,7 @@ fn its_last_screen_is_what_it_was() {
     // At most a block more than was asked for, counted to the begin of the last one.
     assert!(first > 0 && end - first >= OUTPUT && end - first < OUTPUT + 2 * (300 << 10), "{first} of {end}");
     let whole = from_the_start(&path, Position::Time(TsNs(u64::MAX)));
-    let (near, whole) = (play.fold().terminal.screen(), whole.terminal.screen());
+    let (near, whole) = (play.replay().terminal.screen(), whole.terminal.screen());
     assert_eq!((near.rows, near.cursor, near.offset), (whole.rows, whole.cursor, whole.offset));
     assert!(play.lost().is_empty());
     assert!(!Index::path_of(&path).exists(), "nothing is indexed by the way");
@@ -60,8 +60,8 @@ fn a_short_one_is_read_from_its_start() {
     written(&path, &made.bytes());
     assert!(Index::is_ready(&path));
     let (play, first) = played(&path);
-    assert_eq!((first, play.fold().terminal.screen().text()), (0, "all of it".to_string()));
-    assert_eq!(play.fold().terminal.size(), Size::new(20, 5), "its own size");
+    assert_eq!((first, play.replay().terminal.screen().text()), (0, "all of it".to_string()));
+    assert_eq!(play.replay().terminal.size(), Size::new(20, 5), "its own size");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn damage_at_the_end_is_passed() {
     written(&path, &bytes);
     let (play, first) = played(&path);
     assert!(first > 0 && !play.lost().is_empty());
-    assert!(play.fold().terminal.offset() > SPACING - (600 << 10));
+    assert!(play.replay().terminal.offset() > SPACING - (600 << 10));
 }
 
 #[test]
@@ -92,5 +92,5 @@ fn what_has_no_block_near_its_end_is_read_from_its_start() {
     bytes.resize(bytes.len() + (2 << 20), 7);
     written(&path, &bytes);
     let (play, first) = played(&path);
-    assert_eq!((first, play.fold().terminal.screen().text()), (0, "before it".to_string()));
+    assert_eq!((first, play.replay().terminal.screen().text()), (0, "before it".to_string()));
 }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use nerve_record::ahr::Body;
-use nerve_record::fold::Fold;
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::LineIndex;
 
 use crate::{Made, START, from_the_start, written};
 
 /// Everything a viewer can see, and where the lines are.
-fn same(one: &Fold, other: &Fold, what: &str) {
+fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
     assert_eq!(one.terminal.screen(), other.terminal.screen(), "{what}");
     assert_eq!(one.terminal.line_count(), other.terminal.line_count(), "{what}");
     let first = one.terminal.screen().first_line;
@@ -45,7 +45,7 @@ fn any_place_of_a_long_recording_is_what_it_was() {
     places.extend([0, START].map(|at| Position::Time(TsNs(at))));
     for to in places {
         play.seek(to).unwrap();
-        same(play.fold(), &from_the_start(&path, to), &format!("{to:?}"));
+        same(play.replay(), &from_the_start(&path, to), &format!("{to:?}"));
     }
     let index = Index::open(&path).unwrap();
     assert_eq!((index.keyframes(), index.end()), (2, (end, TsNs(made.at))));
@@ -60,15 +60,15 @@ fn what_follows_a_seek_is_what_follows() {
     let mut play = Playback::open(&path, Size::default()).unwrap();
     // Into the middle of a record, then on record by record.
     play.seek(Position::Offset(2 * SPACING + 12_345)).unwrap();
-    let to = TsNs(play.fold().clock().0 + 50_000_000);
+    let to = TsNs(play.replay().clock().0 + 50_000_000);
     assert!(play.play(|record| record.at <= to, |_| {}).unwrap());
-    same(play.fold(), &from_the_start(&path, Position::Time(to)), "time after offset");
+    same(play.replay(), &from_the_start(&path, Position::Time(to)), "time after offset");
     assert!(play.next_at().unwrap().unwrap() > to);
     assert!(!play.play(|_| true, |_| {}).unwrap());
-    same(play.fold(), &from_the_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
-    assert_eq!((play.next_at().unwrap(), play.fold().clock()), (None, TsNs(made.at)));
+    same(play.replay(), &from_the_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
+    assert_eq!((play.next_at().unwrap(), play.replay().clock()), (None, TsNs(made.at)));
     play.seek(Position::Offset(10)).unwrap();
-    same(play.fold(), &from_the_start(&path, Position::Offset(10)), "back to the start");
+    same(play.replay(), &from_the_start(&path, Position::Offset(10)), "back to the start");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_recording_with_a_hole_is_sought_in_as_it_is_read() {
     for eighth in [7, 3, 5] {
         let to = Position::Offset(made.segment.end() / 8 * eighth);
         play.seek(to).unwrap();
-        same(play.fold(), &from_the_start(&path, to), &format!("{eighth}/8"));
+        same(play.replay(), &from_the_start(&path, to), &format!("{eighth}/8"));
     }
     // Told once, however often it is passed.
     for _ in 0..2 {
@@ -105,13 +105,13 @@ fn a_short_recording_needs_no_index() {
     written(&path, &made.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     play.seek(Position::Offset(5)).unwrap();
-    assert_eq!(play.fold().terminal.screen().text(), "one");
+    assert_eq!(play.replay().terminal.screen().text(), "one");
     // What comes before the next byte belongs to the place: here a snapshot.
     play.seek(Position::Offset(15)).unwrap();
-    assert_eq!(play.fold().terminal.screen().text(), "one\ntwo\nthree");
-    assert_eq!(play.fold().terminal.snapshots_by_time().len(), 1);
+    assert_eq!(play.replay().terminal.screen().text(), "one\ntwo\nthree");
+    assert_eq!(play.replay().terminal.snapshots_by_time().len(), 1);
     play.seek(Position::Time(TsNs(START))).unwrap();
-    assert_eq!(play.fold().terminal.snapshots_by_time().len(), 0);
+    assert_eq!(play.replay().terminal.snapshots_by_time().len(), 0);
     assert!(Index::open(&path).is_none() && !Index::path_of(&path).exists());
 }
 
@@ -131,7 +131,7 @@ fn a_clock_that_steps_back_does_not_confuse_the_search() {
     for tenth in [9, 2, 6] {
         let to = Position::Time(TsNs(START + (made.at - START) / 10 * tenth));
         play.seek(to).unwrap();
-        same(play.fold(), &from_the_start(&path, to), &format!("{to:?}"));
+        same(play.replay(), &from_the_start(&path, to), &format!("{to:?}"));
     }
 }
 

@@ -14,7 +14,7 @@ fn screen_at(path: &std::path::Path, offset: u64) {
     let to = Position::Offset(offset);
     let mut play = Playback::open(path, Size::default()).unwrap();
     play.seek(to).unwrap();
-    assert_eq!(play.fold().terminal.screen(), from_the_start(path, to).terminal.screen(), "{offset}");
+    assert_eq!(play.replay().terminal.screen(), from_the_start(path, to).terminal.screen(), "{offset}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use nerve_api::RequestName;
-use nerve_record::shelf::{self, Shelved};
+use nerve_record::library::{self, RecordingInfo};
 use nerve_record::store::Store;
 use nerve_term::event::ExitStatus;
 use serde_json::{Map, Value, json};
@@ -61,31 +61,31 @@ pub(crate) async fn recordings(
     // One listing at a time: the directory may contain thousands of files.
     let _turn =
         shared.recordings_lock.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
-    let looked = tokio::task::spawn_blocking(move || shelf::list(&store)).await;
+    let looked = tokio::task::spawn_blocking(move || library::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
-    let items: Vec<Value> = all.iter().filter(|shelved| !shelved.empty).map(recording).collect();
+    let items: Vec<Value> = all.iter().filter(|info| !info.empty).map(recording).collect();
     let mut data = Map::from_iter([("recordings".to_string(), Value::from(items))]);
     page.apply(RECORDINGS, &mut data);
     Ok(json_body(Value::Object(data).to_string()))
 }
 
-fn recording(shelved: &Shelved) -> Value {
-    let exit = shelved.exit.map(|exit| match exit {
+fn recording(info: &RecordingInfo) -> Value {
+    let exit = info.exit.map(|exit| match exit {
         ExitStatus::Code(code) => json!({ "code": code }),
         ExitStatus::Signal(signal) => json!({ "signal": signal }),
         ExitStatus::Unknown => json!({}),
     });
     json!({
-        "id": shelved.id,
-        "path": shelved.path,
-        "started_at": shelved.started.map(|at| at.0 as f64 / 1e9),
-        "duration": shelved.duration.map(|duration| duration.as_secs_f64()),
-        "bytes": shelved.bytes,
-        "cols": shelved.size.map(|size| size.cols),
-        "rows": shelved.size.map(|size| size.rows),
-        "command": shelved.command,
+        "id": info.id,
+        "path": info.path,
+        "started_at": info.started.map(|at| at.0 as f64 / 1e9),
+        "duration": info.duration.map(|duration| duration.as_secs_f64()),
+        "bytes": info.bytes,
+        "cols": info.size.map(|size| size.cols),
+        "rows": info.size.map(|size| size.rows),
+        "command": info.command,
         "exit": exit,
-        "snapshots": shelved.snapshots,
-        "live": shelved.live,
+        "snapshots": info.snapshots,
+        "live": info.live,
     })
 }

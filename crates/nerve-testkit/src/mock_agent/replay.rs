@@ -10,8 +10,8 @@ use std::time::Duration;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_term::event::{ExitStatus, Origin, TsNs};
 
+use super::input_matcher::{Awaited, Typed};
 use super::keys::Decoder;
-use super::typed::{Awaited, Typed};
 
 /// Recorded pauses are cut to this: people think longer than a test can wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::agent::Agent;
-use super::memory::Memory;
 use super::options::MockAgentOptions;
 use super::program::Program;
 use super::replay::Replay;
 use super::screen::ScreenSize;
+use super::transcript::Memory;
 
 /// The exit code when the terminal goes away, as a shell reports a process that SIGHUP (1) ended.
 pub const HANGUP: i32 = 129;

@@ -2,8 +2,8 @@
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 mod client;
-#[path = "../support/live.rs"]
-mod live;
+#[path = "../support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use client::Target;
-use live::nerve;
 use nerve_testkit::Hermetic;
 use serde_json::Value;
+use server_process::nerve;
 use support::{Figure, Goal, Report, Samples, memory_of};
 
 /// Pairs of requests whose first tokens are timed, after those that are not.

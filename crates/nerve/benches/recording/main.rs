@@ -2,24 +2,24 @@
 #![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
 
 mod append;
-mod pace;
-mod room;
+mod cpu;
+mod disk_usage;
+mod recorders;
 mod throughput;
-mod ways;
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/corpus.rs"]
 mod corpus;
-#[path = "../support/live.rs"]
-mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/process.rs"]
 mod process;
+#[path = "../support/pty_reader.rs"]
+mod pty_reader;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/random.rs"]
 mod random;
-#[path = "../support/raw.rs"]
-mod raw;
+#[path = "../support/server_process.rs"]
+mod server_process;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,8 +27,8 @@ mod support;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use recorders::Stage;
 use support::Report;
-use ways::Stage;
 
 fn main() -> Result<()> {
     if support::is_debug_build() {
@@ -43,9 +43,9 @@ fn main() -> Result<()> {
     corpus::write_over_and_over(&agents, &corpus::agents()?, throughput::FILE_BYTES)?;
     let stage = Stage::new(folder.path())?;
     throughput::compare(&mut report, &stage, &agents)?;
-    pace::compare(&mut report, &stage)?;
+    cpu::compare(&mut report, &stage)?;
     append::compare(&mut report, folder.path())?;
-    room::compare(&mut report)?;
+    disk_usage::compare(&mut report)?;
     for missing in stage.missing() {
         report.note(&missing);
     }
@@ -66,9 +66,9 @@ fn about() -> String {
          path pays for one piece (`Recorder::event`), {} pieces at 10 MB/s, {} runs; beside it one write(2) to a file. Room: \
          output bytes through bytes of the file.",
         throughput::ROUNDS,
-        pace::RATE / 1_000_000,
-        pace::WINDOW.as_secs(),
-        pace::ROUNDS,
+        cpu::RATE / 1_000_000,
+        cpu::WINDOW.as_secs(),
+        cpu::ROUNDS,
         append::PIECES,
         append::RUNS,
     )
@@ -80,7 +80,7 @@ fn act(arguments: &[String]) -> Result<()> {
     let argument = |at: usize| arguments.get(at).context("an argument is missing");
     match what.as_str() {
         "raw" => throughput::raw(arguments),
-        "write" => pace::write(Path::new(argument(0)?), argument(1)?.parse()?),
+        "write" => cpu::write(Path::new(argument(0)?), argument(1)?.parse()?),
         "append" => append::run(argument(0)?, argument(1)?.parse()?, Path::new(argument(2)?)),
         other => bail!("unknown: {other}"),
     }

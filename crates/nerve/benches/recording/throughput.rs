@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::raw::read_all;
+use crate::pty_reader::read_all;
+use crate::recorders::{Stage, Way};
 use crate::support::{self, Figure, Goal, Report, Samples};
-use crate::ways::{Stage, Way};
 
 pub(crate) const ROUNDS: usize = 5;
 pub(crate) const FILE_BYTES: u64 = 100_000_000;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use nerve_testkit::Hermetic;
 
 use crate::random::Random;
-use crate::seat::Seat;
 use crate::support::{self, Figure, Goal, Report, Samples};
+use crate::viewer_terminal::Seat;
 use crate::{corpus, process};
 
 /// Marks that are timed.

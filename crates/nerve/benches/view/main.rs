@@ -7,18 +7,18 @@ mod corpus;
 mod frames;
 mod live;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
-#[path = "../support/made.rs"]
-mod made;
-mod opening;
-#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/process.rs"]
 mod process;
 #[path = "../support/random.rs"]
 mod random;
-mod seat;
+mod startup;
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
 #[path = "../support/mod.rs"]
 mod support;
+#[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
+#[path = "../support/synthetic.rs"]
+mod synthetic;
+mod viewer_terminal;
 
 use anyhow::{Context, Result};
 use nerve_term::event::Size;
@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     let mut report = Report::new("Viewer", &about);
     frames::measure(&mut report)?;
     live::measure(&mut report)?;
-    opening::measure(&mut report)?;
+    startup::measure(&mut report)?;
     report.print();
     Ok(())
 }

@@ -33,7 +33,7 @@ async fn a_new_server_goes_on_with_the_panes_of_the_old_one() {
     assert_eq!(gaps.iter().filter(|mark| matches!(mark, Mark::Gap(_))).count(), 1, "{gaps:?}");
     let mut playback = Playback::open(Path::new(&after.metadata["recording"]), Size::new(100, 30)).unwrap();
     playback.seek(Position::Offset(u64::MAX)).unwrap();
-    let played = playback.into_fold().terminal.screen().text();
+    let played = playback.into_replay().terminal.screen().text();
     assert!(shown.ends_with(&played), "{shown}\n--\n{played}");
 }
 

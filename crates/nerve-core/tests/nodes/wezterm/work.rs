@@ -157,7 +157,7 @@ async fn the_recording_of_a_pane_plays_to_the_same_screen_and_says_what_it_is() 
     assert_eq!(meta.node.as_deref(), Some("sh"));
     let mut playback = Playback::open(Path::new(&recording), Size::new(100, 30)).unwrap();
     playback.seek(Position::Offset(u64::MAX)).unwrap();
-    let played = playback.into_fold().terminal.screen().text();
+    let played = playback.into_replay().terminal.screen().text();
     assert!(shown.ends_with(&played) && played.contains("\n50\n"), "{shown}\n--\n{played}");
 }
 

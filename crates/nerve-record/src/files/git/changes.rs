@@ -1,4 +1,4 @@
-//! What is in a folder that was restored and nowhere else. In doubt, something is.
+//! Finds changes in a restored folder that exist nowhere else. In doubt, reports a change.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::program::Git;
 use super::{FilesError, GitProvider, Key};
 
-/// So many files are named.
-const NAMED: usize = 3;
+/// Maximum number of files named.
+const MAX_NAMED: usize = 3;
 
-/// As [`super::Provider::changes`].
+/// Implements [`super::Provider::changes`].
 pub(super) fn changes(
     provider: &GitProvider,
     key: &Key,
@@ -35,20 +35,20 @@ pub(super) fn changes(
     };
     let mut is_clean = false;
     if branch.is_some() {
-        if let Some(found) = of_the_work_tree(&tree, to)? {
+        if let Some(found) = work_tree_changes(&tree, to)? {
             return Ok(Some(found));
         }
         let status = tree.to("look for changes").args(["status", "--porcelain"]);
         is_clean = status.args(["--untracked-files=all", "--ignore-submodules=none"]).line()?.is_empty();
-        if is_clean && ignored(&tree, &BTreeSet::new())?.is_none() {
+        if is_clean && ignored_files(&tree, &BTreeSet::new())?.is_none() {
             return Ok(None);
         }
     }
-    // It was never committed: then it is to be as it was restored.
+    // Nothing was committed, so the files must be as they were restored.
     let not_found = || FilesError::NotFound { key: key.clone(), place: provider.top.clone() };
     let commit = provider.commit_of(key)?.ok_or_else(not_found)?;
-    let held = provider.store.hold(key.session())?;
-    let git = tree.with_index(&held.scratch().join("index"));
+    let session = provider.store.lock_session(key.session())?;
+    let git = tree.with_index(&session.scratch().join("index"));
     let plain = ["-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false"];
     git.to("read the snapshot").args(plain).args(["read-tree", &commit]).line()?;
     git.to("read the files").args(plain).args(["add", "--all", "--sparse"]).line()?;
@@ -61,25 +61,25 @@ pub(super) fn changes(
             more => format!("{first} and {more} more are neither committed nor as they were restored"),
         }));
     }
-    // What was added in spite of being ignored came from the snapshot.
+    // Files in the index despite being ignored came from the snapshot.
     let call =
         git.to("list ignored files").args(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"]);
     let restored = names(&call.bytes()?).filter(|name| !changed.contains(name)).collect();
-    ignored(if branch.is_some() { &tree } else { &git }, &restored)
+    ignored_files(if branch.is_some() { &tree } else { &git }, &restored)
 }
 
-/// What status does not show of a work tree.
-fn of_the_work_tree(git: &Git, to: &Path) -> Result<Option<String>, FilesError> {
+/// Finds changes in a work tree that `git status` does not show.
+fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError> {
     if git.work_tree()?.as_deref() != to.canonicalize().ok().as_deref() {
         return Err(FilesError::NoWorkTree { path: to.to_path_buf() });
     }
-    // Commits of a HEAD on no branch would be found by nobody.
+    // Commits of a detached HEAD would be unreachable.
     let lost = git.to("count commits").args(["rev-list", "--count", "HEAD", "--not"]);
     let lost = lost.args(["--branches", "--tags", "--remotes"]).line()?;
     if lost != "0" {
         return Ok(Some(format!("{lost} commits are on no branch")));
     }
-    // The repositories of submodules go with the work tree, also of those that are empty again.
+    // The repositories of submodules are removed with the work tree, even of deinitialized ones.
     let modules = git.to("look for submodules").args(["rev-parse", "--path-format=absolute"]);
     let modules = modules.args(["--git-path", "modules"]).path()?;
     if modules.symlink_metadata().is_ok() {
@@ -101,13 +101,13 @@ fn of_the_work_tree(git: &Git, to: &Path) -> Result<Option<String>, FilesError> 
     Ok(hidden.map(|name| format!("git does not look at {name} (assume-unchanged or skip-worktree)")))
 }
 
-/// The ignored files that are there, but for these.
-fn ignored(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
+/// Describes the ignored files except for `restored`.
+fn ignored_files(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, FilesError> {
     let (mut named, mut more) = (Vec::new(), 0_usize);
     let call = git.to("list ignored files").args(["ls-files", "-z", "--others", "--ignored"]);
     call.args(["--exclude-standard"]).each_name(|name| {
         if restored.contains(name) {
-        } else if named.len() < NAMED {
+        } else if named.len() < MAX_NAMED {
             named.push(name.display().to_string());
         } else {
             more += 1;
@@ -117,7 +117,7 @@ fn ignored(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<String>, Fi
     Ok((!named.is_empty()).then(|| format!("ignored files are only here: {}{more}", named.join(", "))))
 }
 
-/// The first folder with a `.git` in it. `has_own`: the one at the top is the work tree's.
+/// Finds the first folder with a `.git` entry. `has_own`: the one at the top belongs to the work tree itself.
 fn inner_repository(top: &Path, has_own: bool) -> Result<Option<PathBuf>, FilesError> {
     let mut folders = vec![top.to_path_buf()];
     while let Some(folder) = folders.pop() {

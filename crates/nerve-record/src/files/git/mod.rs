@@ -1,8 +1,8 @@
-//! A git work tree: a commit that no branch shows, under `refs/nerve/snapshots/<session>/<id>`.
+//! Snapshots of a git work tree: commits on no branch, under `refs/nerve/snapshots/<session>/<id>`.
 //!
-//! Everything goes through an index of our own, so that the user's index, branch, stash and work tree stay as they are. What is in
-//! the commit is what `git add --all` would have put into one: tracked and untracked files, without the ignored ones, by the
-//! repository's own line end rules and filters. Empty directories are not in it, and of repositories inside only their commits.
+//! All operations use a separate index, so that the user's index, branch, stash and work tree do not change. A commit
+//! contains what `git add --all` would add: tracked and untracked files without the ignored ones, with the repository's
+//! own line-end rules and filters. Empty directories are omitted; of nested repositories only the commit ids are kept.
 
 mod changes;
 mod program;
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use self::program::Git;
 use super::{
-    About, FileStore, FilesError, Key, LeftOut, Provider, Restored, Taken, WorkPlace, empty_directory,
+    FileSnapshot, FileStore, FilesError, Key, Provider, RestoreDir, Restored, SkippedFiles, SnapshotRequest,
+    empty_directory,
 };
 use crate::snapshots::FilesRef;
 
@@ -22,7 +23,7 @@ pub(super) const NAME: &str = "git";
 
 const REFS: &str = "refs/nerve/snapshots/";
 
-/// Who makes the commits: they are no work of the user's.
+/// Author and committer, so that the commits are not attributed to the user.
 const AUTHOR: [(&str, &str); 4] = [
     ("GIT_AUTHOR_NAME", "nerve"),
     ("GIT_AUTHOR_EMAIL", "nerve@localhost"),
@@ -30,7 +31,7 @@ const AUTHOR: [(&str, &str); 4] = [
     ("GIT_COMMITTER_EMAIL", "nerve@localhost"),
 ];
 
-/// Keeps a work tree as a commit.
+/// Takes snapshots of a work tree as commits.
 #[derive(Debug, Clone)]
 pub struct GitProvider {
     git: Git,
@@ -39,7 +40,7 @@ pub struct GitProvider {
     limit: u64,
 }
 
-/// The key of a reference this provider has made.
+/// Returns the key of a reference made by this provider.
 pub(super) fn key_of(reference: &str) -> Option<Key> {
     reference.strip_prefix(REFS)?.parse().ok()
 }
@@ -49,11 +50,11 @@ fn reference_of(key: &Key) -> String {
 }
 
 impl GitProvider {
-    /// For the whole work tree `dir` is in. `None` outside of one, without a `git` program, and in a directory that is ignored in
-    /// its repository. `limit`: bytes of untracked files.
+    /// Creates a provider for the whole work tree that contains `dir`. Returns `None` outside of a work tree, without a
+    /// `git` program, and for an ignored directory. `limit`: maximum bytes of untracked files.
     ///
     /// # Errors
-    /// Git refuses to use the repository, as it does with somebody else's.
+    /// Git refuses to use the repository, for example because of its owner.
     pub fn find(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
         let Some(found) = GitProvider::at(dir, store, limit)? else { return Ok(None) };
         let is_top = dir.canonicalize().is_ok_and(|dir| dir == found.top);
@@ -64,18 +65,18 @@ impl GitProvider {
         Ok(if is_top || !ignored()? { Some(found) } else { None })
     }
 
-    /// The same, ignored or not.
+    /// Like [`GitProvider::find`], but accepts an ignored directory.
     pub(super) fn at(dir: &Path, store: &FileStore, limit: u64) -> Result<Option<GitProvider>, FilesError> {
         let Some(top) = Git::new(dir).work_tree()? else { return Ok(None) };
         Ok(Some(GitProvider { git: Git::new(&top), top, store: store.clone(), limit }))
     }
 
-    /// The top of the work tree.
+    /// Returns the root of the work tree.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// The commit of a snapshot.
+    /// Returns the commit of a snapshot.
     fn commit_of(&self, key: &Key) -> Result<Option<String>, FilesError> {
         let reference = format!("{}^{{commit}}", reference_of(key));
         self.git
@@ -84,7 +85,7 @@ impl GitProvider {
             .line_if_any()
     }
 
-    /// A copy of the user's index: git then looks only into files that changed since.
+    /// Copies the user's index to `index`, so that git rereads only files that changed since.
     fn seed(&self, index: &Path) -> Result<(), FilesError> {
         let call = self.git.to("find the index");
         let path = call.args(["rev-parse", "--path-format=absolute", "--git-path", "index"]).path()?;
@@ -97,18 +98,19 @@ impl GitProvider {
         let copy = || -> io::Result<()> {
             let mut copy = File::create_new(index)?;
             io::copy(&mut &users, &mut copy)?;
-            // Git trusts what an entry says about a file only if the file is older than the index (racy-git(7)): a younger copy
-            // would hide what changed in the moment the user's index was written.
+            // Git trusts an index entry only if the file is older than the index (racy-git(7)). A newer copy would hide
+            // changes made at the moment the user's index was written.
             copy.set_modified(users.metadata()?.modified()?)
         };
         copy().map_err(FilesError::io("copy the index to", index))
     }
 
-    /// Untracked files are what a snapshot can become too large by: the others were committed before.
-    fn check_size(&self, git: &Git, about: &About<'_>) -> Result<(), FilesError> {
+    /// Checks the size of the untracked files. Only these can make a snapshot too large: all others were committed
+    /// before.
+    fn check_size(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<(), FilesError> {
         let mut bytes: u64 = 0;
         let call = git.to("list untracked files").args(["ls-files", "-z", "--others", "--exclude-standard"]);
-        call.until(about).args(self.without_store()).each_name(|name| {
+        call.until(request).args(self.without_store()).each_name(|name| {
             let meta = self.top.join(name).symlink_metadata();
             bytes =
                 bytes.saturating_add(meta.ok().filter(|meta| meta.is_file()).map_or(0, |meta| meta.len()));
@@ -119,24 +121,24 @@ impl GitProvider {
         Ok(())
     }
 
-    /// Puts all files into the index of `git`, as far as they can be read. Gives back what could not.
-    fn add(&self, git: &Git, about: &About<'_>) -> Result<Vec<String>, FilesError> {
-        // Files the user told git to take for unchanged are looked at all the same. Ends with 1 when something changed.
+    /// Adds all readable files to the index of `git` and returns messages about the others.
+    fn add(&self, git: &Git, request: &SnapshotRequest<'_>) -> Result<Vec<String>, FilesError> {
+        // Includes files marked assume-unchanged. Exit code 1 means that something changed.
         let look = git.to("look at the files").args(["update-index", "-q", "--really-refresh"]);
-        look.until(about).line_if_any()?;
-        self.check_size(git, about)?;
-        // Line ends of a file that is read stay as they are; on the way back `core.autocrlf` is the user's, and changes only what
-        // it changed before.
+        look.until(request).line_if_any()?;
+        self.check_size(git, request)?;
+        // Line ends are stored as they are in the file. On restore the user's `core.autocrlf` applies, and changes only
+        // what it changed before.
         let call = git.to("read the files").args(["-c", "core.autocrlf=false"]);
-        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(about);
-        let mut left_out = LeftOut::default();
+        let call = call.args(["add", "--all", "--sparse", "--ignore-errors"]).until(request);
+        let mut left_out = SkippedFiles::default();
         for complaint in call.args(self.without_store()).complaints()? {
-            left_out.say(|| complaint);
+            left_out.push(|| complaint);
         }
-        Ok(left_out.told())
+        Ok(left_out.into_messages())
     }
 
-    /// Everything but our own store, should that be in the work tree; nothing to say if it is not.
+    /// Returns arguments that exclude the snapshot store if it is inside the work tree.
     fn without_store(&self) -> Vec<OsString> {
         let root = self.store.root().canonicalize().unwrap_or_default();
         match root.strip_prefix(&self.top) {
@@ -149,7 +151,7 @@ impl GitProvider {
         }
     }
 
-    /// Git takes a full disk for files that cannot be written one by one, and goes on without them.
+    /// Checks the free space: git treats a full disk as files that cannot be written and continues without them.
     fn check_room(&self, commit: &str, to: &Path) -> Result<(), FilesError> {
         let list = self.git.to("list the files").args(["ls-tree", "-r", "-l", "-z", commit]).bytes()?;
         let size = |entry: &[u8]| -> u64 {
@@ -169,7 +171,7 @@ impl GitProvider {
         Ok(())
     }
 
-    /// Only one of those who try at once makes it.
+    /// Creates the branch. Only one of several concurrent callers succeeds.
     fn make_branch(&self, branch: &str, commit: &str) -> Result<(), FilesError> {
         let make = self.git.to("make a branch").args(["branch", "--no-track", branch, commit]);
         make.line().map(drop).map_err(|error| match self.has_branch(branch) {
@@ -183,7 +185,7 @@ impl GitProvider {
         add.args([to.as_os_str(), branch.as_ref()]).line().map(drop)
     }
 
-    /// Puts the files of `commit` into a work tree as if they were changed since `parent`.
+    /// Writes the files of `commit` into a work tree as uncommitted changes since `parent`.
     fn fill(to: &Path, commit: &str, parent: &str) -> Result<Vec<String>, FilesError> {
         let tree = Git::new(to);
         let sparse = ["-c", "core.sparseCheckout=false"];
@@ -191,36 +193,36 @@ impl GitProvider {
         let call = tree.to("write the files").args(["checkout-index", "--all", "--force"]);
         let mut left_out = call.complaints()?;
         left_out.extend(tree.inner_repositories()?);
-        // What was not committed then is not committed now.
+        // What was uncommitted at the snapshot is uncommitted now.
         tree.to("read the last commit").args(sparse).args(["read-tree", parent]).line()?;
         Ok(left_out)
     }
 
-    fn commit(&self, tree: &str, key: &Key, about: &About<'_>) -> Result<String, FilesError> {
+    fn commit(&self, tree: &str, key: &Key, request: &SnapshotRequest<'_>) -> Result<String, FilesError> {
         let mut call = self.git.to("write the commit").args(["commit-tree", "--no-gpg-sign", "-F", "-"]);
         let head = ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"];
         if let Some(parent) = self.git.to("find the last commit").args(head).line_if_any()? {
             call = call.args(["-p", &parent]);
         }
-        let date = format!("@{} +0000", about.at.0 / 1_000_000_000);
+        let date = format!("@{} +0000", request.at.0 / 1_000_000_000);
         let dates = [("GIT_AUTHOR_DATE", &*date), ("GIT_COMMITTER_DATE", &*date)];
         for (name, value) in AUTHOR.into_iter().chain(dates) {
             call = call.env(name, value);
         }
-        // A label may be as long as it likes, and is told whole beside the recording.
+        // A label can be long; the full text is in the file next to the recording.
         let title: String =
-            about.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
+            request.label.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect();
         let title = if title.trim().is_empty() { format!("Snapshot {}", key.id()) } else { title };
         let message = format!("{title}\n\nNerve-Session: {}\nNerve-Snapshot: {}\n", key.session(), key.id());
         call.args([tree]).line_from(message.as_bytes())
     }
 
-    /// Commits of a branch that are on no other.
+    /// Counts the commits of a branch that are on no other.
     fn own_commits(&self, branch: &str) -> Result<u64, FilesError> {
         let exclude = format!("--exclude={branch}");
         let call = self.git.to("count commits").args(["rev-list", "--count", branch, "--not", &exclude]);
         let call = call.args(["--branches", "--tags", "--remotes"]);
-        // There is none before the first commit.
+        // HEAD is unborn before the first commit.
         let head = self.git.to("find the last commit").args(["rev-parse", "--quiet", "--verify", "HEAD"]);
         let head = head.line_if_any()?.map(|_| "HEAD");
         Ok(call.args(head).line()?.parse().unwrap_or(u64::MAX))
@@ -237,70 +239,70 @@ impl GitProvider {
 }
 
 impl Provider for GitProvider {
-    fn take(&self, key: &Key, about: &About<'_>) -> Result<Taken, FilesError> {
-        let held = self.store.hold(key.session())?;
+    fn take(&self, key: &Key, request: &SnapshotRequest<'_>) -> Result<FileSnapshot, FilesError> {
+        let session = self.store.lock_session(key.session())?;
         if self.commit_of(key)?.is_some() {
             return Err(FilesError::Exists { key: key.clone() });
         }
-        let index = held.scratch().join("index");
+        let index = session.scratch().join("index");
         self.seed(&index)?;
         let git = self.git.with_index(&index);
-        let left_out = self.add(&git, about)?;
-        // Of a partial clone not everything is here.
+        let left_out = self.add(&git, request)?;
+        // A partial clone lacks some objects.
         let write = git.to("write the tree").args(["write-tree", "--missing-ok"]);
-        let tree = write.until(about).line()?;
-        about.check()?;
-        let commit = self.commit(&tree, key, about)?;
-        // The empty last argument: it must not exist yet.
+        let tree = write.until(request).line()?;
+        request.check()?;
+        let commit = self.commit(&tree, key, request)?;
+        // The empty last argument requires that the reference does not exist.
         let reference = reference_of(key);
         self.git.to("keep the commit").args(["update-ref", &reference, &commit, ""]).line()?;
-        Ok(Taken { files: self.reference(key), left_out })
+        Ok(FileSnapshot { files: self.reference(key), left_out })
     }
 
     fn restore(&self, key: &Key, to: &Path) -> Result<Vec<String>, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let to = empty_directory(to)?;
-        let held = self.store.hold(key.session())?;
+        let session = self.store.lock_session(key.session())?;
         let git_dir = self.git.to("find the repository").args(["rev-parse", "--absolute-git-dir"]).path()?;
-        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&held.scratch().join("index"));
+        let git = Git::new(&to).as_work_tree_of(&git_dir).with_index(&session.scratch().join("index"));
         git.to("read the snapshot").args(["-c", "core.sparseCheckout=false", "read-tree", &commit]).line()?;
         git.to("write the files").args(["checkout-index", "--all"]).complaints()
     }
 
-    fn restore_to_work_on(&self, key: &Key, place: &WorkPlace<'_>) -> Result<Restored, FilesError> {
+    fn restore_work_tree(&self, key: &Key, dir: &RestoreDir<'_>) -> Result<Restored, FilesError> {
         let not_found = || FilesError::NotFound { key: key.clone(), place: self.top.clone() };
         let commit = self.commit_of(key)?.ok_or_else(not_found)?;
         let parent = ["rev-parse", "--quiet", "--verify", &format!("{commit}^")];
         let Some(parent) = self.git.to("find the last commit").args(parent).line_if_any()? else {
-            // Nothing was ever committed: there is nothing that a branch could be of.
-            let left_out = place.fill(|| self.restore(key, place.to))?;
+            // Without any commit there is nothing to branch from.
+            let left_out = dir.fill(|| self.restore(key, dir.to))?;
             return Ok(Restored { left_out, branch: None });
         };
-        let claim = place.claim()?;
+        let claim = dir.claim()?;
         let with_branch = || -> Result<PathBuf, FilesError> {
-            let to = empty_directory(place.to)?;
+            let to = empty_directory(dir.to)?;
             self.check_room(&commit, &to)?;
-            self.make_branch(place.branch, &parent)?;
+            self.make_branch(dir.branch, &parent)?;
             Ok(to)
         };
-        let to = with_branch().inspect_err(|_| place.give_up(&claim))?;
-        // The first error is the one to tell. The branch goes last: as long as it is there nobody else uses the directory's name.
-        let give_up = |is_ours: bool| {
+        let to = with_branch().inspect_err(|_| dir.clean_up(&claim))?;
+        // The first error is the one to report. The branch is removed last, because it reserves the directory's name.
+        let undo = |is_ours: bool| {
             if is_ours {
                 let remove = self.git.to("remove the work tree").args(["worktree", "remove", "--force"]);
                 let _ = remove.args([&to]).line();
             }
-            place.give_up(&claim);
-            let _ = self.git.to("remove the branch").args(["branch", "-D", place.branch]).line();
+            dir.clean_up(&claim);
+            let _ = self.git.to("remove the branch").args(["branch", "-D", dir.branch]).line();
         };
-        // Where the directory was there before, what is in it now may be somebody else's, who was quicker.
-        self.add_work_tree(&to, place.branch).inspect_err(|_| give_up(claim.is_made))?;
-        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| give_up(true))?;
-        Ok(Restored { left_out, branch: Some(place.branch.to_string()) })
+        // If the directory existed before, its files may now belong to a faster process.
+        self.add_work_tree(&to, dir.branch).inspect_err(|_| undo(claim.is_new))?;
+        let left_out = Self::fill(&to, &commit, &parent).inspect_err(|_| undo(true))?;
+        Ok(Restored { left_out, branch: Some(dir.branch.to_string()) })
     }
 
-    fn take_back(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
+    fn undo_restore(&self, to: &Path, branch: &str) -> Result<(), FilesError> {
         if !self.has_branch(branch)? {
             return std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to));
         }
@@ -318,7 +320,7 @@ impl Provider for GitProvider {
             std::fs::remove_dir_all(to).map_err(FilesError::io("remove", to))?;
             return Ok(0);
         };
-        // Whatever can be refused is asked before anything goes.
+        // All checks that can refuse come before the first removal.
         let is_there = self.has_branch(branch)?;
         let own = if is_there { self.own_commits(branch)? } else { 0 };
         let in_use = is_there && self.is_checked_out_elsewhere(branch, to)?;
@@ -328,7 +330,7 @@ impl Provider for GitProvider {
             _ => {}
         }
         if is_there && own == 0 && !in_use {
-            // The folder is gone; a branch that is left has nothing of its own.
+            // The folder no longer exists; a leftover branch has no commits of its own.
             let _ = self.git.to("remove the branch").args(["branch", "-D", branch]).line();
         }
         Ok(own)

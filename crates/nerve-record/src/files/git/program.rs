@@ -1,5 +1,5 @@
-//! The `git` program: always with arguments, never through a shell, and with nothing of the user's settings that could run programs
-//! or change what is kept.
+//! Runs the `git` program: with an argument list, never through a shell, and without user settings that could run
+//! programs or change the result.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,31 +11,31 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::super::{About, FilesError, LeftOut};
+use super::super::{FilesError, SkippedFiles, SnapshotRequest};
 
-/// How often it is looked whether somebody still waits for a git that works.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of the checks for cancellation while git runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Settings stronger than the user's and the repository's.
+/// Settings that override those of the user and the repository.
 const SETTINGS: [&str; 11] = [
-    // No program of the repository runs because of a snapshot; `post-index-change` and `reference-transaction` would.
+    // Disables hooks; `post-index-change` and `reference-transaction` would run.
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "commit.gpgSign=false",
     "maintenance.auto=false",
     "gc.auto=0",
-    // Would make "add" fail, or believe that nothing changes.
+    // These would make `git add` fail or ignore changes.
     "core.safecrlf=false",
     "core.ignoreStat=false",
-    // One index file, not two.
+    // Keeps the index in a single file.
     "core.splitIndex=false",
     "core.logAllRefUpdates=false",
     "i18n.commitEncoding=UTF-8",
     "advice.addEmbeddedRepo=false",
 ];
 
-/// Of the environment only what says where settings and programs are. The rest names repositories and indexes: in a hook, another
-/// one than is meant here.
+/// The `GIT_*` variables that are passed on: they locate settings and programs. The others locate a repository or an
+/// index and, inside a hook, would select the wrong one.
 const KEPT_VARIABLES: [&str; 6] = [
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_SYSTEM",
@@ -45,7 +45,7 @@ const KEPT_VARIABLES: [&str; 6] = [
     "GIT_EXEC_PATH",
 ];
 
-/// Git in a directory.
+/// Git with a working directory.
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     dir: PathBuf,
@@ -53,12 +53,12 @@ pub(super) struct Git {
     git_dir: Option<PathBuf>,
 }
 
-/// One run of it.
+/// One invocation of git.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct GitCommand<'a> {
     action: &'static str,
     command: Command,
-    /// It is killed when this is set.
+    /// The process is killed when this is set.
     stop: Option<&'a AtomicBool>,
 }
 
@@ -67,18 +67,18 @@ impl Git {
         Git { dir: dir.to_path_buf(), index: None, git_dir: None }
     }
 
-    /// With an index of its own.
+    /// Uses a separate index file.
     pub(super) fn with_index(&self, index: &Path) -> Git {
         Git { index: Some(index.to_path_buf()), ..self.clone() }
     }
 
-    /// With its directory as the work tree of this repository.
+    /// Uses the directory as a work tree of this repository.
     pub(super) fn as_work_tree_of(&self, git_dir: &Path) -> Git {
         Git { git_dir: Some(git_dir.to_path_buf()), ..self.clone() }
     }
 
-    /// `action` completes "git cannot …".
-    pub(super) fn to<'a>(&self, action: &'static str) -> Call<'a> {
+    /// Prepares an invocation. `action` completes "git cannot …".
+    pub(super) fn to<'a>(&self, action: &'static str) -> GitCommand<'a> {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os() {
             let name_text = name.to_string_lossy();
@@ -97,24 +97,24 @@ impl Git {
         if let Some(index) = &self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        Call { action, command, stop: None }
+        GitCommand { action, command, stop: None }
     }
 
-    /// The repositories inside, of which the index has only a commit: what is to be known of each.
+    /// Returns messages about nested repositories, of which the index has only a commit id.
     pub(super) fn inner_repositories(&self) -> Result<Vec<String>, FilesError> {
-        let mut found = LeftOut::default();
+        let mut found = SkippedFiles::default();
         let list = self.to("list the files").args(["ls-files", "--stage", "-z"]).bytes()?;
         for entry in list.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 ")) {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
-            found.say(|| {
+            found.push(|| {
                 let name = String::from_utf8_lossy(name);
                 format!("{name}: a repository of its own, which is empty until 'git submodule update --init' fills it")
             });
         }
-        Ok(found.told())
+        Ok(found.into_messages())
     }
 
-    /// The top of the work tree this is in; `None` outside of one, and where there is no git.
+    /// Returns the root of the surrounding work tree; `None` outside of one and without git.
     pub(super) fn work_tree(&self) -> Result<Option<PathBuf>, FilesError> {
         let mut call = self.to("look for a work tree").args(["rev-parse", "--is-inside-work-tree"]);
         let output = match call.command.output() {
@@ -122,8 +122,8 @@ impl Git {
             output => output.map_err(|error| call.failed(&error.to_string()))?,
         };
         if !output.status.success() {
-            let nothing_here = said(&output).contains("not a git repository");
-            return if nothing_here { Ok(None) } else { Err(call.failed(&said(&output))) };
+            let nothing_here = stderr_text(&output).contains("not a git repository");
+            return if nothing_here { Ok(None) } else { Err(call.failed(&stderr_text(&output))) };
         }
         if output.stdout != b"true\n" {
             return Ok(None);
@@ -132,79 +132,79 @@ impl Git {
     }
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Call<'a> {
+impl<'a> GitCommand<'a> {
+    pub(super) fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> GitCommand<'a> {
         self.command.args(args);
         self
     }
 
-    /// It is killed when nobody waits for the files any longer.
-    pub(super) fn until<'b>(self, about: &About<'b>) -> Call<'b> {
-        Call { stop: about.stop, action: self.action, command: self.command }
+    /// Kills the process when the request is cancelled.
+    pub(super) fn until<'b>(self, request: &SnapshotRequest<'b>) -> GitCommand<'b> {
+        GitCommand { stop: request.stop, action: self.action, command: self.command }
     }
 
-    pub(super) fn env(mut self, name: &str, value: &str) -> Call<'a> {
+    pub(super) fn env(mut self, name: &str, value: &str) -> GitCommand<'a> {
         self.command.env(name, value);
         self
     }
 
-    /// What it prints, if it succeeds.
+    /// Returns the output of a successful run.
     pub(super) fn bytes(self) -> Result<Vec<u8>, FilesError> {
         let (call, output) = self.output(b"")?;
-        if output.status.success() { Ok(output.stdout) } else { Err(call.failed(&said(&output))) }
+        if output.status.success() { Ok(output.stdout) } else { Err(call.failed(&stderr_text(&output))) }
     }
 
-    /// The line it prints, if it succeeds.
+    /// Returns the output line of a successful run.
     pub(super) fn line(self) -> Result<String, FilesError> {
         self.bytes().map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_string())
     }
 
-    /// The path it prints, if it succeeds.
+    /// Returns the path printed by a successful run.
     pub(super) fn path(self) -> Result<PathBuf, FilesError> {
         let mut bytes = self.bytes()?;
         bytes.pop_if(|last| *last == b'\n');
         Ok(OsString::from_vec(bytes).into())
     }
 
-    /// The line it prints; `None` if it ends with 1.
+    /// Returns the output line; `None` for exit code 1.
     pub(super) fn line_if_any(self) -> Result<Option<String>, FilesError> {
         let (call, output) = self.output(b"")?;
         match output.status.code() {
             Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())),
             Some(1) => Ok(None),
-            _ => Err(call.failed(&said(&output))),
+            _ => Err(call.failed(&stderr_text(&output))),
         }
     }
 
-    /// The line it prints when given `input`, if it succeeds.
+    /// Returns the output line of a successful run with `input` on standard input.
     pub(super) fn line_from(self, input: &[u8]) -> Result<String, FilesError> {
         let (call, output) = self.output(input)?;
         if !output.status.success() {
-            return Err(call.failed(&said(&output)));
+            return Err(call.failed(&stderr_text(&output)));
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_string())
     }
 
-    /// What it complains about, if it does its work as far as it can: it ends with 0 or 1.
+    /// Returns the complaints of a run that may be partially successful: exit code 0 or 1.
     pub(super) fn complaints(self) -> Result<Vec<String>, FilesError> {
         let (call, output) = self.output(b"")?;
-        let said = said(&output);
-        let lines: Vec<String> = said.lines().filter_map(complaint).collect();
+        let stderr = stderr_text(&output);
+        let lines: Vec<String> = stderr.lines().filter_map(parse_complaint).collect();
         match output.status.code() {
             Some(0) => Ok(lines),
             Some(1) if !lines.is_empty() => Ok(lines),
-            _ => Err(call.failed(&said)),
+            _ => Err(call.failed(&stderr)),
         }
     }
 
-    /// Gives each name of a list ended by zeroes to `take`, as it comes.
+    /// Passes each name of a NUL-separated list to `take` as it arrives.
     pub(super) fn each_name(mut self, mut take: impl FnMut(&Path)) -> Result<(), FilesError> {
-        // Nobody would read it while the list is read.
+        // Standard error would not be drained while the list is read.
         self.command.stderr(Stdio::null());
         let stop = self.stop;
         let mut run = || -> io::Result<bool> {
             let mut child = self.command.spawn()?;
-            while_watched(stop, child.id(), || {
+            kill_on_stop(stop, child.id(), || {
                 if let Some(list) = child.stdout.take() {
                     for name in BufReader::new(list).split(0) {
                         take(Path::new(&OsString::from_vec(name?)));
@@ -220,7 +220,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn output(mut self, input: &[u8]) -> Result<(Call<'a>, Output), FilesError> {
+    fn output(mut self, input: &[u8]) -> Result<(GitCommand<'a>, Output), FilesError> {
         let stop = self.stop;
         let run = |command: &mut Command| -> io::Result<Output> {
             if !input.is_empty() {
@@ -228,10 +228,10 @@ impl<'a> Call<'a> {
             }
             let mut child = command.spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
-                // Less than a pipe holds: it cannot block on a git that first writes. One that ended already says why.
+                // The input fits a pipe, so this cannot block. If git has already exited, its status explains why.
                 let _ = stdin.write_all(input);
             }
-            while_watched(stop, child.id(), || child.wait_with_output())
+            kill_on_stop(stop, child.id(), || child.wait_with_output())
         };
         match run(&mut self.command) {
             Ok(output) => Ok((self, output)),
@@ -250,14 +250,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Waits for a child with `wait`; kills it should `stop` be set meanwhile.
-fn while_watched<T>(
+/// Runs `wait` and kills the child if `stop` is set meanwhile.
+fn kill_on_stop<T>(
     stop: Option<&AtomicBool>,
     child: u32,
     wait: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
     let Some(stop) = stop else { return wait() };
-    // It is not reaped yet: the number is its own, and what is opened stays so.
+    // The child is not reaped yet, so the pid still refers to it.
     let pid = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     let done = AtomicBool::new(false);
@@ -265,11 +265,11 @@ fn while_watched<T>(
         let watch = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 if stop.load(Ordering::Relaxed) {
-                    // One that has ended is what it is for.
+                    // Fails only if the process has already exited.
                     let _ = rustix::process::pidfd_send_signal(&process, Signal::KILL);
                     return;
                 }
-                std::thread::park_timeout(LOOK);
+                std::thread::park_timeout(POLL_INTERVAL);
             }
         });
         let waited = wait();
@@ -279,12 +279,12 @@ fn while_watched<T>(
     })
 }
 
-fn said(output: &Output) -> String {
+fn stderr_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What a line on standard error says about a file.
-fn complaint(line: &str) -> Option<String> {
+/// Extracts the message about a file from a line of standard error.
+fn parse_complaint(line: &str) -> Option<String> {
     if let Some(inner) = line.strip_prefix("warning: adding embedded git repository: ") {
         return Some(format!("{inner}: a repository of its own, of which only the commit is kept"));
     }

@@ -5,7 +5,7 @@ use nerve_api::reply::NodeInfo;
 use nerve_api::request::GetNode;
 use nerve_client::ClientError;
 use nerve_core::host::registry::{Entry, entries};
-use nerve_record::store::longer;
+use nerve_record::store::suggest_ids;
 use nerve_server::paths::Places;
 use serde_json::Value;
 
@@ -110,8 +110,8 @@ fn ambiguous(args: &AttachTarget, several: &[&Entry]) -> Failure {
     let are_meant = sessions.iter().all(|id| id.starts_with(&args.target) && **id != args.target);
     Failure::new(USAGE, message).hint(match (is_node, are_meant) {
         (true, _) => "name one of them by its session, with --session".to_string(),
-        (false, true) => longer(&args.target, &sessions),
-        (false, false) => longer(&args.target, &hosts),
+        (false, true) => suggest_ids(&args.target, &sessions),
+        (false, false) => suggest_ids(&args.target, &hosts),
     })
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nerve_core::host::registry::Entry;
-use nerve_record::files::Taken;
+use nerve_record::files::FileSnapshot;
 use tokio::sync::oneshot;
 
 use super::branch_job::one_line;
@@ -110,7 +110,11 @@ fn take(args: &TakeArgs, cancelled: &AtomicBool) -> SnapshotResult {
     }
 }
 
-fn describe(id: u64, files: Result<Option<Taken>, Failure>, unnoted: Option<String>) -> SnapshotResult {
+fn describe(
+    id: u64,
+    files: Result<Option<FileSnapshot>, Failure>,
+    unnoted: Option<String>,
+) -> SnapshotResult {
     let left_out = match files {
         Ok(taken) => taken.map(|taken| taken.left_out).unwrap_or_default(),
         Err(failure) => return Err(one_line(for_key_binding(failure))),
@@ -148,7 +152,7 @@ mod tests {
         let files = FilesRef { provider: "git".into(), source: PathBuf::from("/w"), reference: "r".into() };
         let kept = |left_out: &[&str]| {
             let left_out = left_out.iter().map(ToString::to_string).collect();
-            Ok(Some(Taken { files: files.clone(), left_out }))
+            Ok(Some(FileSnapshot { files: files.clone(), left_out }))
         };
         let result = |files, unnoted: Option<&str>| describe(4, files, unnoted.map(str::to_string));
         assert_eq!(result(kept(&[]), None), Ok("snapshot 4 taken".into()));

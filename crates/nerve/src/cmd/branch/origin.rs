@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nerve_core::host::registry::{entry, host_of_unrecorded};
+use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_record::shelf::is_live;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_server::paths::Places;
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use nerve_core::fork::branch::Placed;
 use nerve_record::branches::Note;
-use nerve_record::files::{self, FileStore, FilesError, Restored, WorkPlace};
+use nerve_record::files::{self, FileStore, FilesError, RestoreDir, Restored};
 use nerve_record::snapshots::FilesRef;
 use nerve_server::paths::{Places, private_directory};
 
@@ -48,8 +48,8 @@ fn restore_once(plan: &Plan, may_retry: bool) -> Result<Option<(Restored, Undo)>
     }
     let store = FileStore::new(places.snapshots());
     let (provider, key) = files::provider_of(files, &store).map_err(|error| snapshot::failed(error, ""))?;
-    let place = WorkPlace { to, is_new: *folder != Folder::Empty, branch };
-    let restored = match provider.restore_to_work_on(&key, &place) {
+    let dir = RestoreDir { to, is_new: *folder != Folder::Empty, branch };
+    let restored = match provider.restore_work_tree(&key, &dir) {
         Ok(restored) => restored,
         Err(FilesError::BranchExists { .. }) if may_retry => return Ok(None),
         Err(FilesError::PathExists { .. }) if may_retry && *folder == Folder::Own => return Ok(None),
@@ -123,7 +123,7 @@ impl Undo {
         if let Files::Restored { files, to, branch, .. } = &self.files {
             let (provider, _) = files::provider_of(files, &FileStore::new(Places::from_env().snapshots()))?;
             let _ = std::fs::remove_file(Note::path_of(to));
-            provider.take_back(to, branch)?;
+            provider.undo_restore(to, branch)?;
         }
         Ok(copy?)
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_record::ahr::{Body, Part, Reader, Record};
-use nerve_record::fold::Fold;
 use nerve_record::meta::Meta;
+use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::Places;
 use nerve_term::parse::ParserKind;
 
@@ -107,7 +107,7 @@ fn from_recording(path: &Path) -> Result<Input> {
     let meta = recording::facts(path);
     let mut reader = Reader::open(path).map_err(recording::unreadable)?;
     let mut losses = Losses::of(path);
-    let mut fold = Fold::new(recording::size(&meta));
+    let mut replay = TerminalReplay::new(recording::size(&meta));
     let mut last_alt_screen = Vec::new();
     while let Some(part) = reader.next().map_err(recording::unreadable)? {
         let block = match part {
@@ -118,23 +118,23 @@ fn from_recording(path: &Path) -> Result<Input> {
             }
         };
         for record in block.records() {
-            apply(&mut fold, &mut last_alt_screen, &record);
+            apply(&mut replay, &mut last_alt_screen, &record);
         }
         block.damage().iter().for_each(|lost| losses.note(lost));
     }
     losses.report();
     let source = format!("recording {}", path.display());
-    Ok(Input { source, rows: visible_rows(&fold.terminal, last_alt_screen), parser: parser_of(&meta) })
+    Ok(Input { source, rows: visible_rows(&replay.terminal, last_alt_screen), parser: parser_of(&meta) })
 }
 
-fn apply(fold: &mut Fold, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
+fn apply(replay: &mut TerminalReplay, last_alt_screen: &mut Vec<String>, record: &Record<'_>) {
     let Body::Data { mut off, bytes } = record.body else {
-        fold.apply(record);
+        replay.apply(record);
         return;
     };
     for piece in split_at_ends(bytes) {
-        save_alt_screen(last_alt_screen, &fold.terminal, piece);
-        fold.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
+        save_alt_screen(last_alt_screen, &replay.terminal, piece);
+        replay.apply(&Record { at: record.at, body: Body::Data { off, bytes: piece } });
         off += piece.len() as u64;
     }
 }

@@ -21,7 +21,7 @@ use nerve_core::node::observer::Observer;
 use nerve_record::activity::{Activity, Level, TsMs};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
-use nerve_record::fold::Fold;
+use nerve_record::replay::TerminalReplay;
 use nerve_record::store::{Store, check_id};
 use nerve_server::paths::Places;
 use rustix::fs::{Access, access};
@@ -231,10 +231,10 @@ fn can_be_written(path: &Path) -> Result<(), Failure> {
 
 fn branch_points(recording: &Path, to: &Path) -> Result<()> {
     let mut reader = Reader::open(recording)?;
-    let fold = Fold::whole(&mut reader, |lost| out::warning(lost))?;
+    let replay = TerminalReplay::read_all(&mut reader, |lost| out::warning(lost))?;
     let cannot = || format!("cannot write {}", to.display());
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
     let mut file = std::io::BufWriter::new(file.with_context(cannot)?);
-    report(ReportFormat::Json, &fold.terminal, &mut file).with_context(cannot)?;
+    report(ReportFormat::Json, &replay.terminal, &mut file).with_context(cannot)?;
     file.flush().with_context(cannot)
 }

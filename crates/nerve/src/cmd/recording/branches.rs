@@ -165,7 +165,7 @@ impl BranchFolders {
             return PruneOutcome { is_reported: all, ..kept(format!("used by {who}"), false) };
         }
         // A new branch has its folder before its node.
-        if is_recent(folder.touched()) {
+        if is_recent(folder.last_modified()) {
             return reported("it was created or changed less than an hour ago".to_string());
         }
         let left = self.recordings(folder, removed).next().map(display_name);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nerve_record::ahr::Reader;
 use nerve_record::export::{CastOptions, ExportError, Format, ReportFormat, cast, report};
-use nerve_record::fold::Fold;
+use nerve_record::replay::TerminalReplay;
 use tempfile::NamedTempFile;
 
 use super::{Losses, export_failure, facts, find, format, size, unwritten};
@@ -36,10 +36,11 @@ fn write(recording: &Path, format: Format, input: bool, out: &mut impl Write) ->
     let mut losses = Losses::of(recording);
     let written = match format {
         Format::Report(format) => {
-            let mut fold = Fold::new(size(&meta));
-            fold.through(&mut reader, |lost| losses.note(lost))
+            let mut replay = TerminalReplay::new(size(&meta));
+            replay
+                .read_rest(&mut reader, |lost| losses.note(lost))
                 .map_err(ExportError::from)
-                .and_then(|()| Ok(report(format, &fold.terminal, out)?))
+                .and_then(|()| Ok(report(format, &replay.terminal, out)?))
         }
         Format::Cast(version) => {
             let command = (!meta.cmd.is_empty()).then(|| format::command_line(&meta.cmd));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use nerve_record::import::{ImportError, Imported, import as import_cast};
+use nerve_record::import::{ImportError, ImportSummary, import as import_cast};
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
 use serde_json::json;
@@ -60,7 +60,7 @@ fn import_failure(error: ImportError, cast: &Path) -> anyhow::Error {
     }
 }
 
-fn print_result(args: &ImportArgs, to: &Path, done: &Imported) -> Result<()> {
+fn print_result(args: &ImportArgs, to: &Path, done: &ImportSummary) -> Result<()> {
     if args.json {
         return out::json(&json!({
             "path": to, "version": done.version, "events": done.events, "output_bytes": done.output,

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use anyhow::Result;
 use nerve_record::ahr::{AhrError, Block, Body, Lost, Mark, Reader, Record};
 use nerve_record::export::ExportError;
-use nerve_record::inspect::{Fault, Found, Summary, inspect as visit_parts};
+use nerve_record::inspect::{Fault, Finding, Summary, inspect as visit_parts};
 use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ fn as_text(reader: &mut Recording, records: bool, out: &mut impl Write) -> Resul
     let mut start = None;
     let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
         match found {
-            Found::Lost(lost) => writeln!(out, "LOST   {lost}")?,
-            Found::Block(block, faults) => {
+            Finding::Lost(lost) => writeln!(out, "LOST   {lost}")?,
+            Finding::Block(block, faults) => {
                 let first = *start.get_or_insert(block.header.start);
                 block_text(block, first, out)?;
                 if records {
@@ -156,8 +156,8 @@ fn as_json(
     let mut before = "";
     let summary = visit_parts(reader, |found| -> Result<(), ExportError> {
         let part = match found {
-            Found::Lost(lost) => lost_json(lost),
-            Found::Block(block, faults) => block_json(block, faults, records),
+            Finding::Lost(lost) => lost_json(lost),
+            Finding::Block(block, faults) => block_json(block, faults, records),
         };
         write!(out, "{before}{part}")?;
         before = ",\n";
@@ -239,8 +239,8 @@ fn base64(bytes: &[u8]) -> String {
 pub(super) fn summary(reader: &mut Recording, mut lost: impl FnMut(&Lost)) -> Result<Summary, AhrError> {
     visit_parts(reader, |found| {
         match found {
-            Found::Lost(stretch) => lost(stretch),
-            Found::Block(block, _) => block.damage().into_iter().for_each(&mut lost),
+            Finding::Lost(stretch) => lost(stretch),
+            Finding::Block(block, _) => block.damage().into_iter().for_each(&mut lost),
         }
         Ok(())
     })

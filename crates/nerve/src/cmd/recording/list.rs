@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use nerve_record::ahr::repair as write_repaired;
+use nerve_record::library::{Reason, RecordingInfo, Retention, list as list_stored, remove, select_expired};
 use nerve_record::meta::Meta;
-use nerve_record::shelf::{Reason, Retention, Shelved, list as list_stored, overdue, remove};
 use nerve_record::snapshots;
 use nerve_record::store::EXTENSION;
 use nerve_term::event::TsNs;
@@ -35,7 +35,7 @@ fn list(args: &ListArgs) -> Result<()> {
     let mut all = list_stored(&store());
     all.truncate(args.last.unwrap_or(usize::MAX));
     if args.json {
-        return out::json(&all.iter().map(shelved_json).collect());
+        return out::json(&all.iter().map(info_json).collect());
     }
     let header = ["id", "started", "duration", "size", "terminal", "snapshots", "command"];
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
@@ -45,26 +45,26 @@ fn list(args: &ListArgs) -> Result<()> {
     out::table(&header, &rows)
 }
 
-fn row(shelved: &Shelved) -> Vec<String> {
-    let duration = shelved.duration.map(format::duration).unwrap_or_default();
+fn row(info: &RecordingInfo) -> Vec<String> {
+    let duration = info.duration.map(format::duration).unwrap_or_default();
     vec![
-        shelved.id.clone(),
-        shelved.started.map(format::time).unwrap_or_default(),
-        if shelved.live { format!("{duration}, recording") } else { duration },
-        format::size(shelved.bytes),
-        shelved.size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default(),
-        shelved.snapshots.to_string(),
-        out::preview(&format::command(&shelved.command), COMMAND_WIDTH),
+        info.id.clone(),
+        info.started.map(format::time).unwrap_or_default(),
+        if info.live { format!("{duration}, recording") } else { duration },
+        format::size(info.bytes),
+        info.size.map(|size| format!("{}x{}", size.cols, size.rows)).unwrap_or_default(),
+        info.snapshots.to_string(),
+        out::preview(&format::command(&info.command), COMMAND_WIDTH),
     ]
 }
 
-fn shelved_json(shelved: &Shelved) -> Value {
+fn info_json(info: &RecordingInfo) -> Value {
     json!({
-        "id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "live": shelved.live,
-        "started": shelved.started.map(format::rfc3339), "started_ts_ns": shelved.started.map(|at| at.0),
-        "duration_ns": shelved.duration.map(|duration| duration.as_nanos() as u64),
-        "cols": shelved.size.map(|size| size.cols), "rows": shelved.size.map(|size| size.rows),
-        "cmd": shelved.command, "exit": shelved.exit.map(format::exit_json), "snapshots": shelved.snapshots,
+        "id": info.id, "path": info.path, "bytes": info.bytes, "live": info.live,
+        "started": info.started.map(format::rfc3339), "started_ts_ns": info.started.map(|at| at.0),
+        "duration_ns": info.duration.map(|duration| duration.as_nanos() as u64),
+        "cols": info.size.map(|size| size.cols), "rows": info.size.map(|size| size.rows),
+        "cmd": info.command, "exit": info.exit.map(format::exit_json), "snapshots": info.snapshots,
     })
 }
 
@@ -74,23 +74,23 @@ fn prune(args: &PruneArgs) -> Result<()> {
     let not_before = args.older_than.map(|age| TsNs::default() + now.saturating_sub(age.0));
     let keep = Retention { not_before, bytes: args.max_size.map(|size| size.0) };
     let mut removed = Vec::new();
-    for (shelved, reason) in overdue(&all, keep) {
+    for (info, reason) in select_expired(&all, keep) {
         let is_removed = args.dry_run
-            || remove(&shelved.path).with_context(|| format!("cannot remove {}", shelved.path.display()))?;
+            || remove(&info.path).with_context(|| format!("cannot remove {}", info.path.display()))?;
         if is_removed {
-            removed.push((shelved, reason));
+            removed.push((info, reason));
         } else {
-            out::warning(format_args!("{} kept: it is being recorded", shelved.id));
+            out::warning(format_args!("{} kept: it is being recorded", info.id));
         }
     }
-    let bytes: u64 = removed.iter().map(|(shelved, _)| shelved.bytes).sum();
-    let paths = removed.iter().map(|(shelved, _)| shelved.path.clone()).collect();
+    let bytes: u64 = removed.iter().map(|(info, _)| info.bytes).sum();
+    let paths = removed.iter().map(|(info, _)| info.path.clone()).collect();
     let outcomes = BranchFolders::scan().prune(&paths, args.branches, args.force, args.dry_run);
     if args.json {
         let removed: Vec<Value> = removed
             .iter()
-            .map(|(shelved, reason)| {
-                json!({"id": shelved.id, "path": shelved.path, "bytes": shelved.bytes, "reason": reason_name(*reason)})
+            .map(|(info, reason)| {
+                json!({"id": info.id, "path": info.path, "bytes": info.bytes, "reason": reason_name(*reason)})
             })
             .collect();
         let branches: Vec<Value> = outcomes.iter().map(branches::PruneOutcome::json).collect();
@@ -98,8 +98,8 @@ fn prune(args: &PruneArgs) -> Result<()> {
             &json!({"removed": removed, "bytes": bytes, "branches": branches, "dry_run": args.dry_run}),
         );
     }
-    for (shelved, reason) in &removed {
-        out::line(format_args!("{}  {}  {}", shelved.id, format::size(shelved.bytes), reason_name(*reason)))?;
+    for (info, reason) in &removed {
+        out::line(format_args!("{}  {}  {}", info.id, format::size(info.bytes), reason_name(*reason)))?;
     }
     for line in outcomes.iter().filter_map(|outcome| outcome.line(args.dry_run)) {
         out::line(line)?;

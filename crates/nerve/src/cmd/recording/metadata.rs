@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_record::ahr::Reader;
-use nerve_record::shelf::Shelved;
+use nerve_record::library::RecordingInfo;
 use serde_json::json;
 
 use super::inspect::{summary, summary_json};
@@ -13,18 +13,18 @@ use crate::out;
 
 /// Prints the metadata of the recording and the totals of its records.
 pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
-    let shelved = Shelved::look(recording).map_err(unreadable)?;
+    let info = RecordingInfo::read(recording).map_err(unreadable)?;
     let meta = facts(recording);
     let mut losses = Losses::of(recording);
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let summary = summary(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
     losses.report();
-    let size = summary.size.or(shelved.size);
+    let size = summary.size.or(info.size);
     let exit = summary.exit.or(meta.exit);
-    let started = shelved.started;
+    let started = info.started;
     if as_json {
         return out::json(&json!({
-            "id": shelved.id, "path": recording, "bytes": shelved.bytes, "live": shelved.live,
+            "id": info.id, "path": recording, "bytes": info.bytes, "live": info.live,
             "started": started.map(format::rfc3339), "started_ts_ns": started.map(|at| at.0),
             "cols": size.map(|size| size.cols), "rows": size.map(|size| size.rows),
             "exit": exit.map(format::exit_json), "stats": summary_json(&summary), "meta": meta,
@@ -34,7 +34,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
     let counted = |count: u64, bytes: u64| format!("{} in {count} records", format::size(bytes));
     out::fields(&[
         ("recording", recording.display().to_string()),
-        ("id", shelved.id),
+        ("id", info.id),
         ("command", format::command(&meta.cmd)),
         ("node", known(&meta.node)),
         ("session", known(&meta.session)),
@@ -48,7 +48,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ("started", started.map(format::time).unwrap_or_default()),
         ("duration", format::duration(summary.duration())),
         ("ended", exit.map(|exit| exit.to_string()).unwrap_or_default()),
-        ("on disk", format::size(shelved.bytes)),
+        ("on disk", format::size(info.bytes)),
         ("output", counted(summary.output.records, summary.output.bytes)),
         ("input", counted(summary.input.records, summary.input.bytes)),
         ("blocks", summary.blocks.to_string()),
@@ -56,7 +56,7 @@ pub(super) fn print(recording: &Path, as_json: bool) -> Result<()> {
         ("snapshots", summary.snapshots.to_string()),
         (
             "finished",
-            if shelved.live {
+            if info.live {
                 "being recorded"
             } else if summary.finished {
                 "yes"

@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nerve_record::ahr::{AhrError, Lost, Part, Reader};
 use nerve_record::export::ExportError;
+use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_record::shelf::is_live;
 use nerve_record::store::{Store, StoreError, id_of, longer};
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
@@ -118,7 +118,7 @@ fn lookup_failure(error: StoreError) -> anyhow::Error {
     };
     let hint = match &error {
         StoreError::Ambiguous { what, paths } => {
-            longer(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
+            suggest_ids(what, &paths.iter().filter_map(|path| id_of(path)).collect::<Vec<_>>())
         }
         _ => "list the recordings: nerve recordings list".to_string(),
     };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_record::ahr::{AhrError, Body};
 use nerve_record::index::Position;
+use nerve_record::library::RecordingInfo;
 use nerve_record::playback::Playback;
-use nerve_record::shelf::Shelved;
 use nerve_term::event::TsNs;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -43,7 +43,7 @@ pub(super) fn run(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<
     if end == EndReason::Finished {
         let mut out = io::stdout().lock();
         let cols = TerminalGuard::size().cols;
-        let shown = last_screen(&play.fold().terminal, options.has_colors, cols, &mut out);
+        let shown = last_screen(&play.replay().terminal, options.has_colors, cols, &mut out);
         shown.and_then(|()| out.flush()).map_err(unwritten)?;
     }
     Ok(end.code())
@@ -70,21 +70,21 @@ impl EndReason {
 
 async fn play_in_terminal(play: &mut Playback, options: &PlaybackOptions<'_>) -> Result<EndReason> {
     let signals = Signals::listen()?;
-    let total = Shelved::look(options.recording).ok().and_then(|shelved| shelved.duration);
+    let total = RecordingInfo::read(options.recording).ok().and_then(|info| info.duration);
     // Restores the terminal on return or panic.
     let guard = TerminalGuard::enter().context("cannot use the terminal")?;
     let mut user = UserInput { keys: guard.keys(), signals };
     let mut renderer = ScreenRenderer::new(TerminalGuard::size(), options.has_colors);
-    let clock = play.fold().clock().max(options.start);
+    let clock = play.replay().clock().max(options.start);
     let mut player = Player { play, options, clock, paused: false, due: Instant::now() };
     player.schedule()?;
     loop {
         let status = player.status(total);
-        write_now(&renderer.draw(&player.play.fold().terminal.screen(), status.as_deref()))
+        write_now(&renderer.draw(&player.play.replay().terminal.screen(), status.as_deref()))
             .map_err(unwritten)?;
         let next = player.next()?;
         if next.is_none() && !player.paused {
-            player.play.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
+            player.play.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
             return Ok(EndReason::Finished);
         }
         tokio::select! {
@@ -116,7 +116,7 @@ impl Player<'_> {
     /// Returns the recorded time of the next record, or of the timeout of an open synchronized update.
     fn next(&mut self) -> Result<Option<TsNs>> {
         let record = self.play.next_at().map_err(unreadable)?;
-        let frame = self.play.fold().terminal.frame_deadline();
+        let frame = self.play.replay().terminal.frame_deadline();
         Ok(match (record, frame) {
             (Some(record), Some(frame)) => Some(record.min(frame.max(self.clock))),
             (record, _) => record,
@@ -163,7 +163,7 @@ impl Player<'_> {
     /// Applies all records up to this recorded time.
     fn advance_to(&mut self, time: TsNs) -> Result<(), AhrError> {
         self.play.play(|record| record.at <= time, |_| {})?;
-        self.play.fold_mut().wait_until(time);
+        self.play.replay_mut().wait_until(time);
         self.clock = self.clock.max(time);
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Player<'_> {
             },
             |_| {},
         )?;
-        self.clock = self.clock.max(self.play.fold().clock());
+        self.clock = self.clock.max(self.play.replay().clock());
         Ok(())
     }
 

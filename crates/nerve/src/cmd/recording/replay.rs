@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_record::ahr::Reader;
-use nerve_record::fold::Fold;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::TsNs;
 use nerve_term::terminal::{LineIndex, TerminalState};
 
@@ -79,17 +79,17 @@ impl Pace {
 fn fast(recording: &Path, has_colors: bool) -> Result<()> {
     let mut reader = Reader::open(recording).map_err(unreadable)?;
     let mut losses = Losses::of(recording);
-    let mut fold = Fold::new(size(&facts(recording)));
-    fold.through(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
+    let mut replay = TerminalReplay::new(size(&facts(recording)));
+    replay.read_rest(&mut reader, |lost| losses.note(lost)).map_err(unreadable)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    let printed = lines(&fold.terminal, has_colors, &mut out).and_then(|()| out.flush());
+    let printed = lines(&replay.terminal, has_colors, &mut out).and_then(|()| out.flush());
     losses.report();
     printed.map_err(unwritten)?;
-    if fold.terminal.modes().alternate {
+    if replay.terminal.modes().alternate {
         drop(out);
         out::note("the recording ends on the alternate screen:");
         let mut out = BufWriter::new(io::stdout().lock());
-        last_screen(&fold.terminal, has_colors, u16::MAX, &mut out)
+        last_screen(&replay.terminal, has_colors, u16::MAX, &mut out)
             .and_then(|()| out.flush())
             .map_err(unwritten)?;
     }

@@ -16,10 +16,10 @@ use crate::exit::DONE;
 pub(super) fn run(play: &mut Playback, pace: Pace, has_colors: bool) -> Result<u8> {
     let mut out = io::stdout().lock();
     let mut filter = ColorFilter::default();
-    let mut clock = play.fold().clock();
+    let mut clock = play.replay().clock();
     let mut bytes = Vec::new();
-    if play.fold().terminal.offset() > 0 {
-        bytes = play.fold().terminal.dump();
+    if play.replay().terminal.offset() > 0 {
+        bytes = play.replay().terminal.dump();
     }
     let mut due = Instant::now();
     loop {

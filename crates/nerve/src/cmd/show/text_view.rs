@@ -42,7 +42,7 @@ fn record(lines: &str, file: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use nerve_record::ahr::Reader;
-    use nerve_record::fold::Fold;
+    use nerve_record::replay::TerminalReplay;
     use nerve_term::terminal::LineIndex;
 
     use super::*;
@@ -54,9 +54,9 @@ mod tests {
         let text: String = (0..100_000).map(|n| format!("line {n} \x1b[2J\n")).collect();
         record(&lines_of(&text), &file).unwrap();
         let mut lost = 0;
-        let fold = Fold::whole(&mut Reader::open(&file).unwrap(), |_| lost += 1).unwrap();
-        let line = |number| fold.terminal.line_text(LineIndex(number));
+        let replay = TerminalReplay::read_all(&mut Reader::open(&file).unwrap(), |_| lost += 1).unwrap();
+        let line = |number| replay.terminal.line_text(LineIndex(number));
         assert_eq!((lost, line(99_999).as_deref().map(str::trim_end)), (0, Some("line 99999 [2J")));
-        assert_eq!(fold.terminal.size(), DEFAULT_SIZE);
+        assert_eq!(replay.terminal.size(), DEFAULT_SIZE);
     }
 }

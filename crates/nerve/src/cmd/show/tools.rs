@@ -131,7 +131,7 @@ pub(crate) fn load_full(recording: &Path, wanted: impl Fn() -> bool) -> Result<T
 
 fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<TerminalState> {
     play.play(|_| wanted(), |_| {}).map_err(unreadable)?;
-    Ok(play.into_fold().terminal)
+    Ok(play.into_replay().terminal)
 }
 
 /// Opens a running execution's terminal, keeping its size.

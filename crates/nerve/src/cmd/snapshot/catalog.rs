@@ -118,7 +118,7 @@ fn load_entries(source: &SnapshotSource, store: &FileStore) -> Result<Vec<Snapsh
     if recording.is_some() && source.session.is_none() {
         names.push(this_session());
     }
-    for (key, files) in files::kept(&dir, store).map_err(|error| failed(error, ""))? {
+    for (key, files) in files::list_snapshots(&dir, store).map_err(|error| failed(error, ""))? {
         let is_selected = session.is_none() || names.iter().flatten().any(|name| name == key.session());
         let existing = entries.iter_mut().find(|entry| entry.id == key.id() && session.is_some());
         match existing {

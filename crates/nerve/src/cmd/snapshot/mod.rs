@@ -8,7 +8,7 @@ mod target;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use nerve_record::files::{FileStore, FilesError, Key, Taken};
+use nerve_record::files::{FileSnapshot, FileStore, FilesError, Key};
 use nerve_record::snapshots::FilesRef;
 use nerve_record::store;
 use nerve_server::paths::Places;
@@ -59,7 +59,7 @@ fn file_store() -> FileStore {
     FileStore::new(Places::from_env().state.join("snapshots"))
 }
 
-fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmation, taken: Option<&Taken>) -> Result<()> {
+fn print(args: &TakeArgs, key: &Key, confirmed: &Confirmation, taken: Option<&FileSnapshot>) -> Result<()> {
     let left_out = taken.map(|taken| taken.left_out.clone()).unwrap_or_default();
     if args.json {
         return out::json(&json!({

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use nerve_record::files::{self, About, FilesError, Key, Taken};
+use nerve_record::files::{self, FileSnapshot, FilesError, Key, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
 use nerve_term::event::TsNs;
@@ -22,7 +22,7 @@ pub(crate) struct SnapshotOutcome {
     pub(crate) key: Key,
     pub(super) confirmed: Confirmation,
     /// The stored files, `None` with `--no-files`, or why storing failed.
-    pub(crate) files: Result<Option<Taken>, Failure>,
+    pub(crate) files: Result<Option<FileSnapshot>, Failure>,
     /// Why the files could not be listed next to the recording.
     pub(crate) note_error: Option<String>,
 }
@@ -51,12 +51,12 @@ pub(crate) fn take_snapshot(args: &TakeArgs, stop: Option<&AtomicBool>) -> Resul
         recorder.request_snapshot(id, args.label.as_deref(), args.timeout.0).map_err(|error| {
             if let (ConfirmError::NotRecorded(_), None) = (&error, args.id) {
                 // On failure the numbers only have a gap.
-                let _ = store.take_back_id(&session, id);
+                let _ = store.release_id(&session, id);
             }
             error.failure()
         })?;
-    let about = About { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop };
-    let files = provider.map(|provider| provider.take(&key, &about)).transpose();
+    let request = SnapshotRequest { at: TsNs(confirmed.at_ns), label: args.label.as_deref(), stop };
+    let files = provider.map(|provider| provider.take(&key, &request)).transpose();
     let files = files.map_err(|error| without_files(error, id, &confirmed));
     let note_error = match (&recording, &files) {
         (Some(recording), Ok(taken)) => note(recording, &args.label, id, &confirmed, taken.as_ref()),
@@ -80,7 +80,7 @@ fn note(
     label: &Option<String>,
     id: u64,
     confirmed: &Confirmation,
-    taken: Option<&Taken>,
+    taken: Option<&FileSnapshot>,
 ) -> Option<String> {
     let noted = snapshots::read(recording).unwrap_or_default().into_iter().find(|line| line.id == id);
     if noted.is_some() && taken.is_none() {

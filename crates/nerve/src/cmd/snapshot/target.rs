@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_core::host::registry::{Entry, entries};
 use nerve_core::host::{OF, UNRECORDED};
-use nerve_record::store::longer;
+use nerve_record::store::suggest_ids;
 use nerve_server::paths::Places;
 use serde_json::Value;
 
@@ -96,7 +96,8 @@ fn find_host<'a>(hosts: &'a [Entry], wanted: &str) -> Result<&'a Entry, Failure>
             let sessions: Vec<&str> = found.iter().map(|entry| entry.session_id.as_str()).collect();
             let are_meant = sessions.iter().all(|id| id.starts_with(wanted) && *id != wanted);
             let message = format!("'{wanted}' is ambiguous: {} running sessions", found.len());
-            Err(Failure::new(USAGE, message).hint(longer(wanted, if are_meant { &sessions } else { &ids })))
+            Err(Failure::new(USAGE, message)
+                .hint(suggest_ids(wanted, if are_meant { &sessions } else { &ids })))
         }
     }
 }

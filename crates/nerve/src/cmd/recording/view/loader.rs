@@ -98,7 +98,7 @@ fn indexing(recording: PathBuf) -> thread::JoinHandle<()> {
 fn read(path: &Path, size: Size, end: TsNs) -> Result<LoadedRecording, AhrError> {
     let (mut play, mut marks) = (Playback::open(path, size)?, TimelineMarks::default());
     play.play(|_| true, |record| marks.see(record))?;
-    play.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
+    play.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
     marks.end(end);
     Ok(LoadedRecording { play, marks })
 }

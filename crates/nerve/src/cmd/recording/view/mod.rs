@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use nerve_record::shelf::is_live;
+use nerve_record::library::is_live;
 use nerve_server::paths::Places;
 use nerve_term::keys::{Input, Key};
 use nerve_view::draw::{Gutter, StatusInfo};

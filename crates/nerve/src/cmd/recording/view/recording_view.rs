@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nerve_record::ahr::{AhrError, Lost};
 use nerve_record::index::{Index, Position, SPACING};
+use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
-use nerve_record::shelf::{Shelved, is_live};
 use nerve_term::event::{Size, TsNs};
 use nerve_term::terminal::TerminalState;
 use nerve_view::timeline::Timeline;
@@ -65,11 +65,11 @@ impl RecordingView {
             play.play(|_| true, |_| {})?;
             play
         };
-        end_playback.fold_mut().terminal.expire_frame(TsNs(u64::MAX));
-        let shown = Shelved::look(path).ok().and_then(|shelved| shelved.duration);
+        end_playback.replay_mut().terminal.expire_frame(TsNs(u64::MAX));
+        let shown = RecordingInfo::read(path).ok().and_then(|info| info.duration);
         let end = shown
-            .map_or(end_playback.fold().clock(), |duration| start + duration)
-            .max(end_playback.fold().clock().max(start));
+            .map_or(end_playback.replay().clock(), |duration| start + duration)
+            .max(end_playback.replay().clock().max(start));
         Ok(RecordingView {
             path: path.to_path_buf(),
             size,
@@ -93,7 +93,7 @@ impl RecordingView {
         let read = whole.await;
         self.loader = None;
         let is_seen = !std::mem::replace(&mut self.is_indexed, true) && self.playhead.is_none();
-        let before = self.end_playback.fold().terminal.line_count();
+        let before = self.end_playback.replay().terminal.line_count();
         match read {
             Ok(read) => {
                 let LoadedRecording { play, marks } = read?;
@@ -104,7 +104,7 @@ impl RecordingView {
         if let Some(target) = self.pending_seek.take() {
             self.go_to(target)?;
         }
-        let after = self.end_playback.fold().terminal.line_count();
+        let after = self.end_playback.replay().terminal.line_count();
         Ok(if is_seen { after.cast_signed() - before.cast_signed() } else { 0 })
     }
 
@@ -114,12 +114,12 @@ impl RecordingView {
     }
 
     pub(super) fn terminal(&self) -> &TerminalState {
-        &self.playhead.as_ref().map_or(&self.end_playback, |playhead| &playhead.play).fold().terminal
+        &self.playhead.as_ref().map_or(&self.end_playback, |playhead| &playhead.play).replay().terminal
     }
 
     /// Returns the end, while another moment is shown.
     pub(super) fn end(&self) -> Option<&TerminalState> {
-        self.playhead.as_ref().map(|_| &self.end_playback.fold().terminal)
+        self.playhead.as_ref().map(|_| &self.end_playback.replay().terminal)
     }
 
     /// Returns the unreadable parts.
@@ -231,7 +231,7 @@ impl RecordingView {
 
     /// Seeks to a snapshot and pauses. Unknown ids are ignored.
     pub(super) fn seek_snapshot(&mut self, id: u64) -> Result<(), AhrError> {
-        let terminal = &self.end_playback.fold().terminal;
+        let terminal = &self.end_playback.replay().terminal;
         let Some((_, taken)) = terminal.snapshots_by_line().find(|(_, snapshot)| snapshot.id == id) else {
             return Ok(());
         };

@@ -37,7 +37,7 @@ impl Playhead {
     /// Applies all records up to a time.
     pub(super) fn reach(&mut self, time: TsNs) -> Result<(), AhrError> {
         self.play.play(|record| record.at <= time, |_| {})?;
-        self.play.fold_mut().wait_until(time);
+        self.play.replay_mut().wait_until(time);
         self.clock = self.clock.max(time);
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Playhead {
         } else {
             self.play.seek(Position::Time(time))?;
         }
-        let too_far = |offset: &u64| self.play.fold().terminal.offset() > *offset;
+        let too_far = |offset: &u64| self.play.replay().terminal.offset() > *offset;
         if let Some(offset) = offset.filter(too_far) {
             self.play.seek(Position::Offset(offset))?;
         }

@@ -1,4 +1,4 @@
-//! A directory that files are put into, and the branch they are on: made by one, however many try.
+//! A directory to restore files into. Concurrent restores of the same directory have one winner.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -6,34 +6,35 @@ use std::path::Path;
 
 use super::FilesError;
 
-/// Where files are put to be worked on.
+/// The target of a restore.
 #[derive(Debug, Clone, Copy)]
-pub struct WorkPlace<'a> {
-    /// The directory: empty, or not there yet.
+pub struct RestoreDir<'a> {
+    /// The directory: empty or missing.
     pub to: &'a Path,
-    /// It must not be there yet.
+    /// The directory must be missing.
     pub is_new: bool,
-    /// The branch, where there is git; it must not be there yet.
+    /// The branch to create if there is a git repository; must not exist.
     pub branch: &'a str,
 }
 
-/// A directory that is filled by nobody else as long as this is held.
+/// Exclusive use of the directory while held.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// It was not there before.
-    pub(super) is_made: bool,
-    /// Git takes an empty directory for free, and removes it with what two have begun in it at once.
+    /// The directory was created by this call.
+    pub(super) is_new: bool,
+    /// Guards an existing directory: git accepts an empty one from two processes and on failure removes the files of
+    /// both.
     _lock: Option<File>,
 }
 
-impl WorkPlace<'_> {
-    /// Makes the directory, or takes one that is there. Only one of those who try at once has it.
+impl RestoreDir<'_> {
+    /// Creates the directory or locks an existing one. Only one of several concurrent callers succeeds.
     pub(super) fn claim(&self) -> Result<Claim, FilesError> {
         let parent = self.to.parent().unwrap_or(self.to);
         fs::create_dir_all(parent).map_err(FilesError::io("make the directory", parent))?;
         let exists = || FilesError::PathExists { path: self.to.to_path_buf() };
         match fs::create_dir(self.to) {
-            Ok(()) => Ok(Claim { is_made: true, _lock: None }),
+            Ok(()) => Ok(Claim { is_new: true, _lock: None }),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(FilesError::io("make the directory", self.to)(error))
             }
@@ -41,7 +42,7 @@ impl WorkPlace<'_> {
             Err(_) => {
                 let there = File::open(self.to).map_err(FilesError::io("open", self.to))?;
                 match there.try_lock() {
-                    Ok(()) => Ok(Claim { is_made: false, _lock: Some(there) }),
+                    Ok(()) => Ok(Claim { is_new: false, _lock: Some(there) }),
                     Err(TryLockError::WouldBlock) => Err(exists()),
                     Err(TryLockError::Error(error)) => Err(FilesError::io("lock", self.to)(error)),
                 }
@@ -49,16 +50,16 @@ impl WorkPlace<'_> {
         }
     }
 
-    /// Takes the directory and fills it. A directory that was made goes with what fails.
+    /// Claims the directory and fills it. A directory created here is removed on failure.
     pub(super) fn fill<T>(&self, fill: impl FnOnce() -> Result<T, FilesError>) -> Result<T, FilesError> {
         let claim = self.claim()?;
-        fill().inspect_err(|_| self.give_up(&claim))
+        fill().inspect_err(|_| self.clean_up(&claim))
     }
 
-    /// Removes the directory with all that is in it, if it was made.
-    pub(super) fn give_up(&self, claim: &Claim) {
-        if claim.is_made {
-            // What failed first is told.
+    /// Removes the directory and its contents if it was created here.
+    pub(super) fn clean_up(&self, claim: &Claim) {
+        if claim.is_new {
+            // The first error is the one to report.
             let _ = fs::remove_dir_all(self.to);
         }
     }

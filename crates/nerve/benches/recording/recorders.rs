@@ -13,7 +13,7 @@ use nerve_record::inspect::inspect;
 use nerve_testkit::wait_until;
 use tokio::runtime::Runtime;
 
-use crate::live::LiveServer;
+use crate::server_process::LiveServer;
 use crate::{process, support};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -133,7 +133,7 @@ impl Stage {
         let home = &self.server.home;
         let mut command = match way {
             Way::Raw => support::fresh_process(&[&["raw"], argv].concat())?,
-            Way::Record => crate::live::nerve(
+            Way::Record => crate::server_process::nerve(
                 home,
                 &[&["record", "--headless", "--out-file", path, "--"], argv].concat(),
             ),

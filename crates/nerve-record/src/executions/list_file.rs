@@ -1,4 +1,4 @@
-//! The list of executions as a file.
+//! The file with the list of executions.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -9,13 +9,13 @@ use rustix::fs::OFlags;
 
 use super::{ExecutionLine, Executions, MAX_LIST, MAX_TEXT, cut, path_of};
 
-/// Longer lines are passed over. Two texts, six times as long in JSON at worst.
+/// Longer lines are skipped. A line holds two texts, each at most six times as long in JSON.
 const MAX_LINE: u64 = 1 << 20;
 
-/// The executions listed beside `recording`; none when there is no list.
+/// Reads the executions of `recording`; empty if there is no list.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any I/O error.
 pub fn read(recording: &Path) -> io::Result<Executions> {
     let mut executions = Executions::default();
     if let Some(file) = existing(recording)? {
@@ -26,10 +26,10 @@ pub fn read(recording: &Path) -> io::Result<Executions> {
     Ok(executions)
 }
 
-/// The execution of that id, however many there are and however old it is; `None` if it is not listed.
+/// Finds an execution by id, even if it is older than the remembered ones; `None` if it is not listed.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any I/O error.
 pub fn find(recording: &Path, id: &str) -> io::Result<Option<ExecutionLine>> {
     match existing(recording)? {
         Some(file) => find_in(&file, id),
@@ -45,22 +45,22 @@ fn existing(recording: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Adds a line to the list beside `recording`, by one write at its end: several processes may add lines. Makes the file (mode 0600)
-/// if it is missing. Long texts are cut.
+/// Appends a line to the list of `recording` in a single write, because several processes may append. Creates the file
+/// (mode 0600) if it is missing. Truncates long texts.
 ///
 /// # Errors
-/// What the operating system says; the list has [`MAX_LIST`] bytes.
+/// Any I/O error; also if the list has reached [`MAX_LIST`] bytes.
 pub fn append(recording: &Path, line: ExecutionLine) -> io::Result<()> {
     write(&mut open(recording)?, line)
 }
 
-/// Adds the line of an execution that begins, unless its id has a terminal already.
+/// Appends the line of a starting execution, unless its id already has a terminal.
 ///
 /// # Errors
 /// [`ClaimError`].
 pub fn claim(recording: &Path, line: ExecutionLine) -> Result<(), ClaimError> {
     let mut file = open(recording)?;
-    // Of two that come at once, the second sees what the first wrote.
+    // Of two concurrent claims, the second sees the first one's line.
     file.lock()?;
     if find_in(&file, &line.id)?.is_some_and(|line| line.has_terminal()) {
         return Err(ClaimError::Taken(line.id));
@@ -68,10 +68,10 @@ pub fn claim(recording: &Path, line: ExecutionLine) -> Result<(), ClaimError> {
     Ok(write(&mut file, line)?)
 }
 
-/// An execution cannot have its id.
+/// An execution id that cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// Another one has it.
+    /// The id is in use.
     #[error("the session has an execution '{0}' already")]
     Taken(String),
     /// The list cannot be read or written.
@@ -85,7 +85,7 @@ fn open(recording: &Path) -> io::Result<File> {
     options.custom_flags(flags()).open(path_of(recording))
 }
 
-/// Not a link to somewhere else, and not a pipe that waits for its other end.
+/// Refuses links and does not block on pipes.
 fn flags() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
@@ -99,7 +99,7 @@ fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
     }
     let mut text = Vec::new();
-    // After a line that was cut short, by a full disk or a power failure.
+    // The last line may be incomplete after a full disk or a power failure.
     if end > 0 && last_byte(file)? != b'\n' {
         text.push(b'\n');
     }
@@ -116,7 +116,7 @@ fn last_byte(file: &mut File) -> io::Result<u8> {
 }
 
 fn find_in(file: &File, id: &str) -> io::Result<Option<ExecutionLine>> {
-    // An id has no letter that JSON writes otherwise; most lines need not be taken apart.
+    // Ids need no JSON escaping, so most lines can be skipped without parsing.
     let named = format!("\"{id}\"");
     let mut executions = Executions::default();
     each_line(file, |line| {
@@ -129,7 +129,7 @@ fn find_in(file: &File, id: &str) -> io::Result<Option<ExecutionLine>> {
 
 fn each_line(mut file: &File, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     file.seek(SeekFrom::Start(0))?;
-    // Somebody else may have written more.
+    // Other processes may have appended more than the limit.
     let mut lines = BufReader::with_capacity(64 << 10, file.take(MAX_LIST + MAX_LINE));
     let mut bytes = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! A recording folded into a terminal: the same fold as live (design section 1).
+//! A recording folded into a terminal: the same replay as live (design section 1).
 
 use std::io::{Read, Seek};
 
@@ -7,41 +7,41 @@ use nerve_term::terminal::{Changes, Keyframe, Snapshot, TerminalState};
 
 use crate::ahr::{AhrError, Body, Lost, Part, Reader, Record};
 
-/// Rows of scrollback a fold keeps (seed agent-record §10.1).
+/// Rows of scrollback a replay keeps (seed agent-record §10.1).
 pub const ROWS: u64 = 1_000_000;
 /// Bytes the scrollback may take, about.
 pub const BYTES: usize = 512 << 20;
 
 /// A recording, as far as it has been read, as the terminal it was.
 #[derive(Debug)]
-pub struct Fold {
+pub struct TerminalReplay {
     /// The terminal.
     pub terminal: TerminalState,
     /// The latest time of any record: clocks step back, this one does not.
     clock: TsNs,
     /// Snapshots whose byte has not come yet, in the order of their bytes.
-    ahead: Vec<Snapshot>,
+    pending: Vec<Snapshot>,
 }
 
-impl Fold {
+impl TerminalReplay {
     /// A blank terminal. The size holds until the recording tells its own, which is before its first byte.
-    pub fn new(size: Size) -> Fold {
-        Fold::of(TerminalState::new(size))
+    pub fn new(size: Size) -> TerminalReplay {
+        TerminalReplay::of(TerminalState::new(size))
     }
 
     /// Goes on from a keyframe. Lines and snapshots before it are not there; line numbers are as they were.
-    pub fn from_keyframe(keyframe: &Keyframe) -> Fold {
-        Fold { clock: keyframe.at, ..Fold::of(TerminalState::from_keyframe(keyframe)) }
+    pub fn from_keyframe(keyframe: &Keyframe) -> TerminalReplay {
+        TerminalReplay { clock: keyframe.at, ..TerminalReplay::of(TerminalState::from_keyframe(keyframe)) }
     }
 
-    fn of(terminal: TerminalState) -> Fold {
+    fn of(terminal: TerminalState) -> TerminalReplay {
         let terminal = terminal.with_limits(ROWS, BYTES).keeping_last_alt_screen();
-        Fold { terminal, clock: TsNs::default(), ahead: Vec::new() }
+        TerminalReplay { terminal, clock: TsNs::default(), pending: Vec::new() }
     }
 
     /// The same with another limit for the scrollback: rows, and bytes it may take.
     #[must_use]
-    pub fn with_limits(mut self, rows: u64, bytes: usize) -> Fold {
+    pub fn with_limits(mut self, rows: u64, bytes: usize) -> TerminalReplay {
         self.terminal = self.terminal.with_limits(rows, bytes);
         self
     }
@@ -50,20 +50,20 @@ impl Fold {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn whole<R: Read + Seek>(
+    pub fn read_all<R: Read + Seek>(
         reader: &mut Reader<R>,
         on_lost: impl FnMut(&Lost),
-    ) -> Result<Fold, AhrError> {
-        let mut fold = Fold::new(Size::default());
-        fold.through(reader, on_lost)?;
-        Ok(fold)
+    ) -> Result<TerminalReplay, AhrError> {
+        let mut replay = TerminalReplay::new(Size::default());
+        replay.read_rest(reader, on_lost)?;
+        Ok(replay)
     }
 
-    /// The same for a fold that exists.
+    /// The same for a replay that exists.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn through<R: Read + Seek>(
+    pub fn read_rest<R: Read + Seek>(
         &mut self,
         reader: &mut Reader<R>,
         mut on_lost: impl FnMut(&Lost),
@@ -105,7 +105,7 @@ impl Fold {
     /// This moment to go on from; `None` while something is unfinished that a keyframe cannot hold. The output so far must not
     /// end within an escape sequence: see [`TerminalState::keyframe`].
     pub fn keyframe(&self) -> Option<Keyframe> {
-        if self.ahead.is_empty() { self.terminal.keyframe(self.clock) } else { None }
+        if self.pending.is_empty() { self.terminal.keyframe(self.clock) } else { None }
     }
 
     /// Lets time pass without a record: a synchronized update that has been open for too long is shown.
@@ -116,7 +116,7 @@ impl Fold {
 
     /// No record will follow: snapshots of bytes that never came are bound where the cursor is.
     pub fn finish(&mut self) {
-        for snapshot in std::mem::take(&mut self.ahead) {
+        for snapshot in std::mem::take(&mut self.pending) {
             self.terminal.record_snapshot(snapshot);
         }
     }
@@ -130,8 +130,8 @@ impl Fold {
         if snapshot.offset <= self.terminal.offset() {
             return self.terminal.record_snapshot(snapshot);
         }
-        let at = self.ahead.partition_point(|other| other.offset <= snapshot.offset);
-        self.ahead.insert(at, snapshot);
+        let at = self.pending.partition_point(|other| other.offset <= snapshot.offset);
+        self.pending.insert(at, snapshot);
     }
 
     fn output(&mut self, off: u64, mut bytes: &[u8]) -> Changes {
@@ -139,12 +139,12 @@ impl Fold {
             self.bind(off);
             self.terminal.skip_to(off);
         }
-        if self.ahead.is_empty() {
+        if self.pending.is_empty() {
             return self.terminal.process_data(self.clock, bytes);
         }
         let mut all = Changes::default();
         while !bytes.is_empty() {
-            let until = self.ahead.first().map_or(u64::MAX, |snapshot| snapshot.offset);
+            let until = self.pending.first().map_or(u64::MAX, |snapshot| snapshot.offset);
             let room = usize::try_from(until.saturating_sub(self.terminal.offset())).unwrap_or(usize::MAX);
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             let changes = self.terminal.process_data(self.clock, now);
@@ -158,8 +158,8 @@ impl Fold {
 
     /// Binds the snapshots whose byte is `offset` or before it.
     fn bind(&mut self, offset: u64) {
-        let due = self.ahead.partition_point(|snapshot| snapshot.offset <= offset);
-        for snapshot in self.ahead.drain(..due) {
+        let due = self.pending.partition_point(|snapshot| snapshot.offset <= offset);
+        for snapshot in self.pending.drain(..due) {
             self.terminal.record_snapshot(snapshot);
         }
     }

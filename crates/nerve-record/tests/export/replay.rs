@@ -1,21 +1,21 @@
 //! Folding: sizes, gaps, anchors, clocks.
 
-use nerve_record::fold::Fold;
+use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
 
 use crate::{data, folded, reader, record, recording, resize, snapshot};
 
 #[test]
 fn the_recorded_size_holds_from_the_first_byte_on() {
-    let fold = folded(&recording(&[(0, resize(10, 3)), (1, data(0, "0123456789ab"))]));
-    assert_eq!(fold.terminal.size(), Size::new(10, 3));
-    assert_eq!(fold.terminal.screen().text(), "0123456789\nab");
+    let replay = folded(&recording(&[(0, resize(10, 3)), (1, data(0, "0123456789ab"))]));
+    assert_eq!(replay.terminal.size(), Size::new(10, 3));
+    assert_eq!(replay.terminal.screen().text(), "0123456789\nab");
 }
 
 #[test]
 fn missing_output_is_a_gap_and_not_a_shift() {
-    let fold = folded(&recording(&[(0, data(0, "one \x1b]0;cut")), (1, data(1000, "two"))]));
-    assert_eq!((fold.terminal.offset(), fold.terminal.screen().text().as_str()), (1003, "one two"));
+    let replay = folded(&recording(&[(0, data(0, "one \x1b]0;cut")), (1, data(1000, "two"))]));
+    assert_eq!((replay.terminal.offset(), replay.terminal.screen().text().as_str()), (1003, "one two"));
 }
 
 #[test]
@@ -24,8 +24,8 @@ fn damage_costs_what_is_damaged() {
     let middle = file.windows(4).enumerate().filter(|(_, bytes)| *bytes == b"AHRC").nth(1).unwrap().0;
     file[middle + 46] ^= 0x55;
     let mut lost = Vec::new();
-    let fold = Fold::whole(&mut reader(&file), |stretch| lost.push(stretch.clone())).unwrap();
-    assert_eq!(fold.terminal.screen().text(), "one three");
+    let replay = TerminalReplay::read_all(&mut reader(&file), |stretch| lost.push(stretch.clone())).unwrap();
+    assert_eq!(replay.terminal.screen().text(), "one three");
     assert_eq!(lost.len(), 1);
     assert_eq!(lost[0].output, Some(4..8));
 }
@@ -33,14 +33,14 @@ fn damage_costs_what_is_damaged() {
 #[test]
 fn a_snapshot_is_bound_at_its_byte_wherever_its_record_is() {
     // The record comes before its byte: within, at the end of, and behind what follows.
-    let fold = folded(&recording(&[
+    let replay = folded(&recording(&[
         (0, snapshot(1, 5, "")),
         (1, snapshot(2, 8, "")),
         (2, snapshot(3, 99, "")),
         (3, data(0, "one\r\ntwo\r\nx")),
         (4, snapshot(4, 0, "late")),
     ]));
-    let found: Vec<_> = fold
+    let found: Vec<_> = replay
         .terminal
         .snapshots_by_time()
         .into_iter()
@@ -51,19 +51,19 @@ fn a_snapshot_is_bound_at_its_byte_wherever_its_record_is() {
 
 #[test]
 fn a_clock_that_steps_back_stands_still() {
-    let mut fold = Fold::new(Size::default());
-    fold.apply(&record(500, data(0, "a\x1b[?2026hb")));
-    fold.apply(&record(0, data(10, "c")));
-    assert_eq!(fold.clock(), record(500, data(0, "")).at);
+    let mut replay = TerminalReplay::new(Size::default());
+    replay.apply(&record(500, data(0, "a\x1b[?2026hb")));
+    replay.apply(&record(0, data(10, "c")));
+    assert_eq!(replay.clock(), record(500, data(0, "")).at);
     // An update left open is shown after 150 ms, as live.
-    assert_eq!(fold.terminal.screen().text(), "a");
-    fold.wait_until(TsNs(fold.clock().0 + 150_000_000));
-    assert_eq!(fold.terminal.screen().text(), "abc");
+    assert_eq!(replay.terminal.screen().text(), "a");
+    replay.wait_until(TsNs(replay.clock().0 + 150_000_000));
+    assert_eq!(replay.terminal.screen().text(), "abc");
 }
 
 #[test]
 fn the_scrollback_can_be_limited() {
-    let mut fold = Fold::new(Size::new(20, 2)).with_limits(3, 0);
-    fold.apply(&record(0, data(0, "1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7")));
-    assert_eq!(fold.terminal.first_kept_line().0, 2);
+    let mut replay = TerminalReplay::new(Size::new(20, 2)).with_limits(3, 0);
+    replay.apply(&record(0, data(0, "1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7")));
+    assert_eq!(replay.terminal.first_kept_line().0, 2);
 }

@@ -15,13 +15,13 @@ use crate::snapshots;
 use crate::store::{self, Store};
 
 /// Bytes at the end of a recording in which its last block is looked for: one of nerve's is shorter.
-const TAIL: u64 = 1 << 20;
+const TAIL_BYTES: u64 = 1 << 20;
 /// Places in them that look like a block and are tried.
-const TRIES: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 
 /// A recording, as its sidecars and its first and last blocks describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shelved {
+pub struct RecordingInfo {
     /// The recording.
     pub path: PathBuf,
     /// Its id: the name without the extension.
@@ -46,12 +46,12 @@ pub struct Shelved {
     pub empty: bool,
 }
 
-impl Shelved {
+impl RecordingInfo {
     /// Looks at one recording.
     ///
     /// # Errors
     /// It cannot be opened or read.
-    pub fn look(path: &Path) -> Result<Shelved, AhrError> {
+    pub fn read(path: &Path) -> Result<RecordingInfo, AhrError> {
         let mut reader = Reader::open(path)?;
         // A sidecar that cannot be read tells nothing.
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Shelved {
         let size = (meta.cols > 0 && meta.rows > 0).then(|| Size::new(meta.cols, meta.rows));
         let bytes =
             files_of(path).iter().filter_map(|file| fs::metadata(file).ok()).map(|meta| meta.len()).sum();
-        Ok(Shelved {
+        Ok(RecordingInfo {
             path: path.into(),
             id: store::id_of(path).map_or_else(|| path.display().to_string(), str::to_string),
             started,
@@ -92,9 +92,10 @@ impl Shelved {
 }
 
 /// All recordings, the one that began last first. One that cannot be opened is left out.
-pub fn list(store: &Store) -> Vec<Shelved> {
-    let mut all: Vec<Shelved> = store.all().iter().filter_map(|path| Shelved::look(path).ok()).collect();
-    all.sort_by_key(|shelved| std::cmp::Reverse(shelved.started));
+pub fn list(store: &Store) -> Vec<RecordingInfo> {
+    let mut all: Vec<RecordingInfo> =
+        store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).collect();
+    all.sort_by_key(|info| std::cmp::Reverse(info.started));
     all
 }
 
@@ -118,23 +119,23 @@ pub enum Reason {
 
 /// Which of `all` (the newest first) are to go, with the reason. One that is being written stays whatever its age and size, and
 /// so does an empty one, which may just have begun; their bytes count.
-pub fn overdue(all: &[Shelved], keep: Retention) -> Vec<(&Shelved, Reason)> {
+pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&RecordingInfo, Reason)> {
     let mut sum = 0u64;
     let mut gone = Vec::new();
-    for shelved in all {
-        let too_old = keep.not_before.zip(shelved.ended()).is_some_and(|(limit, ended)| ended < limit);
-        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(shelved.bytes) > most);
-        match (shelved.live || shelved.empty, too_old, too_much) {
-            (false, true, _) => gone.push((shelved, Reason::Age)),
-            (false, false, true) => gone.push((shelved, Reason::Bytes)),
-            _ => sum = sum.saturating_add(shelved.bytes),
+    for info in all {
+        let too_old = keep.not_before.zip(info.ended()).is_some_and(|(limit, ended)| ended < limit);
+        let too_much = keep.bytes.is_some_and(|most| sum.saturating_add(info.bytes) > most);
+        match (info.live || info.empty, too_old, too_much) {
+            (false, true, _) => gone.push((info, Reason::Age)),
+            (false, false, true) => gone.push((info, Reason::Bytes)),
+            _ => sum = sum.saturating_add(info.bytes),
         }
     }
     gone
 }
 
 /// Removes a recording and its sidecars, the recording last. Says false, and removes nothing, if a recorder is
-/// at work on it or it is empty, see [`overdue`].
+/// at work on it or it is empty, see [`select_expired`].
 /// Files that its snapshots took are not touched.
 ///
 /// # Errors
@@ -201,13 +202,13 @@ fn size_in(block: &Block) -> Option<Size> {
 
 /// The latest time in the last intact block near the end of the file.
 fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option<TsNs>, AhrError> {
-    let from = reader.file_len()?.saturating_sub(TAIL);
+    let from = reader.file_len()?.saturating_sub(TAIL_BYTES);
     let mut tail = Vec::new();
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
-    file.take(TAIL).read_to_end(&mut tail)?;
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
     let places = (0..tail.len()).rev().filter(|at| tail[*at..].starts_with(b"AHRC"));
-    for place in places.take(TRIES).map(|at| from + at as u64) {
+    for place in places.take(MAX_CANDIDATES).map(|at| from + at as u64) {
         reader.seek_to(place)?;
         if let Some(Part::Block(block)) = reader.next()?
             && block.file_off == place

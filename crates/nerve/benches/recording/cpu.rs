@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
+use crate::recorders::{Stage, Way};
 use crate::support::{self, Goal, Report, Samples};
-use crate::ways::{Stage, Way};
 use crate::{corpus, process};
 
 /// Bytes a second.

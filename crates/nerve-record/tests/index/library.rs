@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::index::Index;
+use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
 use nerve_record::meta::Meta;
-use nerve_record::shelf::{Reason, Retention, Shelved, list, overdue, remove};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
 use nerve_term::event::{Size, TsNs};
@@ -17,7 +17,7 @@ use crate::{Made, START};
 const HOUR: u64 = 3_600_000_000_000;
 
 /// A recording in the store that began `hours` after the start and is a minute long.
-fn shelved(store: &Store, id: &str, hours: u64) -> PathBuf {
+fn store_recording(store: &Store, id: &str, hours: u64) -> PathBuf {
     let path = store.prepare(id, TsNs(START)).unwrap();
     let mut made = Made::new(Size::new(60, 12));
     made.bytes();
@@ -37,8 +37,8 @@ fn shelved(store: &Store, id: &str, hours: u64) -> PathBuf {
 fn recordings_are_listed_newest_first_with_what_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
-    let bare = shelved(&store, "bare", 1);
-    let known = shelved(&store, "known", 2);
+    let bare = store_recording(&store, "bare", 1);
+    let known = store_recording(&store, "known", 2);
     let meta = Meta {
         started_at: TsNs(START + 2 * HOUR),
         ended_at: Some(TsNs(START + 3 * HOUR)),
@@ -52,7 +52,7 @@ fn recordings_are_listed_newest_first_with_what_is_known() {
         SnapshotLine { id: 1, ts_ns: START, label: None, kind: "auto".into(), anchor_byte: 5, files: None };
     snapshots::append(&known, &line).unwrap();
     let all = list(&store);
-    let ids: Vec<&str> = all.iter().map(|shelved| shelved.id.as_str()).collect();
+    let ids: Vec<&str> = all.iter().map(|info| info.id.as_str()).collect();
     assert_eq!(ids, ["known", "bare"]);
     assert_eq!(all[0].duration, Some(Duration::from_secs(3600)));
     assert_eq!((all[0].size, all[0].snapshots, all[0].live), (Some(Size::new(100, 30)), 1, false));
@@ -68,7 +68,7 @@ fn recordings_are_listed_newest_first_with_what_is_known() {
 fn damage_and_rubbish_are_listed_as_far_as_they_go() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
-    let cut = shelved(&store, "cut", 1);
+    let cut = store_recording(&store, "cut", 1);
     let mut bytes = fs::read(&cut).unwrap();
     bytes.extend_from_slice(b"AHRC and then nothing that could be a block");
     bytes.extend([0; 5000]);
@@ -77,7 +77,7 @@ fn damage_and_rubbish_are_listed_as_far_as_they_go() {
     fs::write(cut.with_file_name("rubbish.ahr"), [0x41; 3000]).unwrap();
     fs::write(cut.with_file_name("empty.ahr"), "").unwrap();
     let all = list(&store);
-    let find = |id: &str| all.iter().find(|shelved| shelved.id == id).unwrap();
+    let find = |id: &str| all.iter().find(|info| info.id == id).unwrap();
     assert_eq!(find("cut").duration, Some(Duration::from_secs(60)));
     assert_eq!(
         (find("rubbish").started, find("rubbish").duration, find("rubbish").empty),
@@ -88,7 +88,7 @@ fn damage_and_rubbish_are_listed_as_far_as_they_go() {
 
 #[test]
 fn old_ones_go_then_those_that_are_too_much() {
-    let shelved = |id: &str, hours: u64, bytes: u64, live: bool| Shelved {
+    let info = |id: &str, hours: u64, bytes: u64, live: bool| RecordingInfo {
         path: id.into(),
         id: id.into(),
         started: Some(TsNs(START + hours * HOUR)),
@@ -102,14 +102,14 @@ fn old_ones_go_then_those_that_are_too_much() {
         empty: false,
     };
     let all = [
-        shelved("e", 5, 10, false),
-        shelved("d", 4, 50, false),
-        shelved("c", 3, 10, false),
-        shelved("b", 2, 10, true),
-        shelved("a", 1, 10, false),
+        info("e", 5, 10, false),
+        info("d", 4, 50, false),
+        info("c", 3, 10, false),
+        info("b", 2, 10, true),
+        info("a", 1, 10, false),
     ];
     let gone = |keep: Retention| -> Vec<(&str, Reason)> {
-        overdue(&all, keep).into_iter().map(|(shelved, reason)| (shelved.id.as_str(), reason)).collect()
+        select_expired(&all, keep).into_iter().map(|(info, reason)| (info.id.as_str(), reason)).collect()
     };
     assert_eq!(gone(Retention::default()), []);
     let old = Retention { not_before: Some(TsNs(START + 3 * HOUR)), ..Retention::default() };
@@ -127,7 +127,7 @@ fn old_ones_go_then_those_that_are_too_much() {
 fn a_recording_goes_with_what_is_beside_it_unless_it_is_being_written() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
-    let path = shelved(&store, "one", 1);
+    let path = store_recording(&store, "one", 1);
     Meta::default().store(&path).unwrap();
     fs::write(Index::path_of(&path), "x").unwrap();
     assert!(remove(&path).unwrap());

@@ -9,9 +9,9 @@ use nerve_term::event::Size;
 use nerve_term::screen::Screen;
 use nerve_testkit::Hermetic;
 
-use crate::seat::Seat;
 use crate::support::{Figure, Goal, Report, Samples, memory_of};
-use crate::{corpus, made};
+use crate::viewer_terminal::Seat;
+use crate::{corpus, synthetic};
 
 const LONG: u64 = 1_000_000_000;
 const PIECE: usize = 2048;
@@ -25,7 +25,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
     let long = folder.path().join("long.ahr");
     eprintln!("writing a recording of {} MB", LONG / 1_000_000);
     let corpus = corpus::agents()?;
-    made::record(&long, Size::default(), corpus::pieces(&corpus, PIECE, LONG).chain([END]))?;
+    synthetic::record(&long, Size::default(), corpus::pieces(&corpus, PIECE, LONG).chain([END]))?;
     let size = long.metadata()?.len() as f64 / 1e6;
     report.row("1 GB of output: the file", &Figure::one(size, "MB"));
     first_frames(report, &long)?;
@@ -71,7 +71,7 @@ fn memory(report: &mut Report, folder: &Path) -> Result<()> {
         lines += 1;
         lines <= ROWS + 100
     });
-    made::record(&path, Size::default(), rows.chain([END]))?;
+    synthetic::record(&path, Size::default(), rows.chain([END]))?;
     let home = Hermetic::new()?;
     let mut opened = open(&home, &path)?;
     opened.whole()?;

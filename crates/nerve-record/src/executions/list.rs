@@ -1,31 +1,32 @@
-//! What is known of a session's executions, folded from the lines of their list.
+//! The in-memory list of a session's executions, built from the lines of its file.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{ExecutionLine, MAX_EXECUTIONS, cut};
 use crate::store::check_id;
 
-/// The most bytes of a command where only an overview is wanted.
+/// Maximum bytes of a command in an overview.
 const BRIEF: usize = 1 << 10;
 
-/// The executions of a session, folded from the lines of its list; oldest first.
+/// The executions of a session, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct Executions {
     known: VecDeque<ExecutionLine>,
-    /// Number of the execution at the front, and of each id.
+    /// Number of the first remembered execution; `places` has the number of each id.
     first: u64,
     places: HashMap<String, u64>,
     is_brief: bool,
 }
 
 impl Executions {
-    /// For an overview: outputs are left out and commands cut at 1 KiB, so that all of it is some tens of megabytes at worst.
+    /// Creates a list for an overview: without outputs and with commands cut at 1 KiB, so at most some tens of
+    /// megabytes.
     pub fn brief() -> Executions {
         Executions { is_brief: true, ..Executions::default() }
     }
 
-    /// Takes a line of the list; gives the number of its execution, which counts from 0 in the order in which they were listed first.
-    /// `None` for a line that is none, or whose id cannot be one: it is passed over.
+    /// Adds a line of the file and returns the number of its execution. Executions are numbered from 0 in the order of
+    /// their first lines. Returns `None` for an invalid line or id.
     pub fn line(&mut self, line: &[u8]) -> Option<u64> {
         let line = serde_json::from_slice::<ExecutionLine>(line).ok()?;
         check_id(&line.id).ok()?;
@@ -63,22 +64,22 @@ impl Executions {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    /// All, oldest first.
+    /// Iterates over all executions, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ExecutionLine> {
         self.known.iter()
     }
 
-    /// The one of that id.
+    /// Returns the execution with this id.
     pub fn get(&self, id: &str) -> Option<&ExecutionLine> {
         self.numbered(*self.places.get(id)?)
     }
 
-    /// The one with that number, if it is still remembered.
+    /// Returns the execution with this number, if it is still remembered.
     pub fn numbered(&self, number: u64) -> Option<&ExecutionLine> {
         self.known.get(self.place(number)?)
     }
 
-    /// The numbers that are remembered. As many as the first says are older than these, and forgotten.
+    /// Returns the range of remembered numbers. Smaller numbers were dropped.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.known.len() as u64
     }
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(executions.get("10").unwrap().id, "10");
         assert_eq!(executions.add(ExecutionLine { exit_code: Some(1), ..line("20") }), 20);
         assert_eq!(executions.numbered(20).unwrap().exit_code, Some(1));
-        // One that was forgotten is a new one.
+        // A dropped execution gets a new number.
         assert_eq!(executions.line(br#"{"id":"9"}"#), Some(most + 10));
         assert_eq!(executions.line(br#"{"id":"../9"}"#), None);
     }
