@@ -20,11 +20,11 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, ExternalPrinter, Helper};
 use tokio::sync::mpsc;
 
-use super::complete::{Kind, fitting, wanted};
-use super::line::declaration;
-use super::names::Lookup;
+use super::completion::{Kind, fitting, wanted};
+use super::input;
+use super::name_lookup::Lookup;
+use super::parser::declaration;
 use super::source::Read;
-use super::text;
 
 /// Lines kept from one REPL to the next.
 const HISTORY_LINES: usize = 1_000;
@@ -174,7 +174,7 @@ impl Hinter for Assistant {
 
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match text::open(context.input()) {
+        Ok(match input::open(context.input()) {
             Some(_) => ValidationResult::Incomplete,
             None => ValidationResult::Valid(None),
         })

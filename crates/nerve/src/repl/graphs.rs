@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use super::command::{Form, GateLine, GraphLine, GraphRun, PlanLine, StepLine};
 use super::draft::Draft;
-use super::names::with_scene;
+use super::name_lookup::with_scene;
 use super::runs::Ended;
 use super::shell::Shell;
-use crate::cmd::graph::missing;
+use crate::cmd::graph::missing_nodes;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
@@ -311,7 +311,7 @@ impl Shell {
     async fn warn_of_missing_nodes(&mut self, file: &GraphFile) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
         let info = self.briefly(async { Ok(client.session(session.as_deref()).await?) }).await?;
-        missing::warn(file, &info);
+        missing_nodes::warn(file, &info);
         Ok(())
     }
 
@@ -355,7 +355,7 @@ fn no_graph() -> Failure {
 }
 
 fn steps(count: usize) -> String {
-    super::told::counted(count as u64, "step")
+    super::event_format::counted(count as u64, "step")
 }
 
 fn input_of(input: &Value) -> String {

@@ -37,7 +37,7 @@ prompt twice it leaves. Leaving stops what was started here.";
 #[cfg(test)]
 mod tests {
     use super::TEXT;
-    use crate::repl::line::declaration;
+    use crate::repl::parser::declaration;
 
     #[test]
     fn it_fits_a_window_of_80_columns() {

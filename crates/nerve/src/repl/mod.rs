@@ -3,33 +3,33 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`text`], [`mod@line`], [`command`] | from what is typed to what is asked for; pure |
-//! | [`complete`] | what the Tab key offers; pure |
-//! | [`told`] | an event as a line; pure |
+//! | [`input`], [`parser`], [`command`] | from what is typed to what is asked for; pure |
+//! | [`completion`] | what the Tab key offers; pure |
+//! | [`event_format`] | an event as a line; pure |
 //! | [`draft`] | the current graph |
-//! | [`source`], [`editor`], [`names`] | where commands come from; the thread of the editor, and what it asks |
+//! | [`source`], [`editor`], [`name_lookup`] | where commands come from; the thread of the editor, and what it asks |
 //! | [`screen`] | what is shown |
 //! | [`shell`], [`nodes`], [`graphs`] | the program, and what its commands do |
 //! | [`interruption`] | what Ctrl-C does |
-//! | [`runs`], [`started`] | what was begun here, and is to be stopped |
+//! | [`runs`], [`started_nodes`] | what was begun here, and is to be stopped |
 
 mod command;
-mod complete;
+mod completion;
 mod draft;
 mod editor;
+mod event_format;
 mod graphs;
 mod help;
+mod input;
 mod interruption;
-mod line;
-mod names;
+mod name_lookup;
 mod nodes;
+mod parser;
 mod runs;
 mod screen;
 mod shell;
 mod source;
-mod started;
-mod text;
-mod told;
+mod started_nodes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,7 +44,7 @@ use nerve_server::InProcess;
 use nerve_server::paths::{Places, private_directory};
 
 use self::editor::{Editor, TerminalAsItWas};
-use self::names::{Lookup, SharedScene, with_scene};
+use self::name_lookup::{Lookup, SharedScene, with_scene};
 use self::screen::Screen;
 use self::shell::{Leave, Shell};
 use self::source::{Source, history_file, is_graph};

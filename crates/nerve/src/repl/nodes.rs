@@ -7,7 +7,7 @@ use nerve_proto::params::CreateSessionParams;
 
 use super::command::Command;
 use super::interruption::{Interrupt, Interruption};
-use super::names::with_scene;
+use super::name_lookup::with_scene;
 use super::shell::Shell;
 use crate::cli::local::Prompt;
 use crate::cli::node::{

@@ -5,7 +5,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use anyhow::Result;
 
-use super::line::as_typed_here;
+use super::parser::as_typed_here;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 

@@ -12,17 +12,17 @@ use tokio::time::Instant;
 
 use super::command::{Command, EventsLine, Switch};
 use super::draft::Draft;
+use super::input::Input;
 use super::interruption::{
     INTERRUPT_PATIENCE, Interrupt, Interruption, Signals, ToldToLeave, interrupted, not_waited_for,
 };
-use super::line::{Asked, help, understand};
-use super::names::{SharedScene, with_scene};
+use super::name_lookup::{SharedScene, with_scene};
+use super::parser::{Asked, help, understand};
 use super::runs::{Ended, Runs};
 use super::screen::Screen;
 use super::source::{Next, Source};
-use super::started::Started;
-use super::text::Input;
-use super::{help as overview, told};
+use super::started_nodes::Started;
+use super::{event_format, help as overview};
 use crate::cmd::node::Target;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
@@ -306,12 +306,12 @@ impl Shell {
         self.runs.heed(event);
         let session = self.session();
         let here = event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
-            || told::run_of(event).is_some_and(|run| self.runs.has(run));
+            || event_format::run_of(event).is_some_and(|run| self.runs.has(run));
         let watched =
-            told::run_of(event).is_none() && event.node_id.is_some() && event.node_id == self.watched;
+            event_format::run_of(event).is_none() && event.node_id.is_some() && event.node_id == self.watched;
         if here
             && !watched
-            && let Some(line) = told::line(event)
+            && let Some(line) = event_format::line(event)
         {
             self.screen.event(&line);
         }
@@ -410,7 +410,7 @@ impl Shell {
                 let told: Vec<String> = counts
                     .into_iter()
                     .filter(|(count, _)| *count > 0)
-                    .map(|(count, thing)| told::counted(count as u64, thing))
+                    .map(|(count, thing)| event_format::counted(count as u64, thing))
                     .collect();
                 format!("Ctrl-C again to leave; that stops {}", told.join(" and "))
             }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc;
 
 use super::editor::Editor;
-use super::text::{Input, Lines, Open, inputs};
+use super::input::{Input, Lines, Open, inputs};
 
 /// A longer line is no command: bytes.
 const LONGEST_LINE: u64 = 4 << 20;

@@ -1,10 +1,10 @@
 //! Spans sent to an OpenTelemetry collector, where this program is built with the feature `otel` and its environment says where to.
 
 #[cfg(feature = "otel")]
-mod convert;
-#[cfg(feature = "otel")]
-mod export;
+mod exporter;
 mod settings;
+#[cfg(feature = "otel")]
+mod span_data;
 #[cfg(feature = "otel")]
 mod transport;
 
@@ -19,7 +19,7 @@ pub(crate) struct Exporting {
     /// What an engine is given.
     pub(crate) telemetry: Telemetry,
     #[cfg(feature = "otel")]
-    exporter: Option<export::Exporter>,
+    exporter: Option<exporter::Exporter>,
 }
 
 impl Exporting {
@@ -45,7 +45,7 @@ impl Exporting {
 
     #[cfg(feature = "otel")]
     fn start(server: &str, settings: settings::Settings, tell: Tell) -> Exporting {
-        match export::Exporter::start(server, settings, tell) {
+        match exporter::Exporter::start(server, settings, tell) {
             Ok((telemetry, exporter)) => Exporting { telemetry, exporter: Some(exporter) },
             Err(problem) => {
                 tell(&format!("no traces are sent: {problem}"));

@@ -1,11 +1,11 @@
 //! `nerve server graph`: graphs and their runs.
 
-mod dry;
-mod follow;
+mod dry_run;
+mod event_format;
+mod follower;
 pub(crate) mod input;
 mod keyboard;
-mod lines;
-pub(crate) mod missing;
+pub(crate) mod missing_nodes;
 mod outcome;
 mod progress;
 mod registry;

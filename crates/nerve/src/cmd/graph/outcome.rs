@@ -8,7 +8,7 @@ use nerve_proto::data::RunEndedData;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::follow::Follow;
+use super::follower::Follow;
 use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
 use crate::out;
 

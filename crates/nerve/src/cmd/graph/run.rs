@@ -11,10 +11,10 @@ use nerve_record::name;
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
 
-use super::follow::Follow;
+use super::follower::Follow;
 use super::progress::Progress;
 use super::source::{Source, definition, file};
-use super::{Asked, Target, dry, input, missing, outcome};
+use super::{Asked, Target, dry_run, input, missing_nodes, outcome};
 use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
@@ -43,7 +43,7 @@ pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
                 (registered(&target, &id).await?, Some(target))
             }
         };
-        dry::run(&file, given, asked.json).await?;
+        dry_run::run(&file, given, asked.json).await?;
         return match target {
             Some(target) => warn_of_missing(&target, &file).await,
             None => Ok(()),
@@ -117,7 +117,7 @@ pub(super) async fn resume(asked: &Asked, args: ResumeArgs) -> Result<()> {
 
 /// A node that a step names may come to be while the graph runs, or be misspelt: hours later is late to hear of it.
 async fn warn_of_missing(target: &Target, file: &GraphFile) -> Result<()> {
-    missing::warn(file, &target.client.session(target.session()).await?);
+    missing_nodes::warn(file, &target.client.session(target.session()).await?);
     Ok(())
 }
 

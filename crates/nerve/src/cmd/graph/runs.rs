@@ -7,9 +7,9 @@ use nerve_client::ClientError;
 use nerve_proto::data::{GateInfo, RunInfo, RunStep, RunsData};
 use serde_json::json;
 
-use super::follow::{Follow, goes_on};
+use super::event_format::question;
+use super::follower::{Follow, goes_on};
 use super::keyboard::chosen;
-use super::lines::question;
 use super::progress::Progress;
 use super::rows::{grouped, span};
 use super::screen::{clock, now};

@@ -10,7 +10,7 @@ use nerve_proto::EventMessage;
 use rustix::stdio::stderr;
 use rustix::termios::tcgetwinsize;
 
-use super::lines;
+use super::event_format;
 use super::progress::Progress;
 use super::rows::rows;
 use crate::out;
@@ -53,7 +53,7 @@ impl Screen {
     /// An event came in.
     pub(super) fn tell(&mut self, event: &EventMessage, answer: &str) {
         if let Screen::Lines { zone } = self
-            && let Some(line) = lines::line(event, answer)
+            && let Some(line) = event_format::line(event, answer)
         {
             out::note(format_args!("{} {line}", clock(event.timestamp, zone)));
         }

@@ -5,7 +5,7 @@ use nerve_core::graph::diagram;
 use nerve_core::graph::file::{GraphFile, GraphFileError};
 use serde_json::{Value, json};
 
-use super::lines::counted;
+use super::event_format::counted;
 use super::run::{journaled, registered};
 use super::source::{Source, read};
 use super::{Asked, Target};

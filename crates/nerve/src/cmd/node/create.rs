@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use nerve_proto::CommandType;
 use nerve_proto::params::{ChatParams, CommandLine, ConversationParams, CreateNodeParams, Seconds};
 
-use super::{Target, proxied};
+use super::{Target, proxy};
 use crate::cli::chat::ChatOptions;
 use crate::cli::node::{Backend, CreateArgs, name_of};
 use crate::cli::result::ConversationArgs;
@@ -49,7 +49,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
         conversation: of_node(args.conversation),
-        proxy: proxied::of_node(args.proxy)?,
+        proxy: proxy::of_node(args.proxy)?,
         ..CreateNodeParams::new(args.name)
     };
     let data = target.ask(CommandType::CreateNode, &params).await?;

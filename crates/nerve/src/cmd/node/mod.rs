@@ -5,8 +5,8 @@ pub(crate) mod entries;
 pub(crate) mod execute;
 pub(crate) mod fork;
 mod history;
-mod look;
-pub(crate) mod proxied;
+mod inspect;
+pub(crate) mod proxy;
 mod write;
 
 use anyhow::Result;
@@ -51,8 +51,8 @@ pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()>
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List => look::list(target).await,
-        NodeCommand::Info(args) => look::info(target, args.node).await,
+        NodeCommand::List => inspect::list(target).await,
+        NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {
             let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
@@ -83,8 +83,8 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
             let params = ResizeNodeParams { node_id, session_id, cols: args.cols, rows: args.rows };
             target.quietly(CommandType::ResizeNode, &params).await
         }
-        NodeCommand::Wait(args) => look::wait(target, args).await,
-        NodeCommand::Why(args) => look::why(target, args.node).await,
+        NodeCommand::Wait(args) => inspect::wait(target, args).await,
+        NodeCommand::Why(args) => inspect::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
         NodeCommand::History(args) => history::of_server(target, &args).await,
         NodeCommand::Start(args) => {

@@ -2,8 +2,8 @@
 
 mod debate;
 mod dev_coach;
-mod remote;
-mod show;
+mod server_node;
+mod turn_display;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use nerve_core::node::NodeHandle;
 use nerve_core::session::Session;
 use serde_json::Value;
 
-use self::remote::ServerNode;
-use self::show::Show;
+use self::server_node::ServerNode;
+use self::turn_display::Show;
 use super::prompt;
 use super::server::connect;
 use crate::cli::local::Prompt;

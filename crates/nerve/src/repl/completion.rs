@@ -159,7 +159,7 @@ fn of_argument(arg: &Arg) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repl::line::declaration;
+    use crate::repl::parser::declaration;
 
     fn at(line: &str) -> Wanted {
         wanted(&declaration(), line, line.len())

@@ -11,7 +11,7 @@ use nerve_core::node::{Node, NodeFuture};
 use nerve_proto::data::{ExecuteData, ResponseData};
 use serde_json::Value;
 
-use super::show::Show;
+use super::turn_display::Show;
 
 /// A node of a server that has a role in a loop.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nerve_client::{ClientError, NerveClient};
 use tokio::sync::mpsc;
 
-use super::complete::Names;
+use super::completion::Names;
 
 /// A server that does not answer in this time completes nothing: the person waits.
 const PATIENCE: Duration = Duration::from_millis(300);

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{Tell, convert};
+use super::{Tell, span_data};
 
 /// How long the last spans may take to be sent.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -123,7 +123,7 @@ impl Sending {
 
     async fn send(&mut self, batch: Vec<Span>) {
         let count = batch.len() as u64;
-        let batch = batch.into_iter().map(|span| convert::span(span, &self.scope)).collect();
+        let batch = batch.into_iter().map(|span| span_data::span(span, &self.scope)).collect();
         // Tries are bounded by the exporter, each by its request; this is for what neither thinks of.
         let sent = timeout(2 * self.settings.timeout, self.otlp.export(batch)).await;
         let problem = match sent {

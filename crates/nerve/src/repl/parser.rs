@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser};
 
 use super::command::{Command, Line};
-use super::text::Input;
+use super::input::Input;
 use crate::exit::{Failure, USAGE};
 
 /// What an input asks for.

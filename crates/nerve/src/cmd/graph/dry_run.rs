@@ -10,8 +10,8 @@ use nerve_core::node::template::TemplateNode;
 use nerve_core::session::Session;
 use serde_json::{Value, json};
 
+use super::event_format::counted;
 use super::input;
-use super::lines::counted;
 use super::run::order;
 use crate::out;
 
