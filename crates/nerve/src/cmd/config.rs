@@ -25,7 +25,7 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
                 (false, _) => "not found: the defaults apply",
                 (true, 0) => "valid",
                 (true, _) => {
-                    out::line(notes.of(&path))?;
+                    out::line(notes.render(&path))?;
                     "valid, with notes"
                 }
             };

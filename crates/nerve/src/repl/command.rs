@@ -10,7 +10,7 @@ use crate::cli::node::{ForkArgs, NodeCommand, State};
 /// One line.
 #[derive(Debug, Parser)]
 #[command(name = "repl", no_binary_name = true, disable_help_subcommand = true, max_term_width = 110)]
-pub(super) struct Line {
+pub(super) struct CommandLine {
     #[command(subcommand)]
     pub(super) command: Command,
 }
@@ -23,105 +23,105 @@ pub(super) enum Command {
     /// Make a node that goes on from where another one is
     Fork(ForkArgs),
     /// Send a prompt, wait for the answer and print it
-    Send(Prompt),
+    Send(SendArgs),
     /// Print the text of a terminal
-    Read(ReadLine),
+    Read(ReadArgs),
     /// Type a command and do not wait; without arguments: run the current graph
-    Run(RunLine),
+    Run(RunArgs),
     /// Write to a terminal; escapes such as \r, \x03 and \e are understood
-    Write(WriteLine),
+    Write(WriteArgs),
     /// Interrupt what a node does
-    Interrupt(OneNode),
+    Interrupt(NodeArgs),
     /// Wait until a node is in a state
-    Wait(WaitLine),
+    Wait(WaitArgs),
     /// Show the audit log of a node
-    History(HistoryLine),
+    History(HistoryArgs),
     /// Say why a node is in its state
-    Why(OneNode),
+    Why(NodeArgs),
     /// Answer the dialog that blocks a node
-    Answer(AnswerLine),
+    Answer(AnswerArgs),
     /// Make, load, save and run graphs
     #[command(subcommand)]
-    Graph(GraphLine),
+    Graph(GraphCommand),
     /// Add and remove steps of the current graph
     #[command(subcommand)]
-    Step(StepLine),
+    Step(StepCommand),
     /// Let steps of the current graph run one after the other
-    Chain(ChainLine),
+    Chain(ChainArgs),
     #[command(flatten)]
-    Plan(PlanLine),
+    Draft(DraftCommand),
     /// Answer a gate that a run waits at
-    Gate(GateLine),
+    Gate(GateArgs),
     /// List the runs
     Runs,
     /// Show a run until it ends or waits at a gate
-    Follow(RunArg),
+    Follow(RunIdArgs),
     /// Print the results of the last run, or of one of its steps
-    Result(ResultLine),
+    Result(ResultArgs),
     /// Show the current session, or go to another one; it is made if it is not there
-    Session(SessionLine),
+    Session(SessionArgs),
     /// List the sessions
     Sessions,
     /// Show events, or do not
-    Events(EventsLine),
+    Events(EventsArgs),
     /// Say what the commands are, or what one of them does
-    Help(HelpLine),
+    Help(HelpArgs),
     /// Leave, and stop what was started here
     #[command(alias = "quit")]
-    Exit(ExitLine),
+    Exit(ExitArgs),
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum GraphLine {
+pub(super) enum GraphCommand {
     /// Begin a new graph
-    New(NewLine),
+    New(NewArgs),
     /// Take the graph of a file, YAML or JSON, as the current one
-    Load(FileLine),
+    Load(LoadArgs),
     /// Write the current graph into a file, YAML or JSON by its ending; into that it came from if none is given
-    Save(SaveLine),
+    Save(SaveArgs),
     /// Run the current graph
-    Run(GraphRun),
+    Run(GraphRunArgs),
     /// List the graphs that are registered in the session
     List,
     /// Take a registered graph as the current one
-    Get(GraphArg),
+    Get(GraphIdArgs),
     /// Register the current graph in the session
     Create,
     /// Forget a registered graph
-    Delete(GraphArg),
+    Delete(GraphIdArgs),
     #[command(flatten)]
-    Plan(PlanLine),
+    Draft(DraftCommand),
 }
 
 /// What can be asked of the current graph, with or without the word 'graph'.
 #[derive(Debug, Subcommand)]
-pub(super) enum PlanLine {
+pub(super) enum DraftCommand {
     /// Check the current graph; all that is wrong with it is told
     Validate,
     /// Show in which order the steps would run, and start nothing
     Dry,
     /// Show the current graph
-    Show(ShowLine),
+    Show(ShowArgs),
     /// Cancel a run; all that were begun here if none is given
-    Cancel(RunArg),
+    Cancel(RunIdArgs),
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum StepLine {
+pub(super) enum StepCommand {
     /// Add a step
-    Add(AddLine),
+    Add(AddArgs),
     /// Remove a step; others no longer wait for it
-    Remove(RemoveLine),
+    Remove(RemoveArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct OneNode {
+pub(super) struct NodeArgs {
     /// The node
     pub(super) node: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Prompt {
+pub(super) struct SendArgs {
     /// The node
     pub(super) node: String,
     /// The prompt, as it stands
@@ -129,7 +129,7 @@ pub(super) struct Prompt {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ReadLine {
+pub(super) struct ReadArgs {
     /// The node
     pub(super) node: String,
     /// Only the last N lines
@@ -139,7 +139,7 @@ pub(super) struct ReadLine {
 
 #[derive(Debug, Args)]
 #[command(override_usage = "run <NODE> <COMMAND>\n       run [--input <TEXT>] [KEY=VALUE]... [--detach]")]
-pub(super) struct RunLine {
+pub(super) struct RunArgs {
     /// The node
     pub(super) node: String,
     /// What to type, as it stands; Enter follows
@@ -148,7 +148,7 @@ pub(super) struct RunLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WriteLine {
+pub(super) struct WriteArgs {
     /// The node
     pub(super) node: String,
     /// What to write
@@ -157,7 +157,7 @@ pub(super) struct WriteLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WaitLine {
+pub(super) struct WaitArgs {
     /// The node
     pub(super) node: String,
     /// The state
@@ -169,7 +169,7 @@ pub(super) struct WaitLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct HistoryLine {
+pub(super) struct HistoryArgs {
     /// The node
     pub(super) node: String,
     /// Only the last N entries
@@ -178,7 +178,7 @@ pub(super) struct HistoryLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AnswerLine {
+pub(super) struct AnswerArgs {
     /// The node
     pub(super) node: String,
     /// The number of the choice, from 1, or a part of its text that no other choice has
@@ -187,27 +187,27 @@ pub(super) struct AnswerLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct NewLine {
+pub(super) struct NewArgs {
     /// Its id: 1-32 of a-z, 0-9 and '-'
     pub(super) id: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct FileLine {
+pub(super) struct LoadArgs {
     /// The file
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) file: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SaveLine {
+pub(super) struct SaveArgs {
     /// The file
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct GraphArg {
+pub(super) struct GraphIdArgs {
     /// The graph
     pub(super) graph: String,
 }
@@ -215,7 +215,7 @@ pub(super) struct GraphArg {
 /// A run of the current graph.
 #[derive(Debug, Args, Default)]
 #[command(override_usage = "run [OPTIONS] [KEY=VALUE]...")]
-pub(super) struct GraphRun {
+pub(super) struct GraphRunArgs {
     /// The graph's input: JSON, else a text
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(super) input: Option<String>,
@@ -228,15 +228,15 @@ pub(super) struct GraphRun {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ShowLine {
+pub(super) struct ShowArgs {
     /// How
     #[arg(value_enum, default_value = "text")]
-    pub(super) form: Form,
+    pub(super) format: ShowFormat,
 }
 
 /// How a graph is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
+pub(super) enum ShowFormat {
     /// For people
     Text,
     /// A flowchart for Mermaid
@@ -248,18 +248,18 @@ pub(super) enum Form {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RunArg {
+pub(super) struct RunIdArgs {
     /// The run
     pub(super) run: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AddLine {
+pub(super) struct AddArgs {
     /// Its id
     #[arg(id = "new", value_name = "ID")]
     pub(super) id: String,
     /// The node that does it: one of the graph, else of the session
-    #[arg(value_name = "DOER")]
+    #[arg(value_name = "NODE-OR-GRAPH")]
     pub(super) node: String,
     /// What the node is given: a template that knows `input`, `steps.ID` and `upstream`; 'help step add' has an example
     pub(super) input: Vec<String>,
@@ -269,20 +269,20 @@ pub(super) struct AddLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RemoveLine {
+pub(super) struct RemoveArgs {
     /// The step
     pub(super) step: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ChainLine {
+pub(super) struct ChainArgs {
     /// Steps, in order
     #[arg(id = "step", value_name = "STEP", required = true, num_args = 2..)]
     pub(super) steps: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct GateLine {
+pub(super) struct GateArgs {
     /// One of the choices, or its number, from 1
     #[arg(required = true, num_args = 1..)]
     pub(super) choice: Vec<String>,
@@ -295,20 +295,20 @@ pub(super) struct GateLine {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ResultLine {
+pub(super) struct ResultArgs {
     /// The step
     pub(super) step: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SessionLine {
+pub(super) struct SessionArgs {
     /// The session
     #[arg(id = "session", value_name = "NAME")]
     pub(super) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct EventsLine {
+pub(super) struct EventsArgs {
     /// 'on' or 'off'; says which it is if not given
     #[arg(value_enum)]
     pub(super) switch: Option<Switch>,
@@ -323,13 +323,13 @@ pub(super) enum Switch {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct HelpLine {
+pub(super) struct HelpArgs {
     /// The command
     pub(super) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ExitLine {
+pub(super) struct ExitArgs {
     /// Leave what was started here running on the server
     #[arg(long)]
     pub(super) keep: bool,
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_declaration_is_consistent() {
-        Line::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]
@@ -357,6 +357,6 @@ mod tests {
                 check(child);
             }
         }
-        check(&Line::command());
+        check(&CommandLine::command());
     }
 }

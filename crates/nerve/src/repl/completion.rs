@@ -4,35 +4,35 @@ use clap::{Arg, ArgAction, ValueHint};
 
 /// The word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WordAtCursor {
     /// Where it begins, in bytes of the line.
     pub(super) start: usize,
     /// What stands of it.
     pub(super) prefix: String,
     /// What it can be.
-    pub(super) kind: Kind,
+    pub(super) kind: WordKind,
 }
 
 /// Kinds of words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WordKind {
     /// One of these.
     Words(Vec<String>),
     /// Something that has a name on the server, or in the current graph.
-    Names(Names),
+    Name(NameKind),
     /// A file.
     File,
     /// Nothing that is known: a new name, a text.
-    Free,
+    FreeText,
 }
 
 /// What has names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Names {
+pub(super) enum NameKind {
     /// Nodes of the session.
     Nodes,
     /// Nodes and graphs of the session: what a step can name.
-    Doers,
+    NodesAndGraphs,
     /// Registered graphs of the session.
     Graphs,
     /// Sessions.
@@ -44,7 +44,7 @@ pub(super) enum Names {
 }
 
 /// What is wanted at `pos` of a line; `commands` is the declaration of the commands.
-pub(super) fn wanted(commands: &clap::Command, line: &str, pos: usize) -> Wanted {
+pub(super) fn word_at_cursor(commands: &clap::Command, line: &str, pos: usize) -> WordAtCursor {
     let before = &line[..pos];
     let start = before
         .rfind(char::is_whitespace)
@@ -53,25 +53,25 @@ pub(super) fn wanted(commands: &clap::Command, line: &str, pos: usize) -> Wanted
     let words: Vec<&str> = before[..start].split_whitespace().collect();
     if words.is_empty() && prefix.starts_with('@') {
         let prefix = prefix[1..].to_string();
-        return Wanted { start: start + 1, prefix, kind: Kind::Names(Names::Nodes) };
+        return WordAtCursor { start: start + 1, prefix, kind: WordKind::Name(NameKind::Nodes) };
     }
     let kind = if words.first().is_some_and(|word| word.starts_with('@')) {
-        Kind::Free
+        WordKind::FreeText
     } else {
-        kind(commands, &words, &prefix)
+        word_kind(commands, &words, &prefix)
     };
-    Wanted { start, prefix, kind }
+    WordAtCursor { start, prefix, kind }
 }
 
 /// Those of `words` that go on as the prefix does, sorted.
-pub(super) fn fitting(prefix: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut fitting: Vec<String> = words.into_iter().filter(|word| word.starts_with(prefix)).collect();
-    fitting.sort();
-    fitting.dedup();
-    fitting
+pub(super) fn matching(prefix: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut matching: Vec<String> = words.into_iter().filter(|word| word.starts_with(prefix)).collect();
+    matching.sort();
+    matching.dedup();
+    matching
 }
 
-fn kind(commands: &clap::Command, words: &[&str], prefix: &str) -> Kind {
+fn word_kind(commands: &clap::Command, words: &[&str], prefix: &str) -> WordKind {
     let (mut command, mut rest) = (commands, words);
     // The current graph is run: no node begins so.
     let run = |word: &str| word.starts_with('-') || word.contains('=');
@@ -87,34 +87,34 @@ fn kind(commands: &clap::Command, words: &[&str], prefix: &str) -> Kind {
         }
     }
     if command.has_subcommands() {
-        return if rest.is_empty() { subcommands(command) } else { Kind::Free };
+        return if rest.is_empty() { subcommands(command) } else { WordKind::FreeText };
     }
-    if let Some(option) = rest.last().and_then(|word| option(command, word)) {
-        return of_argument(option);
+    if let Some(option) = rest.last().and_then(|word| value_option(command, word)) {
+        return argument_kind(option);
     }
     if prefix.starts_with('-') {
         return options(command);
     }
-    let place = positionals_in(command, rest);
+    let place = count_positionals(command, rest);
     // The last one may take many words.
     let all: Vec<&Arg> = command.get_positionals().collect();
     let takes_more = |arg: &Arg| arg.get_num_args().is_some_and(|range| range.max_values() > 1);
     let at = all.get(place).or_else(|| all.last().filter(|arg| takes_more(arg)));
-    at.map_or(Kind::Free, |arg| of_argument(arg))
+    at.map_or(WordKind::FreeText, |arg| argument_kind(arg))
 }
 
-fn subcommands(command: &clap::Command) -> Kind {
+fn subcommands(command: &clap::Command) -> WordKind {
     let shown = command.get_subcommands().filter(|child| !child.is_hide_set());
-    Kind::Words(shown.map(|child| child.get_name().to_string()).collect())
+    WordKind::Words(shown.map(|child| child.get_name().to_string()).collect())
 }
 
-fn options(command: &clap::Command) -> Kind {
+fn options(command: &clap::Command) -> WordKind {
     let shown = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    Kind::Words(shown.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
+    WordKind::Words(shown.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
 }
 
 /// The option that `word` is, if it takes a value as the next word.
-fn option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
+fn value_option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
     let found = command.get_arguments().find(|arg| match (word.strip_prefix("--"), word.strip_prefix('-')) {
         (Some(long), _) => arg.get_long() == Some(long),
         (None, Some(short)) => short.chars().eq(arg.get_short()),
@@ -124,11 +124,11 @@ fn option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
 }
 
 /// How many of the words are positional arguments.
-fn positionals_in(command: &clap::Command, words: &[&str]) -> usize {
+fn count_positionals(command: &clap::Command, words: &[&str]) -> usize {
     let mut count = 0;
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        if option(command, word).is_some() {
+        if value_option(command, word).is_some() {
             words.next();
         } else if !word.starts_with('-') {
             count += 1;
@@ -137,22 +137,26 @@ fn positionals_in(command: &clap::Command, words: &[&str]) -> usize {
     count
 }
 
-fn of_argument(arg: &Arg) -> Kind {
+fn argument_kind(arg: &Arg) -> WordKind {
     let values = arg.get_possible_values();
     if !values.is_empty() && arg.get_action().takes_values() {
-        return Kind::Words(values.iter().map(|value| value.get_name().to_string()).collect());
+        return WordKind::Words(values.iter().map(|value| value.get_name().to_string()).collect());
     }
     match (arg.get_id().as_str(), arg.get_value_hint()) {
-        (_, ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath) => Kind::File,
-        ("node", _) if arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DOER")) => {
-            Kind::Names(Names::Doers)
+        (_, ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath) => WordKind::File,
+        ("node", _)
+            if arg
+                .get_value_names()
+                .is_some_and(|names| names.iter().any(|name| name == "NODE-OR-GRAPH")) =>
+        {
+            WordKind::Name(NameKind::NodesAndGraphs)
         }
-        ("node", _) => Kind::Names(Names::Nodes),
-        ("graph", _) => Kind::Names(Names::Graphs),
-        ("session", _) => Kind::Names(Names::Sessions),
-        ("run", _) => Kind::Names(Names::Runs),
-        ("step" | "after", _) => Kind::Names(Names::Steps),
-        _ => Kind::Free,
+        ("node", _) => WordKind::Name(NameKind::Nodes),
+        ("graph", _) => WordKind::Name(NameKind::Graphs),
+        ("session", _) => WordKind::Name(NameKind::Sessions),
+        ("run", _) => WordKind::Name(NameKind::Runs),
+        ("step" | "after", _) => WordKind::Name(NameKind::Steps),
+        _ => WordKind::FreeText,
     }
 }
 
@@ -161,14 +165,14 @@ mod tests {
     use super::*;
     use crate::repl::parser::declaration;
 
-    fn at(line: &str) -> Wanted {
-        wanted(&declaration(), line, line.len())
+    fn at(line: &str) -> WordAtCursor {
+        word_at_cursor(&declaration(), line, line.len())
     }
 
     fn words(line: &str) -> Vec<String> {
-        let Wanted { prefix, kind, .. } = at(line);
-        let Kind::Words(words) = kind else { panic!("{line}: {kind:?}") };
-        fitting(&prefix, words)
+        let WordAtCursor { prefix, kind, .. } = at(line);
+        let WordKind::Words(words) = kind else { panic!("{line}: {kind:?}") };
+        matching(&prefix, words)
     }
 
     #[test]
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!(words("node create x --bac"), ["--backend"]);
         assert_eq!(words("node create x --backend b"), ["bash"]);
         assert_eq!(words("node create x -b t"), ["tmux"]);
-        assert_eq!(at("node create x --cwd /t").kind, Kind::File);
+        assert_eq!(at("node create x --cwd /t").kind, WordKind::File);
         assert_eq!(words("run --det"), ["--detach"]);
         assert_eq!(words("run a=b --in"), ["--input"]);
         assert_eq!(words("events o"), ["off", "on"]);
@@ -199,31 +203,31 @@ mod tests {
     #[test]
     fn names_where_names_stand() {
         let cases = [
-            ("@m", Names::Nodes),
-            ("send m", Names::Nodes),
-            ("node stop m", Names::Nodes),
-            ("node fork m", Names::Nodes),
-            ("node execute --timeout 5 m", Names::Nodes),
-            ("interrupt ", Names::Nodes),
-            ("step add a ", Names::Doers),
-            ("step add a m do --after x", Names::Steps),
-            ("step remove ", Names::Steps),
-            ("chain a b ", Names::Steps),
-            ("session w", Names::Sessions),
-            ("graph get r", Names::Graphs),
-            ("cancel ", Names::Runs),
-            ("gate yes --run r", Names::Runs),
-            ("result ", Names::Steps),
+            ("@m", NameKind::Nodes),
+            ("send m", NameKind::Nodes),
+            ("node stop m", NameKind::Nodes),
+            ("node fork m", NameKind::Nodes),
+            ("node execute --timeout 5 m", NameKind::Nodes),
+            ("interrupt ", NameKind::Nodes),
+            ("step add a ", NameKind::NodesAndGraphs),
+            ("step add a m do --after x", NameKind::Steps),
+            ("step remove ", NameKind::Steps),
+            ("chain a b ", NameKind::Steps),
+            ("session w", NameKind::Sessions),
+            ("graph get r", NameKind::Graphs),
+            ("cancel ", NameKind::Runs),
+            ("gate yes --run r", NameKind::Runs),
+            ("result ", NameKind::Steps),
         ];
         for (line, names) in cases {
-            assert_eq!(at(line).kind, Kind::Names(names), "{line}");
+            assert_eq!(at(line).kind, WordKind::Name(names), "{line}");
         }
         assert_eq!((at("@m").start, at("@m").prefix.as_str()), (1, "m"));
         for line in ["graph load ", "graph save x"] {
-            assert_eq!(at(line).kind, Kind::File, "{line}");
+            assert_eq!(at(line).kind, WordKind::File, "{line}");
         }
         for line in ["@me hel", "node create ", "send me hel", "node fork a b", "exit ", "brew coff"] {
-            assert_eq!(at(line).kind, Kind::Free, "{line}");
+            assert_eq!(at(line).kind, WordKind::FreeText, "{line}");
         }
     }
 

@@ -41,7 +41,7 @@ impl Draft {
     }
 
     /// A graph that somebody else has.
-    pub(super) fn of(definition: Value) -> Draft {
+    pub(super) fn from_definition(definition: Value) -> Draft {
         Draft { definition: object(definition), path: None }
     }
 
@@ -54,15 +54,15 @@ impl Draft {
     }
 
     /// Ids of its steps, in the order of the file.
-    pub(super) fn steps(&self) -> Vec<String> {
-        self.list().iter().map(|step| id_of(step).to_string()).collect()
+    pub(super) fn step_ids(&self) -> Vec<String> {
+        self.step_values().iter().map(|step| id_of(step).to_string()).collect()
     }
 
     /// The graph, checked.
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub(super) fn file(&self) -> Result<GraphFile, Failure> {
+    pub(super) fn graph_file(&self) -> Result<GraphFile, Failure> {
         GraphFile::from_value(Value::Object(self.definition.clone()))
             .map_err(|error| Failure::new(USAGE, error.to_string()))
     }
@@ -71,12 +71,18 @@ impl Draft {
     ///
     /// # Errors
     /// There is a step of that id, or none of those it is to come after.
-    pub(super) fn add(&mut self, id: &str, node: &str, input: &str, after: &[String]) -> Result<(), Failure> {
-        if self.steps().iter().any(|known| known == id) {
+    pub(super) fn add_step(
+        &mut self,
+        id: &str,
+        node: &str,
+        input: &str,
+        after: &[String],
+    ) -> Result<(), Failure> {
+        if self.step_ids().iter().any(|known| known == id) {
             let failure = Failure::new(USAGE, format!("there is a step '{id}' already"));
             return Err(failure.hint(format!("'step remove {id}' removes it")));
         }
-        after.iter().try_for_each(|before| self.known(before))?;
+        after.iter().try_for_each(|id| self.require_step(id))?;
         let mut step = Map::from_iter([("id".to_string(), json!(id)), ("node".to_string(), json!(node))]);
         if !input.is_empty() {
             step.insert("input".to_string(), json!(input));
@@ -84,7 +90,7 @@ impl Draft {
         if !after.is_empty() {
             step.insert("depends_on".to_string(), json!(after));
         }
-        self.edit(|steps| steps.push(Value::Object(step)));
+        self.edit_steps(|steps| steps.push(Value::Object(step)));
         Ok(())
     }
 
@@ -92,18 +98,18 @@ impl Draft {
     ///
     /// # Errors
     /// There is no such step.
-    pub(super) fn remove(&mut self, id: &str) -> Result<Vec<String>, Failure> {
-        self.known(id)?;
-        Ok(self.edit(|steps| {
+    pub(super) fn remove_step(&mut self, id: &str) -> Result<Vec<String>, Failure> {
+        self.require_step(id)?;
+        Ok(self.edit_steps(|steps| {
             steps.retain(|step| id_of(step) != id);
             let mut freed = Vec::new();
             for step in steps {
-                let mut before = before(step);
-                let waited = before.len();
-                before.retain(|other| other != id);
-                if before.len() < waited {
+                let mut dependencies = dependencies(step);
+                let count = dependencies.len();
+                dependencies.retain(|other| other != id);
+                if dependencies.len() < count {
                     freed.push(id_of(step).to_string());
-                    set_before(step, before);
+                    set_dependencies(step, dependencies);
                 }
             }
             freed
@@ -115,20 +121,20 @@ impl Draft {
     /// # Errors
     /// There is no such step, or one stands twice.
     pub(super) fn chain(&mut self, ids: &[String]) -> Result<(), Failure> {
-        ids.iter().try_for_each(|id| self.known(id))?;
+        ids.iter().try_for_each(|id| self.require_step(id))?;
         if let Some(twice) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
             return Err(Failure::new(
                 USAGE,
                 format!("'{}' stands twice: a step cannot come after itself", twice.1),
             ));
         }
-        self.edit(|steps| {
+        self.edit_steps(|steps| {
             for pair in ids.windows(2) {
                 let Some(step) = steps.iter_mut().find(|step| id_of(step) == pair[1]) else { continue };
-                let mut before = before(step);
-                if !before.contains(&pair[0]) {
-                    before.push(pair[0].clone());
-                    set_before(step, before);
+                let mut dependencies = dependencies(step);
+                if !dependencies.contains(&pair[0]) {
+                    dependencies.push(pair[0].clone());
+                    set_dependencies(step, dependencies);
                 }
             }
         });
@@ -136,18 +142,18 @@ impl Draft {
     }
 
     /// Steps that no other one waits for: their results are the graph's.
-    pub(super) fn last_steps(&self) -> Vec<String> {
-        let waited_for: Vec<String> = self.list().iter().flat_map(before).collect();
-        self.steps().into_iter().filter(|id| !waited_for.contains(id)).collect()
+    pub(super) fn output_steps(&self) -> Vec<String> {
+        let required: Vec<String> = self.step_values().iter().flat_map(dependencies).collect();
+        self.step_ids().into_iter().filter(|id| !required.contains(id)).collect()
     }
 
     /// As the text of a file.
     ///
     /// # Errors
     /// It has values that the format has no words for.
-    pub(super) fn text(&self, format: Format) -> Result<String> {
+    pub(super) fn serialize(&self, format: Format) -> Result<String> {
         // In the order of the schema, if it is whole.
-        match (self.file(), format) {
+        match (self.graph_file(), format) {
             (Ok(file), Format::Json) => Ok(serde_json::to_string_pretty(&file)? + "\n"),
             (Ok(file), Format::Yaml) => Ok(serde_saphyr::to_string(&file)?),
             (Err(_), Format::Json) => Ok(serde_json::to_string_pretty(&self.definition)? + "\n"),
@@ -163,7 +169,7 @@ impl Draft {
         let path = path.map(Path::to_path_buf).or_else(|| self.path.clone());
         let path =
             path.ok_or_else(|| Failure::new(USAGE, "which file?").hint("'graph save FILE', .yaml or .json"))?;
-        let text = self.text(Format::of(&path))?;
+        let text = self.serialize(Format::of(&path))?;
         let cannot = || format!("cannot write {}", path.display());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
@@ -181,8 +187,8 @@ impl Draft {
         Ok(path)
     }
 
-    fn known(&self, id: &str) -> Result<(), Failure> {
-        let steps = self.steps();
+    fn require_step(&self, id: &str) -> Result<(), Failure> {
+        let steps = self.step_ids();
         if steps.iter().any(|step| step == id) {
             return Ok(());
         }
@@ -194,11 +200,11 @@ impl Draft {
         Err(Failure::new(NOT_FOUND, format!("there is no step '{id}'")).hint(there))
     }
 
-    fn list(&self) -> &[Value] {
+    fn step_values(&self) -> &[Value] {
         self.definition.get("steps").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    fn edit<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+    fn edit_steps<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         let mut steps = match self.definition.remove("steps") {
             Some(Value::Array(steps)) => steps,
             _ => Vec::new(),
@@ -221,7 +227,7 @@ fn id_of(step: &Value) -> &str {
 }
 
 /// What a step comes after: one id, or a list of them.
-fn before(step: &Value) -> Vec<String> {
+fn dependencies(step: &Value) -> Vec<String> {
     match step.get("depends_on") {
         Some(Value::String(id)) => vec![id.clone()],
         Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).map(str::to_string).collect(),
@@ -229,12 +235,12 @@ fn before(step: &Value) -> Vec<String> {
     }
 }
 
-fn set_before(step: &mut Value, before: Vec<String>) {
+fn set_dependencies(step: &mut Value, dependencies: Vec<String>) {
     let Value::Object(fields) = step else { return };
-    if before.is_empty() {
+    if dependencies.is_empty() {
         fields.remove("depends_on");
     } else {
-        fields.insert("depends_on".to_string(), json!(before));
+        fields.insert("depends_on".to_string(), json!(dependencies));
     }
 }
 
@@ -248,21 +254,21 @@ mod tests {
 
     fn three() -> Draft {
         let mut draft = Draft::new("review").unwrap();
-        draft.add("a", "me", "one", &[]).unwrap();
-        draft.add("b", "me", "after {{ steps.a }}", &ids(&["a"])).unwrap();
-        draft.add("c", "me", "", &[]).unwrap();
+        draft.add_step("a", "me", "one", &[]).unwrap();
+        draft.add_step("b", "me", "after {{ steps.a }}", &ids(&["a"])).unwrap();
+        draft.add_step("c", "me", "", &[]).unwrap();
         draft
     }
 
     #[test]
     fn steps_are_added_chained_and_removed() {
         let mut draft = three();
-        assert_eq!(draft.last_steps(), ["b", "c"]);
+        assert_eq!(draft.output_steps(), ["b", "c"]);
         draft.chain(&ids(&["a", "b", "c"])).unwrap();
-        assert_eq!(draft.last_steps(), ["c"]);
+        assert_eq!(draft.output_steps(), ["c"]);
         assert_eq!(draft.definition["steps"][1]["depends_on"], json!(["a"]), "nothing stands twice");
-        assert_eq!(draft.remove("b").unwrap(), ["c"]);
-        assert_eq!(draft.steps(), ["a", "c"]);
+        assert_eq!(draft.remove_step("b").unwrap(), ["c"]);
+        assert_eq!(draft.step_ids(), ["a", "c"]);
         assert_eq!(draft.definition["steps"][1].get("depends_on"), None);
     }
 
@@ -270,13 +276,13 @@ mod tests {
     fn what_cannot_be_is_refused_and_changes_nothing() {
         let mut draft = three();
         let before = draft.definition.clone();
-        assert!(draft.add("a", "me", "x", &[]).unwrap_err().message.contains("already"));
-        let unknown = draft.add("d", "me", "x", &ids(&["z"])).unwrap_err();
+        assert!(draft.add_step("a", "me", "x", &[]).unwrap_err().message.contains("already"));
+        let unknown = draft.add_step("d", "me", "x", &ids(&["z"])).unwrap_err();
         assert_eq!(
             (unknown.message.as_str(), unknown.hint.as_deref()),
             ("there is no step 'z'", Some("steps: a, b, c"))
         );
-        assert!(draft.remove("z").is_err());
+        assert!(draft.remove_step("z").is_err());
         assert!(draft.chain(&ids(&["a", "z"])).is_err());
         assert!(draft.chain(&ids(&["a", "b", "a"])).unwrap_err().message.contains("twice"));
         assert_eq!(draft.definition, before);
@@ -290,10 +296,10 @@ mod tests {
             let mut draft = three();
             let path = draft.save(Some(&dir.path().join(name))).unwrap();
             let mut loaded = Draft::load(&path).unwrap();
-            assert_eq!(loaded.file().unwrap(), draft.file().unwrap(), "{name}");
-            loaded.remove("c").unwrap();
+            assert_eq!(loaded.graph_file().unwrap(), draft.graph_file().unwrap(), "{name}");
+            loaded.remove_step("c").unwrap();
             assert_eq!(loaded.save(None).unwrap(), path);
-            assert_eq!(Draft::load(&path).unwrap().steps(), ["a", "b"]);
+            assert_eq!(Draft::load(&path).unwrap().step_ids(), ["a", "b"]);
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left there");
         assert!(three().save(None).is_err());
@@ -302,7 +308,7 @@ mod tests {
 
     #[test]
     fn yaml_is_written_as_people_write_it() {
-        let text = three().text(Format::Yaml).unwrap();
+        let text = three().serialize(Format::Yaml).unwrap();
         assert!(text.starts_with("graph: review\nsteps:\n"), "{text}");
         assert!(text.contains("id: b\n") && text.contains("after {{ steps.a }}"), "{text}");
     }

@@ -6,13 +6,13 @@ use serde_json::Value;
 use crate::out;
 
 /// Characters of a line that may be long: an error, a question.
-const SHORT: usize = 160;
+const MAX_LENGTH: usize = 160;
 
 /// The line; `None` for what is not told: pieces of answers, activities.
-pub(super) fn line(event: &EventMessage) -> Option<String> {
+pub(super) fn format_event(event: &EventMessage) -> Option<String> {
     let node = event.node_id.as_deref().unwrap_or("?");
     let data = Fields(&event.data);
-    let told = match event.kind()? {
+    let text = match event.kind()? {
         EventType::NodeCreated => format!("{node} is created ({})", data.text("type")),
         EventType::NodeReady => format!("{node} is ready"),
         EventType::NodeBusy => format!("{node} is busy"),
@@ -25,7 +25,7 @@ pub(super) fn line(event: &EventMessage) -> Option<String> {
         EventType::GraphStarted => {
             let begins = if data.is("resumed") { "goes on" } else { "begins" };
             let (steps, run) = (data.number("steps"), data.text("run_id"));
-            format!("{} {begins}: {}, run {run}", data.text("graph_id"), counted(steps, "step"))
+            format!("{} {begins}: {}, run {run}", data.text("graph_id"), pluralize(steps, "step"))
         }
         EventType::StepStarted => step_started(&data),
         EventType::StepCompleted => match data.text("state") {
@@ -49,7 +49,9 @@ pub(super) fn line(event: &EventMessage) -> Option<String> {
         }
         EventType::Error => format!("error: {}", data.text("error")),
         EventType::ServerShutdown => "the server goes down".to_string(),
-        EventType::EventsDropped => format!("{} are missing here", counted(data.number("dropped"), "event")),
+        EventType::EventsDropped => {
+            format!("{} are missing here", pluralize(data.number("dropped"), "event"))
+        }
         EventType::OutputChunk
         | EventType::OutputParsed
         | EventType::NodeActivity
@@ -57,11 +59,11 @@ pub(super) fn line(event: &EventMessage) -> Option<String> {
             return None;
         }
     };
-    Some(out::preview(&told, SHORT))
+    Some(out::preview(&text, MAX_LENGTH))
 }
 
 /// The run an event is of.
-pub(super) fn run_of(event: &EventMessage) -> Option<&str> {
+pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
     event.data.get("run_id")?.as_str()
 }
 
@@ -109,7 +111,7 @@ fn effort(data: &Fields<'_>) -> String {
     let time = duration(data.number("duration_ms") as f64 / 1000.0);
     match data.number("tokens_used") {
         0 => format!(" after {time}"),
-        tokens => format!(" after {time}, {}", counted(tokens, "token")),
+        tokens => format!(" after {time}, {}", pluralize(tokens, "token")),
     }
 }
 
@@ -123,7 +125,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// A number of things.
-pub(super) fn counted(number: u64, thing: &str) -> String {
+pub(super) fn pluralize(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
@@ -157,8 +159,8 @@ mod tests {
 
     use super::*;
 
-    fn told(kind: EventType, node: Option<&str>, data: Value) -> Option<String> {
-        line(&EventMessage {
+    fn format(kind: EventType, node: Option<&str>, data: Value) -> Option<String> {
+        format_event(&EventMessage {
             event_type: kind.to_string(),
             node_id: node.map(str::to_string),
             channel_id: None,
@@ -185,10 +187,10 @@ mod tests {
             (EventType::NodeStopped, json!({"reason": "stopped"}), "me is stopped"),
         ];
         for (kind, data, expected) in cases {
-            assert_eq!(told(kind, me, data).as_deref(), Some(expected));
+            assert_eq!(format(kind, me, data).as_deref(), Some(expected));
         }
-        assert_eq!(told(EventType::OutputChunk, me, json!({"chunk": "x"})), None);
-        assert_eq!(told(EventType::NodeActivity, me, json!({})), None);
+        assert_eq!(format(EventType::OutputChunk, me, json!({"chunk": "x"})), None);
+        assert_eq!(format(EventType::NodeActivity, me, json!({})), None);
     }
 
     #[test]
@@ -235,16 +237,16 @@ mod tests {
             ),
         ];
         for (kind, data, expected) in cases {
-            assert_eq!(told(kind, None, of(data)).as_deref(), Some(expected));
+            assert_eq!(format(kind, None, of(data)).as_deref(), Some(expected));
         }
     }
 
     #[test]
     fn what_comes_from_agents_is_one_line_that_drives_no_terminal() {
-        let told =
-            told(EventType::Error, None, json!({"error": "a\n\x1b[2Jb".to_string() + &"x".repeat(500)}))
+        let line =
+            format(EventType::Error, None, json!({"error": "a\n\x1b[2Jb".to_string() + &"x".repeat(500)}))
                 .unwrap();
-        assert!(told.starts_with("error: a [2Jb"), "{told}");
-        assert!(told.chars().count() <= SHORT + 1 && told.ends_with('…'));
+        assert!(line.starts_with("error: a [2Jb"), "{line}");
+        assert!(line.chars().count() <= MAX_LENGTH + 1 && line.ends_with('…'));
     }
 }

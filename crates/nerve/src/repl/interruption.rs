@@ -9,38 +9,38 @@ use tokio::time::Instant;
 use crate::exit::{Failure, INTERRUPTED};
 
 /// What was interrupted gets this long to end by itself.
-pub(super) const INTERRUPT_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What Ctrl-C does to a command that runs.
 #[derive(Debug, Clone)]
-pub(super) enum Interrupt {
+pub(super) enum InterruptAction {
     /// Interrupts the node's turn.
     Turn(String),
     /// Cancels the run.
     Run(String),
     /// Nothing is waited for any more.
-    GiveUp,
+    Abandon,
 }
 
 /// A command that can be interrupted, and whether it was.
 #[derive(Debug)]
 pub(super) struct Interruption {
-    pub(super) what: Interrupt,
+    pub(super) action: InterruptAction,
     /// It was; until then it may end by itself.
     pub(super) deadline: Option<Instant>,
 }
 
 impl Interruption {
-    pub(super) fn of(what: Interrupt) -> Interruption {
-        Interruption { what, deadline: None }
+    pub(super) fn new(action: InterruptAction) -> Interruption {
+        Interruption { action, deadline: None }
     }
 
     /// What came of the work: if somebody wanted it to end, that it did.
-    pub(super) fn judge<T>(&self, done: Result<T>) -> Result<T> {
+    pub(super) fn resolve<T>(&self, done: Result<T>) -> Result<T> {
         match (self.deadline, done) {
             (None, done) => done,
             (Some(_), Err(error))
-                if error.is::<ToldToLeave>() || Failure::from_error(&error).code == INTERRUPTED =>
+                if error.is::<Terminated>() || Failure::from_error(&error).code == INTERRUPTED =>
             {
                 Err(error)
             }
@@ -52,11 +52,11 @@ impl Interruption {
 /// What the process is told from outside.
 pub(super) struct Signals {
     pub(super) interrupt: Signal,
-    pub(super) leaving: Leaving,
+    pub(super) termination: TerminationSignals,
 }
 
 /// Signals that say to leave.
-pub(super) struct Leaving {
+pub(super) struct TerminationSignals {
     terminate: Signal,
     hangup: Signal,
     quit: Signal,
@@ -64,17 +64,17 @@ pub(super) struct Leaving {
 
 impl Signals {
     pub(super) fn listen() -> Result<Signals> {
-        let leaving = Leaving {
+        let termination = TerminationSignals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             quit: signal(SignalKind::quit())?,
         };
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, leaving })
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, termination })
     }
 }
 
-impl Leaving {
-    pub(super) async fn told(&mut self) {
+impl TerminationSignals {
+    pub(super) async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
@@ -85,18 +85,18 @@ impl Leaving {
 
 /// The process was told to leave in the middle of a command.
 #[derive(Debug)]
-pub(super) struct ToldToLeave;
+pub(super) struct Terminated;
 
-impl std::error::Error for ToldToLeave {}
+impl std::error::Error for Terminated {}
 
-impl std::fmt::Display for ToldToLeave {
+impl std::fmt::Display for Terminated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("told to leave")
+        f.write_str("terminated by a signal")
     }
 }
 
 /// It was interrupted and goes on all the same.
-pub(super) fn not_waited_for() -> Failure {
+pub(super) fn abandoned() -> Failure {
     Failure::new(INTERRUPTED, "it has not ended; nothing is waited for any more")
 }
 

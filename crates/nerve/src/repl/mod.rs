@@ -43,31 +43,31 @@ use nerve_core::telemetry::Telemetry;
 use nerve_server::InProcess;
 use nerve_server::paths::{Places, private_directory};
 
-use self::editor::{Editor, TerminalAsItWas};
-use self::name_lookup::{Lookup, SharedScene, with_scene};
+use self::editor::{Editor, TerminalGuard};
+use self::name_lookup::{Lookup, SharedState, with_state};
 use self::screen::Screen;
-use self::shell::{Leave, Shell};
-use self::source::{Source, history_file, is_graph};
+use self::shell::{Exit, Shell};
+use self::source::{Source, history_file, is_graph_file};
 use crate::cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 use crate::cmd::server::connect;
 use crate::exit::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;
-use crate::telemetry::Exporting;
+use crate::telemetry::TraceExport;
 
 /// What histories and journals call the server in this process.
 const SERVER: &str = "repl";
 /// Nodes that were not started by a command (of a graph that keeps them, say) get this long to end.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A REPL with nodes in this process. Gives the exit code.
 pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
-    let exporting = Exporting::from_env(SERVER, |problem| out::warning(problem));
-    let (client, server) = serve_here(exporting.telemetry.clone())?;
+    let trace_export = TraceExport::from_env(SERVER, |problem| out::warning(problem));
+    let (client, server) = start_in_process(trace_export.telemetry.clone())?;
     let code = run(client, None, args.options).await;
-    if tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err() {
-        out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
+    if tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err() {
+        out::warning(format_args!("some nodes did not end within {} s", STOP_TIMEOUT.as_secs()));
     }
-    exporting.finish().await;
+    trace_export.finish().await;
     code
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
     run(client, Some(args.server), args.options).await
 }
 
-fn serve_here(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
+fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
     let config =
         EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::current_exe::path().ok()) };
@@ -86,70 +86,70 @@ fn serve_here(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
 }
 
 async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> Result<u8> {
-    let terminal = TerminalAsItWas::remember();
-    let scene = SharedScene::default();
+    let terminal = TerminalGuard::save();
+    let state = SharedState::default();
     if let Some(session) = args.session.filter(|session| session != DEFAULT) {
         client.session(Some(&session)).await?;
-        with_scene(&scene, |scene| scene.session = Some(session));
+        with_state(&state, |state| state.session = Some(session));
     }
-    let (graph, commands) = split(args.file)?;
+    let (graph, commands) = classify_file(args.file)?;
     // A person goes on after a file of commands; without one, standard input is read only if there is no such file.
     let rest = match (screen::is_terminal(), commands.is_some()) {
-        (true, _) => Some(Rest::Person),
+        (true, _) => Some(Rest::Terminal),
         (false, true) => None,
         (false, false) => Some(Rest::StandardInput),
     };
-    let mut shell = Shell::new(client.clone(), server, Screen::plain(), scene.clone())?;
-    let mut left = Leave { code: DONE, keep: false };
-    let mut ended = false;
+    let mut shell = Shell::new(client.clone(), server, Screen::plain(), state.clone())?;
+    let mut exit = Exit { code: DONE, keep: false };
+    let mut is_done = false;
     if let Some(graph) = graph {
         shell.load(&graph)?;
     }
     if let Some(commands) = commands {
         let mut source = Source::file(&commands)?;
-        left = shell.run(&mut source, args.keep_going).await;
-        let goes_on = left.code == DONE || (args.keep_going && left.code != INTERRUPTED);
-        ended = shell.was_left() || !goes_on;
+        exit = shell.run(&mut source, args.keep_going).await;
+        let continues = exit.code == DONE || (args.keep_going && exit.code != INTERRUPTED);
+        is_done = shell.has_exited() || !continues;
     }
-    if let (false, Some(rest)) = (ended, rest) {
+    if let (false, Some(rest)) = (is_done, rest) {
         let source = match rest {
             Rest::StandardInput => Source::standard_input(),
-            Rest::Person => person(&mut shell, client, scene).await,
+            Rest::Terminal => interactive_source(&mut shell, client, state).await,
         };
         let mut source = match source {
             Ok(source) => source,
             Err(error) => {
-                shell.leave(left).await;
+                shell.finish(exit).await;
                 return Err(error);
             }
         };
-        left = shell.run(&mut source, args.keep_going).await;
+        exit = shell.run(&mut source, args.keep_going).await;
     }
     // The editor may be in the middle of a line.
     drop(terminal);
-    Ok(shell.leave(left).await)
+    Ok(shell.finish(exit).await)
 }
 
 enum Rest {
-    Person,
+    Terminal,
     StandardInput,
 }
 
 /// Somebody at the terminal, from now on.
-async fn person(shell: &mut Shell, client: NerveClient, scene: SharedScene) -> Result<Source> {
-    let editor = Editor::start(history(), Lookup::start(client, scene)).await?;
-    shell.screen = Screen::interactive(editor.above.clone());
-    shell.greet();
+async fn interactive_source(shell: &mut Shell, client: NerveClient, state: SharedState) -> Result<Source> {
+    let editor = Editor::start(history(), Lookup::start(client, state)).await?;
+    shell.screen = Screen::interactive(editor.printer.clone());
+    shell.print_greeting();
     Ok(Source::editor(editor))
 }
 
 /// A graph to begin with, or commands to do first.
-fn split(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
+fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
     match file {
         Some(file) if !file.exists() => {
             Err(Failure::new(NOT_FOUND, format!("there is no file {}", file.display())).into())
         }
-        Some(file) if is_graph(&file) => Ok((Some(file), None)),
+        Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
         commands => Ok((None, commands)),
     }
 }

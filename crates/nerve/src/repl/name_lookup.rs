@@ -1,4 +1,4 @@
-//! Names for completion, asked from the server when they are needed. The editor's thread asks and waits; a task answers.
+//! NameKind for completion, asked from the server when they are needed. The editor's thread asks and waits; a task answers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use nerve_client::{ClientError, NerveClient};
 use tokio::sync::mpsc;
 
-use super::completion::Names;
+use super::completion::NameKind;
 
 /// A server that does not answer in this time completes nothing: the person waits.
-const PATIENCE: Duration = Duration::from_millis(300);
-/// Names are asked for anew after this time.
-const FRESH: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_millis(300);
+/// NameKind are asked for anew after this time.
+const CACHE_TTL: Duration = Duration::from_secs(1);
 /// One question at a time, and one that nobody waits for any more.
-const QUESTIONS: usize = 2;
+const QUEUE: usize = 2;
 
 /// What of the REPL completion depends on.
 #[derive(Debug, Default)]
-pub(super) struct Scene {
+pub(super) struct ReplState {
     /// The current session; `None` is the server's default one.
     pub(super) session: Option<String>,
     /// Steps of the current graph.
@@ -28,51 +28,51 @@ pub(super) struct Scene {
 }
 
 /// Shared by the REPL, which changes it, and completion.
-pub(super) type SharedScene = Arc<Mutex<Scene>>;
+pub(super) type SharedState = Arc<Mutex<ReplState>>;
 
-/// Changes the scene, or looks at it.
-pub(super) fn with_scene<T>(scene: &SharedScene, with: impl FnOnce(&mut Scene) -> T) -> T {
-    with(&mut scene.lock().unwrap_or_else(PoisonError::into_inner))
+/// Changes the state, or looks at it.
+pub(super) fn with_state<T>(state: &SharedState, with: impl FnOnce(&mut ReplState) -> T) -> T {
+    with(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-type Question = (Names, blocking::SyncSender<Vec<String>>);
+type Request = (NameKind, blocking::SyncSender<Vec<String>>);
 
 /// The end that asks.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    questions: mpsc::Sender<Question>,
-    known: RefCell<HashMap<Names, (Instant, Vec<String>)>>,
+    requests: mpsc::Sender<Request>,
+    cache: RefCell<HashMap<NameKind, (Instant, Vec<String>)>>,
 }
 
 impl Lookup {
     /// Answers are asked from `client` until this is dropped. Must be called within a runtime.
-    pub(super) fn start(client: NerveClient, scene: SharedScene) -> Lookup {
-        let (questions, asked) = mpsc::channel(QUESTIONS);
-        tokio::spawn(answer(client, scene, asked));
-        Lookup { questions, known: RefCell::default() }
+    pub(super) fn start(client: NerveClient, state: SharedState) -> Lookup {
+        let (requests, receiver) = mpsc::channel(QUEUE);
+        tokio::spawn(answer(client, state, receiver));
+        Lookup { requests, cache: RefCell::default() }
     }
 
-    /// The names there are. Those known before where the server does not answer in time.
-    pub(super) fn names(&self, names: Names) -> Vec<String> {
-        let mut known = self.known.borrow_mut();
+    /// The names there are. Those cache before where the server does not answer in time.
+    pub(super) fn names(&self, kind: NameKind) -> Vec<String> {
+        let mut cache = self.cache.borrow_mut();
         // Steps are not the server's: nothing is saved by remembering them.
-        if let Some((at, list)) = known.get(&names).filter(|_| names != Names::Steps)
-            && at.elapsed() < FRESH
+        if let Some((at, list)) = cache.get(&kind).filter(|_| kind != NameKind::Steps)
+            && at.elapsed() < CACHE_TTL
         {
             return list.clone();
         }
-        let (reply, answer) = blocking::sync_channel(1);
-        let asked = self.questions.try_send((names, reply)).is_ok();
-        if let Some(list) = asked.then(|| answer.recv_timeout(PATIENCE).ok()).flatten() {
-            known.insert(names, (Instant::now(), list));
+        let (reply, names) = blocking::sync_channel(1);
+        let sent = self.requests.try_send((kind, reply)).is_ok();
+        if let Some(list) = sent.then(|| names.recv_timeout(TIMEOUT).ok()).flatten() {
+            cache.insert(kind, (Instant::now(), list));
         }
-        known.get(&names).map(|(_, list)| list.clone()).unwrap_or_default()
+        cache.get(&kind).map(|(_, list)| list.clone()).unwrap_or_default()
     }
 }
 
-async fn answer(client: NerveClient, scene: SharedScene, mut asked: mpsc::Receiver<Question>) {
-    while let Some((names, reply)) = asked.recv().await {
-        let found = tokio::time::timeout(PATIENCE, find(&client, &scene, names)).await;
+async fn answer(client: NerveClient, state: SharedState, mut requests: mpsc::Receiver<Request>) {
+    while let Some((kind, reply)) = requests.recv().await {
+        let found = tokio::time::timeout(TIMEOUT, find(&client, &state, kind)).await;
         // Nobody waits any more, or nobody knows: both are no news.
         if let Ok(Ok(list)) = found {
             let _ = reply.try_send(list);
@@ -80,24 +80,24 @@ async fn answer(client: NerveClient, scene: SharedScene, mut asked: mpsc::Receiv
     }
 }
 
-async fn find(client: &NerveClient, scene: &SharedScene, names: Names) -> Result<Vec<String>, ClientError> {
-    let session = with_scene(scene, |scene| scene.session.clone());
+async fn find(client: &NerveClient, state: &SharedState, kind: NameKind) -> Result<Vec<String>, ClientError> {
+    let session = with_state(state, |state| state.session.clone());
     let session = session.as_deref();
     let nodes =
         async || Ok::<_, ClientError>(client.list_nodes(session).await?.into_iter().map(|node| node.id));
     let graphs = async || {
         Ok::<_, ClientError>(client.list_graphs(session).await?.into_iter().map(|graph| graph.graph_id))
     };
-    Ok(match names {
-        Names::Nodes => nodes().await?.collect(),
-        Names::Graphs => graphs().await?.collect(),
-        Names::Doers => nodes().await?.chain(graphs().await?).collect(),
-        Names::Sessions => client.sessions().await?.into_iter().map(|session| session.name).collect(),
-        Names::Runs => {
-            let going_on = |status: &str| status == "running" || status == "waiting";
+    Ok(match kind {
+        NameKind::Nodes => nodes().await?.collect(),
+        NameKind::Graphs => graphs().await?.collect(),
+        NameKind::NodesAndGraphs => nodes().await?.chain(graphs().await?).collect(),
+        NameKind::Sessions => client.sessions().await?.into_iter().map(|session| session.name).collect(),
+        NameKind::Runs => {
+            let is_active = |status: &str| status == "running" || status == "waiting";
             let runs = client.runs().await?;
-            runs.into_iter().filter(|run| going_on(&run.status)).map(|run| run.run_id).collect()
+            runs.into_iter().filter(|run| is_active(&run.status)).map(|run| run.run_id).collect()
         }
-        Names::Steps => with_scene(scene, |scene| scene.steps.clone()),
+        NameKind::Steps => with_state(state, |state| state.steps.clone()),
     })
 }

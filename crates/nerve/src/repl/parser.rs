@@ -2,13 +2,13 @@
 
 use clap::{CommandFactory, Parser};
 
-use super::command::{Command, Line};
+use super::command::{Command, CommandLine};
 use super::input::Input;
 use crate::exit::{Failure, USAGE};
 
 /// What an input asks for.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Request {
     /// `@NODE TEXT`: a prompt whose answer is shown as it grows.
     Prompt {
         /// To whom.
@@ -29,7 +29,7 @@ const VERBATIM: [&str; 3] = ["send", "run", "write"];
 ///
 /// # Errors
 /// What is wrong with it, and what is near to it.
-pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
+pub(super) fn parse(input: &Input) -> Result<Request, Failure> {
     // The first nerve's commands began with a colon: `:fork @claude other`.
     let input = &match input.head.trim_start().strip_prefix(':') {
         Some(head) => Input { head: head.to_string(), ..input.clone() },
@@ -44,9 +44,9 @@ pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
         Some(words) => words,
         None => words(input)?,
     };
-    match Line::try_parse_from(&words) {
-        Ok(line) => Ok(Asked::Command(Box::new(line.command))),
-        Err(error) => wrong(&error),
+    match CommandLine::try_parse_from(&words) {
+        Ok(line) => Ok(Request::Command(Box::new(line.command))),
+        Err(error) => convert_error(&error),
     }
 }
 
@@ -56,10 +56,10 @@ pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
 /// There is no such command.
 pub(super) fn help(command: &[String]) -> Result<String, Failure> {
     let words = command.iter().map(String::as_str).chain(["--help"]);
-    match Line::try_parse_from(words) {
-        Err(error) => match wrong(&error)? {
-            Asked::Help(text) => Ok(text),
-            Asked::Prompt { .. } | Asked::Command(_) => Ok(String::new()),
+    match CommandLine::try_parse_from(words) {
+        Err(error) => match convert_error(&error)? {
+            Request::Help(text) => Ok(text),
+            Request::Prompt { .. } | Request::Command(_) => Ok(String::new()),
         },
         Ok(_) => Ok(String::new()),
     }
@@ -67,30 +67,30 @@ pub(super) fn help(command: &[String]) -> Result<String, Failure> {
 
 /// The declaration, for completion.
 pub(super) fn declaration() -> clap::Command {
-    let mut command = Line::command();
+    let mut command = CommandLine::command();
     command.build();
     command
 }
 
 /// What the program says of its own command lines, as it is typed here.
-pub(super) fn as_typed_here(text: &str) -> String {
-    const SAID: [(&str, &str); 4] = [
+pub(super) fn to_repl_syntax(text: &str) -> String {
+    const REPLACEMENTS: [(&str, &str); 4] = [
         ("nerve server node ", "node "),
         ("nerve server graph validate", "validate"),
         ("nerve server graph list --runs", "runs"),
         ("nerve server graph status", "runs"),
     ];
-    SAID.iter().fold(text.to_string(), |text, (there, here)| text.replace(there, here))
+    REPLACEMENTS.iter().fold(text.to_string(), |text, (there, here)| text.replace(there, here))
 }
 
-fn prompt(node: &str, text: String) -> Result<Asked, Failure> {
+fn prompt(node: &str, text: String) -> Result<Request, Failure> {
     if node.is_empty() {
         return Err(Failure::new(USAGE, "'@' without a node").hint("@NODE TEXT sends TEXT to NODE"));
     }
     if text.trim().is_empty() {
         return Err(Failure::new(USAGE, format!("there is no text for '{node}'")));
     }
-    Ok(Asked::Prompt { node: node.to_string(), text })
+    Ok(Request::Prompt { node: node.to_string(), text })
 }
 
 /// The words of a command that ends with a text. `None` where it is to be read as others are: without a node or a text, or with
@@ -137,11 +137,11 @@ fn split_word(text: &str) -> (&str, &str) {
 }
 
 /// What the parser says, as other failures are told.
-fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
+fn convert_error(error: &clap::Error) -> Result<Request, Failure> {
     use clap::error::ErrorKind;
-    let said = as_typed_here(&error.render().to_string());
+    let said = to_repl_syntax(&error.render().to_string());
     if matches!(error.kind(), ErrorKind::DisplayHelp) {
-        return Ok(Asked::Help(said));
+        return Ok(Request::Help(said));
     }
     if matches!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
         let usage = said.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
@@ -163,21 +163,21 @@ fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
 mod tests {
     use super::*;
     use crate::cli::node::NodeCommand;
-    use crate::repl::command::{GraphLine, PlanLine, StepLine};
+    use crate::repl::command::{DraftCommand, GraphCommand, StepCommand};
 
-    fn asked(head: &str, block: Option<&str>) -> Result<Asked, Failure> {
-        understand(&Input { head: head.to_string(), block: block.map(str::to_string) })
+    fn parse_input(head: &str, block: Option<&str>) -> Result<Request, Failure> {
+        parse(&Input { head: head.to_string(), block: block.map(str::to_string) })
     }
 
     fn command(head: &str) -> Command {
-        match asked(head, None) {
-            Ok(Asked::Command(command)) => *command,
+        match parse_input(head, None) {
+            Ok(Request::Command(command)) => *command,
             other => panic!("{head}: {other:?}"),
         }
     }
 
     fn fails(head: &str) -> Failure {
-        asked(head, None).err().unwrap_or_else(|| panic!("{head} is understood"))
+        parse_input(head, None).err().unwrap_or_else(|| panic!("{head} is understood"))
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             ("@me look: ", Some("x"), "look: x"),
         ];
         for (head, block, expected) in cases {
-            let Ok(Asked::Prompt { node, text }) = asked(head, block) else { panic!("{head}") };
+            let Ok(Request::Prompt { node, text }) = parse_input(head, block) else { panic!("{head}") };
             assert_eq!((node.as_str(), text.as_str()), ("me", expected));
         }
         let Command::Send(prompt) = command("send me it's -h \\o/") else { panic!() };
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn run_without_a_node_runs_the_graph() {
         for line in ["run", "graph run", "run --detach", "run -i x", "run task=hello"] {
-            assert!(matches!(command(line), Command::Graph(GraphLine::Run(_))), "{line}");
+            assert!(matches!(command(line), Command::Graph(GraphCommand::Run(_))), "{line}");
         }
-        let Command::Graph(GraphLine::Run(run)) = command("run 'task=two words' n=3 --detach") else {
+        let Command::Graph(GraphCommand::Run(run)) = command("run 'task=two words' n=3 --detach") else {
             panic!()
         };
         assert_eq!((run.set.len(), run.detach), (2, true));
@@ -215,14 +215,17 @@ mod tests {
 
     #[test]
     fn words_are_split_as_a_shell_would() {
-        let Command::Step(StepLine::Add(step)) = command("step add ask me 'Say {{ input }}' now --after a,b")
+        let Command::Step(StepCommand::Add(step)) =
+            command("step add ask me 'Say {{ input }}' now --after a,b")
         else {
             panic!()
         };
         assert_eq!(step.input, ["Say {{ input }}", "now"]);
         assert_eq!(step.after, ["a", "b"]);
-        let Ok(Asked::Command(with_block)) = asked("step add ask me ", Some("one\ntwo")) else { panic!() };
-        let Command::Step(StepLine::Add(step)) = *with_block else { panic!() };
+        let Ok(Request::Command(with_block)) = parse_input("step add ask me ", Some("one\ntwo")) else {
+            panic!()
+        };
+        let Command::Step(StepCommand::Add(step)) = *with_block else { panic!() };
         assert_eq!(step.input, ["one\ntwo"]);
         let Command::Node(NodeCommand::Create(args)) = command("node create sh -c 'bash --norc'") else {
             panic!()
@@ -235,9 +238,9 @@ mod tests {
     fn the_word_graph_may_be_left_out() {
         for line in ["validate", "graph validate", "dry", "show dot", "graph show mermaid", "cancel"] {
             let command = command(line);
-            assert!(matches!(command, Command::Plan(_) | Command::Graph(GraphLine::Plan(_))), "{line}");
+            assert!(matches!(command, Command::Draft(_) | Command::Graph(GraphCommand::Draft(_))), "{line}");
         }
-        assert!(matches!(command("show"), Command::Plan(PlanLine::Show(_))));
+        assert!(matches!(command("show"), Command::Draft(DraftCommand::Show(_))));
     }
 
     #[test]
@@ -262,7 +265,7 @@ mod tests {
         let text = help(&["node".to_string(), "create".to_string()]).unwrap();
         assert!(text.contains("node create me -c claude") && !text.contains("nerve server node"), "{text}");
         assert!(help(&["nod".to_string()]).is_err());
-        assert!(matches!(asked("read --help", None), Ok(Asked::Help(_))));
-        assert!(matches!(asked("run --help", None), Ok(Asked::Help(_))));
+        assert!(matches!(parse_input("read --help", None), Ok(Request::Help(_))));
+        assert!(matches!(parse_input("run --help", None), Ok(Request::Help(_))));
     }
 }

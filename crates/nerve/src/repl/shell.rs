@@ -10,18 +10,18 @@ use nerve_proto::{EventMessage, EventType};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::command::{Command, EventsLine, Switch};
+use super::command::{Command, EventsArgs, Switch};
 use super::draft::Draft;
 use super::input::Input;
 use super::interruption::{
-    INTERRUPT_PATIENCE, Interrupt, Interruption, Signals, ToldToLeave, interrupted, not_waited_for,
+    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, Terminated, abandoned, interrupted,
 };
-use super::name_lookup::{SharedScene, with_scene};
-use super::parser::{Asked, help, understand};
-use super::runs::{Ended, Runs};
+use super::name_lookup::{SharedState, with_state};
+use super::parser::{Request, help, parse};
+use super::runs::{RunEnd, Runs};
 use super::screen::Screen;
-use super::source::{Next, Source};
-use super::started_nodes::Started;
+use super::source::{Source, SourceEvent};
+use super::started_nodes::StartedNodes;
 use super::{event_format, help as overview};
 use crate::cmd::node::Target;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
@@ -33,22 +33,22 @@ pub(super) struct Shell {
     /// What the prompt and messages call the server; `None` in process.
     pub(super) server: Option<String>,
     pub(super) screen: Screen,
-    pub(super) scene: SharedScene,
+    pub(super) state: SharedState,
     pub(super) draft: Option<Draft>,
     pub(super) runs: Runs,
-    pub(super) ends: mpsc::UnboundedReceiver<Ended>,
-    pub(super) started: Started,
+    pub(super) run_ends: mpsc::UnboundedReceiver<RunEnd>,
+    pub(super) started: StartedNodes,
     /// A node whose changes are not told: the answer it gives is shown.
-    pub(super) watched: Option<String>,
+    pub(super) muted_node: Option<String>,
     events: Option<EventStream>,
     signals: Signals,
     /// The last source was left by a command.
-    left: bool,
+    exited: bool,
 }
 
 /// How the REPL is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leave {
+pub(super) struct Exit {
     /// The exit code.
     pub(super) code: u8,
     /// What was started stays.
@@ -57,9 +57,9 @@ pub(super) struct Leave {
 
 /// After a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum Flow {
     /// The next one.
-    GoOn,
+    Continue,
     /// It was the last one. What was started may stay.
     Leave { keep: bool },
 }
@@ -71,66 +71,66 @@ impl Shell {
         client: NerveClient,
         server: Option<String>,
         screen: Screen,
-        scene: SharedScene,
+        state: SharedState,
     ) -> Result<Shell> {
-        let (runs, ends) = Runs::new();
+        let (runs, run_ends) = Runs::new();
         Ok(Shell {
             events: Some(client.events()),
             client,
             server,
             screen,
-            scene,
+            state,
             draft: None,
             runs,
-            ends,
-            started: Started::default(),
-            watched: None,
+            run_ends,
+            started: StartedNodes::default(),
+            muted_node: None,
             signals: Signals::listen()?,
-            left: false,
+            exited: false,
         })
     }
 
     /// Does what the source says, until it ends or says so. With `keep_going` errors of a script do not end it.
-    pub(super) async fn run(&mut self, source: &mut Source, keep_going: bool) -> Leave {
+    pub(super) async fn run(&mut self, source: &mut Source, keep_going: bool) -> Exit {
         let mut failed = false;
-        let mut last_chance = false;
+        let mut exit_pending = false;
         loop {
-            source.ask(self.prompt());
+            source.start_edit(self.prompt());
             self.screen.set_editing(!source.is_script());
-            let next = self.next(source).await;
+            let next = self.next_input(source).await;
             self.screen.set_editing(false);
-            let leave = |code| Leave { code, keep: false };
+            let exit = |code| Exit { code, keep: false };
             match next {
-                None => return leave(INTERRUPTED),
-                Some(Next::End) => return leave(if failed { FAILED } else { DONE }),
-                Some(Next::Failed(why)) => {
+                None => return exit(INTERRUPTED),
+                Some(SourceEvent::End) => return exit(if failed { FAILED } else { DONE }),
+                Some(SourceEvent::Failed(why)) => {
                     self.screen.failure(Failure::new(FAILED, why), None);
-                    return leave(FAILED);
+                    return exit(FAILED);
                 }
-                Some(Next::Interrupted { .. }) if source.is_script() => return leave(INTERRUPTED),
-                Some(Next::Interrupted { blank: true }) if last_chance => return leave(DONE),
-                Some(Next::Interrupted { blank }) => {
-                    last_chance = blank;
+                Some(SourceEvent::Interrupted { .. }) if source.is_script() => return exit(INTERRUPTED),
+                Some(SourceEvent::Interrupted { blank: true }) if exit_pending => return exit(DONE),
+                Some(SourceEvent::Interrupted { blank }) => {
+                    exit_pending = blank;
                     if blank {
-                        self.screen.note(&self.before_leaving());
+                        self.screen.note(&self.exit_warning());
                     }
                 }
-                Some(Next::Inputs(inputs, place)) => {
-                    last_chance = false;
+                Some(SourceEvent::Inputs(inputs, location)) => {
+                    exit_pending = false;
                     for input in inputs {
                         match self.perform(&input).await {
-                            Ok(Then::GoOn) => {}
-                            Ok(Then::Leave { keep }) => {
-                                self.left = true;
-                                return Leave { code: if failed { FAILED } else { DONE }, keep };
+                            Ok(Flow::Continue) => {}
+                            Ok(Flow::Leave { keep }) => {
+                                self.exited = true;
+                                return Exit { code: if failed { FAILED } else { DONE }, keep };
                             }
                             Err(error) => {
-                                let told = self.report(error, place.as_deref());
-                                let ends = source.is_script() && (!keep_going || told == Some(INTERRUPTED));
-                                match told {
-                                    None => return leave(INTERRUPTED),
-                                    Some(INTERRUPTED) if ends => return leave(INTERRUPTED),
-                                    Some(_) if ends => return leave(FAILED),
+                                let code = self.report(error, location.as_deref());
+                                let stops = source.is_script() && (!keep_going || code == Some(INTERRUPTED));
+                                match code {
+                                    None => return exit(INTERRUPTED),
+                                    Some(INTERRUPTED) if stops => return exit(INTERRUPTED),
+                                    Some(_) if stops => return exit(FAILED),
                                     Some(_) => failed = source.is_script(),
                                 }
                                 break;
@@ -142,13 +142,13 @@ impl Shell {
         }
     }
 
-    /// A command said to leave: nothing comes after it.
-    pub(super) fn was_left(&self) -> bool {
-        self.left
+    /// A command messages to leave: nothing comes after it.
+    pub(super) fn has_exited(&self) -> bool {
+        self.exited
     }
 
     /// Says what a person sees first.
-    pub(super) fn greet(&mut self) {
+    pub(super) fn print_greeting(&mut self) {
         let nodes = match &self.server {
             Some(name) => format!("nodes of server '{name}'"),
             None => "nodes end with this process".to_string(),
@@ -157,36 +157,36 @@ impl Shell {
     }
 
     /// Stops what was started here, says so, and gives the exit code: 1 where a script leaves runs behind that are not done.
-    pub(super) async fn leave(mut self, how: Leave) -> u8 {
+    pub(super) async fn finish(mut self, exit: Exit) -> u8 {
         let script = !self.screen.is_interactive();
-        if how.keep {
-            let (nodes, runs) = (self.started.len(), self.runs.going_on().len());
+        if exit.keep {
+            let (nodes, runs) = (self.started.len(), self.runs.active().len());
             if nodes + runs > 0 {
                 self.screen.note("what was started here goes on");
             }
-            return how.code;
+            return exit.code;
         }
-        let unfinished = !self.runs.going_on().is_empty();
+        let unfinished = !self.runs.active().is_empty();
         let stopping = std::mem::take(&mut self.started).stop(&self.client, &self.runs);
-        let said = tokio::select! {
-            said = stopping => said,
+        let messages = tokio::select! {
+            messages = stopping => messages,
             _ = self.signals.interrupt.recv() => vec!["left at once; what was started may go on".to_string()],
         };
-        for line in said {
+        for line in messages {
             self.screen.note(&line);
         }
-        if script && unfinished && how.code == DONE { FAILED } else { how.code }
+        if script && unfinished && exit.code == DONE { FAILED } else { exit.code }
     }
 
     /// Waits for the next thing to do, and shows what happens. `None`: told to leave.
-    async fn next(&mut self, source: &mut Source) -> Option<Next> {
+    async fn next_input(&mut self, source: &mut Source) -> Option<SourceEvent> {
         loop {
             tokio::select! {
                 next = source.next() => return Some(next),
-                event = next_event(&mut self.events) => self.heed(&event),
-                Some(ended) = self.ends.recv() => self.told_end(&ended),
-                _ = self.signals.interrupt.recv() => return Some(Next::Interrupted { blank: true }),
-                () = self.signals.leaving.told() => return None,
+                event = next_event(&mut self.events) => self.on_event(&event),
+                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                _ = self.signals.interrupt.recv() => return Some(SourceEvent::Interrupted { blank: true }),
+                () = self.signals.termination.recv() => return None,
             }
         }
     }
@@ -206,120 +206,121 @@ impl Shell {
             tokio::select! {
                 biased;
                 // What happened before the end is shown before it.
-                event = next_event(&mut self.events) => self.heed(&event),
+                event = next_event(&mut self.events) => self.on_event(&event),
                 done = &mut work => return done,
-                Some(ended) = self.ends.recv() => self.told_end(&ended),
-                _ = self.signals.interrupt.recv() => self.interrupt(interruption)?,
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
-                () = at(deadline) => return Err(not_waited_for().into()),
+                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                _ = self.signals.interrupt.recv() => self.on_interrupt(interruption)?,
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
     }
 
     /// The same with what only takes a moment.
-    pub(super) async fn briefly<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.wait(&mut Interruption::of(Interrupt::GiveUp), work).await
+    pub(super) async fn wait_briefly<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.wait(&mut Interruption::new(InterruptAction::Abandon), work).await
     }
 
     /// Waits until the server has begun with a run; gives the end of one that it has not. That takes a moment: Ctrl-C is for what
     /// comes then.
-    pub(super) async fn until_begun(&mut self, run: &str) -> Result<Option<Ended>> {
-        while !self.runs.is_known(run) && self.events.is_some() {
+    pub(super) async fn wait_for_start(&mut self, run: &str) -> Result<Option<RunEnd>> {
+        while !self.runs.has_started(run) && self.events.is_some() {
             tokio::select! {
                 biased;
-                event = next_event(&mut self.events) => self.heed(&event),
-                Some(ended) = self.ends.recv() => match ended.run == run {
+                event = next_event(&mut self.events) => self.on_event(&event),
+                Some(ended) = self.run_ends.recv() => match ended.run == run {
                     true => {
-                        self.runs.end(&ended);
+                        self.runs.on_end(&ended);
                         return Ok(Some(ended));
                     }
-                    false => self.told_end(&ended),
+                    false => self.on_run_end(&ended),
                 },
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
             }
         }
         Ok(None)
     }
 
     /// Shows a run until it has ended or waits at a gate. Gives its end.
-    pub(super) async fn until_end(&mut self, run: &str) -> Result<Option<Ended>> {
-        let mut interruption = Interruption::of(Interrupt::Run(run.to_string()));
+    pub(super) async fn wait_for_end(&mut self, run: &str) -> Result<Option<RunEnd>> {
+        let mut interruption = Interruption::new(InterruptAction::Run(run.to_string()));
         loop {
-            if self.runs.waits(run) {
+            if self.runs.is_waiting(run) {
                 return Ok(None);
             }
             let deadline = interruption.deadline;
             tokio::select! {
                 biased;
                 event = next_event(&mut self.events) => {
-                    self.heed(&event);
+                    self.on_event(&event);
                     if event.and_then(|event| event.kind()) == Some(EventType::EventsDropped) {
-                        self.look_at_gates(run).await;
+                        self.refresh_gates(run).await;
                     }
                 }
-                Some(ended) = self.ends.recv() => {
+                Some(ended) = self.run_ends.recv() => {
                     if ended.run == run {
-                        self.runs.end(&ended);
-                        return interruption.judge(Ok(Some(ended)));
+                        self.runs.on_end(&ended);
+                        return interruption.resolve(Ok(Some(ended)));
                     }
-                    self.told_end(&ended);
+                    self.on_run_end(&ended);
                 }
-                _ = self.signals.interrupt.recv() => self.interrupt(&mut interruption)?,
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
-                () = at(deadline) => return Err(not_waited_for().into()),
+                _ = self.signals.interrupt.recv() => self.on_interrupt(&mut interruption)?,
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
     }
 
     /// Ctrl-C while something runs. A second one does not wait for its end.
-    fn interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
+    fn on_interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
         if interruption.deadline.is_some() {
-            return Err(not_waited_for());
+            return Err(abandoned());
         }
-        match &interruption.what {
-            Interrupt::GiveUp => return Err(interrupted()),
-            Interrupt::Turn(node) => {
+        match &interruption.action {
+            InterruptAction::Abandon => return Err(interrupted()),
+            InterruptAction::Turn(node) => {
                 self.screen.note(&format!("interrupting {node}; Ctrl-C again does not wait for it"));
                 let node = self.client.node(node, self.session().as_deref());
-                tokio::spawn(async move { tokio::time::timeout(INTERRUPT_PATIENCE, node.interrupt()).await });
+                tokio::spawn(async move { tokio::time::timeout(INTERRUPT_TIMEOUT, node.interrupt()).await });
             }
-            Interrupt::Run(run) => {
+            InterruptAction::Run(run) => {
                 self.screen.note(&format!("cancelling run {run}; Ctrl-C again does not wait for it"));
                 let (client, run) = (self.client.clone(), run.clone());
                 tokio::spawn(async move {
-                    tokio::time::timeout(INTERRUPT_PATIENCE, client.cancel_run(&run)).await
+                    tokio::time::timeout(INTERRUPT_TIMEOUT, client.cancel_run(&run)).await
                 });
             }
         }
-        interruption.deadline = Some(Instant::now() + INTERRUPT_PATIENCE);
+        interruption.deadline = Some(Instant::now() + INTERRUPT_TIMEOUT);
         Ok(())
     }
 
     /// Takes note of an event and tells of it.
-    fn heed(&mut self, event: &Option<EventMessage>) {
+    fn on_event(&mut self, event: &Option<EventMessage>) {
         let Some(event) = event else {
             self.events = None;
             let server =
                 self.server.as_deref().map_or("the server".to_string(), |name| format!("server '{name}'"));
             return self.screen.note(&format!("{server} went away; 'exit' leaves"));
         };
-        self.runs.heed(event);
+        self.runs.on_event(event);
         let session = self.session();
         let here = event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
-            || event_format::run_of(event).is_some_and(|run| self.runs.has(run));
-        let watched =
-            event_format::run_of(event).is_none() && event.node_id.is_some() && event.node_id == self.watched;
+            || event_format::run_id(event).is_some_and(|run| self.runs.is_active(run));
+        let is_muted = event_format::run_id(event).is_none()
+            && event.node_id.is_some()
+            && event.node_id == self.muted_node;
         if here
-            && !watched
-            && let Some(line) = event_format::line(event)
+            && !is_muted
+            && let Some(line) = event_format::format_event(event)
         {
             self.screen.event(&line);
         }
     }
 
     /// A run has ended that nobody waits for.
-    fn told_end(&mut self, ended: &Ended) {
-        self.runs.end(ended);
+    fn on_run_end(&mut self, ended: &RunEnd) {
+        self.runs.on_end(ended);
         let why = match &ended.outcome {
             Ok(_) => "'result' shows what came of it".to_string(),
             Err(error) => error.to_string(),
@@ -327,56 +328,58 @@ impl Shell {
         self.screen.note(&format!("run {} has ended: {why}", ended.run));
     }
 
-    async fn look_at_gates(&mut self, run: &str) {
-        let asked = tokio::time::timeout(INTERRUPT_PATIENCE, self.client.run_status(run, Some(0))).await;
-        if let Ok(Ok(info)) = asked {
+    async fn refresh_gates(&mut self, run: &str) {
+        let reply = tokio::time::timeout(INTERRUPT_TIMEOUT, self.client.run_status(run, Some(0))).await;
+        if let Ok(Ok(info)) = reply {
             self.runs.set_gates(run, info.gates.into_iter().map(|gate| gate.step_id));
         }
     }
 
-    async fn perform(&mut self, input: &Input) -> Result<Then> {
-        let command = match understand(input)? {
-            Asked::Prompt { node, text } => return self.prompt_node(&node, &text).await.map(|()| Then::GoOn),
-            Asked::Help(text) => return out::line(text.trim_end()).map(|()| Then::GoOn),
-            Asked::Command(command) => *command,
+    async fn perform(&mut self, input: &Input) -> Result<Flow> {
+        let command = match parse(input)? {
+            Request::Prompt { node, text } => {
+                return self.prompt_node(&node, &text).await.map(|()| Flow::Continue);
+            }
+            Request::Help(text) => return out::line(text.trim_end()).map(|()| Flow::Continue),
+            Request::Command(command) => *command,
         };
         match command {
-            Command::Exit(line) if line.keep && self.server.is_none() => {
+            Command::Exit(args) if args.keep && self.server.is_none() => {
                 let failure = Failure::new(USAGE, "nodes of this REPL run in this process: they cannot stay");
                 return Err(failure.hint("'nerve server repl' has nodes that can").into());
             }
-            Command::Exit(line) => return Ok(Then::Leave { keep: line.keep }),
-            Command::Help(line) if line.command.is_empty() => out::line(overview::TEXT)?,
-            Command::Help(line) => out::line(help(&line.command)?.trim_end())?,
-            Command::Events(line) => self.switch_events(&line)?,
-            Command::Session(line) => self.go_to_session(line.name).await?,
+            Command::Exit(args) => return Ok(Flow::Leave { keep: args.keep }),
+            Command::Help(args) if args.command.is_empty() => out::line(overview::TEXT)?,
+            Command::Help(args) => out::line(help(&args.command)?.trim_end())?,
+            Command::Events(args) => self.switch_events(&args)?,
+            Command::Session(args) => self.switch_session(args.name).await?,
             Command::Sessions => self.list_sessions().await?,
-            Command::Graph(line) => self.graph(line).await?,
-            Command::Plan(line) => self.plan(line).await?,
-            Command::Step(line) => self.step(line)?,
-            Command::Chain(line) => self.chain(&line.steps)?,
-            Command::Gate(line) => self.answer_gate(line).await?,
+            Command::Graph(args) => self.graph(args).await?,
+            Command::Draft(args) => self.draft_command(args).await?,
+            Command::Step(args) => self.step(args)?,
+            Command::Chain(args) => self.chain(&args.steps)?,
+            Command::Gate(args) => self.answer_gate(args).await?,
             Command::Runs => self.list_runs().await?,
-            Command::Follow(line) => self.follow(line.run).await?,
-            Command::Result(line) => self.print_result(line.step.as_deref())?,
-            of_a_node => self.node_command(of_a_node).await?,
+            Command::Follow(args) => self.follow(args.run).await?,
+            Command::Result(args) => self.print_result(args.step.as_deref())?,
+            command => self.node_command(command).await?,
         }
-        Ok(Then::GoOn)
+        Ok(Flow::Continue)
     }
 
     /// Says what went wrong; gives the exit code of it. `None`: told to leave.
-    fn report(&mut self, error: anyhow::Error, place: Option<&str>) -> Option<u8> {
-        if error.is::<ToldToLeave>() {
+    fn report(&mut self, error: anyhow::Error, location: Option<&str>) -> Option<u8> {
+        if error.is::<Terminated>() {
             return None;
         }
         let failure = Failure::from_error(&error);
         let code = failure.code;
-        self.screen.failure(failure, place);
+        self.screen.failure(failure, location);
         Some(code)
     }
 
-    fn switch_events(&mut self, line: &EventsLine) -> Result<()> {
-        match line.switch {
+    fn switch_events(&mut self, args: &EventsArgs) -> Result<()> {
+        match args.switch {
             Some(switch) => self.screen.show_events(switch == Switch::On),
             None => out::line(if self.screen.shows_events() { "on" } else { "off" })?,
         }
@@ -385,7 +388,7 @@ impl Shell {
 
     /// The current session; `None` is the default one.
     pub(super) fn session(&self) -> Option<String> {
-        with_scene(&self.scene, |scene| scene.session.clone())
+        with_state(&self.state, |state| state.session.clone())
     }
 
     /// The server and the session, for the commands of the program.
@@ -400,19 +403,19 @@ impl Shell {
     }
 
     /// What Ctrl-C at an empty prompt says.
-    fn before_leaving(&self) -> String {
-        let runs = self.runs.going_on();
+    fn exit_warning(&self) -> String {
+        let runs = self.runs.active();
         let nodes = self.started.len();
         match (nodes, runs.len()) {
             (0, 0) => "Ctrl-C again to leave".to_string(),
             (nodes, runs) => {
                 let counts = [(nodes, "node"), (runs, "run")];
-                let told: Vec<String> = counts
+                let counts: Vec<String> = counts
                     .into_iter()
                     .filter(|(count, _)| *count > 0)
-                    .map(|(count, thing)| event_format::counted(count as u64, thing))
+                    .map(|(count, thing)| event_format::pluralize(count as u64, thing))
                     .collect();
-                format!("Ctrl-C again to leave; that stops {}", told.join(" and "))
+                format!("Ctrl-C again to leave; that stops {}", counts.join(" and "))
             }
         }
     }
@@ -426,7 +429,7 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<EventMessage> {
     }
 }
 
-async fn at(deadline: Option<Instant>) {
+async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -9,26 +9,26 @@ use tokio::task::JoinSet;
 use super::runs::Runs;
 
 /// Agents get this long to end; those that take longer are told of.
-const PATIENCE: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A node: its session (`None` is the default one) and its id.
-type At = (Option<String>, String);
+type NodeKey = (Option<String>, String);
 
 /// Nodes that were started here.
 #[derive(Debug, Default)]
-pub(super) struct Started {
-    nodes: BTreeSet<At>,
+pub(super) struct StartedNodes {
+    nodes: BTreeSet<NodeKey>,
 }
 
-impl Started {
+impl StartedNodes {
     /// A node is being started. `false`: it was before.
     pub(super) fn add(&mut self, session: Option<&str>, node: &str) -> bool {
-        self.nodes.insert(at(session, node))
+        self.nodes.insert(key(session, node))
     }
 
     /// It is stopped, or was not started.
     pub(super) fn remove(&mut self, session: Option<&str>, node: &str) {
-        self.nodes.remove(&at(session, node));
+        self.nodes.remove(&key(session, node));
     }
 
     /// How many there are.
@@ -38,49 +38,49 @@ impl Started {
 
     /// Cancels the runs, then stops the nodes, all at once. Says what was done, and what could not be.
     pub(super) async fn stop(self, client: &NerveClient, runs: &Runs) -> Vec<String> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + STOP_TIMEOUT;
         let mut cancelling = JoinSet::new();
-        for run in runs.going_on() {
+        for run in runs.active() {
             let client = client.clone();
             cancelling.spawn(async move {
                 let done = client.cancel_run(&run).await.map(drop);
                 (run, done)
             });
         }
-        let mut said = told("run", "cancelled", finish(cancelling, runs.going_on(), deadline).await);
+        let mut messages = summarize("run", "cancelled", finish(cancelling, runs.active(), deadline).await);
         let mut stopping = JoinSet::new();
         for (session, node) in self.nodes.clone() {
             let client = client.clone();
             stopping.spawn(async move {
                 let done = client.node(&node, session.as_deref()).stop().await;
-                (shown(&(session, node)), done)
+                (display_name(&(session, node)), done)
             });
         }
-        let names = self.nodes.iter().map(shown).collect();
-        said.extend(told("node", "stopped", finish(stopping, names, deadline).await));
-        said
+        let names = self.nodes.iter().map(display_name).collect();
+        messages.extend(summarize("node", "stopped", finish(stopping, names, deadline).await));
+        messages
     }
 }
 
-type Done = (String, Result<(), ClientError>);
+type TaskResult = (String, Result<(), ClientError>);
 
 /// Waits for all, until the deadline. Those that are not done then have no result.
 async fn finish(
-    mut tasks: JoinSet<Done>,
-    mut left: Vec<String>,
+    mut tasks: JoinSet<TaskResult>,
+    mut unfinished: Vec<String>,
     deadline: tokio::time::Instant,
-) -> (Vec<Done>, Vec<String>) {
+) -> (Vec<TaskResult>, Vec<String>) {
     let mut done = Vec::new();
     while let Ok(Some(Ok(next))) = tokio::time::timeout_at(deadline, tasks.join_next()).await {
-        left.retain(|name| *name != next.0);
+        unfinished.retain(|name| *name != next.0);
         done.push(next);
     }
     done.sort_by(|one, other| one.0.cmp(&other.0));
-    (done, left)
+    (done, unfinished)
 }
 
-fn told(thing: &str, how: &str, (done, late): (Vec<Done>, Vec<String>)) -> Vec<String> {
-    let mut said = Vec::new();
+fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<String>)) -> Vec<String> {
+    let mut messages = Vec::new();
     let mut names = Vec::new();
     for (name, result) in done {
         match result {
@@ -88,24 +88,26 @@ fn told(thing: &str, how: &str, (done, late): (Vec<Done>, Vec<String>)) -> Vec<S
             // It has ended by itself, or the server has, with all that it had.
             Err(ClientError::Closed(_)) => {}
             Err(error) if error.server().is_some_and(|error| error.error_type == "not_found_error") => {}
-            Err(error) => said.push(format!("{thing} '{name}' could not be {how}: {error}")),
+            Err(error) => messages.push(format!("{thing} '{name}' could not be {how}: {error}")),
         }
     }
     if !names.is_empty() {
         let plural = if names.len() == 1 { "" } else { "s" };
-        said.insert(0, format!("{how} {thing}{plural} {}", names.join(", ")));
+        messages.insert(0, format!("{how} {thing}{plural} {}", names.join(", ")));
     }
-    said.extend(
-        late.iter().map(|name| format!("{thing} '{name}' is not {how} after {} s", PATIENCE.as_secs())),
+    messages.extend(
+        unfinished
+            .iter()
+            .map(|name| format!("{thing} '{name}' is not {how} after {} s", STOP_TIMEOUT.as_secs())),
     );
-    said
+    messages
 }
 
-fn at(session: Option<&str>, node: &str) -> At {
+fn key(session: Option<&str>, node: &str) -> NodeKey {
     (session.map(str::to_string), node.to_string())
 }
 
-fn shown((session, node): &At) -> String {
+fn display_name((session, node): &NodeKey) -> String {
     match session {
         Some(session) => format!("{session}/{node}"),
         None => node.clone(),
@@ -125,9 +127,9 @@ mod tests {
             ("d".to_string(), Err(ClientError::closed())),
         ];
         assert_eq!(
-            told("node", "stopped", (done, vec!["e".to_string()])),
+            summarize("node", "stopped", (done, vec!["e".to_string()])),
             ["stopped nodes a, c", "node 'b' could not be stopped: no", "node 'e' is not stopped after 15 s"]
         );
-        assert!(told("run", "cancelled", (Vec::new(), Vec::new())).is_empty());
+        assert!(summarize("run", "cancelled", (Vec::new(), Vec::new())).is_empty());
     }
 }

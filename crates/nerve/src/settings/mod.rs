@@ -12,7 +12,7 @@ use nerve_server::paths::Places;
 use nerve_view::bindings::Bindings;
 use nerve_view::draw::Gutter;
 
-pub(crate) use self::file::Faults;
+pub(crate) use self::file::Diagnostics;
 use crate::cli::recording::GutterArg;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
@@ -30,15 +30,15 @@ pub(crate) struct Settings {
     /// Operations of the viewer by name, and the keys each has instead of its usual ones.
     pub(crate) keys: Vec<(String, Vec<String>)>,
     /// What is worth knowing of them.
-    pub(crate) notes: Faults,
+    pub(crate) notes: Diagnostics,
     /// They could not be read, and these are the usual ones: what a viewer says of that.
-    pub(crate) unread: Option<&'static str>,
+    pub(crate) load_error: Option<&'static str>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        let notes = Faults::default();
-        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, unread: None }
+        let notes = Diagnostics::default();
+        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, load_error: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl Settings {
     }
 
     /// Those of the user, for a viewer: what is wrong with them keeps nobody from working, and is a warning.
-    pub(crate) fn of_viewer() -> Settings {
+    pub(crate) fn for_viewer() -> Settings {
         Settings::load().unwrap_or_else(|error| {
             let failure = Failure::from_error(&error);
             out::warning(format_args!(
@@ -60,7 +60,7 @@ impl Settings {
                 failure.message
             ));
             Settings {
-                unread: Some("the settings have faults: see 'nerve config check'"),
+                load_error: Some("the settings have faults: see 'nerve config check'"),
                 ..Settings::default()
             }
         })
@@ -70,10 +70,10 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Settings::load`].
-    pub(crate) fn read(path: &Path, must_be_there: bool) -> Result<Settings> {
-        let text = match text(path) {
+    pub(crate) fn read(path: &Path, must_exist: bool) -> Result<Settings> {
+        let text = match read_text(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_be_there => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
                 return Ok(Settings::default());
             }
             Err(error) => {
@@ -89,8 +89,8 @@ impl Settings {
                 return Err(failure.hint(hint).into());
             }
         };
-        Settings::parse(&text).map_err(|faults| {
-            let failure = Failure::new(USAGE, faults.of(path));
+        Settings::parse(&text).map_err(|errors| {
+            let failure = Failure::new(USAGE, errors.render(path));
             failure.hint("'nerve config check' looks again; 'nerve config show' says what can be set").into()
         })
     }
@@ -99,13 +99,13 @@ impl Settings {
     ///
     /// # Errors
     /// All faults that are in it.
-    pub(crate) fn parse(text: &str) -> Result<Settings, Faults> {
+    pub(crate) fn parse(text: &str) -> Result<Settings, Diagnostics> {
         file::parse(text)
     }
 
     /// The gutter that was asked for on the command line, else the one that is set.
-    pub(crate) fn gutter(&self, asked: Option<GutterArg>) -> Gutter {
-        match asked {
+    pub(crate) fn gutter(&self, option: Option<GutterArg>) -> Gutter {
+        match option {
             Some(GutterArg::Left) => Gutter::Left,
             Some(GutterArg::Right) => Gutter::Right,
             Some(GutterArg::None) => Gutter::None,
@@ -125,7 +125,7 @@ pub(crate) fn path() -> PathBuf {
     Places::from_env().config.join("config.toml")
 }
 
-fn text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {

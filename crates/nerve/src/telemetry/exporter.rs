@@ -13,19 +13,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{Tell, span_data};
+use super::{Report, span_data};
 
 /// How long the last spans may take to be sent.
-const FLUSH: Duration = Duration::from_secs(3);
-/// How long it is silent of spans that were lost, after it has told of some.
-const QUIET: Duration = Duration::from_secs(60);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long it is silent of spans that were lost, after it has reported_at of some.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Spans on their way to a collector.
 #[derive(Debug)]
 pub(super) struct Exporter {
     task: JoinHandle<()>,
     stop: CancellationToken,
-    tell: Tell,
+    report: Report,
 }
 
 impl Exporter {
@@ -36,7 +36,7 @@ impl Exporter {
     pub(super) fn start(
         server: &str,
         settings: Settings,
-        tell: Tell,
+        report: Report,
     ) -> Result<(Telemetry, Exporter), String> {
         let transport = Transport { limit: settings.timeout };
         let built = Otlp::builder()
@@ -50,19 +50,19 @@ impl Exporter {
         let (telemetry, spans) = Telemetry::new(settings.setup.clone());
         let stop = CancellationToken::new();
         let scope = InstrumentationScope::builder("nerve").with_version(env!("CARGO_PKG_VERSION")).build();
-        let sending = Sending { otlp, scope, settings, spans, losses: Losses::new(tell) };
-        let task = tokio::spawn(sending.run(stop.clone()));
-        Ok((telemetry, Exporter { task, stop, tell }))
+        let work = ExportTask { otlp, scope, settings, spans, losses: LossReporter::new(report) };
+        let task = tokio::spawn(work.run(stop.clone()));
+        Ok((telemetry, Exporter { task, stop, report }))
     }
 
     /// Sends what waits, and ends.
     pub(super) async fn finish(mut self) {
         self.stop.cancel();
-        if timeout(FLUSH, &mut self.task).await.is_err() {
+        if timeout(FLUSH_TIMEOUT, &mut self.task).await.is_err() {
             self.task.abort();
-            (self.tell)(&format!(
+            (self.report)(&format!(
                 "the last traces are lost: they could not be sent within {} s",
-                FLUSH.as_secs()
+                FLUSH_TIMEOUT.as_secs()
             ));
         }
     }
@@ -81,20 +81,20 @@ fn resource(server: &str) -> Resource {
     if is_named { builder } else { builder.with_service_name("nerve") }.build()
 }
 
-struct Sending {
+struct ExportTask {
     otlp: Otlp,
     scope: InstrumentationScope,
     settings: Settings,
     spans: Spans,
-    losses: Losses,
+    losses: LossReporter,
 }
 
-impl Sending {
+impl ExportTask {
     async fn run(mut self, stop: CancellationToken) {
         while let Some(batch) = self.batch(&stop).await {
             self.send(batch).await;
         }
-        self.losses.tell();
+        self.losses.flush();
     }
 
     /// As many spans as are sent at once, or those that came in time. `None`: there will be none any more.
@@ -131,43 +131,43 @@ impl Sending {
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some("it did not answer in time".to_string()),
         };
-        self.losses.count(self.spans.take_lost(), problem.map(|problem| (count, problem)));
+        self.losses.record(self.spans.take_lost(), problem.map(|problem| (count, problem)));
     }
 }
 
-/// What did not get through, told now and then.
+/// What did not get through, reported_at now and then.
 #[derive(Debug)]
-struct Losses {
-    tell: Tell,
+struct LossReporter {
+    report: Report,
     lost: u64,
     why: Option<String>,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
-impl Losses {
-    fn new(tell: Tell) -> Losses {
-        Losses { tell, lost: 0, why: None, told: None }
+impl LossReporter {
+    fn new(report: Report) -> LossReporter {
+        LossReporter { report, lost: 0, why: None, reported_at: None }
     }
 
-    fn count(&mut self, lost: u64, failed: Option<(u64, String)>) {
+    fn record(&mut self, lost: u64, failed: Option<(u64, String)>) {
         self.lost += lost;
         if let Some((count, why)) = failed {
             self.lost += count;
             self.why = Some(why);
         }
-        if self.told.is_none_or(|told| told.elapsed() >= QUIET) {
-            self.tell();
+        if self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            self.flush();
         }
     }
 
-    fn tell(&mut self) {
+    fn flush(&mut self) {
         if self.lost == 0 {
             return;
         }
         let why = self.why.take().unwrap_or_else(|| "there were more than the queue holds".to_string());
-        (self.tell)(&format!("{} spans are lost: {why}", self.lost));
+        (self.report)(&format!("{} spans are lost: {why}", self.lost));
         self.lost = 0;
-        self.told = Some(Instant::now());
+        self.reported_at = Some(Instant::now());
     }
 }
 
@@ -192,15 +192,15 @@ mod tests {
             let otlp = Otlp::builder().with_http().with_http_client(transport).build().unwrap();
             let (telemetry, spans) = Telemetry::new(settings.setup.clone());
             let scope = InstrumentationScope::builder("nerve").build();
-            let losses = Losses::new(|_| {});
-            let mut sending = Sending { otlp, scope, settings: settings.clone(), spans, losses };
+            let losses = LossReporter::new(|_| {});
+            let mut task = ExportTask { otlp, scope, settings: settings.clone(), spans, losses };
             for _ in 0..3 {
                 telemetry.begin(SpanKind::Internal, None, || "x".into()).end(|_| {});
             }
             let (stop, began) = (CancellationToken::new(), Instant::now());
             stop.cancel();
-            assert_eq!(sending.batch(&stop).await.map(|batch| batch.len()), Some(3));
-            assert!(sending.batch(&stop).await.is_none());
+            assert_eq!(task.batch(&stop).await.map(|batch| batch.len()), Some(3));
+            assert!(task.batch(&stop).await.is_none());
             assert_eq!(began.elapsed(), Duration::ZERO);
         }
     }

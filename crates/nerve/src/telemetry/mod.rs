@@ -11,55 +11,55 @@ mod transport;
 use nerve_core::telemetry::Telemetry;
 
 /// Says what cannot be done, to people.
-type Tell = fn(&str);
+type Report = fn(&str);
 
 /// Spans on their way out of this process.
 #[must_use = "spans that wait are sent when it is finished"]
-pub(crate) struct Exporting {
+pub(crate) struct TraceExport {
     /// What an engine is given.
     pub(crate) telemetry: Telemetry,
     #[cfg(feature = "otel")]
     exporter: Option<exporter::Exporter>,
 }
 
-impl Exporting {
-    /// As the environment says: off unless it names a collector. `tell` is told what of it cannot be done. Must be called on a runtime.
-    pub(crate) fn from_env(server: &str, tell: Tell) -> Exporting {
+impl TraceExport {
+    /// As the environment says: off unless it names a collector. `report` is told what of it cannot be done. Must be called on a runtime.
+    pub(crate) fn from_env(server: &str, report: Report) -> TraceExport {
         let (settings, problems) = settings::read(|name| std::env::var(name).ok());
-        problems.iter().for_each(|problem| tell(problem.as_str()));
+        problems.iter().for_each(|problem| report(problem.as_str()));
         match settings {
-            Some(settings) => Exporting::start(server, settings, tell),
-            None => Exporting::off(),
+            Some(settings) => TraceExport::start(server, settings, report),
+            None => TraceExport::off(),
         }
     }
 
     #[cfg(feature = "otel")]
-    fn off() -> Exporting {
-        Exporting { telemetry: Telemetry::off(), exporter: None }
+    fn off() -> TraceExport {
+        TraceExport { telemetry: Telemetry::off(), exporter: None }
     }
 
     #[cfg(not(feature = "otel"))]
-    fn off() -> Exporting {
-        Exporting { telemetry: Telemetry::off() }
+    fn off() -> TraceExport {
+        TraceExport { telemetry: Telemetry::off() }
     }
 
     #[cfg(feature = "otel")]
-    fn start(server: &str, settings: settings::Settings, tell: Tell) -> Exporting {
-        match exporter::Exporter::start(server, settings, tell) {
-            Ok((telemetry, exporter)) => Exporting { telemetry, exporter: Some(exporter) },
+    fn start(server: &str, settings: settings::Settings, report: Report) -> TraceExport {
+        match exporter::Exporter::start(server, settings, report) {
+            Ok((telemetry, exporter)) => TraceExport { telemetry, exporter: Some(exporter) },
             Err(problem) => {
-                tell(&format!("no traces are sent: {problem}"));
-                Exporting::off()
+                report(&format!("no traces are sent: {problem}"));
+                TraceExport::off()
             }
         }
     }
 
     #[cfg(not(feature = "otel"))]
-    fn start(_server: &str, _settings: settings::Settings, tell: Tell) -> Exporting {
-        tell(
+    fn start(_server: &str, _settings: settings::Settings, report: Report) -> TraceExport {
+        report(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this nerve cannot send traces: it was built without the feature 'otel'",
         );
-        Exporting::off()
+        TraceExport::off()
     }
 
     /// Sends what waits, for a few seconds at most.

@@ -25,22 +25,22 @@ pub(super) struct Settings {
     pub(super) timeout: Duration,
 }
 
-/// Reads them. `None`: nothing is to be sent. What is wrong is said for people, and does not keep the rest from working.
+/// Reads them. `None`: nothing is to be sent. What is invalid is said for people, and does not keep the rest from working.
 pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
-    let mut read = Reading {
+    let mut reader = EnvReader {
         variable: |name: &str| variable(name).filter(|value| !value.trim().is_empty()),
         problems: Vec::new(),
     };
-    let settings = read.settings();
-    (settings, read.problems)
+    let settings = reader.settings();
+    (settings, reader.problems)
 }
 
-struct Reading<F> {
+struct EnvReader<F> {
     variable: F,
     problems: Vec<String>,
 }
 
-impl<F: Fn(&str) -> Option<String>> Reading<F> {
+impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
     fn settings(&mut self) -> Option<Settings> {
         let is_true = |text: String| text.trim().eq_ignore_ascii_case("true");
         self.first(&ENDPOINTS)?;
@@ -86,18 +86,18 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         names.iter().find_map(|name| Some((*name, (self.variable)(name)?)))
     }
 
-    fn number(&mut self, name: &str, usual: u64, fits: std::ops::RangeInclusive<u64>) -> u64 {
-        let Some(text) = (self.variable)(name) else { return usual };
+    fn number(&mut self, name: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> u64 {
+        let Some(text) = (self.variable)(name) else { return default };
         match text.trim().parse() {
-            Ok(number) if fits.contains(&number) => number,
+            Ok(number) if range.contains(&number) => number,
             _ => {
                 let message = format!(
-                    "{name}={text}: a whole number from {} to {} is needed; it is {usual}",
-                    fits.start(),
-                    fits.end()
+                    "{name}={text}: a whole number from {} to {} is needed; it is {default}",
+                    range.start(),
+                    range.end()
                 );
                 self.problems.push(message);
-                usual
+                default
             }
         }
     }
@@ -107,10 +107,10 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         match name.trim() {
             "always_on" => Sampler::Always(RootSampler::On),
             "always_off" => Sampler::Always(RootSampler::Off),
-            "traceidratio" => Sampler::Always(self.part()),
+            "traceidratio" => Sampler::Always(self.ratio()),
             "parentbased_always_on" => Sampler::ParentBased(RootSampler::On),
             "parentbased_always_off" => Sampler::ParentBased(RootSampler::Off),
-            "parentbased_traceidratio" => Sampler::ParentBased(self.part()),
+            "parentbased_traceidratio" => Sampler::ParentBased(self.ratio()),
             _ => {
                 self.problems
                     .push(format!("OTEL_TRACES_SAMPLER={name} is not known; it is parentbased_always_on"));
@@ -119,10 +119,10 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         }
     }
 
-    fn part(&mut self) -> RootSampler {
+    fn ratio(&mut self) -> RootSampler {
         let Some(text) = (self.variable)("OTEL_TRACES_SAMPLER_ARG") else { return RootSampler::Ratio(1.0) };
         match text.trim().parse() {
-            Ok(part) if (0.0..=1.0).contains(&part) => RootSampler::Ratio(part),
+            Ok(ratio) if (0.0..=1.0).contains(&ratio) => RootSampler::Ratio(ratio),
             _ => {
                 self.problems
                     .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: a number from 0 to 1 is needed; it is 1"));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_unless_somebody_says_where_to() {
-        let off: [&[(&str, &str)]; 6] = [
+        let disabled: [&[(&str, &str)]; 6] = [
             &[],
             &[
                 ("OTEL_SERVICE_NAME", "x"),
@@ -156,7 +156,7 @@ mod tests {
             &[ENDPOINT, ("OTEL_SDK_DISABLED", "True")],
             &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
         ];
-        for set in off {
+        for set in disabled {
             let (settings, problems) = read_from(set);
             assert!(settings.is_none() && problems.is_empty(), "{set:?}: {problems:?}");
         }
@@ -166,29 +166,29 @@ mod tests {
 
     #[test]
     fn what_cannot_be_done_is_said() {
-        for wrong in [
+        for invalid in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
             ("OTEL_TRACES_EXPORTER", "zipkin"),
         ] {
-            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
-            assert!(settings.is_none() && problems[0].contains(wrong.1), "{problems:?}");
+            let (settings, problems) = read_from(&[ENDPOINT, invalid]);
+            assert!(settings.is_none() && problems[0].contains(invalid.1), "{problems:?}");
         }
-        for wrong in [
+        for invalid in [
             ("OTEL_TRACES_SAMPLER", "sometimes"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
             ("OTEL_BSP_SCHEDULE_DELAY", "-1"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ] {
-            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
-            assert!(settings.is_some() && problems[0].contains(wrong.0), "{problems:?}");
+            let (settings, problems) = read_from(&[ENDPOINT, invalid]);
+            assert!(settings.is_some() && problems[0].contains(invalid.0), "{problems:?}");
         }
     }
 
     #[test]
     fn samplers_are_those_of_the_specification() {
-        let sampler = |name, part| {
-            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", part)];
+        let sampler = |name, arg| {
+            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", arg)];
             let (settings, problems) = read_from(&set);
             (settings.unwrap().setup.sampler, problems.len())
         };

@@ -85,7 +85,7 @@ pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Resul
 
 /// `nerve attach`: gives back the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let AttachArgs { target, server, session, .. } = &args;
     let attach_target =
         AttachTarget { target: target.clone(), server: server.clone(), session: session.clone() };
@@ -113,7 +113,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         coloured,
         clipboard: settings.clipboard,
         stay: args.stay,
-        notice: settings.unread,
+        notice: settings.load_error,
     };
     let mirror =
         TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;

@@ -50,7 +50,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         session: args.session,
         overrides: NodeOverrides {
             env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-            proxy: proxy::of_node(args.proxy)?,
+            proxy: proxy::proxy_params(args.proxy)?,
             no_proxy: args.no_proxy,
         },
     };

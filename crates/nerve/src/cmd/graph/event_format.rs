@@ -3,38 +3,38 @@
 use nerve_proto::data::GateInfo;
 use nerve_proto::{EventMessage, EventType};
 
-use super::rows::{grouped, span};
+use super::rows::{format_duration, group_digits};
 use crate::out;
 
 /// Characters of a question or an error in a line.
-const SHORT: usize = 200;
+const MAX_PREVIEW: usize = 200;
 
 /// What an event says, if it says anything to people. `answer`: the command that answers a gate.
-pub(super) fn line(event: &EventMessage, answer: &str) -> Option<String> {
-    let text = |name: &str| event.data[name].as_str().unwrap_or_default();
+pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String> {
+    let field = |name: &str| event.data[name].as_str().unwrap_or_default();
     let number = |name: &str| event.data[name].as_u64().unwrap_or(0);
-    let step = text("step_id");
-    let said = match event.kind()? {
+    let step = field("step_id");
+    let text = match event.kind()? {
         EventType::GraphStarted => {
-            let goes_on = if event.data["resumed"] == true { "goes on" } else { "began" };
+            let verb = if event.data["resumed"] == true { "goes on" } else { "began" };
             format!(
-                "run {} of graph {} {goes_on}: {}",
-                text("run_id"),
-                text("graph_id"),
-                counted(usize::try_from(number("steps")).unwrap_or(usize::MAX))
+                "run {} of graph {} {verb}: {}",
+                field("run_id"),
+                field("graph_id"),
+                step_count(usize::try_from(number("steps")).unwrap_or(usize::MAX))
             )
         }
         EventType::StepStarted => {
-            let node = if text("node_id").is_empty() {
+            let node = if field("node_id").is_empty() {
                 String::new()
             } else {
-                format!(" (node {})", text("node_id"))
+                format!(" (node {})", field("node_id"))
             };
             let queued =
                 if event.data["queued"] == true { ", its node does something else first" } else { "" };
             format!("step {step} started{node}{queued}")
         }
-        EventType::StepCompleted => match text("state") {
+        EventType::StepCompleted => match field("state") {
             "skipped" => format!("step {step} skipped"),
             "reused" => format!("step {step} reused: it was done before"),
             _ => format!(
@@ -43,46 +43,51 @@ pub(super) fn line(event: &EventMessage, answer: &str) -> Option<String> {
                 tokens(number("tokens_used"))
             ),
         },
-        EventType::StepFailed if text("error_type") == "cancelled" => format!("step {step} cancelled"),
+        EventType::StepFailed if field("error_type") == "cancelled" => format!("step {step} cancelled"),
         EventType::StepFailed => {
-            let again = event.data["retry_in"].as_f64().map(|delay| format!("; again in {}", span(delay)));
-            format!("step {step} failed: {}{}", out::preview(text("error"), SHORT), again.unwrap_or_default())
+            let retry =
+                event.data["retry_in"].as_f64().map(|delay| format!("; again in {}", format_duration(delay)));
+            format!(
+                "step {step} failed: {}{}",
+                out::preview(field("error"), MAX_PREVIEW),
+                retry.unwrap_or_default()
+            )
         }
         EventType::GateAsked => {
             let gate: GateInfo = serde_json::from_value(event.data.clone()).ok()?;
-            format!("gate {step} asks: {} (answer with '{answer}')", question(&gate))
+            format!("gate {step} asks: {} (answer with '{answer}')", format_question(&gate))
         }
         EventType::GateAnswered => {
-            format!("gate {step} answered by {}: {}", text("by"), out::preview(text("choice"), SHORT))
+            format!("gate {step} answered by {}: {}", field("by"), out::preview(field("choice"), MAX_PREVIEW))
         }
         EventType::GraphCompleted => {
             let (spent, tokens) = (millis(number("duration_ms")), tokens(number("tokens_used")));
-            format!("run {} {} after {spent}{tokens}", text("run_id"), text("status"))
+            format!("run {} {} after {spent}{tokens}", field("run_id"), field("status"))
         }
         EventType::EventsDropped => format!("{} events are missing here", number("dropped")),
         _ => return None,
     };
-    Some(out::preview(&said, 4 * SHORT))
+    Some(out::preview(&text, 4 * MAX_PREVIEW))
 }
 
 /// The question, and what may be answered.
-pub(super) fn question(gate: &GateInfo) -> String {
-    let choices: Vec<String> = gate.choices.iter().map(|choice| out::preview(choice, SHORT)).collect();
+pub(super) fn format_question(gate: &GateInfo) -> String {
+    let choices: Vec<String> = gate.choices.iter().map(|choice| out::preview(choice, MAX_PREVIEW)).collect();
     let choices = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" / ")) };
-    format!("{}{choices}", out::preview(&gate.question, SHORT))
+    format!("{}{choices}", out::preview(&gate.question, MAX_PREVIEW))
 }
 
 /// `1 step`, `2 steps`.
-pub(super) fn counted(steps: usize) -> String {
+pub(super) fn step_count(steps: usize) -> String {
     if steps == 1 { "1 step".to_string() } else { format!("{steps} steps") }
 }
 
 fn millis(ms: u64) -> String {
-    span(std::time::Duration::from_millis(ms).as_secs_f64())
+    format_duration(std::time::Duration::from_millis(ms).as_secs_f64())
 }
 
 fn tokens(count: u64) -> String {
-    if count == 0 { String::new() } else { format!(", {} tokens", grouped(count)) }
+    if count == 0 { String::new() } else { format!(", {} tokens", group_digits(count)) }
 }
 
 #[cfg(test)]
@@ -92,8 +97,8 @@ mod tests {
     use super::super::progress::tests::event;
     use super::*;
 
-    fn said(kind: EventType, data: Value) -> String {
-        line(&event(kind, 0.0, data), "nerve server graph answer r CHOICE").unwrap_or_default()
+    fn format(kind: EventType, data: Value) -> String {
+        format_event(&event(kind, 0.0, data), "nerve server graph answer r CHOICE").unwrap_or_default()
     }
 
     #[test]
@@ -138,9 +143,9 @@ mod tests {
                 "run r failed after 0.1 s",
             ),
         ];
-        for (kind, data, words) in cases {
-            assert_eq!(said(kind, data), words);
+        for (kind, data, expected) in cases {
+            assert_eq!(format(kind, data), expected);
         }
-        assert_eq!(said(NodeReady, json!({})), "");
+        assert_eq!(format(NodeReady, json!({})), "");
     }
 }

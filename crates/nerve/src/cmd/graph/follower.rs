@@ -14,21 +14,21 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::Target;
-use super::keyboard::{Keyboard, meant, prompt};
+use super::keyboard::{Keyboard, parse_answer, prompt};
 use super::progress::Progress;
 use super::screen::Screen;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
 /// Rows are drawn this often at most; times in them have tenths of seconds only while they are short.
-const TICK: Duration = Duration::from_millis(200);
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 /// A run that is cancelled interrupts its terminals and ends; one that does not is left to itself.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(15);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(15);
 /// The last events come with the result or right after it.
-const LAST_EVENTS: Duration = Duration::from_millis(500);
+const FINAL_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Somebody who looks at a run.
-pub(super) struct Follow<'a> {
+pub(super) struct RunFollower<'a> {
     target: &'a Target,
     progress: Progress,
     screen: Screen,
@@ -36,28 +36,43 @@ pub(super) struct Follow<'a> {
     events: EventStream,
     interrupts: Signal,
     /// The gate at which the person is being asked.
-    asking: Option<String>,
+    asked_step: Option<String>,
     /// Ctrl+C ends the run, and not only the looking.
-    owns: bool,
+    owns_run: bool,
     /// Until when a run that was told to end must have ended.
-    cancelled: Option<Instant>,
+    cancel_deadline: Option<Instant>,
     /// The run has ended, or nothing more is heard of it.
     ended: Arc<Notify>,
 }
 
-impl<'a> Follow<'a> {
+impl<'a> RunFollower<'a> {
     /// Begins to listen. The run need not be there yet.
     ///
     /// # Errors
     /// The server is gone.
-    pub(super) async fn new(target: &'a Target, progress: Progress, owns: bool) -> Result<Follow<'a>> {
+    pub(super) async fn new(
+        target: &'a Target,
+        progress: Progress,
+        owns_run: bool,
+    ) -> Result<RunFollower<'a>> {
         let interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl+C")?;
         let filter = SubscribeParams { run_id: Some(progress.run.clone()), ..SubscribeParams::default() };
         let events = target.client.subscribe(&filter).await?;
         let screen = Screen::new();
         let keyboard = screen.is_live().then(Keyboard::new).flatten();
-        let (asking, cancelled, ended) = (None, None, Arc::default());
-        Ok(Follow { target, progress, screen, keyboard, events, interrupts, asking, owns, cancelled, ended })
+        let (asked_step, cancel_deadline, ended) = (None, None, Arc::default());
+        Ok(RunFollower {
+            target,
+            progress,
+            screen,
+            keyboard,
+            events,
+            interrupts,
+            asked_step,
+            owns_run,
+            cancel_deadline,
+            ended,
+        })
     }
 
     /// Rows on a terminal, and not lines.
@@ -71,43 +86,43 @@ impl<'a> Follow<'a> {
     }
 
     /// The step that failed first, if one did.
-    pub(super) fn failed(&self) -> Option<String> {
-        self.progress.failed().map(|row| row.step.clone())
+    pub(super) fn first_failed_step(&self) -> Option<String> {
+        self.progress.first_failure().map(|row| row.step.clone())
     }
 
     /// Shows what happens until `work` is done.
     ///
     /// # Errors
     /// Exit code 130 when Ctrl+C ended the looking while the run goes on. What came of `work` is in the inner result.
-    pub(super) async fn until<T>(
+    pub(super) async fn follow_until<T>(
         &mut self,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<Result<T, ClientError>> {
         tokio::pin!(work);
-        let mut ticks = interval(TICK);
+        let mut ticks = interval(DRAW_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut listening = true;
         let done = loop {
-            let deadline = self.cancelled.unwrap_or_else(Instant::now);
+            let deadline = self.cancel_deadline.unwrap_or_else(Instant::now);
             tokio::select! {
                 biased;
-                _ = self.interrupts.recv() => self.interrupted()?,
+                _ = self.interrupts.recv() => self.on_interrupt()?,
                 done = &mut work => break done,
                 event = self.events.next(), if listening => match event {
-                    Some(event) => self.take(&event).await,
+                    Some(event) => self.on_event(&event).await,
                     None => {
                         listening = false;
                         self.ended.notify_one();
                     }
                 },
-                line = line(&mut self.keyboard) => self.answer(line).await,
-                () = sleep_until(deadline), if self.cancelled.is_some() => return Err(self.left().into()),
+                line = next_line(&mut self.keyboard) => self.on_answer(line).await,
+                () = sleep_until(deadline), if self.cancel_deadline.is_some() => return Err(self.interrupted().into()),
                 _ = ticks.tick() => self.draw(),
             }
         };
         if listening && !matches!(done, Err(ClientError::Closed(_))) {
             // No more than a courtesy: the result is there.
-            let _ = timeout(LAST_EVENTS, self.last_events()).await;
+            let _ = timeout(FINAL_EVENTS_TIMEOUT, self.last_events()).await;
         }
         self.stop_asking();
         self.screen.draw(&self.progress);
@@ -118,14 +133,14 @@ impl<'a> Follow<'a> {
     /// The same for a run that somebody else waits for: until it has ended.
     ///
     /// # Errors
-    /// As [`Follow::until`]; and the server is gone.
-    pub(super) async fn until_end(&mut self) -> Result<()> {
+    /// As [`RunFollower::follow_until`]; and the server is gone.
+    pub(super) async fn follow_to_end(&mut self) -> Result<()> {
         let ended = Arc::clone(&self.ended);
         let work = async move {
             ended.notified().await;
             Ok(())
         };
-        self.until(work).await??;
+        self.follow_until(work).await??;
         if self.progress.status.is_some() { Ok(()) } else { Err(ClientError::closed().into()) }
     }
 
@@ -139,19 +154,19 @@ impl<'a> Follow<'a> {
         if self.progress.status.is_some() {
             self.ended.notify_one();
         }
-        self.ask();
+        self.ask_next_gate();
         Ok(info)
     }
 
-    async fn take(&mut self, event: &EventMessage) {
-        self.progress.take(event);
+    async fn on_event(&mut self, event: &EventMessage) {
+        self.progress.apply(event);
         match event.kind() {
             // If the server does not answer, nothing more is to be seen.
             Some(EventType::EventsDropped) => drop(self.catch_up().await),
             Some(EventType::GraphCompleted) => self.ended.notify_one(),
             // It was cancelled before the server knew it.
-            Some(EventType::GraphStarted) if self.cancelled.is_some() => self.cancel(),
-            Some(EventType::GateAnswered) if self.asks_at(event) => {
+            Some(EventType::GraphStarted) if self.cancel_deadline.is_some() => self.cancel(),
+            Some(EventType::GateAnswered) if self.is_asking(event) => {
                 self.stop_asking();
                 let (step, choice) = (&event.data["step_id"], out::preview(text(&event.data["choice"]), 200));
                 out::note(format_args!(
@@ -163,23 +178,23 @@ impl<'a> Follow<'a> {
             Some(EventType::GateAsked) if self.screen.is_live() && self.keyboard.is_none() => {
                 self.screen.draw(&self.progress);
                 self.screen.leave();
-                let answer = self.answer_command(text(&event.data["step_id"]));
-                out::note(format_args!("{} asks; answer with '{answer}'", text(&event.data["step_id"])));
+                let command = self.answer_command(text(&event.data["step_id"]));
+                out::note(format_args!("{} asks; answer with '{command}'", text(&event.data["step_id"])));
             }
             _ => {}
         }
-        let answer = self.answer_command(text(&event.data["step_id"]));
-        self.screen.tell(event, &answer);
-        self.ask();
+        let command = self.answer_command(text(&event.data["step_id"]));
+        self.screen.print_event(event, &command);
+        self.ask_next_gate();
     }
 
     async fn last_events(&mut self) {
         while self.progress.status.is_none() {
             match self.events.next().await {
                 Some(event) => {
-                    self.progress.take(&event);
-                    let answer = self.answer_command("");
-                    self.screen.tell(&event, &answer);
+                    self.progress.apply(&event);
+                    let command = self.answer_command("");
+                    self.screen.print_event(&event, &command);
                 }
                 None => return,
             }
@@ -188,72 +203,72 @@ impl<'a> Follow<'a> {
 
     /// Nothing is drawn while somebody types an answer.
     fn draw(&mut self) {
-        if self.asking.is_none() {
+        if self.asked_step.is_none() {
             self.screen.draw(&self.progress);
         }
     }
 
     /// Puts the next question, if one waits.
-    fn ask(&mut self) {
-        if self.asking.is_some() {
+    fn ask_next_gate(&mut self) {
+        if self.asked_step.is_some() {
             return;
         }
         if let (Some(keyboard), Some(gate)) = (&mut self.keyboard, self.progress.gates.first()) {
             self.screen.draw(&self.progress);
             self.screen.leave();
             keyboard.ask(gate);
-            self.asking = Some(gate.step_id.clone());
+            self.asked_step = Some(gate.step_id.clone());
         }
     }
 
     /// Somebody typed a line, or closed the keyboard.
-    async fn answer(&mut self, line: Option<String>) {
-        let Some(step) = self.asking.clone() else { return };
+    async fn on_answer(&mut self, line: Option<String>) {
+        let Some(step) = self.asked_step.clone() else { return };
         let Some(gate) = self.progress.gates.iter().find(|gate| gate.step_id == step).cloned() else {
             return;
         };
         let Some(line) = line else {
             self.keyboard = None;
-            self.asking = None;
+            self.asked_step = None;
             out::note(format_args!("\n{step} waits; answer with '{}'", self.answer_command(&step)));
             return;
         };
-        let Some(choice) = meant(&line, &gate) else { return prompt(&gate) };
+        let Some(choice) = parse_answer(&line, &gate) else { return prompt(&gate) };
         match self.target.client.answer_gate(&self.progress.run, Some(&step), &choice).await {
             Ok(_) => {
                 self.progress.gates.retain(|gate| gate.step_id != step);
-                self.asking = None;
-                self.ask();
+                self.asked_step = None;
+                self.ask_next_gate();
             }
             Err(ClientError::Server(error)) => {
                 out::note(out::sanitize(&error.to_string()));
                 prompt(&gate);
             }
             // The server is gone: `work` tells.
-            Err(_) => self.asking = None,
+            Err(_) => self.asked_step = None,
         }
     }
 
-    fn asks_at(&self, event: &EventMessage) -> bool {
-        self.asking.as_deref() == event.data["step_id"].as_str() && self.asking.is_some()
+    fn is_asking(&self, event: &EventMessage) -> bool {
+        self.asked_step.as_deref() == event.data["step_id"].as_str() && self.asked_step.is_some()
     }
 
     /// The line with the prompt is given up.
     fn stop_asking(&mut self) {
-        if self.asking.take().is_some() {
+        if self.asked_step.take().is_some() {
             out::note("");
         }
     }
 
     /// Ctrl+C.
-    fn interrupted(&mut self) -> Result<()> {
+    fn on_interrupt(&mut self) -> Result<()> {
         self.stop_asking();
-        if !self.owns || self.cancelled.is_some() {
-            return Err(self.left().into());
+        if !self.owns_run || self.cancel_deadline.is_some() {
+            return Err(self.interrupted().into());
         }
         self.screen.erase();
         out::note(format_args!("cancelling run '{}'; Ctrl+C again leaves at once", self.progress.run));
-        self.cancelled = Some(Instant::now() + CANCEL_PATIENCE);
+        self.cancel_deadline = Some(Instant::now() + CANCEL_TIMEOUT);
         self.keyboard = None;
         self.cancel();
         Ok(())
@@ -266,10 +281,10 @@ impl<'a> Follow<'a> {
     }
 
     /// The run goes on, or its end was not waited for.
-    fn left(&self) -> Failure {
+    fn interrupted(&self) -> Failure {
         let run = &self.progress.run;
         let status = self.target.command(&format!("status {run}"));
-        if self.cancelled.is_some() {
+        if self.cancel_deadline.is_some() {
             let message = format!("interrupted; run '{run}' was told to end and has not ended yet");
             return Failure::new(INTERRUPTED, message).hint(format!("'{status}' says how far it is"));
         }
@@ -285,11 +300,11 @@ impl<'a> Follow<'a> {
 }
 
 /// A run with this status has not ended.
-pub(super) fn goes_on(status: &str) -> bool {
+pub(super) fn is_active(status: &str) -> bool {
     matches!(status, "running" | "waiting")
 }
 
-async fn line(keyboard: &mut Option<Keyboard>) -> Option<String> {
+async fn next_line(keyboard: &mut Option<Keyboard>) -> Option<String> {
     match keyboard {
         Some(keyboard) => keyboard.line().await,
         None => std::future::pending().await,

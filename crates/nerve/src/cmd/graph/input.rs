@@ -36,21 +36,21 @@ fn value(text: &str) -> Value {
 ///
 /// # Errors
 /// Exit code 2: it does not fit.
-pub(crate) fn fitting(file: &GraphFile, given: Value) -> Result<Value> {
-    let broken = given.as_str().and_then(broken_json);
+pub(crate) fn validate(file: &GraphFile, given: Value) -> Result<Value> {
+    let json_error = given.as_str().and_then(json_error);
     file.input(given).map_err(|error| {
         let failure = Failure::from_error(&error.into());
-        match broken {
+        match json_error {
             Some(why) => failure.hint(format!("it begins like JSON, but is none: {why}")).into(),
             None => failure.into(),
         }
     })
 }
 
-/// What is wrong with a text that was meant to be an object or a list.
-fn broken_json(text: &str) -> Option<serde_json::Error> {
-    let meant = text.trim_start().starts_with(['{', '[']);
-    serde_json::from_str::<Value>(text).err().filter(|_| meant)
+/// What is wrong with a text that was parse_answer to be an object or a list.
+fn json_error(text: &str) -> Option<serde_json::Error> {
+    let is_json_like = text.trim_start().starts_with(['{', '[']);
+    serde_json::from_str::<Value>(text).err().filter(|_| is_json_like)
 }
 
 fn merge(given: Value, fields: &[Field]) -> Result<Value> {
@@ -95,7 +95,7 @@ mod tests {
         let file = GraphFile::from_yaml("graph: g\ninputs: {a: {}}\nsteps: []\n", "g.yaml");
         let file = file.unwrap_or_else(|error| panic!("{error}"));
         let hint = |text: &str| {
-            let error = fitting(&file, value(text)).unwrap_err();
+            let error = validate(&file, value(text)).unwrap_err();
             Failure::from_error(&error).hint.unwrap_or_default()
         };
         assert!(hint(" {\"a\": ").contains("begins like JSON, but is none: EOF"), "{}", hint(" {\"a\": "));

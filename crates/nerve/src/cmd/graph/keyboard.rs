@@ -9,11 +9,11 @@ use rustix::stdio::stdin;
 use rustix::termios::tcgetpgrp;
 use tokio::sync::mpsc;
 
-use super::screen::clock;
+use super::screen::format_clock;
 use crate::out;
 
 /// Characters of a question or a choice that are shown.
-const SHORT: usize = 2000;
+const MAX_PREVIEW: usize = 2000;
 
 /// Lines that a person types. They are read from the first question on, and not before: what is typed until then is for the shell.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Keyboard {
 impl Keyboard {
     /// `None` where nobody can be asked: standard input is no terminal, or it is another job's at the moment.
     pub(super) fn new() -> Option<Keyboard> {
-        let ours = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-        (io::stdin().is_terminal() && ours).then_some(Keyboard { lines: None })
+        let is_foreground = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+        (io::stdin().is_terminal() && is_foreground).then_some(Keyboard { lines: None })
     }
 
     /// The next line, without its end; `None` when there are no more. May be dropped before it is done.
@@ -37,7 +37,7 @@ impl Keyboard {
     }
 
     /// From now on lines are read.
-    fn open(&mut self) {
+    fn start_reading(&mut self) {
         if self.lines.is_some() {
             return;
         }
@@ -56,17 +56,17 @@ impl Keyboard {
 
     /// Puts the question.
     pub(super) fn ask(&mut self, gate: &GateInfo) {
-        self.open();
+        self.start_reading();
         out::note(format_args!(
             "{}{}{:#}: {}",
             out::WAITING,
-            out::preview(&gate.step_id, SHORT),
+            out::preview(&gate.step_id, MAX_PREVIEW),
             out::WAITING,
             out::sanitize(&gate.question)
         ));
         for (number, choice) in gate.choices.iter().enumerate() {
             let default = if gate.default.as_ref() == Some(choice) { " (default)" } else { "" };
-            out::note(format_args!("  {}. {}{default}", number + 1, out::preview(choice, SHORT)));
+            out::note(format_args!("  {}. {}{default}", number + 1, out::preview(choice, MAX_PREVIEW)));
         }
         prompt(gate);
     }
@@ -74,30 +74,35 @@ impl Keyboard {
 
 /// Asks for the answer.
 pub(super) fn prompt(gate: &GateInfo) {
-    let until =
-        gate.deadline.map(|at| format!(" until {}", clock(at, &TimeZone::system()))).unwrap_or_default();
-    let default =
-        gate.default.as_ref().map(|text| format!(" [{}]", out::preview(text, SHORT))).unwrap_or_default();
+    let until = gate
+        .deadline
+        .map(|at| format!(" until {}", format_clock(at, &TimeZone::system())))
+        .unwrap_or_default();
+    let default = gate
+        .default
+        .as_ref()
+        .map(|text| format!(" [{}]", out::preview(text, MAX_PREVIEW)))
+        .unwrap_or_default();
     let mut stderr = io::stderr().lock();
     // Nobody to ask if stderr is gone: the gate waits.
     let _ = write!(stderr, "your answer{until}{default}: ").and_then(|()| stderr.flush());
 }
 
 /// What a person who typed this means: the number of a choice, nothing for the default, or the answer itself.
-pub(super) fn meant(typed: &str, gate: &GateInfo) -> Option<String> {
+pub(super) fn parse_answer(typed: &str, gate: &GateInfo) -> Option<String> {
     let typed = typed.trim();
     if typed.is_empty() {
         return gate.default.clone();
     }
-    Some(chosen(typed, &gate.choices))
+    Some(resolve_choice(typed, &gate.choices))
 }
 
 /// A choice by its number, from 1, unless that is a choice itself.
-pub(super) fn chosen(text: &str, choices: &[String]) -> String {
+pub(super) fn resolve_choice(text: &str, choices: &[String]) -> String {
     let is_choice = choices.iter().any(|choice| choice == text);
     let number = text.parse::<usize>().ok().filter(|_| !is_choice);
-    let by_number = number.and_then(|number| choices.get(number.checked_sub(1)?));
-    by_number.map_or_else(|| text.to_string(), Clone::clone)
+    let choice = number.and_then(|number| choices.get(number.checked_sub(1)?));
+    choice.map_or_else(|| text.to_string(), Clone::clone)
 }
 
 #[cfg(test)]
@@ -108,12 +113,16 @@ mod tests {
     fn answers_are_numbers_texts_or_nothing() {
         let choices: Vec<String> = ["yes", "no", "1"].map(String::from).to_vec();
         let gate = GateInfo { choices, default: Some("no".into()), ..GateInfo::default() };
-        let meant = |typed| meant(typed, &gate);
-        assert_eq!(meant(" \n").as_deref(), Some("no"));
-        assert_eq!(meant("2\n").as_deref(), Some("no"));
-        assert_eq!(meant("1").as_deref(), Some("1"), "a choice that looks like a number is that choice");
-        assert_eq!(meant("yes").as_deref(), Some("yes"));
-        assert_eq!(meant("9").as_deref(), Some("9"), "the server says what is wrong with it");
-        assert_eq!(super::meant("", &GateInfo::default()), None);
+        let parse_answer = |typed| parse_answer(typed, &gate);
+        assert_eq!(parse_answer(" \n").as_deref(), Some("no"));
+        assert_eq!(parse_answer("2\n").as_deref(), Some("no"));
+        assert_eq!(
+            parse_answer("1").as_deref(),
+            Some("1"),
+            "a choice that looks like a number is that choice"
+        );
+        assert_eq!(parse_answer("yes").as_deref(), Some("yes"));
+        assert_eq!(parse_answer("9").as_deref(), Some("9"), "the server says what is wrong with it");
+        assert_eq!(super::parse_answer("", &GateInfo::default()), None);
     }
 }

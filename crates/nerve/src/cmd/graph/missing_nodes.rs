@@ -19,14 +19,15 @@ pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
 }
 
 /// Of graphs in graphs too, which know what those around them know.
-fn missing<'a>(file: &'a GraphFile, around: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-    let mut known = around.clone();
+fn missing<'a>(file: &'a GraphFile, outer: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let mut known = outer.clone();
     known.extend(file.nodes.keys().map(String::as_str));
     let fallback = |step: &'a nerve_core::graph::file::StepDefinition| {
         step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_deref())
     };
-    let named = file.steps.iter().flat_map(|step| step.node.as_deref().into_iter().chain(fallback(step)));
-    let mut missing: BTreeSet<&str> = named.filter(|node| !known.contains(node)).collect();
+    let referenced =
+        file.steps.iter().flat_map(|step| step.node.as_deref().into_iter().chain(fallback(step)));
+    let mut missing: BTreeSet<&str> = referenced.filter(|node| !known.contains(node)).collect();
     for node in file.nodes.values() {
         if let NodeDefinition::Graph(node) = node
             && let Some(inner) = &node.graph

@@ -26,7 +26,7 @@ use crate::out;
 
 /// Where a command goes, and how it prints.
 #[derive(Debug, Clone)]
-struct Asked {
+struct CommonOptions {
     server: String,
     session: Option<String>,
     json: bool,
@@ -43,26 +43,26 @@ struct Target {
 
 /// Does what the subcommand says. Ctrl+C is this command's own business where [`GraphCommand::follows_run`].
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
-    let asked = Asked { server: args.server.server, session: args.session, json: args.server.json };
+    let common = CommonOptions { server: args.server.server, session: args.session, json: args.server.json };
     match args.command {
-        GraphCommand::Run(args) => run::run(&asked, *args).await,
-        GraphCommand::Resume(args) => run::resume(&asked, args).await,
-        GraphCommand::Validate(args) => view::validate(&args.files, asked.json),
-        GraphCommand::Show(args) => view::show(&asked, &args).await,
-        GraphCommand::List(args) if args.runs => runs::list(&asked).await,
-        GraphCommand::List(_) => registry::list(&asked).await,
-        GraphCommand::Status(args) => runs::status(&asked, &args).await,
-        GraphCommand::Cancel(args) => runs::cancel(&asked, &args.id).await,
-        GraphCommand::Answer(args) => runs::answer(&asked, &args).await,
-        GraphCommand::Create(args) => registry::create(&asked, &args.file).await,
-        GraphCommand::Delete(args) => registry::delete(&asked, &args.id).await,
+        GraphCommand::Run(args) => run::run(&common, *args).await,
+        GraphCommand::Resume(args) => run::resume(&common, args).await,
+        GraphCommand::Validate(args) => view::validate(&args.files, common.json),
+        GraphCommand::Show(args) => view::show(&common, &args).await,
+        GraphCommand::List(args) if args.runs => runs::list(&common).await,
+        GraphCommand::List(_) => registry::list(&common).await,
+        GraphCommand::Status(args) => runs::status(&common, &args).await,
+        GraphCommand::Cancel(args) => runs::cancel(&common, &args.id).await,
+        GraphCommand::Answer(args) => runs::answer(&common, &args).await,
+        GraphCommand::Create(args) => registry::create(&common, &args.file).await,
+        GraphCommand::Delete(args) => registry::delete(&common, &args.id).await,
         GraphCommand::Schema => out::json(&json_schema()),
     }
 }
 
-impl Asked {
+impl CommonOptions {
     async fn connect(&self) -> Result<Target> {
-        let Asked { server, session, json } = self.clone();
+        let CommonOptions { server, session, json } = self.clone();
         Ok(Target { client: connect(&server).await?, server, session, json })
     }
 }

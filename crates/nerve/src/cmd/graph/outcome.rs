@@ -8,7 +8,7 @@ use nerve_proto::data::RunEndedData;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::follower::Follow;
+use super::follower::RunFollower;
 use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
 use crate::out;
 
@@ -16,20 +16,21 @@ use crate::out;
 ///
 /// # Errors
 /// The run failed, was cancelled, or is not known to have ended.
-pub(super) fn conclude(
+pub(super) fn print_outcome(
     target: &Target,
-    follow: &Follow<'_>,
+    follower: &RunFollower<'_>,
     end: Result<RunEndedData, ClientError>,
     trace: Option<&Path>,
 ) -> Result<()> {
-    let run = follow.run();
+    let run = follower.run();
     let (ended, failure) = match end {
         Ok(ended) => (ended, None),
         Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "went away").into()),
         Err(ClientError::Server(error)) => match &error.run {
-            Some(ended) => {
-                (RunEndedData::clone(ended), Some(failure(target, ended, &error, follow.failed())))
-            }
+            Some(ended) => (
+                RunEndedData::clone(ended),
+                Some(failure(target, ended, &error, follower.first_failed_step())),
+            ),
             None => return Err(ClientError::Server(error).into()),
         },
         Err(error) => return Err(error.into()),
@@ -65,8 +66,8 @@ fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Opt
             let step = step.filter(|step| !failure.message.contains(&format!("'{step}'")));
             let step = step.map(|step| format!("step '{step}': ")).unwrap_or_default();
             failure.message = format!("run '{run}' failed: {step}{}", failure.message);
-            let again = format!("what is done is kept; '{resume}' tries the rest again");
-            failure.hint = Some(failure.hint.map_or(again.clone(), |hint| format!("{hint}; {again}")));
+            let retry = format!("what is done is kept; '{resume}' tries the rest again");
+            failure.hint = Some(failure.hint.map_or(retry.clone(), |hint| format!("{hint}; {retry}")));
         }
     }
     failure
@@ -108,16 +109,16 @@ fn print(
         }
         return out::json(&data);
     }
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for (step, value) in &ended.results {
-        results(step, value, &mut told);
-        left_out(step, value);
+        collect_texts(step, value, &mut texts);
+        warn_truncated(step, value);
     }
-    told.retain(|(_, text)| !text.is_empty());
-    match told.as_slice() {
+    texts.retain(|(_, text)| !text.is_empty());
+    match texts.as_slice() {
         [(_, text)] => out::text(text)?,
         _ => {
-            for (step, text) in &told {
+            for (step, text) in &texts {
                 out::line(format_args!("{}== {}{:#}", out::STRONG, out::preview(step, 200), out::STRONG))?;
                 out::text(text)?;
             }
@@ -130,29 +131,32 @@ fn print(
 }
 
 /// Texts of results, each under the path of its step. A step that was left out has none.
-fn results(path: &str, value: &Value, told: &mut Vec<(String, String)>) {
+fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}
-        Value::String(text) => told.push((path.to_string(), text.clone())),
+        Value::String(text) => texts.push((path.to_string(), text.clone())),
         Value::Object(_) if is_response(value) => {
-            told.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
+            texts.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
         }
         // A gate's.
         Value::Object(_) if value["choice"].is_string() && value["by"].is_string() => {
-            told.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
+            texts.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
         }
         Value::Object(fields) if has_response(value) => {
-            fields.iter().for_each(|(step, value)| results(&format!("{path}/{step}"), value, told));
+            fields.iter().for_each(|(step, value)| collect_texts(&format!("{path}/{step}"), value, texts));
         }
         Value::Array(items) if has_response(value) || items.iter().all(Value::is_string) => {
-            items.iter().enumerate().for_each(|(at, item)| results(&format!("{path}[{at}]"), item, told));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(at, item)| collect_texts(&format!("{path}[{at}]"), item, texts));
         }
-        other => told.push((path.to_string(), format!("{other:#}"))),
+        other => texts.push((path.to_string(), format!("{other:#}"))),
     }
 }
 
 /// Says of output that was too long for a result what is missing.
-fn left_out(path: &str, value: &Value) {
+fn warn_truncated(path: &str, value: &Value) {
     match value {
         Value::Object(_) if is_response(value) => {
             if let Some(what) = value["attributes"]["truncated"].as_str() {
@@ -160,10 +164,10 @@ fn left_out(path: &str, value: &Value) {
             }
         }
         Value::Object(fields) => {
-            fields.iter().for_each(|(step, value)| left_out(&format!("{path}/{step}"), value))
+            fields.iter().for_each(|(step, value)| warn_truncated(&format!("{path}/{step}"), value))
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| left_out(&format!("{path}[{at}]"), item))
+            items.iter().enumerate().for_each(|(at, item)| warn_truncated(&format!("{path}[{at}]"), item))
         }
         _ => {}
     }
@@ -195,15 +199,15 @@ mod tests {
             "inner": { "x": response("deep"), "left-out": null }, "gate": { "choice": "yes", "by": "person" },
             "left-out": null, "text": "as it is", "number": 3,
         });
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         for (step, value) in all.as_object().into_iter().flatten() {
-            results(step, value, &mut told);
+            collect_texts(step, value, &mut texts);
         }
-        told.sort();
-        let told: Vec<(&str, &str)> =
-            told.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
+        texts.sort();
+        let texts: Vec<(&str, &str)> =
+            texts.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 ("ask", "said"),
                 ("gate", "yes"),

@@ -7,7 +7,7 @@ use nerve_proto::{EventMessage, EventType};
 use serde_json::Value;
 
 /// Items, rounds and steps of graphs in the graph that are remembered, about; of more, those that are done are forgotten.
-const PARTS: usize = 1000;
+const MAX_PARTS: usize = 1000;
 
 /// A run as far as it has come.
 #[derive(Debug, Default)]
@@ -17,10 +17,10 @@ pub(super) struct Progress {
     /// Steps of the graph itself.
     pub(super) total: usize,
     pub(super) steps: Vec<StepRow>,
-    places: HashMap<String, usize>,
+    rows_by_id: HashMap<String, usize>,
     /// Gates that wait, in the order in which they asked.
     pub(super) gates: Vec<GateInfo>,
-    pub(super) began: Option<f64>,
+    pub(super) started: Option<f64>,
     pub(super) ended: Option<f64>,
     /// `completed`, `failed` …, once it has ended.
     pub(super) status: Option<String>,
@@ -30,11 +30,11 @@ pub(super) struct Progress {
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepRow {
     pub(super) step: String,
-    /// Parts of a step are shown below it: all rows with the number of the step, in the order in which they came.
-    pub(super) below: usize,
+    /// Parts of a step are shown group it: all rows with the number of the step, in the order in which they came.
+    pub(super) group: usize,
     pub(super) node: String,
     pub(super) state: StepState,
-    pub(super) began: f64,
+    pub(super) started: f64,
     pub(super) ended: Option<f64>,
     pub(super) tokens: u64,
     pub(super) error: Option<String>,
@@ -45,12 +45,12 @@ pub(super) struct StepRow {
 pub(super) enum StepState {
     /// It has not begun.
     #[default]
-    ToCome,
+    Pending,
     /// Its node does something else first.
     Queued,
     Running,
     /// A gate waits for an answer.
-    Asking,
+    Waiting,
     /// An attempt failed, another follows.
     Retrying,
     Done,
@@ -62,12 +62,12 @@ pub(super) enum StepState {
 }
 
 impl StepState {
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
-            StepState::ToCome => "-",
+            StepState::Pending => "-",
             StepState::Queued => "queued",
             StepState::Running => "running",
-            StepState::Asking => "asks",
+            StepState::Waiting => "asks",
             StepState::Retrying => "retries",
             StepState::Done => "done",
             StepState::Reused => "reused",
@@ -79,7 +79,7 @@ impl StepState {
 
     /// It goes on now.
     pub(super) fn is_active(self) -> bool {
-        matches!(self, StepState::Queued | StepState::Running | StepState::Asking | StepState::Retrying)
+        matches!(self, StepState::Queued | StepState::Running | StepState::Waiting | StepState::Retrying)
     }
 
     /// It is done, one way or another, and did not fail.
@@ -91,7 +91,7 @@ impl StepState {
     fn parse(word: &str) -> StepState {
         match word {
             "queued" => StepState::Queued,
-            "waiting" => StepState::Asking,
+            "waiting" => StepState::Waiting,
             "completed" => StepState::Done,
             "reused" => StepState::Reused,
             "skipped" => StepState::Skipped,
@@ -118,12 +118,12 @@ impl Progress {
     }
 
     /// Takes in an event of the run.
-    pub(super) fn take(&mut self, event: &EventMessage) {
+    pub(super) fn apply(&mut self, event: &EventMessage) {
         let text = |name: &str| event.data[name].as_str().unwrap_or_default();
         let at = event.timestamp;
         match event.kind() {
             Some(EventType::GraphStarted) => {
-                self.began = Some(at);
+                self.started = Some(at);
                 self.graph = text("graph_id").to_string();
                 self.total = number(&event.data["steps"]).try_into().unwrap_or(usize::MAX);
             }
@@ -132,14 +132,14 @@ impl Progress {
                 let row = self.row(text("step_id"));
                 let state = if queued { StepState::Queued } else { StepState::Running };
                 // A new attempt keeps the time of the first.
-                let began = if row.state == StepState::Retrying { row.began } else { at };
+                let started = if row.state == StepState::Retrying { row.started } else { at };
                 let node = text("node_id").to_string();
                 *row = StepRow {
                     node,
                     state,
-                    began,
+                    started,
                     step: row.step.clone(),
-                    below: row.below,
+                    group: row.group,
                     ..StepRow::default()
                 };
             }
@@ -147,16 +147,16 @@ impl Progress {
                 let tokens = number(&event.data["tokens_used"]);
                 let state = StepState::parse(text("state"));
                 let row = self.row(text("step_id"));
-                if row.state == StepState::ToCome {
-                    (row.began, row.node) = (at, text("node_id").to_string());
+                if row.state == StepState::Pending {
+                    (row.started, row.node) = (at, text("node_id").to_string());
                 }
                 (row.state, row.ended, row.tokens, row.error) = (state, Some(at), tokens, None);
             }
             Some(EventType::StepFailed) => {
                 let again = event.data["retry_in"].is_number();
                 let row = self.row(text("step_id"));
-                if row.state == StepState::ToCome {
-                    (row.began, row.node) = (at, text("node_id").to_string());
+                if row.state == StepState::Pending {
+                    (row.started, row.node) = (at, text("node_id").to_string());
                 }
                 row.error = Some(text("error").to_string());
                 (row.state, row.ended) = match text("error_type") {
@@ -167,7 +167,7 @@ impl Progress {
             }
             Some(EventType::GateAsked) => {
                 if let Ok(gate) = serde_json::from_value::<GateInfo>(event.data.clone()) {
-                    self.ask(gate, at);
+                    self.open_gate(gate, at);
                 }
             }
             Some(EventType::GateAnswered) => self.gates.retain(|gate| gate.step_id != text("step_id")),
@@ -180,17 +180,17 @@ impl Progress {
     pub(super) fn catch_up(&mut self, info: &RunInfo) {
         self.graph.clone_from(&info.graph_id);
         self.total = self.total.max(info.total_steps);
-        self.began = self.began.or(Some(info.started_at)).filter(|at| *at > 0.0);
+        self.started = self.started.or(Some(info.started_at)).filter(|at| *at > 0.0);
         for step in &info.steps {
             let row = self.row(&step.step_id);
             row.node.clone_from(&step.node_id);
             row.state = StepState::parse(&step.state);
-            (row.began, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
+            (row.started, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
             row.error.clone_from(&step.error);
         }
         self.gates.clear();
         for gate in &info.gates {
-            self.ask(gate.clone(), info.started_at);
+            self.open_gate(gate.clone(), info.started_at);
         }
         if let (false, Some(at)) = (["running", "waiting"].contains(&info.status.as_str()), info.ended_at) {
             self.end(&info.status, at);
@@ -198,7 +198,7 @@ impl Progress {
     }
 
     /// The step that failed first; of one and its parts the innermost.
-    pub(super) fn failed(&self) -> Option<&StepRow> {
+    pub(super) fn first_failure(&self) -> Option<&StepRow> {
         let failed = self.steps.iter().filter(|row| row.state == StepState::Failed);
         failed.min_by(|one, other| {
             let (first, second) = (one.ended.unwrap_or(0.0), other.ended.unwrap_or(0.0));
@@ -207,7 +207,7 @@ impl Progress {
     }
 
     /// Steps of the graph itself that are done.
-    pub(super) fn done(&self) -> usize {
+    pub(super) fn done_count(&self) -> usize {
         self.steps.iter().filter(|row| is_own(&row.step) && row.state.is_done()).count()
     }
 
@@ -216,12 +216,12 @@ impl Progress {
         self.steps.iter().filter(|row| is_own(&row.step)).map(|row| row.tokens).sum()
     }
 
-    fn ask(&mut self, gate: GateInfo, at: f64) {
+    fn open_gate(&mut self, gate: GateInfo, at: f64) {
         let row = self.row(&gate.step_id);
-        if row.state == StepState::ToCome {
-            row.began = at;
+        if row.state == StepState::Pending {
+            row.started = at;
         }
-        row.state = StepState::Asking;
+        row.state = StepState::Waiting;
         if !self.gates.iter().any(|known| known.step_id == gate.step_id) {
             self.gates.push(gate);
         }
@@ -236,29 +236,29 @@ impl Progress {
     }
 
     fn row(&mut self, step: &str) -> &mut StepRow {
-        let place = match self.places.get(step) {
-            Some(place) => *place,
+        let index = match self.rows_by_id.get(step) {
+            Some(index) => *index,
             None => self.add(step),
         };
-        &mut self.steps[place]
+        &mut self.steps[index]
     }
 
     fn add(&mut self, step: &str) -> usize {
-        if self.steps.len() >= self.total.saturating_add(2 * PARTS) {
-            let mut spare = PARTS;
+        if self.steps.len() >= self.total.saturating_add(2 * MAX_PARTS) {
+            let mut removable = MAX_PARTS;
             self.steps.retain(|row| {
-                let goes = spare > 0 && row.state.is_done() && !is_own(&row.step);
-                spare -= usize::from(goes);
-                !goes
+                let is_removed = removable > 0 && row.state.is_done() && !is_own(&row.step);
+                removable -= usize::from(is_removed);
+                !is_removed
             });
-            self.places = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
+            self.rows_by_id = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
         }
         let own = step.split(['/', '[', '#']).next().unwrap_or(step);
-        let below = self.places.get(own).map_or(self.steps.len(), |place| self.steps[*place].below);
-        let place = self.steps.len();
-        self.steps.push(StepRow { step: step.to_string(), below, ..StepRow::default() });
-        self.places.insert(step.to_string(), place);
-        place
+        let group = self.rows_by_id.get(own).map_or(self.steps.len(), |index| self.steps[*index].group);
+        let index = self.steps.len();
+        self.steps.push(StepRow { step: step.to_string(), group, ..StepRow::default() });
+        self.rows_by_id.insert(step.to_string(), index);
+        index
     }
 }
 
@@ -291,28 +291,28 @@ pub(super) mod tests {
     }
 
     fn states(progress: &Progress) -> Vec<(&str, &str)> {
-        progress.steps.iter().map(|row| (row.step.as_str(), row.state.word())).collect()
+        progress.steps.iter().map(|row| (row.step.as_str(), row.state.label())).collect()
     }
 
     #[test]
     fn steps_begin_retry_end_and_their_parts_belong_to_them() {
         let mut progress = Progress::new("r", "g", &["a".into(), "b".into(), "c".into()]);
-        let mut tell = |kind, at, data| progress.take(&event(kind, at, data));
-        tell(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
-        tell(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
-        tell(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
-        tell(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
-        tell(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[1]"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]/x"}));
-        tell(
+        let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
+        apply(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
+        apply(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
+        apply(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
+        apply(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
+        apply(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[0]"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[1]"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[0]/x"}));
+        apply(
             EventType::StepCompleted,
             5.0,
             json!({"step_id": "b[0]/x", "state": "skipped", "tokens_used": 9}),
         );
-        let (done, tokens) = (progress.done(), progress.tokens());
+        let (done, tokens) = (progress.done_count(), progress.tokens());
         assert_eq!(
             states(&progress),
             [
@@ -324,20 +324,20 @@ pub(super) mod tests {
                 ("b[0]/x", "skipped")
             ]
         );
-        assert!(progress.steps[3..].iter().all(|row| row.below == progress.steps[1].below));
-        assert_eq!((done, tokens, progress.steps[0].began), (1, 7, 1.0));
+        assert!(progress.steps[3..].iter().all(|row| row.group == progress.steps[1].group));
+        assert_eq!((done, tokens, progress.steps[0].started), (1, 7, 1.0));
     }
 
     #[test]
     fn a_gate_asks_until_it_is_answered_or_the_run_ends() {
         let mut progress = Progress::new("r", "g", &["ok".into()]);
         let gate = json!({"step_id": "ok", "question": "Go?", "choices": ["yes"]});
-        progress.take(&event(EventType::GateAsked, 1.0, gate.clone()));
-        progress.take(&event(EventType::GateAsked, 1.0, gate));
-        assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Asking));
-        progress.take(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
+        progress.apply(&event(EventType::GateAsked, 1.0, gate.clone()));
+        progress.apply(&event(EventType::GateAsked, 1.0, gate));
+        assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Waiting));
+        progress.apply(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
         assert!(progress.gates.is_empty());
-        progress.take(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
+        progress.apply(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
         assert_eq!(
             (states(&progress), progress.status.as_deref()),
             (vec![("ok", "cancelled")], Some("cancelled"))
@@ -352,20 +352,20 @@ pub(super) mod tests {
             "gates": [{"step_id": "ok", "question": "Go?"}]});
         progress.catch_up(&serde_json::from_value(info).unwrap());
         assert_eq!(states(&progress), [("a", "reused"), ("ok", "asks")]);
-        assert_eq!((progress.total, progress.began, progress.status), (2, Some(5.0), None));
+        assert_eq!((progress.total, progress.started, progress.status), (2, Some(5.0), None));
     }
 
     #[test]
     fn a_run_of_very_many_parts_keeps_those_that_matter() {
         let mut progress = Progress::new("r", "g", &["each".into()]);
-        for item in 0..10 * PARTS {
+        for item in 0..10 * MAX_PARTS {
             let step = format!("each[{item}]");
-            progress.take(&event(EventType::StepStarted, 1.0, json!({ "step_id": step })));
+            progress.apply(&event(EventType::StepStarted, 1.0, json!({ "step_id": step })));
             let state = if item == 7 { "failed" } else { "completed" };
-            progress.take(&event(EventType::StepCompleted, 1.0, json!({ "step_id": step, "state": state })));
+            progress.apply(&event(EventType::StepCompleted, 1.0, json!({ "step_id": step, "state": state })));
         }
-        assert!(progress.steps.len() <= 2 * PARTS + 1);
-        assert_eq!(progress.failed().map(|row| row.step.as_str()), Some("each[7]"));
+        assert!(progress.steps.len() <= 2 * MAX_PARTS + 1);
+        assert_eq!(progress.first_failure().map(|row| row.step.as_str()), Some("each[7]"));
         assert_eq!(progress.steps[0].step, "each");
     }
 }

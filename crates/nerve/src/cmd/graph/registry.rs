@@ -4,14 +4,14 @@ use anyhow::Result;
 use nerve_proto::data::{GraphInfo, GraphsData};
 use serde_json::json;
 
-use super::Asked;
-use super::source::{definition, file};
+use super::CommonOptions;
+use super::source::{definition, load};
 use crate::out;
 
 /// Registers a graph.
-pub(super) async fn create(asked: &Asked, name: &str) -> Result<()> {
-    let definition = definition(file(name)?)?;
-    let target = asked.connect().await?;
+pub(super) async fn create(common: &CommonOptions, name: &str) -> Result<()> {
+    let definition = definition(load(name)?)?;
+    let target = common.connect().await?;
     let graph = target.client.create_graph(definition, target.session()).await?;
     if target.json {
         return out::json(&serde_json::to_value(graph)?);
@@ -20,8 +20,8 @@ pub(super) async fn create(asked: &Asked, name: &str) -> Result<()> {
 }
 
 /// Forgets a graph.
-pub(super) async fn delete(asked: &Asked, id: &str) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn delete(common: &CommonOptions, id: &str) -> Result<()> {
+    let target = common.connect().await?;
     target.client.delete_graph(id, target.session()).await?;
     if target.json {
         return out::json(&json!({ "graph_id": id, "deleted": true }));
@@ -30,8 +30,8 @@ pub(super) async fn delete(asked: &Asked, id: &str) -> Result<()> {
 }
 
 /// Lists the graphs of a session.
-pub(super) async fn list(asked: &Asked) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn list(common: &CommonOptions) -> Result<()> {
+    let target = common.connect().await?;
     let graphs = target.client.list_graphs(target.session()).await?;
     if target.json {
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();

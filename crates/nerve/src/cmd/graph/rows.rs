@@ -11,9 +11,9 @@ use crate::out;
 /// Columns for a step's id; shorter where none is so long, or where the window is narrow.
 const ID_COLUMNS: usize = 32;
 /// Columns of a step's state and time, and some air.
-const STATE_AND_TIME: usize = 20;
+const STATE_AND_TIME_COLUMNS: usize = 20;
 /// Where a window is narrower than this, tokens and node are left out.
-const WIDE: usize = 60;
+const WIDE_COLUMNS: usize = 60;
 
 /// Pieces of a row, each in its style.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,13 +21,13 @@ pub(super) struct Row {
     pieces: Vec<(Style, String)>,
 }
 
-/// The run as at most `height` rows of at most `width` columns. `now`: seconds since the Unix epoch.
+/// The run as at limit `height` rows of at limit `width` columns. `now`: seconds since the Unix epoch.
 pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<Row> {
     let shown = selection(progress, height.saturating_sub(2));
     let longest = shown.iter().map(|row| columns(&row.step)).max().unwrap_or(0);
-    let id = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME).max(8));
+    let id = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME_COLUMNS).max(8));
     let mut rows: Vec<Row> = shown.iter().map(|step| step_row(step, now, id, width)).collect();
-    rows.extend(rest(progress, &shown, width));
+    rows.extend(hidden_summary(progress, &shown, width));
     rows.push(summary(progress, now, width));
     rows.truncate(height);
     rows
@@ -35,7 +35,7 @@ pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -
 
 impl Row {
     /// The row with or without its colours.
-    pub(super) fn written(&self, colours: bool) -> String {
+    pub(super) fn render(&self, colours: bool) -> String {
         let piece = |(style, text): &(Style, String)| match colours {
             true => format!("{style}{text}{style:#}"),
             false => text.clone(),
@@ -48,21 +48,21 @@ impl Row {
         self.pieces.iter().map(|(_, text)| columns(text)).sum()
     }
 
-    /// Adds a piece, or as much of it as there is room for in `width` columns.
+    /// Adds a piece, or as much of it as there is limit for in `width` columns.
     fn push(&mut self, style: Style, text: &str, width: usize) {
-        let room = width.saturating_sub(self.columns());
-        self.pieces.push((style, cut(text, room)));
+        let limit = width.saturating_sub(self.columns());
+        self.pieces.push((style, truncate(text, limit)));
     }
 }
 
 /// Which steps to show, in their order: all, or those that go on, those that failed, the latest that ended, the next to come.
-fn selection(progress: &Progress, most: usize) -> Vec<&StepRow> {
+fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
     let mut steps: Vec<&StepRow> = progress.steps.iter().collect();
-    if steps.len() > most {
+    if steps.len() > limit {
         let rank = |row: &StepRow| match row.state {
             state if state.is_active() => 0,
             StepState::Failed => 1,
-            StepState::ToCome => 3,
+            StepState::Pending => 3,
             _ => 2,
         };
         // Stable: of those to come the first in order stay first.
@@ -70,32 +70,33 @@ fn selection(progress: &Progress, most: usize) -> Vec<&StepRow> {
             let latest = other.ended.unwrap_or(0.0).total_cmp(&one.ended.unwrap_or(0.0));
             rank(one).cmp(&rank(other)).then(latest)
         });
-        steps.truncate(most);
+        steps.truncate(limit);
     }
-    let order = |row: &&StepRow| progress.steps.iter().position(|known| std::ptr::eq(known, *row));
-    steps.sort_by_cached_key(|row| (row.below, order(row)));
+    let position = |row: &&StepRow| progress.steps.iter().position(|known| std::ptr::eq(known, *row));
+    steps.sort_by_cached_key(|row| (row.group, position(row)));
     steps
 }
 
 fn step_row(step: &StepRow, now: f64, id: usize, width: usize) -> Row {
     let mut row = Row::default();
-    let state = step.state.word();
+    let state = step.state.label();
     row.push(style(step.state), &format!("{state:<9}"), width);
     row.push(Style::new(), " ", width);
-    let name = cut(&step.step, id);
+    let name = truncate(&step.step, id);
     let pad = " ".repeat(id.saturating_sub(columns(&name)));
     row.push(Style::new(), &format!("{name}{pad}"), width);
-    if step.state == StepState::ToCome {
+    if step.state == StepState::Pending {
         return row;
     }
-    row.push(Style::new(), &format!("  {:>7}", time(step, now)), width);
-    if width >= WIDE {
-        let tokens = if step.tokens > 0 { format!("{} tokens", grouped(step.tokens)) } else { String::new() };
+    row.push(Style::new(), &format!("  {:>7}", elapsed(step, now)), width);
+    if width >= WIDE_COLUMNS {
+        let tokens =
+            if step.tokens > 0 { format!("{} tokens", group_digits(step.tokens)) } else { String::new() };
         row.push(out::FAINT, &format!("  {tokens:>14}"), width);
     }
     match &step.error {
         Some(error) => row.push(Style::new(), &format!("  {}", out::preview(error, 200)), width),
-        None if width >= WIDE && !step.node.is_empty() => {
+        None if width >= WIDE_COLUMNS && !step.node.is_empty() => {
             row.push(out::FAINT, &format!("  {}", step.node), width)
         }
         None => {}
@@ -103,15 +104,15 @@ fn step_row(step: &StepRow, now: f64, id: usize, width: usize) -> Row {
     row
 }
 
-fn time(step: &StepRow, now: f64) -> String {
+fn elapsed(step: &StepRow, now: f64) -> String {
     match step.state {
         StepState::Reused | StepState::Skipped => String::new(),
-        _ => span(step.ended.unwrap_or(now) - step.began),
+        _ => format_duration(step.ended.unwrap_or(now) - step.started),
     }
 }
 
 /// What is not shown, if there is such.
-fn rest(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
+fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
     if shown.len() == progress.steps.len() {
         return None;
     }
@@ -123,32 +124,32 @@ fn rest(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
         (count(&StepState::is_active), "at work"),
         (count(&|state| matches!(state, StepState::Failed | StepState::Cancelled)), "failed or cancelled"),
         (count(&StepState::is_done), "done"),
-        (count(&|state| state == StepState::ToCome), "to come"),
+        (count(&|state| state == StepState::Pending), "to come"),
     ];
-    let said: Vec<String> = counts
+    let parts: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let mut row = Row::default();
-    row.push(out::FAINT, &format!("… and {}", said.join(", ")), width);
+    row.push(out::FAINT, &format!("… and {}", parts.join(", ")), width);
     Some(row)
 }
 
 fn summary(progress: &Progress, now: f64, width: usize) -> Row {
-    let mut said = vec![match &progress.status {
+    let mut parts = vec![match &progress.status {
         Some(status) => status.clone(),
-        None => format!("{} of {} steps done", progress.done(), progress.total),
+        None => format!("{} of {} steps done", progress.done_count(), progress.total),
     }];
     let tokens = progress.tokens();
     if tokens > 0 {
-        said.push(format!("{} tokens", grouped(tokens)));
+        parts.push(format!("{} tokens", group_digits(tokens)));
     }
-    if let Some(began) = progress.began {
-        said.push(span(progress.ended.unwrap_or(now) - began));
+    if let Some(started) = progress.started {
+        parts.push(format_duration(progress.ended.unwrap_or(now) - started));
     }
     let mut row = Row::default();
-    row.push(out::STRONG, &said.join(" · "), width);
+    row.push(out::STRONG, &parts.join(" · "), width);
     row
 }
 
@@ -157,13 +158,13 @@ fn style(state: StepState) -> Style {
         StepState::Done => out::GOOD,
         StepState::Queued | StepState::Running | StepState::Retrying => out::WORKING,
         StepState::Failed | StepState::Cancelled => out::BAD,
-        StepState::Asking => out::WAITING,
-        StepState::ToCome | StepState::Reused | StepState::Skipped => out::FAINT,
+        StepState::Waiting => out::WAITING,
+        StepState::Pending | StepState::Reused | StepState::Skipped => out::FAINT,
     }
 }
 
 /// `0.3 s`, `12 s`, `2:05`, `1:02:03`.
-pub(super) fn span(seconds: f64) -> String {
+pub(super) fn format_duration(seconds: f64) -> String {
     let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     match seconds.as_secs() {
         0..10 => format!("{:.1} s", seconds.as_secs_f64()),
@@ -174,7 +175,7 @@ pub(super) fn span(seconds: f64) -> String {
 }
 
 /// `1,204`.
-pub(super) fn grouped(number: u64) -> String {
+pub(super) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
@@ -186,24 +187,24 @@ fn columns(text: &str) -> usize {
 }
 
 /// As much of a text as fits; an ellipsis says that something is missing.
-fn cut(text: &str, room: usize) -> String {
+fn truncate(text: &str, limit: usize) -> String {
     let text: String = text.chars().filter(|char| !char.is_control()).collect();
-    if columns(&text) <= room {
+    if columns(&text) <= limit {
         return text;
     }
-    let mut cut = String::new();
+    let mut truncated = String::new();
     let mut used = 0;
     for char in text.chars() {
         used += char.width().unwrap_or(0);
-        if used + 1 > room {
+        if used + 1 > limit {
             break;
         }
-        cut.push(char);
+        truncated.push(char);
     }
-    if room > 0 {
-        cut.push('…');
+    if limit > 0 {
+        truncated.push('…');
     }
-    cut
+    truncated
 }
 
 #[cfg(test)]
@@ -216,22 +217,22 @@ mod tests {
 
     fn progress() -> Progress {
         let mut progress = Progress::new("r", "g", &["fetch".into(), "ask".into(), "ship".into()]);
-        let mut tell = |kind, at, data| progress.take(&event(kind, at, data));
-        tell(EventType::GraphStarted, 100.0, json!({"graph_id": "g", "steps": 3}));
-        tell(EventType::StepStarted, 100.0, json!({"step_id": "fetch", "node_id": "sh"}));
-        tell(
+        let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
+        apply(EventType::GraphStarted, 100.0, json!({"graph_id": "g", "steps": 3}));
+        apply(EventType::StepStarted, 100.0, json!({"step_id": "fetch", "node_id": "sh"}));
+        apply(
             EventType::StepCompleted,
             100.3,
             json!({"step_id": "fetch", "state": "completed", "tokens_used": 1204}),
         );
-        tell(EventType::StepStarted, 100.3, json!({"step_id": "ask", "node_id": "me"}));
+        apply(EventType::StepStarted, 100.3, json!({"step_id": "ask", "node_id": "me"}));
         progress
     }
 
     fn shown(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<String> {
         let rows = rows(progress, now, width, height);
         assert!(rows.len() <= height && rows.iter().all(|row| row.columns() <= width), "{rows:#?}");
-        rows.iter().map(|row| row.written(false).trim_end().to_string()).collect()
+        rows.iter().map(|row| row.render(false).trim_end().to_string()).collect()
     }
 
     #[test]
@@ -253,7 +254,7 @@ mod tests {
         let steps: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
         let mut progress = Progress::new("r", "g", &steps);
         for n in 0..30 {
-            progress.take(&event(
+            progress.apply(&event(
                 EventType::StepStarted,
                 f64::from(n),
                 json!({ "step_id": format!("s{n}") }),
@@ -263,7 +264,7 @@ mod tests {
                 29 => continue,
                 _ => (EventType::StepCompleted, json!({"step_id": format!("s{n}"), "state": "completed"})),
             };
-            progress.take(&event(kind, f64::from(n) + 0.5, data));
+            progress.apply(&event(kind, f64::from(n) + 0.5, data));
         }
         let rows = shown(&progress, 40.0, 80, 7);
         assert_eq!(
@@ -289,7 +290,7 @@ mod tests {
     fn wide_letters_and_escapes_do_not_break_a_row() {
         let mut progress = Progress::new("r", "g", &["日本語の長い名前のステップ".into()]);
         let failed = json!({"step_id": "日本語の長い名前のステップ", "error": "\u{1b}[2Jgone"});
-        progress.take(&event(EventType::StepFailed, 1.0, failed));
+        progress.apply(&event(EventType::StepFailed, 1.0, failed));
         for width in 1..80 {
             let rows = shown(&progress, 2.0, width, 5);
             assert!(!rows.concat().contains('\u{1b}'));
@@ -300,10 +301,10 @@ mod tests {
     #[test]
     fn numbers_for_people() {
         assert_eq!(
-            (grouped(7), grouped(1204), grouped(1_234_567)),
+            (group_digits(7), group_digits(1204), group_digits(1_234_567)),
             ("7".into(), "1,204".into(), "1,234,567".into())
         );
-        let spans: Vec<String> = [0.0, 9.94, 59.9, 125.0, 3723.0, -1.0].map(span).to_vec();
+        let spans: Vec<String> = [0.0, 9.94, 59.9, 125.0, 3723.0, -1.0].map(format_duration).to_vec();
         assert_eq!(spans, ["0.0 s", "9.9 s", "59 s", "2:05", "1:02:03", "0.0 s"]);
     }
 }

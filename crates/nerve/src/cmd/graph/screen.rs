@@ -16,7 +16,7 @@ use super::rows::rows;
 use crate::out;
 
 /// Of a terminal that does not tell its size.
-const USUAL_WINDOW: (usize, usize) = (80, 24);
+const DEFAULT_WINDOW: (usize, usize) = (80, 24);
 
 /// Where progress is shown.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) enum Screen {
 /// Rows that stand above the cursor and can be drawn over.
 #[derive(Debug)]
 pub(super) struct Live {
-    colours: bool,
+    colors: bool,
     /// Columns of each of them.
     drawn: Vec<usize>,
 }
@@ -40,8 +40,8 @@ impl Screen {
     pub(super) fn new() -> Screen {
         let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         if io::stderr().is_terminal() && !dumb {
-            let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-            return Screen::Live(Live { colours, drawn: Vec::new() });
+            let colors = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+            return Screen::Live(Live { colors, drawn: Vec::new() });
         }
         Screen::Lines { zone: TimeZone::system() }
     }
@@ -51,11 +51,11 @@ impl Screen {
     }
 
     /// An event came in.
-    pub(super) fn tell(&mut self, event: &EventMessage, answer: &str) {
+    pub(super) fn print_event(&mut self, event: &EventMessage, answer: &str) {
         if let Screen::Lines { zone } = self
-            && let Some(line) = event_format::line(event, answer)
+            && let Some(line) = event_format::format_event(event, answer)
         {
-            out::note(format_args!("{} {line}", clock(event.timestamp, zone)));
+            out::note(format_args!("{} {line}", format_clock(event.timestamp, zone)));
         }
     }
 
@@ -69,7 +69,7 @@ impl Screen {
     /// What comes next comes in place of the rows.
     pub(super) fn erase(&mut self) {
         if let Screen::Live(live) = self {
-            let text = live.over(&[], window().0);
+            let text = live.redraw(&[], window().0);
             let _ = io::stderr().lock().write_all(text.as_bytes());
         }
     }
@@ -87,8 +87,8 @@ impl Live {
         let (width, height) = window();
         // The last column stays free: some terminals wrap when it is filled. The last row is the cursor's.
         let rows = rows(progress, now(), width.saturating_sub(1), height.saturating_sub(1));
-        let text = self.over(
-            &rows.iter().map(|row| (row.written(self.colours), row.columns())).collect::<Vec<_>>(),
+        let text = self.redraw(
+            &rows.iter().map(|row| (row.render(self.colors), row.columns())).collect::<Vec<_>>(),
             width,
         );
         // Nobody to show it to if stderr is gone.
@@ -96,7 +96,7 @@ impl Live {
     }
 
     /// What draws rows over those that are there, in one write. A window that became narrower has wrapped them.
-    fn over(&mut self, rows: &[(String, usize)], width: usize) -> String {
+    fn redraw(&mut self, rows: &[(String, usize)], width: usize) -> String {
         let up: usize = self.drawn.iter().map(|columns| columns.div_ceil(width.max(1)).max(1)).sum();
         let mut text = String::new();
         // Writing to a text cannot fail.
@@ -120,7 +120,7 @@ pub(super) fn now() -> f64 {
 }
 
 /// `10:11:12`, as a clock in this time zone shows it.
-pub(super) fn clock(at: f64, zone: &TimeZone) -> String {
+pub(super) fn format_clock(at: f64, zone: &TimeZone) -> String {
     let at = if at > 0.0 { at } else { now() };
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
@@ -130,7 +130,7 @@ pub(super) fn clock(at: f64, zone: &TimeZone) -> String {
 fn window() -> (usize, usize) {
     match tcgetwinsize(stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => USUAL_WINDOW,
+        _ => DEFAULT_WINDOW,
     }
 }
 
@@ -147,22 +147,22 @@ mod tests {
 
     #[test]
     fn rows_are_drawn_over_those_that_are_there() {
-        let mut live = Live { colours: false, drawn: Vec::new() };
+        let mut live = Live { colors: false, drawn: Vec::new() };
         let mut terminal = TerminalState::new(Size::new(20, 5));
         let mut show = |text: String| {
             terminal.process_data(TsNs(0), text.replace('\n', "\r\n").as_bytes());
             terminal.screen().text()
         };
         show("before\n".to_string());
-        show(live.over(&[row("one"), row("two"), row("three")], 20));
-        assert_eq!(show(live.over(&[row("1"), row("two too")], 20)).trim_end(), "before\n1\ntwo too");
+        show(live.redraw(&[row("one"), row("two"), row("three")], 20));
+        assert_eq!(show(live.redraw(&[row("1"), row("two too")], 20)).trim_end(), "before\n1\ntwo too");
         // At the bottom of the window nothing of them is lost or left behind.
-        show(live.over(&[row("a"), row("b"), row("c"), row("d")], 20));
-        assert_eq!(show(live.over(&[row("A"), row("B"), row("C"), row("D")], 20)).trim_end(), "A\nB\nC\nD");
+        show(live.redraw(&[row("a"), row("b"), row("c"), row("d")], 20));
+        assert_eq!(show(live.redraw(&[row("A"), row("B"), row("C"), row("D")], 20)).trim_end(), "A\nB\nC\nD");
     }
 
     #[test]
     fn a_clock_shows_the_time_of_the_event() {
-        assert_eq!(clock(36_672.9, &TimeZone::UTC), "10:11:12");
+        assert_eq!(format_clock(36_672.9, &TimeZone::UTC), "10:11:12");
     }
 }

@@ -25,15 +25,15 @@ impl Source {
     /// Exit code 2 with all that is wrong with the file; 3 when there is no file and it can be no id.
     pub(super) fn find(name: &str) -> Result<Source> {
         let is_id = name::check("graph", name).is_ok();
-        // A folder that is called like a graph is not meant.
+        // A folder that is called like a graph is not parse_answer.
         let is_file = Path::new(name).exists() && !(is_id && Path::new(name).is_dir());
         if name == "-" || is_file {
-            return Ok(Source::File(Box::new(file(name)?)));
+            return Ok(Source::File(Box::new(load(name)?)));
         }
         if is_id {
             return Ok(Source::Id(name.to_string()));
         }
-        Err(no_file(name).into())
+        Err(file_not_found(name).into())
     }
 }
 
@@ -41,9 +41,9 @@ impl Source {
 ///
 /// # Errors
 /// As [`Source::find`].
-pub(super) fn file(name: &str) -> Result<GraphFile> {
+pub(super) fn load(name: &str) -> Result<GraphFile> {
     if name != "-" && !Path::new(name).exists() {
-        return Err(no_file(name).into());
+        return Err(file_not_found(name).into());
     }
     read(name)?.map_err(|error| Failure::new(USAGE, error.to_string()).into())
 }
@@ -61,8 +61,8 @@ pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
         let at = error.utf8_error().valid_up_to();
         Failure::new(USAGE, format!("standard input is not UTF-8: the byte at {at} is not"))
     })?;
-    let here = std::env::current_dir().context("cannot find the current directory")?;
-    Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&here)))
+    let cwd = std::env::current_dir().context("cannot find the current directory")?;
+    Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&cwd)))
 }
 
 /// A graph as it is sent: nodes that do not say where they work do so in the directory of this command. To a server, whose directory
@@ -71,29 +71,29 @@ pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
 /// # Errors
 /// The current directory cannot be found, or is not UTF-8.
 pub(crate) fn definition(mut file: GraphFile) -> Result<Map<String, Value>> {
-    let here = std::env::current_dir().context("cannot find the current directory")?;
-    let here = here.to_str().with_context(|| format!("{} is not UTF-8", here.display()))?;
-    settle(&mut file, here);
+    let cwd = std::env::current_dir().context("cannot find the current directory")?;
+    let cwd = cwd.to_str().with_context(|| format!("{} is not UTF-8", cwd.display()))?;
+    set_default_cwd(&mut file, cwd);
     match file.to_value() {
         Value::Object(definition) => Ok(definition),
         _ => anyhow::bail!("a graph is an object"),
     }
 }
 
-fn settle(file: &mut GraphFile, here: &str) {
+fn set_default_cwd(file: &mut GraphFile, cwd: &str) {
     for node in file.nodes.values_mut() {
-        if let Some(cwd) = node.cwd_mut() {
-            cwd.get_or_insert_with(|| here.to_string());
+        if let Some(node_cwd) = node.cwd_mut() {
+            node_cwd.get_or_insert_with(|| cwd.to_string());
         }
         if let NodeDefinition::Graph(node) = node
             && let Some(graph) = &mut node.graph
         {
-            settle(graph, here);
+            set_default_cwd(graph, cwd);
         }
     }
 }
 
-fn no_file(name: &str) -> Failure {
+fn file_not_found(name: &str) -> Failure {
     Failure::new(NOT_FOUND, format!("there is no file '{name}'"))
 }
 
@@ -108,9 +108,9 @@ mod tests {
             steps: [{id: s, node: a, input: x}]\n";
         let file = GraphFile::from_yaml(text, "g.yaml").unwrap_or_else(|error| panic!("{error}"));
         let definition = Value::Object(definition(file).unwrap_or_else(|error| panic!("{error}")));
-        let here = std::env::current_dir().map(|here| here.display().to_string()).unwrap_or_default();
-        assert_eq!(definition["nodes"]["a"]["cwd"], here.as_str());
+        let cwd = std::env::current_dir().map(|cwd| cwd.display().to_string()).unwrap_or_default();
+        assert_eq!(definition["nodes"]["a"]["cwd"], cwd.as_str());
         assert_eq!(definition["nodes"]["b"]["cwd"], "/b");
-        assert_eq!(definition["nodes"]["n"]["graph"]["nodes"]["c"]["cwd"], here.as_str());
+        assert_eq!(definition["nodes"]["n"]["graph"]["nodes"]["c"]["cwd"], cwd.as_str());
     }
 }

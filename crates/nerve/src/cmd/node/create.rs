@@ -38,7 +38,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         tmux_session: args.pane.tmux_session,
         socket: args.pane.socket,
         claude_session_id: args.claude_session_id,
-        chat: chat_of(args.model, args.backend)?,
+        chat: chat_params(args.model, args.backend)?,
         env,
         cols: Some(args.cols),
         rows: Some(args.rows),
@@ -48,11 +48,11 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         record: !args.no_record,
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
-        conversation: of_node(args.conversation),
-        proxy: proxy::of_node(args.proxy)?,
+        conversation: conversation_params(args.conversation),
+        proxy: proxy::proxy_params(args.proxy)?,
         ..CreateNodeParams::new(args.name)
     };
-    let data = target.ask(CommandType::CreateNode, &params).await?;
+    let data = target.request(CommandType::CreateNode, &params).await?;
     if target.json {
         return out::json(&data);
     }
@@ -60,7 +60,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
 }
 
 /// The model of a chat node.
-fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
+fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
     if backend != Backend::Chat {
         let Some(option) = args.given() else { return Ok(None) };
         let message = format!("{option} is for chat nodes, and this is a {} node", name_of(backend));
@@ -85,7 +85,7 @@ fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
 }
 
 /// The conversation that its prompts belong to.
-fn of_node(args: ConversationArgs) -> Option<ConversationParams> {
+fn conversation_params(args: ConversationArgs) -> Option<ConversationParams> {
     let ConversationArgs { workspace, chat } = args;
     workspace.is_some().then(|| ConversationParams { workspace, chat, ..ConversationParams::default() })
 }
@@ -94,21 +94,21 @@ fn of_node(args: ConversationArgs) -> Option<ConversationParams> {
 fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     let is_tmux = matches!(args.backend, Backend::Tmux | Backend::ClaudeTmux);
     let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
-    let wrong = |option: &str, place: &str, backends: &str| {
+    let mismatch = |option: &str, place: &str, backends: &str| {
         let message = format!("{option} is for {place}: a {} node has none", name_of(args.backend));
         Failure::new(USAGE, message).hint(format!("take {backends}"))
     };
     let pane = &args.pane;
     for (option, given) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
         if given && !(is_tmux || is_wezterm) {
-            return Err(wrong(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
+            return Err(mismatch(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
         }
     }
     if pane.tmux_session.is_some() && !is_tmux {
-        return Err(wrong("--tmux-session", "panes of tmux", "-b tmux or claude-tmux"));
+        return Err(mismatch("--tmux-session", "panes of tmux", "-b tmux or claude-tmux"));
     }
     let Some(id) = &pane.pane_id else { return Ok(()) };
-    let new = [
+    let new_pane_options = [
         ("--command", args.command.is_some(), "runs its program already"),
         ("--cwd", args.cwd.is_some(), "works where its program does"),
         ("--env", !args.env.is_empty(), "has its environment already"),
@@ -116,7 +116,7 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
         ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
         ("--proxy", args.proxy.proxy.is_some(), "has its environment already"),
     ];
-    match new.into_iter().find(|(_, given, _)| *given) {
+    match new_pane_options.into_iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((option, _, why)) => {
             let message = format!("{option} is for a new pane: pane {id} is there, and {why}");

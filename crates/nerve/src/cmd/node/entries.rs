@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::out;
 
 /// So many characters of a prompt, an answer and typed data are shown.
-const INPUT_CHARS: usize = 50;
-const ANSWER_CHARS: usize = 100;
-const TYPED_CHARS: usize = 80;
+const MAX_INPUT: usize = 50;
+const MAX_ANSWER: usize = 100;
+const MAX_TYPED: usize = 80;
 
 /// Prints entries one after the other, a blank line between them.
 pub(crate) fn print(entries: &[Value]) -> Result<()> {
@@ -62,7 +62,7 @@ fn headline(entry: &Value) -> String {
         "INTERRUPT" => Some(" (Ctrl+C)".to_string()),
         "CLOSE" | "DELETE" => {
             let reason = text(entry, "reason").filter(|reason| !reason.is_empty());
-            Some(format!(" (reason: {})", out::preview(reason.unwrap_or("normal"), TYPED_CHARS)))
+            Some(format!(" (reason: {})", out::preview(reason.unwrap_or("normal"), MAX_TYPED)))
         }
         _ => None,
     };
@@ -73,19 +73,19 @@ fn details(entry: &Value) -> Vec<String> {
     let input = text(entry, "input").unwrap_or_default();
     match op(entry) {
         "send" => {
-            let mut lines = vec![format!("Input: {}", out::preview(input, INPUT_CHARS))];
+            let mut lines = vec![format!("Input: {}", out::preview(input, MAX_INPUT))];
             let sections = entry.pointer("/response/sections").and_then(Value::as_array);
             if let Some((first, all)) = sections.and_then(|all| Some((all.first()?, all))) {
-                let content = out::preview(text(first, "content").unwrap_or_default(), ANSWER_CHARS);
+                let content = out::preview(text(first, "content").unwrap_or_default(), MAX_ANSWER);
                 lines.push(format!("Response ({} sections): {content}", all.len()));
             }
             lines
         }
         "send_stream" => {
-            let shown = out::preview(text(entry, "final_buffer").unwrap_or_default(), ANSWER_CHARS);
-            vec![format!("Input: {}", out::preview(input, INPUT_CHARS)), format!("Final buffer: {shown}")]
+            let shown = out::preview(text(entry, "final_buffer").unwrap_or_default(), MAX_ANSWER);
+            vec![format!("Input: {}", out::preview(input, MAX_INPUT)), format!("Final buffer: {shown}")]
         }
-        "write" | "run" => vec![out::preview(&visible(input), TYPED_CHARS)],
+        "write" | "run" => vec![out::preview(&visible(input), MAX_TYPED)],
         _ => Vec::new(),
     }
 }

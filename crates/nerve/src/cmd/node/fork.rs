@@ -22,7 +22,7 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
     };
     let params = ForkNodeParams { source_id, target_id, at: args.at, session_id };
-    let data = target.ask(CommandType::ForkNode, &params).await?;
+    let data = target.request(CommandType::ForkNode, &params).await?;
     if target.json {
         return out::json(&data);
     }

@@ -18,41 +18,41 @@ use crate::out;
 /// Prints the entries that are asked for.
 pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &HistoryArgs) -> Result<()> {
     if is_remote(&server.server) {
-        let found = from_server(&connect(&server.server).await?, session, args).await?;
-        return print(&found, args, &found.server_name, server.json);
+        let history = from_server(&connect(&server.server).await?, session, args).await?;
+        return print(&history, args, &history.server_name, server.json);
     }
     let places = Places::from_env();
-    let found = match NerveClient::connect(&places.socket(&server.server)?).await {
+    let history = match NerveClient::connect(&places.socket(&server.server)?).await {
         Ok(client) => from_server(&client, session, args).await?,
         Err(ClientError::NotRunning { .. }) => from_file(&places, &server.server, session, args)?,
         Err(error) => return Err(error.into()),
     };
-    print(&found, args, &server.server, server.json)
+    print(&history, args, &server.server, server.json)
 }
 
 /// The same of a server that is connected to.
-pub(super) async fn of_server(target: &Target, args: &HistoryArgs) -> Result<()> {
-    let found = from_server(&target.client, target.session.as_deref(), args).await?;
-    print(&found, args, &found.server_name, target.json)
+pub(super) async fn run_connected(target: &Target, args: &HistoryArgs) -> Result<()> {
+    let history = from_server(&target.client, target.session.as_deref(), args).await?;
+    print(&history, args, &history.server_name, target.json)
 }
 
-fn print(found: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
-    if let Some(seq) = args.seq.filter(|_| found.entries.is_empty()) {
+fn print(history: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
+    if let Some(seq) = args.seq.filter(|_| history.entries.is_empty()) {
         return Err(
             Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
         );
     }
     if args.summary {
-        return entries::print_summary(&args.node, server, &found.entries, as_json);
+        return entries::print_summary(&args.node, server, &history.entries, as_json);
     }
     if as_json {
         // The entries alone, as the first nerve printed them.
-        return out::json(&Value::Array(found.entries.clone()));
+        return out::json(&Value::Array(history.entries.clone()));
     }
-    if let Some(note) = &found.note {
+    if let Some(note) = &history.note {
         out::note(note);
     }
-    entries::print(&found.entries)
+    entries::print(&history.entries)
 }
 
 async fn from_server(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<HistoryData> {

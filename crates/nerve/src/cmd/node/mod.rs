@@ -63,12 +63,12 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
                 traceparent: crate::trace::parent(),
                 tracestate: crate::trace::state(),
             };
-            target.quietly(CommandType::RunCommand, &params).await
+            target.request_silently(CommandType::RunCommand, &params).await
         }
         NodeCommand::Read(args) => {
             let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
             let params = GetBufferParams { node_id: args.node, session_id: target.session.clone(), lines };
-            let data = target.ask(CommandType::GetBuffer, &params).await?;
+            let data = target.request(CommandType::GetBuffer, &params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -76,20 +76,20 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
-            target.quietly(CommandType::SendInterrupt, &target.node(args.node)).await
+            target.request_silently(CommandType::SendInterrupt, &target.node(args.node)).await
         }
         NodeCommand::Resize(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());
             let params = ResizeNodeParams { node_id, session_id, cols: args.cols, rows: args.rows };
-            target.quietly(CommandType::ResizeNode, &params).await
+            target.request_silently(CommandType::ResizeNode, &params).await
         }
         NodeCommand::Wait(args) => inspect::wait(target, args).await,
         NodeCommand::Why(args) => inspect::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
-        NodeCommand::History(args) => history::of_server(target, &args).await,
+        NodeCommand::History(args) => history::run_connected(target, &args).await,
         NodeCommand::Start(args) => {
             let params = target.node(args.node);
-            let data = target.ask(CommandType::StartNode, &params).await?;
+            let data = target.request(CommandType::StartNode, &params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -98,7 +98,7 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
             let params = target.node(args.node);
-            let data = target.ask(CommandType::StopNode, &params).await?;
+            let data = target.request(CommandType::StopNode, &params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -114,7 +114,7 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
     let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
     let params =
         AnswerNodeParams { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
-    let data = target.ask(CommandType::AnswerNode, &params).await?;
+    let data = target.request(CommandType::AnswerNode, &params).await?;
     match serde_json::from_value::<ExecuteData>(data.clone()) {
         Ok(data) => {
             execute::print(&data, target.json)?;
@@ -131,13 +131,13 @@ impl Target {
         NodeParams { node_id: node, session_id: self.session.clone() }
     }
 
-    async fn ask(&self, command: CommandType, params: &impl Serialize) -> Result<Value> {
+    async fn request(&self, command: CommandType, params: &impl Serialize) -> Result<Value> {
         Ok(self.client.request(command, serde_json::to_value(params)?).await?)
     }
 
     /// For commands whose success says everything.
-    async fn quietly(&self, command: CommandType, params: &impl Serialize) -> Result<()> {
-        let data = self.ask(command, params).await?;
+    async fn request_silently(&self, command: CommandType, params: &impl Serialize) -> Result<()> {
+        let data = self.request(command, params).await?;
         if self.json { out::json(&data) } else { Ok(()) }
     }
 }

@@ -7,7 +7,7 @@ use crate::cli::node::name_of;
 use crate::cli::node_proxy::ProxyOptions;
 
 /// `None`: none was asked for.
-pub(crate) fn of_node(args: ProxyOptions) -> Result<Option<ProxyParams>> {
+pub(crate) fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyParams>> {
     let Some(kind) = args.proxy else { return Ok(None) };
     let budget = ProxyBudget {
         max_tokens: args.proxy_max_tokens,

@@ -19,7 +19,7 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
         Failure::new(USAGE, format!("the data is not UTF-8: the byte at {at} is not"))
     })?;
     let params = WriteDataParams { node_id: args.node, session_id: target.session.clone(), data };
-    target.quietly(CommandType::WriteData, &params).await
+    target.request_silently(CommandType::WriteData, &params).await
 }
 
 fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {

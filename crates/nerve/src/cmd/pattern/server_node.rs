@@ -11,7 +11,7 @@ use nerve_core::node::{Node, NodeFuture};
 use nerve_proto::data::{ExecuteData, ResponseData};
 use serde_json::Value;
 
-use super::turn_display::Show;
+use super::turn_display::TurnDisplay;
 
 /// A node of a server that has a role in a loop.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ pub(super) struct ServerNode {
     role: String,
     /// Turns that have begun.
     turns: AtomicU32,
-    show: Arc<Show>,
+    display: Arc<TurnDisplay>,
 }
 
 impl ServerNode {
-    pub(super) fn new(node: RemoteNode, role: &str, show: Arc<Show>) -> ServerNode {
-        ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), show }
+    pub(super) fn new(node: RemoteNode, role: &str, display: Arc<TurnDisplay>) -> ServerNode {
+        ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), display }
     }
 
     async fn turn(&self, context: &ExecutionContext) -> Result<ExecuteData, ClientError> {
@@ -63,12 +63,12 @@ impl Node for ServerNode {
 
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            self.show.begin(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
+            self.display.begin_turn(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
             let turn = self.turn(context);
             tokio::pin!(turn);
             tokio::select! {
                 biased;
-                done = &mut turn => return done.map(value).map_err(error),
+                done = &mut turn => return done.map(turn_value).map_err(to_engine_error),
                 () = context.cancellation().wait() => {}
             }
             // A server that is gone has nothing to interrupt.
@@ -84,12 +84,12 @@ impl Node for ServerNode {
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { self.node.interrupt().await.map_err(error) })
+        Box::pin(async { self.node.interrupt().await.map_err(to_engine_error) })
     }
 }
 
 /// The finished turn as a node of this process gives it.
-fn value(data: ExecuteData) -> Value {
+fn turn_value(data: ExecuteData) -> Value {
     let ExecuteData { response, node_id, turn } = data;
     let mut value = response_value(&response);
     if let Some(fields) = value.as_object_mut() {
@@ -104,16 +104,18 @@ fn response_value(response: &ResponseData) -> Value {
     serde_json::to_value(response).unwrap_or_default()
 }
 
-fn error(error: ClientError) -> EngineError {
+fn to_engine_error(error: ClientError) -> EngineError {
     const DELIVERIES: [&str; 4] = ["typed", "submitted", "started", "unknown"];
     match error {
         ClientError::Server(error) => {
-            let mut told = EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
-            told.hint = error.hint.clone();
-            told.screen = error.screen.clone();
-            told.choices = error.choices.clone().into();
-            told.delivery = DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
-            told
+            let mut engine_error =
+                EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
+            engine_error.hint = error.hint.clone();
+            engine_error.screen = error.screen.clone();
+            engine_error.choices = error.choices.clone().into();
+            engine_error.delivery =
+                DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
+            engine_error
         }
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
         ClientError::Closed(_) => {

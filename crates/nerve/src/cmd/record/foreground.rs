@@ -24,7 +24,7 @@ const NAME: usize = 40;
 pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // A program that nobody can see is not started.
     tty::job_control::wait_for_foreground();
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let gutter = settings.gutter(args.gutter);
     let (size, rule) = size(args, gutter).await;
     // Signals are waited for before there is anything that they must not leave behind.
@@ -41,7 +41,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         clipboard: settings.clipboard,
         stay: args.stay,
-        notice: settings.unread,
+        notice: settings.load_error,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
     // The session's id may be a node's name, or several sessions'.

@@ -28,8 +28,8 @@ pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<
     if let Some(file) = &args.token_file {
         config.token = TokenFile::new(file);
     }
-    for listened in config.tcp.iter().chain(&config.http) {
-        address::check(*listened, config.tls.is_some(), config.insecure)?;
+    for address in config.tcp.iter().chain(&config.http) {
+        address::check(*address, config.tls.is_some(), config.insecure)?;
     }
     Ok(config)
 }
@@ -39,17 +39,17 @@ pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     if let Some(address) = config.tcp.filter(|_| args.port.is_some()) {
         out::warning(format_args!("'--host' and '--port' are now '--tcp {address}'"));
     }
-    for listened in config.tcp.iter().chain(&config.http) {
-        if address::check(*listened, config.tls.is_some(), false).is_err() {
+    for address in config.tcp.iter().chain(&config.http) {
+        if address::check(*address, config.tls.is_some(), false).is_err() {
             out::warning(format_args!(
-                "whoever sees what goes to {listened} can read the token, prompts and answers"
+                "whoever sees what goes to {address} can read the token, prompts and answers"
             ));
         }
     }
 }
 
 /// The same again for the process in the background. No secret is among it: other users can see it.
-pub(crate) fn again(config: &ServerConfig) -> Vec<OsString> {
+pub(crate) fn daemon_args(config: &ServerConfig) -> Vec<OsString> {
     let address = |option: &str, address: Option<SocketAddr>| {
         address.map(|address| [OsString::from(option), address.to_string().into()])
     };

@@ -12,18 +12,18 @@ use nerve_server::paths::Places;
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 
 /// To connect, to agree on TLS, and to be let in. A wrong token is answered within five seconds.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The token; without it the token file of this user counts, for servers of this machine.
 const TOKEN: &str = "NERVE_TOKEN";
 /// Says that whoever is on the way may read along.
 const INSECURE: &str = "NERVE_INSECURE";
 /// A file with the certificates that are believed, instead of the usual authorities.
-const AUTHORITY: &str = "NERVE_TLS_CA";
+const CA_FILE: &str = "NERVE_TLS_CA";
 
 /// The server's address, if its name is one.
 pub(super) fn address(server: &str) -> Option<(&str, bool)> {
-    let in_the_clear = server.strip_prefix("tcp://").map(|address| (address, false));
-    in_the_clear.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
+    let tcp = server.strip_prefix("tcp://").map(|address| (address, false));
+    tcp.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
 }
 
 /// Connects and shows the token.
@@ -34,18 +34,18 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
     if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
         return Err(Failure::new(USAGE, format!("'{address}' is no HOST:PORT")).into());
     }
-    let here = is_loopback(address);
-    if !with_tls && !here && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
+    let is_local = is_loopback(address);
+    if !with_tls && !is_local && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
         let message =
             format!("whoever sees what goes to {address} could read the token, prompts and answers");
         return Err(Failure::new(USAGE, message)
             .hint(format!("use tls://, or set {INSECURE}=1 if the network is your own"))
             .into());
     }
-    let (token, tls) = (token(address, here)?, if with_tls { tls()? } else { Tls::Off });
+    let (token, tls) = (token(address, is_local)?, if with_tls { tls()? } else { Tls::Off });
     let connecting = NerveClient::connect_tcp(address, &token, &tls);
-    let Ok(connected) = tokio::time::timeout(PATIENCE, connecting).await else {
-        let message = format!("no connection to {address} within {} s", PATIENCE.as_secs());
+    let Ok(connected) = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await else {
+        let message = format!("no connection to {address} within {} s", CONNECT_TIMEOUT.as_secs());
         return Err(Failure::new(TIMED_OUT, message).into());
     };
     connected.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
@@ -56,18 +56,18 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
                 .into()
         }
         ClientError::Io { .. } if with_tls => Failure::new(FAILED, error.to_string())
-            .hint(format!("{AUTHORITY} names a file with the certificates to believe, if they are your own"))
+            .hint(format!("{CA_FILE} names a file with the certificates to believe, if they are your own"))
             .into(),
         error => error.into(),
     })
 }
 
 /// This machine's own token is for this machine: another one that is shown it could use it here.
-fn token(address: &str, here: bool) -> Result<String> {
+fn token(address: &str, is_local: bool) -> Result<String> {
     if let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
     }
-    if !here {
+    if !is_local {
         return Err(Failure::new(USAGE, format!("no token for {address}"))
             .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
             .into());
@@ -81,11 +81,11 @@ fn token(address: &str, here: bool) -> Result<String> {
 }
 
 fn tls() -> Result<Tls> {
-    let Some(file) = std::env::var_os(AUTHORITY).filter(|file| !file.is_empty()) else {
+    let Some(file) = std::env::var_os(CA_FILE).filter(|file| !file.is_empty()) else {
         return Ok(Tls::Public);
     };
     let pem =
-        std::fs::read(&file).with_context(|| format!("cannot read {}, of {AUTHORITY}", file.display()))?;
+        std::fs::read(&file).with_context(|| format!("cannot read {}, of {CA_FILE}", file.display()))?;
     Ok(Tls::Authorities(pem))
 }
 
