@@ -1,49 +1,48 @@
-//! What the Tab key offers: which kind of word stands at the cursor, and which words of that kind fit. Pure.
+//! Tab completion: determines the kind of word at the cursor and the matching candidates. Does no I/O.
 
 use clap::{Arg, ArgAction, ValueHint};
 
-/// The word at the cursor.
+/// The incomplete word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WordAtCursor {
-    /// Where it begins, in bytes of the line.
+    /// Byte offset of the word in the line.
     pub(super) start: usize,
-    /// What stands of it.
+    /// The part before the cursor.
     pub(super) prefix: String,
-    /// What it can be.
     pub(super) kind: WordKind,
 }
 
-/// Kinds of words.
+/// The kind of word that can stand at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordKind {
-    /// One of these.
+    /// One of a fixed set.
     Words(Vec<String>),
-    /// Something that has a name on the server, or in the current graph.
+    /// A name known to the server or the current graph.
     Name(NameKind),
-    /// A file.
+    /// A file path.
     File,
-    /// Nothing that is known: a new name, a text.
+    /// A new name or text: not completed.
     FreeText,
 }
 
-/// What has names.
+/// The kind of thing that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum NameKind {
     /// Nodes of the session.
     Nodes,
-    /// Nodes and graphs of the session: what a step can name.
+    /// Nodes and graphs of the session: candidates for a step's node.
     NodesAndGraphs,
     /// Registered graphs of the session.
     Graphs,
     /// Sessions.
     Sessions,
-    /// Runs that go on.
+    /// Active runs.
     Runs,
     /// Steps of the current graph.
     Steps,
 }
 
-/// What is wanted at `pos` of a line; `commands` is the declaration of the commands.
+/// Returns the word at byte `pos` of `line`. `commands` declares the commands.
 pub(super) fn word_at_cursor(commands: &clap::Command, line: &str, pos: usize) -> WordAtCursor {
     let before = &line[..pos];
     let start = before
@@ -63,7 +62,7 @@ pub(super) fn word_at_cursor(commands: &clap::Command, line: &str, pos: usize) -
     WordAtCursor { start, prefix, kind }
 }
 
-/// Those of `words` that go on as the prefix does, sorted.
+/// Returns the words that start with `prefix`, sorted and without duplicates.
 pub(super) fn matching(prefix: &str, words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut matching: Vec<String> = words.into_iter().filter(|word| word.starts_with(prefix)).collect();
     matching.sort();
@@ -73,15 +72,15 @@ pub(super) fn matching(prefix: &str, words: impl IntoIterator<Item = String>) ->
 
 fn word_kind(commands: &clap::Command, words: &[&str], prefix: &str) -> WordKind {
     let (mut command, mut rest) = (commands, words);
-    // The current graph is run: no node begins so.
-    let run = |word: &str| word.starts_with('-') || word.contains('=');
-    if words.first() == Some(&"run") && run(words.get(1).copied().unwrap_or(prefix)) {
+    // `run` with an option or field runs the current graph, because no node name looks like that.
+    let is_graph_argument = |word: &str| word.starts_with('-') || word.contains('=');
+    if words.first() == Some(&"run") && is_graph_argument(words.get(1).copied().unwrap_or(prefix)) {
         command = commands.find_subcommand("graph").unwrap_or(commands);
     }
     while let [word, others @ ..] = rest {
         let Some(found) = command.find_subcommand(word) else { break };
         (command, rest) = (found, others);
-        // Its arguments are names of commands.
+        // The arguments of `help` are command names.
         if command.get_name() == "help" {
             (command, rest) = (commands, others);
         }
@@ -95,11 +94,11 @@ fn word_kind(commands: &clap::Command, words: &[&str], prefix: &str) -> WordKind
     if prefix.starts_with('-') {
         return options(command);
     }
-    let place = count_positionals(command, rest);
-    // The last one may take many words.
+    let index = count_positionals(command, rest);
+    // The last positional may take several words.
     let all: Vec<&Arg> = command.get_positionals().collect();
     let takes_more = |arg: &Arg| arg.get_num_args().is_some_and(|range| range.max_values() > 1);
-    let at = all.get(place).or_else(|| all.last().filter(|arg| takes_more(arg)));
+    let at = all.get(index).or_else(|| all.last().filter(|arg| takes_more(arg)));
     at.map_or(WordKind::FreeText, |arg| argument_kind(arg))
 }
 
@@ -113,7 +112,7 @@ fn options(command: &clap::Command) -> WordKind {
     WordKind::Words(shown.filter_map(|arg| arg.get_long().map(|long| format!("--{long}"))).collect())
 }
 
-/// The option that `word` is, if it takes a value as the next word.
+/// Returns the option named by `word` if its value is the next word.
 fn value_option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
     let found = command.get_arguments().find(|arg| match (word.strip_prefix("--"), word.strip_prefix('-')) {
         (Some(long), _) => arg.get_long() == Some(long),
@@ -123,7 +122,7 @@ fn value_option<'a>(command: &'a clap::Command, word: &str) -> Option<&'a Arg> {
     found.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
 }
 
-/// How many of the words are positional arguments.
+/// Counts the positional arguments among `words`.
 fn count_positionals(command: &clap::Command, words: &[&str]) -> usize {
     let mut count = 0;
     let mut words = words.iter();
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_subcommands() {
+    fn completes_commands_and_subcommands() {
         assert_eq!(words("in"), ["interrupt"]);
         assert_eq!(words("node cr"), ["create"]);
         assert_eq!(words("graph s"), ["save", "show"]);
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn options_and_their_values() {
+    fn completes_options_and_values() {
         assert_eq!(words("node create x --bac"), ["--backend"]);
         assert_eq!(words("node create x --backend b"), ["bash"]);
         assert_eq!(words("node create x -b t"), ["tmux"]);
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_where_names_stand() {
+    fn completes_names() {
         let cases = [
             ("@m", NameKind::Nodes),
             ("send m", NameKind::Nodes),
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_letters_of_many_bytes_is_cut_where_its_words_are() {
+    fn splits_multibyte_lines_at_words() {
         assert_eq!(at("graph\u{a0}sä").start, 7);
         assert_eq!(at("ä").prefix, "ä");
     }

@@ -1,4 +1,4 @@
-//! The line that is edited. rustyline works on a thread of its own and is talked to over channels.
+//! The line editor. rustyline runs on its own thread and is controlled over channels.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -26,24 +26,24 @@ use super::name_lookup::Lookup;
 use super::parser::declaration;
 use super::source::RawInput;
 
-/// Lines kept from one REPL to the next.
+/// Maximum number of lines in the history file.
 const HISTORY_LINES: usize = 1_000;
-/// Lines of events that wait for an editor that is busy.
+/// Maximum number of event lines waiting to be printed.
 const PRINT_QUEUE: usize = 256;
 
-/// The editor's thread.
+/// Handle to the editor thread.
 #[derive(Debug)]
 pub(super) struct Editor {
-    /// Where lines go that are to be shown above the one that is edited; `None` on a terminal that cannot.
+    /// Prints lines above the edited line. `None` if the terminal does not support that.
     pub(super) printer: Option<SyncSender<String>>,
-    /// The prompt under which the next line is edited.
+    /// Starts an edit with the given prompt.
     pub(super) prompts: blocking::Sender<String>,
-    /// What came of it.
+    /// Results of the edits.
     pub(super) input: mpsc::Receiver<RawInput>,
 }
 
 impl Editor {
-    /// Starts it. `history`: where lines are kept.
+    /// Starts the thread. `history` is the history file.
     ///
     /// # Errors
     /// The terminal cannot be used.
@@ -74,7 +74,7 @@ impl Editor {
     }
 }
 
-/// The line, on its thread.
+/// The editor on its thread.
 struct LineEditor {
     editor: rustyline::Editor<Assistant, DefaultHistory>,
     history: Option<PathBuf>,
@@ -92,15 +92,15 @@ impl LineEditor {
         let mut editor = rustyline::Editor::with_history(config, entries)?;
         editor.set_helper(Some(Assistant::new(lookup)));
         if let Some(path) = &history {
-            // What others may have put there is not ours to show to others.
+            // Prompts may contain secrets.
             let _ = fs::set_permissions(path, Permissions::from_mode(0o600));
-            // There is none at first.
+            // The file may not exist yet.
             let _ = editor.load_history(path);
         }
         Ok(LineEditor { editor, history })
     }
 
-    /// A way for other threads to print above the line. It has a thread of its own: rustyline takes one line at a time.
+    /// Starts a thread that prints lines above the edited line. rustyline blocks for each of them.
     fn start_printer(&mut self) -> Option<SyncSender<String>> {
         let mut printer = self.editor.create_external_printer().ok()?;
         let (printer_lines, lines) = blocking::sync_channel::<String>(PRINT_QUEUE);
@@ -126,13 +126,13 @@ impl LineEditor {
         }
     }
 
-    /// Kept at once: what comes after it may end the program.
+    /// Saves the line immediately, because its command may end the program.
     fn add_to_history(&mut self, text: &str) {
         if text.trim().is_empty() || !self.editor.add_history_entry(text).unwrap_or_default() {
             return;
         }
         if let Some(path) = &self.history {
-            // A history that cannot be written is none.
+            // The history is optional.
             let _ = append_history(self.editor.history_mut(), path);
         }
     }
@@ -144,12 +144,12 @@ fn append_history(history: &mut DefaultHistory, path: &Path) -> rustyline::Resul
     Ok(())
 }
 
-/// What rustyline asks while a line is edited.
+/// Callbacks for rustyline.
 struct Assistant {
     commands: clap::Command,
     lookup: Lookup,
     files: FilenameCompleter,
-    /// Nothing is typed. rustyline does not say what was on a line that is given up.
+    /// The line is empty. rustyline does not report the text of an interrupted line.
     blank: Cell<bool>,
 }
 
@@ -165,7 +165,7 @@ impl Highlighter for Assistant {}
 impl Hinter for Assistant {
     type Hint = String;
 
-    /// Gives no hint: this is where every change of the line is seen.
+    /// Returns no hint. rustyline calls this after every change of the line.
     fn hint(&self, line: &str, _pos: usize, _context: &rustyline::Context<'_>) -> Option<String> {
         self.blank.set(line.is_empty());
         None
@@ -202,11 +202,12 @@ impl Completer for Assistant {
     }
 }
 
-/// The terminal is as it was when this is dropped, wherever the editor is then.
+/// Restores the terminal modes when dropped, even while a line is being edited.
 #[derive(Debug)]
 pub(super) struct TerminalGuard(Option<Termios>);
 
 impl TerminalGuard {
+    /// Saves the current modes.
     pub(super) fn save() -> TerminalGuard {
         TerminalGuard(tcgetattr(stdin()).ok())
     }
@@ -217,7 +218,7 @@ impl Drop for TerminalGuard {
         let Some(before) = &self.0 else { return };
         let is_changed = tcgetattr(stdin()).is_ok_and(|now| now.local_modes != before.local_modes);
         if is_changed {
-            // A terminal that is gone needs no modes.
+            // The terminal may have been closed.
             let _ = tcsetattr(stdin(), OptionalActions::Now, before);
             // Bracketed paste off (xterm's DECSET 2004).
             let _ = std::io::stdout().write_all(b"\x1b[?2004l\r\n");

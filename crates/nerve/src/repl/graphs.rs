@@ -1,4 +1,4 @@
-//! Commands on the current graph, and on runs.
+//! Commands on the current graph and on runs.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 impl Shell {
-    /// `graph …`
+    /// Executes a `graph` command.
     pub(super) async fn graph(&mut self, command: GraphCommand) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
         let session = session.as_deref();
@@ -30,7 +30,7 @@ impl Shell {
                 let draft = Draft::new(&args.id)?;
                 self.set_draft(draft);
                 out::line(format_args!(
-                    "graph '{}' is the current one; 'step add ID NODE INPUT' adds a step",
+                    "graph '{}' is now current; add steps with 'step add ID NODE INPUT'",
                     args.id
                 ))
             }
@@ -38,7 +38,7 @@ impl Shell {
             GraphCommand::Save(args) => {
                 let draft = self.draft_mut()?;
                 let path = draft.save(args.file.as_deref())?;
-                out::line(format_args!("graph '{}' is in {}", draft.id(), path.display()))
+                out::line(format_args!("graph '{}' saved to {}", draft.id(), path.display()))
             }
             GraphCommand::Run(args) => self.run_graph(&args).await,
             GraphCommand::List => {
@@ -57,17 +57,17 @@ impl Shell {
                 let definition = self.definition()?;
                 let created =
                     self.wait_briefly(async { Ok(client.create_graph(definition, session).await?) }).await?;
-                out::line(format_args!("graph '{}' is registered", created.graph_id))
+                out::line(format_args!("graph '{}' registered", created.graph_id))
             }
             GraphCommand::Delete(args) => {
                 self.wait_briefly(async { Ok(client.delete_graph(&args.graph, session).await?) }).await?;
-                out::line(format_args!("graph '{}' is forgotten", args.graph))
+                out::line(format_args!("graph '{}' deleted", args.graph))
             }
             GraphCommand::Draft(args) => self.draft_command(args).await,
         }
     }
 
-    /// What can be asked of the current graph.
+    /// Executes a command on the current graph.
     pub(super) async fn draft_command(&mut self, command: DraftCommand) -> Result<()> {
         match command {
             DraftCommand::Validate => self.validate().await,
@@ -77,14 +77,14 @@ impl Shell {
         }
     }
 
-    /// Takes the graph of a file as the current one.
+    /// Loads a graph file.
     pub(super) fn load(&mut self, path: &Path) -> Result<()> {
         let draft = Draft::load(path)?;
         self.set_draft(draft);
         self.print_current()
     }
 
-    /// `step …`
+    /// Executes a `step` command.
     pub(super) fn step(&mut self, command: StepCommand) -> Result<()> {
         let draft = self.draft_mut()?;
         match command {
@@ -92,10 +92,10 @@ impl Shell {
                 draft.add_step(&args.id, &args.node, &args.input.join(" "), &args.after)?
             }
             StepCommand::Remove(args) => {
-                let unblocked = draft.remove_step(&args.step)?;
-                if !unblocked.is_empty() {
-                    let what = if unblocked.len() == 1 { "waits" } else { "wait" };
-                    out::line(format_args!("{} {what} for it no longer", unblocked.join(", ")))?;
+                let dependents = draft.remove_step(&args.step)?;
+                if !dependents.is_empty() {
+                    let verb = if dependents.len() == 1 { "depends" } else { "depend" };
+                    out::line(format_args!("{} no longer {verb} on it", dependents.join(", ")))?;
                 }
             }
         }
@@ -103,7 +103,7 @@ impl Shell {
         Ok(())
     }
 
-    /// `chain A B C`
+    /// Executes `chain A B C`.
     pub(super) fn chain(&mut self, steps: &[String]) -> Result<()> {
         self.draft_mut()?.chain(steps)?;
         self.update_completion();
@@ -113,7 +113,7 @@ impl Shell {
     async fn validate(&mut self) -> Result<()> {
         let file = self.graph_file()?;
         self.warn_of_missing_nodes(&file).await?;
-        out::line(format_args!("graph '{}' is right: {}", file.graph, step_count(file.steps.len())))
+        out::line(format_args!("graph '{}' is valid: {}", file.graph, step_count(file.steps.len())))
     }
 
     async fn dry(&mut self) -> Result<()> {
@@ -122,7 +122,7 @@ impl Shell {
         let order = compiled.graph.execution_order()?;
         let row = |(at, id): (usize, &String)| {
             let step = file.steps.iter().find(|step| step.id == *id)?;
-            let node = step.node.clone().unwrap_or_else(|| "(a person)".to_string());
+            let node = step.node.clone().unwrap_or_else(|| "(gate)".to_string());
             Some(vec![
                 (at + 1).to_string(),
                 id.clone(),
@@ -150,13 +150,13 @@ impl Shell {
         let input = read_input(args)?;
         if self.draft()?.step_ids().is_empty() {
             let failure = Failure::new(USAGE, format!("graph '{}' has no steps", self.draft()?.id()));
-            return Err(failure.hint("'step add ID NODE INPUT' adds one").into());
+            return Err(failure.hint("add one with 'step add ID NODE INPUT'").into());
         }
         let definition = self.definition()?;
         let output_steps = self.draft()?.output_steps();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let now = TsNs(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
-        // Known beforehand: events of it may come before the answer.
+        // Chosen here, because events may arrive before the reply.
         let run_id = Some(new_run_id(now));
         let options = RunOptions { session: self.session(), input, run_id, ..RunOptions::default() };
         let client = self.client.clone();
@@ -165,25 +165,25 @@ impl Shell {
             return self.print_end(ended);
         }
         if args.detach {
-            return out::line(format_args!("run {run} has begun; 'follow' waits for it"));
+            return out::line(format_args!("run {run} started; wait for it with 'follow'"));
         }
         self.follow_run(&run).await
     }
 
-    /// Shows a run that was begun here until it ends or waits at a gate.
+    /// Follows a run that was started here until it ends or waits at a gate.
     pub(super) async fn follow(&mut self, run: Option<String>) -> Result<()> {
         let run = match run {
             Some(run) if self.runs.is_active(&run) => run,
             Some(run) => {
-                let failure = Failure::new(NOT_FOUND, format!("no run '{run}' that was begun here goes on"));
+                let failure = Failure::new(NOT_FOUND, format!("no active run '{run}' was started here"));
                 return Err(failure.hint("'runs' lists the runs").into());
             }
             None => match self.runs.active().as_slice() {
                 [one] => one.clone(),
-                [] => return Err(Failure::new(NOT_FOUND, "no run that was begun here goes on").into()),
+                [] => return Err(Failure::new(NOT_FOUND, "no active run was started here").into()),
                 several => {
-                    let failure = Failure::new(USAGE, "which run?");
-                    return Err(failure.hint(format!("these go on: {}", several.join(", "))).into());
+                    let failure = Failure::new(USAGE, "several runs are active");
+                    return Err(failure.hint(format!("choose one: {}", several.join(", "))).into());
                 }
             },
         };
@@ -197,7 +197,7 @@ impl Shell {
         }
     }
 
-    /// A run waits: what is asked is told, for events may not be shown.
+    /// Prints the open gates of a run. Events may be hidden.
     async fn print_gates(&mut self, run: &str) -> Result<()> {
         let client = self.client.clone();
         let info = self.wait_briefly(async { Ok(client.run_status(run, Some(0)).await?) }).await?;
@@ -209,7 +209,7 @@ impl Shell {
             };
             out::text(&format!("{} asks: {}{choices}", gate.step_id, gate.question))?;
         }
-        self.screen.note("the run waits; 'gate CHOICE' answers");
+        self.screen.note("the run waits; answer with 'gate CHOICE'");
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Shell {
         self.print_result(None)
     }
 
-    /// Results of the last run: of one step, or of those that no other one waits for.
+    /// Prints results of the last run: of one step, or of the steps that no other depends on.
     pub(super) fn print_result(&self, step: Option<&str>) -> Result<()> {
         let Some((data, output_steps)) = self.runs.last_result() else {
             return Err(Failure::new(NOT_FOUND, "no run has ended yet")
@@ -232,7 +232,7 @@ impl Shell {
             let Some(result) = data.results.get(step) else {
                 let known: Vec<&str> = data.results.keys().map(String::as_str).collect();
                 let failure = Failure::new(NOT_FOUND, format!("step '{step}' has no result"));
-                return Err(failure.hint(format!("these have one: {}", known.join(", "))).into());
+                return Err(failure.hint(format!("steps with a result: {}", known.join(", "))).into());
             };
             return print(result);
         }
@@ -250,19 +250,19 @@ impl Shell {
     async fn cancel(&mut self, run: Option<String>) -> Result<()> {
         let runs = run.map_or_else(|| self.runs.active(), |run| vec![run]);
         if runs.is_empty() {
-            return Err(Failure::new(NOT_FOUND, "no run that was begun here goes on")
+            return Err(Failure::new(NOT_FOUND, "no active run was started here")
                 .hint("'runs' lists all")
                 .into());
         }
         let client = self.client.clone();
         for run in runs {
             self.wait_briefly(async { Ok(client.cancel_run(&run).await?) }).await?;
-            out::line(format_args!("run {run} is cancelled"))?;
+            out::line(format_args!("run {run} cancelled"))?;
         }
         Ok(())
     }
 
-    /// Lists the runs.
+    /// Prints a table of all runs.
     pub(super) async fn list_runs(&mut self) -> Result<()> {
         let client = self.client.clone();
         let runs = self.wait_briefly(async { Ok(client.runs().await?) }).await?;
@@ -276,7 +276,7 @@ impl Shell {
         out::table(&["run", "graph", "status", "steps", ""], &rows)
     }
 
-    /// `gate CHOICE`
+    /// Executes `gate CHOICE`.
     pub(super) async fn answer_gate(&mut self, args: GateArgs) -> Result<()> {
         let client = self.client.clone();
         let runs = self.wait_briefly(async { Ok(client.runs().await?) }).await?;
@@ -288,7 +288,7 @@ impl Shell {
         if self.runs.is_active(&run) { self.follow_run(&run).await } else { Ok(()) }
     }
 
-    /// The gate that is meant: of the runs that wait, those that were begun here come first.
+    /// Returns the selected gate. Runs that were started here take precedence.
     fn find_gate(&self, runs: &[RunInfo], args: &GateArgs) -> Result<(String, GateInfo)> {
         let is_selected = |run: &RunInfo| args.run.as_ref().is_none_or(|id| *id == run.run_id);
         let mut gates: Vec<(String, GateInfo)> = runs
@@ -304,14 +304,14 @@ impl Shell {
             gates.iter().map(|(run, gate)| format!("--run {run} --step {}", gate.step_id)).collect();
         match <[_; 1]>::try_from(gates) {
             Ok([gate]) => Ok(gate),
-            Err(_) if waiting.is_empty() => {
-                Err(Failure::new(NOT_FOUND, "no such gate waits for an answer").into())
+            Err(_) if waiting.is_empty() => Err(Failure::new(NOT_FOUND, "no matching gate is open").into()),
+            Err(_) => {
+                Err(Failure::new(USAGE, "several gates are open").hint(waiting.join("\n      ")).into())
             }
-            Err(_) => Err(Failure::new(USAGE, "which gate?").hint(waiting.join("\n      ")).into()),
         }
     }
 
-    /// Says which nodes steps name that are nowhere yet.
+    /// Warns about nodes that do not exist yet.
     async fn warn_of_missing_nodes(&mut self, file: &GraphFile) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
         let info = self.wait_briefly(async { Ok(client.session(session.as_deref()).await?) }).await?;
@@ -319,7 +319,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The current graph as it is sent: nodes that do not say where they work do so in this directory.
+    /// Returns the definition to send. Nodes without a working directory use the current one.
     fn definition(&self) -> Result<Map<String, Value>> {
         crate::cmd::graph::source::definition(self.graph_file()?)
     }
@@ -331,7 +331,7 @@ impl Shell {
     fn print_current(&self) -> Result<()> {
         let draft = self.draft()?;
         out::line(format_args!(
-            "graph '{}' is the current one: {}",
+            "graph '{}' is now current: {}",
             draft.id(),
             step_count(draft.step_ids().len())
         ))
@@ -342,7 +342,7 @@ impl Shell {
         self.update_completion();
     }
 
-    /// Completion knows the steps.
+    /// Updates the steps that completion offers.
     fn update_completion(&self) {
         let steps = self.draft.as_ref().map(Draft::step_ids).unwrap_or_default();
         with_state(&self.state, |state| state.steps = steps);
@@ -358,8 +358,8 @@ impl Shell {
 }
 
 fn no_current_graph() -> Failure {
-    Failure::new(FAILED, "there is no current graph")
-        .hint("'graph new ID' begins one, 'graph load FILE' takes one")
+    Failure::new(FAILED, "no current graph")
+        .hint("create one with 'graph new ID', or load one with 'graph load FILE'")
 }
 
 fn step_count(count: usize) -> String {
@@ -371,13 +371,13 @@ fn input_preview(input: &Value) -> String {
     if input.is_null() { String::new() } else { out::preview(&text, 60) }
 }
 
-/// The input that was typed: `--input`, and fields beside it.
+/// Combines `--input` and the fields.
 fn read_input(args: &GraphRunArgs) -> Result<Value> {
     let args = crate::cli::graph::InputArgs { input: args.input.clone(), set: args.set.clone() };
     crate::cmd::graph::input::read(&args)
 }
 
-/// A gate's choice by its number, from 1; else as it was typed. A choice that is a number itself comes first.
+/// Resolves the number of a choice, from 1. Text that equals a choice is used as it is.
 fn resolve_choice(gate: &GateInfo, typed: &str) -> String {
     let by_number =
         || typed.parse::<usize>().ok().and_then(|number| gate.choices.get(number.checked_sub(1)?));
@@ -387,7 +387,7 @@ fn resolve_choice(gate: &GateInfo, typed: &str) -> String {
     }
 }
 
-/// A result: what was said, else JSON.
+/// Prints a result: its text if it has one, otherwise JSON.
 fn print(result: &Value) -> Result<()> {
     match result.as_str().or_else(|| result.get("text")?.as_str()) {
         Some(text) => out::text(text),
@@ -400,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_may_be_its_number() {
+    fn resolves_choice_by_number() {
         let gate = |choices: &[&str]| GateInfo {
             choices: choices.iter().map(ToString::to_string).collect(),
             ..GateInfo::default()

@@ -1,4 +1,4 @@
-//! What Ctrl-C does to a command that runs, and what the process is told from outside.
+//! Interrupts of running commands, and the signals that end the REPL.
 
 use std::time::Duration;
 
@@ -8,34 +8,35 @@ use tokio::time::Instant;
 
 use crate::exit::{Failure, INTERRUPTED};
 
-/// What was interrupted gets this long to end by itself.
+/// Time that interrupted work gets to end.
 pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What Ctrl-C does to a command that runs.
+/// The effect of Ctrl-C on a running command.
 #[derive(Debug, Clone)]
 pub(super) enum InterruptAction {
     /// Interrupts the node's turn.
     Turn(String),
     /// Cancels the run.
     Run(String),
-    /// Nothing is waited for any more.
+    /// Stops waiting.
     Abandon,
 }
 
-/// A command that can be interrupted, and whether it was.
+/// Tracks whether a running command was interrupted.
 #[derive(Debug)]
 pub(super) struct Interruption {
     pub(super) action: InterruptAction,
-    /// It was; until then it may end by itself.
+    /// Set once interrupted: when the REPL stops waiting.
     pub(super) deadline: Option<Instant>,
 }
 
 impl Interruption {
+    /// Creates the state of a command that was not interrupted.
     pub(super) fn new(action: InterruptAction) -> Interruption {
         Interruption { action, deadline: None }
     }
 
-    /// What came of the work: if somebody wanted it to end, that it did.
+    /// Returns the result of the command, or an error if it was interrupted.
     pub(super) fn resolve<T>(&self, done: Result<T>) -> Result<T> {
         match (self.deadline, done) {
             (None, done) => done,
@@ -49,13 +50,13 @@ impl Interruption {
     }
 }
 
-/// What the process is told from outside.
+/// Signals that the REPL handles.
 pub(super) struct Signals {
     pub(super) interrupt: Signal,
     pub(super) termination: TerminationSignals,
 }
 
-/// Signals that say to leave.
+/// Signals that end the REPL.
 pub(super) struct TerminationSignals {
     terminate: Signal,
     hangup: Signal,
@@ -63,6 +64,7 @@ pub(super) struct TerminationSignals {
 }
 
 impl Signals {
+    /// Registers the signal handlers.
     pub(super) fn listen() -> Result<Signals> {
         let termination = TerminationSignals {
             terminate: signal(SignalKind::terminate())?,
@@ -74,6 +76,7 @@ impl Signals {
 }
 
 impl TerminationSignals {
+    /// Waits for one of the signals.
     pub(super) async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -83,7 +86,7 @@ impl TerminationSignals {
     }
 }
 
-/// The process was told to leave in the middle of a command.
+/// Error of a command during which a termination signal arrived.
 #[derive(Debug)]
 pub(super) struct Terminated;
 
@@ -95,12 +98,12 @@ impl std::fmt::Display for Terminated {
     }
 }
 
-/// It was interrupted and goes on all the same.
+/// Returns the error for work that continues after an interrupt.
 pub(super) fn abandoned() -> Failure {
-    Failure::new(INTERRUPTED, "it has not ended; nothing is waited for any more")
+    Failure::new(INTERRUPTED, "stopped waiting; the command has not ended")
 }
 
-/// Somebody wanted it to end.
+/// Returns the error for interrupted work.
 pub(super) fn interrupted() -> Failure {
     Failure::new(INTERRUPTED, "interrupted")
 }

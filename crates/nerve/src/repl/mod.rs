@@ -1,17 +1,17 @@
-//! `nerve repl` and `nerve server repl`: nodes and graphs, line by line. One program over a client: the server is another process,
-//! or this one.
+//! `nerve repl` and `nerve server repl`: an interactive client for nodes and graphs. The server is another process or this
+//! one.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`input`], [`parser`], [`command`] | from what is typed to what is asked for; pure |
-//! | [`completion`] | what the Tab key offers; pure |
-//! | [`event_format`] | an event as a line; pure |
+//! | [`input`], [`parser`], [`command`] | parse typed lines into requests; no I/O |
+//! | [`completion`] | Tab completion; no I/O |
+//! | [`event_format`] | formats events; no I/O |
 //! | [`draft`] | the current graph |
-//! | [`source`], [`editor`], [`name_lookup`] | where commands come from; the thread of the editor, and what it asks |
-//! | [`screen`] | what is shown |
-//! | [`shell`], [`nodes`], [`graphs`] | the program, and what its commands do |
-//! | [`interruption`] | what Ctrl-C does |
-//! | [`runs`], [`started_nodes`] | what was begun here, and is to be stopped |
+//! | [`source`], [`editor`], [`name_lookup`] | where commands come from; the editor thread; names for completion |
+//! | [`screen`] | output |
+//! | [`shell`], [`nodes`], [`graphs`] | the main loop and the commands |
+//! | [`interruption`] | Ctrl-C and termination signals |
+//! | [`runs`], [`started_nodes`] | runs and nodes to stop at exit |
 
 mod command;
 mod completion;
@@ -54,24 +54,24 @@ use crate::exit::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;
 use crate::telemetry::TraceExport;
 
-/// What histories and journals call the server in this process.
+/// Server name in histories and journals of this process.
 const SERVER: &str = "repl";
-/// Nodes that were not started by a command (of a graph that keeps them, say) get this long to end.
+/// Time limit for stopping nodes that no command started, for example those of graphs.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A REPL with nodes in this process. Gives the exit code.
+/// Runs a REPL with nodes in this process. Returns the exit code.
 pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
     let trace_export = TraceExport::from_env(SERVER, |problem| out::warning(problem));
     let (client, server) = start_in_process(trace_export.telemetry.clone())?;
     let code = run(client, None, args.options).await;
     if tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err() {
-        out::warning(format_args!("some nodes did not end within {} s", STOP_TIMEOUT.as_secs()));
+        out::warning(format_args!("some nodes did not stop within {} s", STOP_TIMEOUT.as_secs()));
     }
     trace_export.finish().await;
     code
 }
 
-/// A REPL against a server. Gives the exit code.
+/// Runs a REPL on a server. Returns the exit code.
 pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
     let client = connect(&args.server).await?;
     run(client, Some(args.server), args.options).await
@@ -81,7 +81,7 @@ fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
     let config =
         EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::current_exe::path().ok()) };
-    let here = create_standalone(config).context("cannot talk to the server in this process")?;
+    let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())
 }
 
@@ -93,7 +93,7 @@ async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> 
         with_state(&state, |state| state.session = Some(session));
     }
     let (graph, commands) = classify_file(args.file)?;
-    // A person goes on after a file of commands; without one, standard input is read only if there is no such file.
+    // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.
     let rest = match (screen::is_terminal(), commands.is_some()) {
         (true, _) => Some(Rest::Terminal),
         (false, true) => None,
@@ -125,7 +125,7 @@ async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> 
         };
         exit = shell.run(&mut source, args.keep_going).await;
     }
-    // The editor may be in the middle of a line.
+    // A line may still be in the editor.
     drop(terminal);
     Ok(shell.finish(exit).await)
 }
@@ -135,7 +135,7 @@ enum Rest {
     StandardInput,
 }
 
-/// Somebody at the terminal, from now on.
+/// Switches the shell to interactive mode.
 async fn interactive_source(shell: &mut Shell, client: NerveClient, state: SharedState) -> Result<Source> {
     let editor = Editor::start(history(), Lookup::start(client, state)).await?;
     shell.screen = Screen::interactive(editor.printer.clone());
@@ -143,18 +143,18 @@ async fn interactive_source(shell: &mut Shell, client: NerveClient, state: Share
     Ok(Source::editor(editor))
 }
 
-/// A graph to begin with, or commands to do first.
+/// Tells a graph file from a command script. Returns (graph, script).
 fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
     match file {
         Some(file) if !file.exists() => {
-            Err(Failure::new(NOT_FOUND, format!("there is no file {}", file.display())).into())
+            Err(Failure::new(NOT_FOUND, format!("file not found: {}", file.display())).into())
         }
         Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
         commands => Ok((None, commands)),
     }
 }
 
-/// Where lines are kept; nowhere if there is no folder for it.
+/// Returns the history file, if its directory is usable.
 fn history() -> Option<PathBuf> {
     let state = Places::from_env().state;
     private_directory(&state).ok().map(|()| history_file(&state))

@@ -1,4 +1,4 @@
-//! NameKind for completion, asked from the server when they are needed. The editor's thread asks and waits; a task answers.
+//! Looks up names for completion on the server. The editor thread sends requests and blocks; a task answers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,33 +11,33 @@ use tokio::sync::mpsc;
 
 use super::completion::NameKind;
 
-/// A server that does not answer in this time completes nothing: the person waits.
+/// Time limit of a lookup, because it blocks the editor.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// NameKind are asked for anew after this time.
+/// How long names are cached.
 const CACHE_TTL: Duration = Duration::from_secs(1);
-/// One question at a time, and one that nobody waits for any more.
+/// Queue length: the current request and one that timed out.
 const QUEUE: usize = 2;
 
-/// What of the REPL completion depends on.
+/// State of the REPL that completion uses.
 #[derive(Debug, Default)]
 pub(super) struct ReplState {
-    /// The current session; `None` is the server's default one.
+    /// Current session. `None`: the server's default session.
     pub(super) session: Option<String>,
     /// Steps of the current graph.
     pub(super) steps: Vec<String>,
 }
 
-/// Shared by the REPL, which changes it, and completion.
+/// [`ReplState`] shared by the REPL, which changes it, and completion.
 pub(super) type SharedState = Arc<Mutex<ReplState>>;
 
-/// Changes the state, or looks at it.
+/// Locks the state and calls `with`.
 pub(super) fn with_state<T>(state: &SharedState, with: impl FnOnce(&mut ReplState) -> T) -> T {
     with(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 type Request = (NameKind, blocking::SyncSender<Vec<String>>);
 
-/// The end that asks.
+/// The requesting end, with a cache.
 #[derive(Debug)]
 pub(super) struct Lookup {
     requests: mpsc::Sender<Request>,
@@ -45,17 +45,17 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Answers are asked from `client` until this is dropped. Must be called within a runtime.
+    /// Starts the answering task, which ends when this is dropped. Must be called within a runtime.
     pub(super) fn start(client: NerveClient, state: SharedState) -> Lookup {
         let (requests, receiver) = mpsc::channel(QUEUE);
         tokio::spawn(answer(client, state, receiver));
         Lookup { requests, cache: RefCell::default() }
     }
 
-    /// The names there are. Those cache before where the server does not answer in time.
+    /// Returns the names of a kind. Returns outdated names if the server does not answer in time.
     pub(super) fn names(&self, kind: NameKind) -> Vec<String> {
         let mut cache = self.cache.borrow_mut();
-        // Steps are not the server's: nothing is saved by remembering them.
+        // Steps are local and need no cache.
         if let Some((at, list)) = cache.get(&kind).filter(|_| kind != NameKind::Steps)
             && at.elapsed() < CACHE_TTL
         {
@@ -73,7 +73,7 @@ impl Lookup {
 async fn answer(client: NerveClient, state: SharedState, mut requests: mpsc::Receiver<Request>) {
     while let Some((kind, reply)) = requests.recv().await {
         let found = tokio::time::timeout(TIMEOUT, find(&client, &state, kind)).await;
-        // Nobody waits any more, or nobody knows: both are no news.
+        // On failure the requester falls back to its cache.
         if let Ok(Ok(list)) = found {
             let _ = reply.try_send(list);
         }

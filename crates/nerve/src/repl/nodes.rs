@@ -1,4 +1,4 @@
-//! Commands on nodes and sessions. Most are those of the program.
+//! Commands on nodes and sessions. Most are shared with the command line.
 
 use anyhow::Result;
 use nerve_client::{ClientError, ExecuteOptions, StreamItem};
@@ -19,7 +19,7 @@ use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
 impl Shell {
-    /// Sends a prompt; the answer is shown as it grows, to a script when it is whole.
+    /// Sends a prompt. Streams the answer in interactive mode; scripts get it at the end.
     pub(super) async fn prompt_node(&mut self, node: &str, text: &str) -> Result<()> {
         self.muted_node = Some(node.to_string());
         let done = match self.screen.is_interactive() {
@@ -34,8 +34,8 @@ impl Shell {
         let mut interruption = Interruption::new(InterruptAction::Turn(node.to_string()));
         let remote = self.client.node(node, self.session().as_deref());
         let options = ExecuteOptions::default();
-        let begun = async { Ok(remote.execute_stream(text, &options).await?) };
-        let mut answer = self.wait(&mut interruption, begun).await?;
+        let started = async { Ok(remote.execute_stream(text, &options).await?) };
+        let mut answer = self.wait(&mut interruption, started).await?;
         let mut shown = false;
         while let Some(item) = self
             .wait(&mut interruption, async { answer.next().await.transpose().map_err(Into::into) })
@@ -47,7 +47,7 @@ impl Shell {
                     self.screen.print_chunk(&chunk)?;
                 }
                 StreamItem::Missed(count) => {
-                    self.screen.note(&format!("{count} pieces of the answer are missing here"))
+                    self.screen.note(&format!("{count} chunks of the answer were dropped"))
                 }
                 StreamItem::Response(data) => {
                     self.screen.end_line()?;
@@ -61,7 +61,7 @@ impl Shell {
         Err(Failure::new(FAILED, "the stream ended without a response").into())
     }
 
-    /// A command that concerns a node.
+    /// Executes a command on a node.
     pub(super) async fn node_command(&mut self, command: Command) -> Result<()> {
         let command = match command {
             Command::Node(command) => command,
@@ -71,7 +71,7 @@ impl Shell {
             Command::Run(args) => NodeCommand::Run(RunArgs { node: args.node, command: args.text }),
             Command::Write(args) => NodeCommand::Write(WriteArgs {
                 node: args.node,
-                // A dash is what it is here, not standard input.
+                // A dash means itself, not standard input.
                 data: Some(if args.text == "-" { "\\x2d".to_string() } else { args.text }),
                 escape: true,
                 keys: Vec::new(),
@@ -152,7 +152,7 @@ impl Shell {
         }
     }
 
-    /// Starts a node by `work` and remembers that. One whose start was given up may come all the same.
+    /// Starts a node by `work` and registers it for [`StartedNodes::stop`]. A start that was interrupted may still succeed.
     async fn start(
         &mut self,
         session: Option<&str>,
@@ -160,7 +160,7 @@ impl Shell {
         work: impl Future<Output = Result<()>>,
     ) -> Result<()> {
         let new = self.started.add(session, name);
-        // The command says that it is there.
+        // The command reports the start itself.
         self.muted_node = Some(name.to_string());
         let done = self.wait_briefly(work).await;
         self.muted_node = None;
@@ -171,7 +171,7 @@ impl Shell {
         done
     }
 
-    /// Shows the current session, or goes to another one.
+    /// Shows the current session, or switches to another one.
     pub(super) async fn switch_session(&mut self, name: Option<String>) -> Result<()> {
         let client = self.client.clone();
         let Some(name) = name else {
@@ -190,7 +190,7 @@ impl Shell {
             Err(ClientError::Server(error)) if error.error_type == "not_found_error" => {
                 let params = CreateSessionParams { name: name.clone(), ..CreateSessionParams::default() };
                 self.wait_briefly(async { Ok(client.create_session(&params).await?) }).await?;
-                out::line(format_args!("session '{name}' is new"))?;
+                out::line(format_args!("session '{name}' created"))?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -198,7 +198,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Lists the sessions.
+    /// Prints a table of the sessions.
     pub(super) async fn list_sessions(&mut self) -> Result<()> {
         let client = self.client.clone();
         let sessions = self.wait_briefly(async { Ok(client.sessions().await?) }).await?;
@@ -226,7 +226,7 @@ fn execute_command(node: &str, text: &str) -> NodeCommand {
     })
 }
 
-/// Standard input is where the commands come from.
+/// Rejects `-` as text, because commands come from standard input.
 fn refuse_standard_input(command: &NodeCommand) -> Result<(), Failure> {
     let text = match command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) => args.prompt.text.as_deref(),
@@ -234,8 +234,10 @@ fn refuse_standard_input(command: &NodeCommand) -> Result<(), Failure> {
         _ => None,
     };
     match text {
-        Some("-") => Err(Failure::new(USAGE, "standard input is where the commands come from")
-            .hint("\"\"\" at the end of a line begins a text of several lines")),
+        Some("-") => {
+            Err(Failure::new(USAGE, "cannot read text from standard input: it provides the commands")
+                .hint("for text of several lines, end the line with \"\"\""))
+        }
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The runs that were active here: which go on, which wait at a gate, what came of the last one.
+//! The runs that were started here, with their gates and the last result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,40 +8,40 @@ use nerve_proto::{EventMessage, EventType};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-/// A run that has ended.
+/// The end of a run.
 #[derive(Debug)]
 pub(super) struct RunEnd {
     pub(super) run: String,
     pub(super) outcome: Result<RunEndedData, ClientError>,
 }
 
-/// The runs that were active here.
+/// The active runs that were started here, and the last result.
 #[derive(Debug)]
 pub(super) struct Runs {
     active: BTreeMap<String, ActiveRun>,
-    /// Results of the last one that has ended, and the steps whose results are the graph's.
+    /// Results of the last run that ended, and its output steps.
     last: Option<(RunEndedData, Vec<String>)>,
     ended: mpsc::UnboundedSender<RunEnd>,
 }
 
 #[derive(Debug, Default)]
 struct ActiveRun {
-    /// The server has active with it.
+    /// The server has started the run.
     has_started: bool,
-    /// Steps that wait for an answer.
+    /// Steps with an open gate.
     gates: BTreeSet<String>,
-    /// Steps whose results are the graph's.
+    /// Steps whose results are the graph's results.
     output_steps: Vec<String>,
 }
 
 impl Runs {
-    /// No runs; the other end tells of those that end.
+    /// Creates an empty set. The receiver yields ended runs.
     pub(super) fn new() -> (Runs, mpsc::UnboundedReceiver<RunEnd>) {
         let (ended, run_ends) = mpsc::unbounded_channel();
         (Runs { active: BTreeMap::new(), last: None, ended }, run_ends)
     }
 
-    /// Begins a run under the id in `options`.
+    /// Starts a run with the id in `options`.
     pub(super) fn start(
         &mut self,
         client: &NerveClient,
@@ -54,37 +54,37 @@ impl Runs {
         let (client, ended, id) = (client.clone(), self.ended.clone(), run.clone());
         tokio::spawn(async move {
             let outcome = client.execute_graph(definition, &options).await;
-            // Nobody listens any more: the REPL is left.
+            // Fails only when the REPL has ended.
             let _ = ended.send(RunEnd { run: id, outcome });
         });
         run
     }
 
-    /// It goes on.
+    /// Returns true if the run was started here and has not ended.
     pub(super) fn is_active(&self, run: &str) -> bool {
         self.active.contains_key(run)
     }
 
-    /// Ids of those that go on.
+    /// Returns the ids of the active runs.
     pub(super) fn active(&self) -> Vec<String> {
         self.active.keys().cloned().collect()
     }
 
-    /// The server has active with it, or has not and never will.
+    /// Returns true if the server has started the run or the run has ended.
     pub(super) fn has_started(&self, run: &str) -> bool {
         self.active.get(run).is_none_or(|active| active.has_started)
     }
 
-    /// It waits at a gate.
+    /// Returns true if the run waits at a gate.
     pub(super) fn is_waiting(&self, run: &str) -> bool {
         self.active.get(run).is_some_and(|active| !active.gates.is_empty())
     }
 
-    /// Takes note of what an event says of gates.
+    /// Updates started runs and open gates from an event.
     pub(super) fn on_event(&mut self, event: &EventMessage) {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
         if event.kind() == Some(EventType::EventsDropped) {
-            // What is missing may have said so.
+            // A dropped event may have reported the start.
             self.active.values_mut().for_each(|active| active.has_started = true);
         }
         let Some(active) = self.active.get_mut(text("run_id")) else { return };
@@ -100,21 +100,21 @@ impl Runs {
         }
     }
 
-    /// The gate was answered: the event that says so may come later.
+    /// Closes an answered gate before its event arrives.
     pub(super) fn on_gate_answered(&mut self, run: &str, step: &str) {
         if let Some(active) = self.active.get_mut(run) {
             active.gates.remove(step);
         }
     }
 
-    /// Sets which gates a run waits at.
+    /// Replaces the open gates of a run.
     pub(super) fn set_gates(&mut self, run: &str, gates: impl IntoIterator<Item = String>) {
         if let Some(active) = self.active.get_mut(run) {
             active.gates = gates.into_iter().collect();
         }
     }
 
-    /// A run is over; what it has of results is kept.
+    /// Removes a run and keeps its results.
     pub(super) fn on_end(&mut self, ended: &RunEnd) {
         let Some(active) = self.active.remove(&ended.run) else { return };
         let data = match &ended.outcome {
@@ -126,7 +126,7 @@ impl Runs {
         }
     }
 
-    /// Results of the last run that has ended, and the steps whose results are the graph's.
+    /// Returns the results of the last run that ended, and its output steps.
     pub(super) fn last_result(&self) -> Option<&(RunEndedData, Vec<String>)> {
         self.last.as_ref()
     }

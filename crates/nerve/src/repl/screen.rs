@@ -1,4 +1,4 @@
-//! What the REPL shows: results as they are, events printer the line that is edited.
+//! Output of the REPL: prints results, and events above the edited line.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -9,30 +9,29 @@ use super::parser::to_repl_syntax;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// The terminal, or what takes its location.
+/// The terminal or the output of a script.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Somebody sits in front of it.
     interactive: bool,
-    /// Where lines go while the person edits; `None` where the editor cannot show them.
+    /// Prints above the edited line. `None` if the editor cannot.
     printer: Option<SyncSender<String>>,
-    /// A line is edited now.
+    /// A line is being edited.
     editing: bool,
     /// Events are shown.
     events: bool,
-    /// The last piece of an answer did not end its line.
+    /// The last chunk of an answer did not end its line.
     inside_line: bool,
-    /// Lines the editor was too slow for.
+    /// Lines dropped because the editor was too slow.
     dropped: u64,
 }
 
 impl Screen {
-    /// Of a person: with events.
+    /// Creates the output of an interactive REPL, with events.
     pub(super) fn interactive(printer: Option<SyncSender<String>>) -> Screen {
         Screen { interactive: true, printer, events: true, ..Screen::plain() }
     }
 
-    /// Of a script: without events.
+    /// Creates the output of a script, without events.
     pub(super) fn plain() -> Screen {
         Screen {
             interactive: false,
@@ -44,36 +43,39 @@ impl Screen {
         }
     }
 
+    /// Returns true for an interactive REPL.
     pub(super) fn is_interactive(&self) -> bool {
         self.interactive
     }
 
+    /// Returns true if events are shown.
     pub(super) fn shows_events(&self) -> bool {
         self.events
     }
 
+    /// Shows or hides events.
     pub(super) fn show_events(&mut self, on: bool) {
         self.events = on;
     }
 
-    /// A line is edited from now on, or no longer.
+    /// Sets whether a line is being edited.
     pub(super) fn set_editing(&mut self, editing: bool) {
         self.editing = editing && self.interactive;
     }
 
-    /// Tells of an event.
+    /// Prints an event, if events are shown.
     pub(super) fn event(&mut self, line: &str) {
         if self.events {
             self.print_note(&format!("· {line}"));
         }
     }
 
-    /// Tells what the REPL does. No data: scripts have it on stderr.
+    /// Prints a message of the REPL: to stderr for scripts.
     pub(super) fn note(&mut self, text: &str) {
         self.print_note(text);
     }
 
-    /// Shows a piece of an answer that grows.
+    /// Prints a chunk of an answer.
     pub(super) fn print_chunk(&mut self, text: &str) -> Result<()> {
         if let Some(last) = text.chars().last() {
             self.inside_line = last != '\n';
@@ -81,12 +83,12 @@ impl Screen {
         out::piece(text)
     }
 
-    /// What follows stands on a line of its own.
+    /// Ends the current line, if necessary.
     pub(super) fn end_line(&mut self) -> Result<()> {
         if std::mem::take(&mut self.inside_line) { out::line("") } else { Ok(()) }
     }
 
-    /// Says what went wrong. `location`: where in a script.
+    /// Prints a failure. `location` is the position in a script.
     pub(super) fn failure(&mut self, mut failure: Failure, location: Option<&str>) {
         let _ = self.end_line();
         if failure.code == INTERRUPTED && self.interactive {
@@ -111,7 +113,7 @@ impl Screen {
             (Some(printer), true) => {
                 let gap = match self.dropped {
                     0 => String::new(),
-                    dropped => format!("· {dropped} lines are missing here\n"),
+                    dropped => format!("· {dropped} lines dropped\n"),
                 };
                 match printer.try_send(format!("{gap}{faint}\n")) {
                     Ok(()) => self.dropped = 0,
@@ -120,7 +122,7 @@ impl Screen {
             }
             _ => {
                 let _ = self.end_line();
-                // Away with what a wait has written on the line.
+                // Erases a progress message on the line.
                 let _ = write!(std::io::stdout().lock(), "\r\x1b[K{faint}\n");
                 let _ = std::io::stdout().flush();
             }
@@ -128,7 +130,7 @@ impl Screen {
     }
 }
 
-/// Both ends of it are a terminal: a line can be edited.
+/// Returns true if standard input and output are terminals.
 pub(super) fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }

@@ -1,5 +1,5 @@
-//! The program: reads what is asked for, does it, and shows what happens meanwhile. One task does all of it, so nothing that is
-//! shown gets between two other things.
+//! The main loop: reads commands, executes them and shows events meanwhile. A single task does this, so outputs do not
+//! interleave.
 
 use std::future::Future;
 
@@ -27,10 +27,10 @@ use crate::cmd::node::Target;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
-/// A REPL at work.
+/// A running REPL.
 pub(super) struct Shell {
     pub(super) client: NerveClient,
-    /// What the prompt and messages call the server; `None` in process.
+    /// Server name for the prompt and messages. `None`: in-process server.
     pub(super) server: Option<String>,
     pub(super) screen: Screen,
     pub(super) state: SharedState,
@@ -38,35 +38,37 @@ pub(super) struct Shell {
     pub(super) runs: Runs,
     pub(super) run_ends: mpsc::UnboundedReceiver<RunEnd>,
     pub(super) started: StartedNodes,
-    /// A node whose changes are not told: the answer it gives is shown.
+    /// Node whose events are not shown, because its answer is.
     pub(super) muted_node: Option<String>,
     events: Option<EventStream>,
     signals: Signals,
-    /// The last source was left by a command.
+    /// A command ended the last source.
     exited: bool,
 }
 
-/// How the REPL is left.
+/// How the REPL ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exit {
-    /// The exit code.
+    /// Exit code.
     pub(super) code: u8,
-    /// What was started stays.
+    /// Keep started nodes and runs.
     pub(super) keep: bool,
 }
 
-/// After a command.
+/// What to do after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// The next one.
+    /// Read the next command.
     Continue,
-    /// It was the last one. What was started may stay.
+    /// End the REPL, with or without keeping what was started.
     Leave { keep: bool },
 }
 
 impl Shell {
+    /// Creates a REPL.
+    ///
     /// # Errors
-    /// Signals cannot be listened for.
+    /// The signal handlers cannot be installed.
     pub(super) fn new(
         client: NerveClient,
         server: Option<String>,
@@ -90,7 +92,7 @@ impl Shell {
         })
     }
 
-    /// Does what the source says, until it ends or says so. With `keep_going` errors of a script do not end it.
+    /// Executes commands from `source` until it ends or a command exits. With `keep_going` a script continues after errors.
     pub(super) async fn run(&mut self, source: &mut Source, keep_going: bool) -> Exit {
         let mut failed = false;
         let mut exit_pending = false;
@@ -142,12 +144,12 @@ impl Shell {
         }
     }
 
-    /// A command messages to leave: nothing comes after it.
+    /// Returns true if a command ended the REPL.
     pub(super) fn has_exited(&self) -> bool {
         self.exited
     }
 
-    /// Says what a person sees first.
+    /// Prints the greeting of an interactive REPL.
     pub(super) fn print_greeting(&mut self) {
         let nodes = match &self.server {
             Some(name) => format!("nodes of server '{name}'"),
@@ -156,13 +158,13 @@ impl Shell {
         self.screen.note(&format!("nerve {}: {nodes}; 'help' lists the commands", env!("CARGO_PKG_VERSION")));
     }
 
-    /// Stops what was started here, says so, and gives the exit code: 1 where a script leaves runs behind that are not done.
+    /// Stops what was started here and returns the exit code: 1 if a script ends before its runs.
     pub(super) async fn finish(mut self, exit: Exit) -> u8 {
-        let script = !self.screen.is_interactive();
+        let is_script = !self.screen.is_interactive();
         if exit.keep {
             let (nodes, runs) = (self.started.len(), self.runs.active().len());
             if nodes + runs > 0 {
-                self.screen.note("what was started here goes on");
+                self.screen.note("started nodes and runs keep running");
             }
             return exit.code;
         }
@@ -170,15 +172,15 @@ impl Shell {
         let stopping = std::mem::take(&mut self.started).stop(&self.client, &self.runs);
         let messages = tokio::select! {
             messages = stopping => messages,
-            _ = self.signals.interrupt.recv() => vec!["left at once; what was started may go on".to_string()],
+            _ = self.signals.interrupt.recv() => vec!["exited immediately; started nodes and runs may still be running".to_string()],
         };
         for line in messages {
             self.screen.note(&line);
         }
-        if script && unfinished && exit.code == DONE { FAILED } else { exit.code }
+        if is_script && unfinished && exit.code == DONE { FAILED } else { exit.code }
     }
 
-    /// Waits for the next thing to do, and shows what happens. `None`: told to leave.
+    /// Waits for the next input and shows events. Returns `None` on a termination signal.
     async fn next_input(&mut self, source: &mut Source) -> Option<SourceEvent> {
         loop {
             tokio::select! {
@@ -191,10 +193,10 @@ impl Shell {
         }
     }
 
-    /// Does something and shows what happens meanwhile.
+    /// Executes `work` and shows events meanwhile.
     ///
     /// # Errors
-    /// Those of the work; exit code 130 when it was interrupted.
+    /// Those of `work`; exit code 130 if it was interrupted.
     pub(super) async fn wait<T>(
         &mut self,
         interruption: &mut Interruption,
@@ -205,7 +207,7 @@ impl Shell {
             let deadline = interruption.deadline;
             tokio::select! {
                 biased;
-                // What happened before the end is shown before it.
+                // Shows earlier events before the result.
                 event = next_event(&mut self.events) => self.on_event(&event),
                 done = &mut work => return done,
                 Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
@@ -216,13 +218,13 @@ impl Shell {
         }
     }
 
-    /// The same with what only takes a moment.
+    /// Like [`Shell::wait`] for short work, which Ctrl-C abandons.
     pub(super) async fn wait_briefly<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.wait(&mut Interruption::new(InterruptAction::Abandon), work).await
     }
 
-    /// Waits until the server has begun with a run; gives the end of one that it has not. That takes a moment: Ctrl-C is for what
-    /// comes then.
+    /// Waits until the server has started a run. Returns the end of a run that failed to start. Ctrl-C is not handled here, but
+    /// by the wait that follows.
     pub(super) async fn wait_for_start(&mut self, run: &str) -> Result<Option<RunEnd>> {
         while !self.runs.has_started(run) && self.events.is_some() {
             tokio::select! {
@@ -241,7 +243,7 @@ impl Shell {
         Ok(None)
     }
 
-    /// Shows a run until it has ended or waits at a gate. Gives its end.
+    /// Shows a run until it ends or waits at a gate. Returns its end.
     pub(super) async fn wait_for_end(&mut self, run: &str) -> Result<Option<RunEnd>> {
         let mut interruption = Interruption::new(InterruptAction::Run(run.to_string()));
         loop {
@@ -271,7 +273,7 @@ impl Shell {
         }
     }
 
-    /// Ctrl-C while something runs. A second one does not wait for its end.
+    /// Handles Ctrl-C during a command. The second one abandons it.
     fn on_interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
         if interruption.deadline.is_some() {
             return Err(abandoned());
@@ -279,12 +281,12 @@ impl Shell {
         match &interruption.action {
             InterruptAction::Abandon => return Err(interrupted()),
             InterruptAction::Turn(node) => {
-                self.screen.note(&format!("interrupting {node}; Ctrl-C again does not wait for it"));
+                self.screen.note(&format!("interrupting {node}; press Ctrl-C again to stop waiting"));
                 let node = self.client.node(node, self.session().as_deref());
                 tokio::spawn(async move { tokio::time::timeout(INTERRUPT_TIMEOUT, node.interrupt()).await });
             }
             InterruptAction::Run(run) => {
-                self.screen.note(&format!("cancelling run {run}; Ctrl-C again does not wait for it"));
+                self.screen.note(&format!("cancelling run {run}; press Ctrl-C again to stop waiting"));
                 let (client, run) = (self.client.clone(), run.clone());
                 tokio::spawn(async move {
                     tokio::time::timeout(INTERRUPT_TIMEOUT, client.cancel_run(&run)).await
@@ -295,13 +297,13 @@ impl Shell {
         Ok(())
     }
 
-    /// Takes note of an event and tells of it.
+    /// Handles and shows an event. `None`: the server has closed the connection.
     fn on_event(&mut self, event: &Option<EventMessage>) {
         let Some(event) = event else {
             self.events = None;
             let server =
                 self.server.as_deref().map_or("the server".to_string(), |name| format!("server '{name}'"));
-            return self.screen.note(&format!("{server} went away; 'exit' leaves"));
+            return self.screen.note(&format!("{server} closed the connection; 'exit' ends the REPL"));
         };
         self.runs.on_event(event);
         let session = self.session();
@@ -318,11 +320,11 @@ impl Shell {
         }
     }
 
-    /// A run has ended that nobody waits for.
+    /// Reports the end of a run in the background.
     fn on_run_end(&mut self, ended: &RunEnd) {
         self.runs.on_end(ended);
         let why = match &ended.outcome {
-            Ok(_) => "'result' shows what came of it".to_string(),
+            Ok(_) => "'result' shows its results".to_string(),
             Err(error) => error.to_string(),
         };
         self.screen.note(&format!("run {} has ended: {why}", ended.run));
@@ -345,8 +347,9 @@ impl Shell {
         };
         match command {
             Command::Exit(args) if args.keep && self.server.is_none() => {
-                let failure = Failure::new(USAGE, "nodes of this REPL run in this process: they cannot stay");
-                return Err(failure.hint("'nerve server repl' has nodes that can").into());
+                let failure =
+                    Failure::new(USAGE, "--keep needs a server: nodes of this REPL run in its own process");
+                return Err(failure.hint("use 'nerve server repl'").into());
             }
             Command::Exit(args) => return Ok(Flow::Leave { keep: args.keep }),
             Command::Help(args) if args.command.is_empty() => out::line(overview::TEXT)?,
@@ -367,7 +370,7 @@ impl Shell {
         Ok(Flow::Continue)
     }
 
-    /// Says what went wrong; gives the exit code of it. `None`: told to leave.
+    /// Prints an error and returns its exit code. Returns `None` for a termination signal.
     fn report(&mut self, error: anyhow::Error, location: Option<&str>) -> Option<u8> {
         if error.is::<Terminated>() {
             return None;
@@ -386,12 +389,12 @@ impl Shell {
         Ok(())
     }
 
-    /// The current session; `None` is the default one.
+    /// Returns the current session. `None`: the default session.
     pub(super) fn session(&self) -> Option<String> {
         with_state(&self.state, |state| state.session.clone())
     }
 
-    /// The server and the session, for the commands of the program.
+    /// Returns server and session for commands shared with the command line.
     pub(super) fn target(&self) -> Target {
         Target { client: self.client.clone(), session: self.session(), json: false }
     }
@@ -402,12 +405,12 @@ impl Shell {
         format!("nerve{server}{session}> ")
     }
 
-    /// What Ctrl-C at an empty prompt says.
+    /// Returns the message for Ctrl-C at an empty prompt.
     fn exit_warning(&self) -> String {
         let runs = self.runs.active();
         let nodes = self.started.len();
         match (nodes, runs.len()) {
-            (0, 0) => "Ctrl-C again to leave".to_string(),
+            (0, 0) => "press Ctrl-C again to exit".to_string(),
             (nodes, runs) => {
                 let counts = [(nodes, "node"), (runs, "run")];
                 let counts: Vec<String> = counts
@@ -415,13 +418,13 @@ impl Shell {
                     .filter(|(count, _)| *count > 0)
                     .map(|(count, thing)| event_format::pluralize(count as u64, thing))
                     .collect();
-                format!("Ctrl-C again to leave; that stops {}", counts.join(" and "))
+                format!("press Ctrl-C again to exit; this stops {}", counts.join(" and "))
             }
         }
     }
 }
 
-/// The next event; never, once there are no more.
+/// Returns the next event, or never after the last one.
 async fn next_event(events: &mut Option<EventStream>) -> Option<EventMessage> {
     match events {
         Some(events) => events.next().await,

@@ -1,4 +1,4 @@
-//! Where commands come from: a person at a terminal, a pipe, a file.
+//! Sources of commands: the line editor, standard input or a file.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,54 +10,54 @@ use tokio::sync::mpsc;
 use super::editor::Editor;
 use super::input::{Incomplete, Input, InputReader, split_inputs};
 
-/// A longer line is no command: bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: u64 = 4 << 20;
 
-/// What was read.
+/// What the reading thread delivers.
 #[derive(Debug)]
 pub(super) enum RawInput {
-    /// One or more commands, edited and whole.
+    /// One or more complete commands from the editor.
     Text(String),
-    /// A line of a script, without its end.
+    /// A line of a script, without its line end.
     Line(String),
-    /// Ctrl-C. `blank`: nothing was typed.
+    /// Ctrl-C. `blank`: the line was empty.
     Interrupted { blank: bool },
-    /// There is no more.
+    /// End of input.
     End,
-    /// It cannot be read.
+    /// Reading failed.
     Failed(String),
 }
 
-/// Where commands come from.
+/// A source of commands.
 #[derive(Debug)]
 pub(super) struct Source {
     input: mpsc::Receiver<RawInput>,
-    /// Of an editor: tells it to go on.
+    /// Starts an edit. `None` for scripts.
     prompts: Option<blocking::Sender<String>>,
-    /// The editor was told to go on, and has not answered yet.
+    /// An edit was started and has not ended.
     editing: bool,
-    /// What a script is called, and the line it is at.
+    /// Name and current line of a script.
     script: Option<(String, usize)>,
-    /// Where the command input_start that is read.
+    /// Location of the first line of an incomplete command.
     input_start: Option<String>,
     reader: InputReader,
 }
 
-/// One thing to do after the other.
+/// The next thing that the source delivers.
 #[derive(Debug)]
 pub(super) enum SourceEvent {
-    /// Commands; in a script, where they stand.
+    /// Commands, with their location in a script.
     Inputs(Vec<Input>, Option<String>),
-    /// Ctrl-C at the prompt. `blank`: nothing was typed.
+    /// Ctrl-C at the prompt. `blank`: the line was empty.
     Interrupted { blank: bool },
-    /// There is no more.
+    /// End of input.
     End,
-    /// It cannot be read, or ends in the middle of a command.
+    /// Reading failed, or the source ended within a command.
     Failed(String),
 }
 
 impl Source {
-    /// A person.
+    /// Creates a source from the line editor.
     pub(super) fn editor(editor: Editor) -> Source {
         Source {
             input: editor.input,
@@ -69,25 +69,25 @@ impl Source {
         }
     }
 
-    /// Standard input.
+    /// Creates a source from standard input.
     ///
     /// # Errors
-    /// There are no more threads.
+    /// The reading thread cannot be started.
     pub(super) fn standard_input() -> Result<Source> {
         Source::script("standard input".to_string(), std::io::stdin())
     }
 
-    /// A file.
+    /// Creates a source from a file.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The file cannot be opened.
     pub(super) fn file(path: &Path) -> Result<Source> {
         let context = || format!("cannot read {}", path.display());
         let file = std::fs::File::open(path).with_context(context)?;
         Source::script(path.display().to_string(), file)
     }
 
-    /// RawInput by a thread that nobody waits for: a pipe may stay open for ever.
+    /// Reads on a detached thread, because a pipe may stay open forever.
     fn script(name: String, reader: impl std::io::Read + Send + 'static) -> Result<Source> {
         let (sender, input) = mpsc::channel(1);
         let work = move || {
@@ -114,21 +114,21 @@ impl Source {
         })
     }
 
-    /// It is a script.
+    /// Returns true for standard input and files.
     pub(super) fn is_script(&self) -> bool {
         self.prompts.is_none()
     }
 
-    /// Lets the person edit the next line, unless one is edited.
+    /// Starts an edit unless one is in progress. Does nothing for scripts.
     pub(super) fn start_edit(&mut self, prompt: String) {
         if let Some(prompts) = self.prompts.as_ref().filter(|_| !self.editing) {
-            // An editor that is gone says so when it is read.
+            // If the editor has ended, the next read reports it.
             let _ = prompts.send(prompt);
             self.editing = true;
         }
     }
 
-    /// The next thing to do. May be dropped before it is done.
+    /// Returns the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> SourceEvent {
         loop {
             let read = self.input.recv().await.unwrap_or(RawInput::End);
@@ -149,12 +149,12 @@ impl Source {
                     let location = self.input_start.take().unwrap_or_default();
                     return match self.reader.incomplete() {
                         None => SourceEvent::End,
-                        Some(Incomplete::Block) => SourceEvent::Failed(format!(
-                            "{location}: a block is not closed: \"\"\" closes it"
-                        )),
-                        Some(Incomplete::Continued) => SourceEvent::Failed(format!(
-                            "{location}: the line ends with a backslash, and no other follows"
-                        )),
+                        Some(Incomplete::Block) => {
+                            SourceEvent::Failed(format!("{location}: unclosed block: close it with \"\"\""))
+                        }
+                        Some(Incomplete::Continued) => {
+                            SourceEvent::Failed(format!("{location}: the input ends after a continued line"))
+                        }
                     };
                 }
             }
@@ -173,22 +173,22 @@ fn read_line(reader: &mut impl BufRead) -> RawInput {
     match reader.take(MAX_LINE).read_until(b'\n', &mut bytes) {
         Ok(0) => return RawInput::End,
         Ok(_) => {}
-        Err(error) => return RawInput::Failed(format!("it cannot be read: {error}")),
+        Err(error) => return RawInput::Failed(format!("cannot read: {error}")),
     }
     if bytes.len() as u64 == MAX_LINE {
-        return RawInput::Failed(format!("a line has more than {MAX_LINE} bytes"));
+        return RawInput::Failed(format!("a line exceeds {MAX_LINE} bytes"));
     }
     let text = String::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']).to_string());
     text.map_or_else(|_| RawInput::Failed("a line is not UTF-8".to_string()), RawInput::Line)
 }
 
-/// A graph file, by its ending: not a file of commands.
+/// Returns true if the file extension is that of a graph file.
 pub(super) fn is_graph_file(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     ending.is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
 }
 
-/// The history of the editor.
+/// Returns the path of the editor's history file.
 pub(super) fn history_file(state: &Path) -> PathBuf {
     state.join("repl_history")
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_of_a_script_come_with_their_lines() {
+    async fn script_commands_have_locations() {
         let script = "# first\n\nnode list\r\n@me one\\\ntwo\nsend me \"\"\"\nx\n\"\"\"\nsessions";
         assert_eq!(
             read_all(script).await,
@@ -228,16 +228,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_whole_is_told_with_its_beginning() {
+    async fn incomplete_input_reports_first_line() {
         assert_eq!(
             read_all("sessions\n@me\nhello\n").await,
-            ["f:1 sessions", "f:2: a block is not closed: \"\"\" closes it"]
+            ["f:1 sessions", "f:2: unclosed block: close it with \"\"\""]
         );
-        assert!(read_all("sessions\\").await[0].starts_with("f:1: the line ends with a backslash"));
+        assert!(read_all("sessions\\").await[0].starts_with("f:1: the input ends after a continued line"));
     }
 
     #[test]
-    fn graphs_are_known_by_their_ending() {
+    fn recognizes_graph_files_by_extension() {
         assert!(
             is_graph_file(Path::new("a/g.YAML"))
                 && is_graph_file(Path::new("g.json"))

@@ -1,4 +1,4 @@
-//! What this REPL has started and is to stop when it is left.
+//! The nodes that this REPL has started and stops at exit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,35 +8,35 @@ use tokio::task::JoinSet;
 
 use super::runs::Runs;
 
-/// Agents get this long to end; those that take longer are told of.
+/// Time limit for runs and nodes to stop. Those that take longer are reported.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A node: its session (`None` is the default one) and its id.
+/// Session (`None`: the default session) and id of a node.
 type NodeKey = (Option<String>, String);
 
-/// Nodes that were started here.
+/// The set of started nodes.
 #[derive(Debug, Default)]
 pub(super) struct StartedNodes {
     nodes: BTreeSet<NodeKey>,
 }
 
 impl StartedNodes {
-    /// A node is being started. `false`: it was before.
+    /// Adds a node. Returns false if it was in the set.
     pub(super) fn add(&mut self, session: Option<&str>, node: &str) -> bool {
         self.nodes.insert(key(session, node))
     }
 
-    /// It is stopped, or was not started.
+    /// Removes a node that was stopped or failed to start.
     pub(super) fn remove(&mut self, session: Option<&str>, node: &str) {
         self.nodes.remove(&key(session, node));
     }
 
-    /// How many there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Cancels the runs, then stops the nodes, all at once. Says what was done, and what could not be.
+    /// Cancels the active runs concurrently, then stops the nodes concurrently. Returns messages about successes and failures.
     pub(super) async fn stop(self, client: &NerveClient, runs: &Runs) -> Vec<String> {
         let deadline = tokio::time::Instant::now() + STOP_TIMEOUT;
         let mut cancelling = JoinSet::new();
@@ -64,7 +64,7 @@ impl StartedNodes {
 
 type TaskResult = (String, Result<(), ClientError>);
 
-/// Waits for all, until the deadline. Those that are not done then have no result.
+/// Waits for the tasks until the deadline. Returns the results and the names of unfinished tasks.
 async fn finish(
     mut tasks: JoinSet<TaskResult>,
     mut unfinished: Vec<String>,
@@ -85,7 +85,7 @@ fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<S
     for (name, result) in done {
         match result {
             Ok(()) => names.push(name),
-            // It has ended by itself, or the server has, with all that it had.
+            // The node or the server has already ended.
             Err(ClientError::Closed(_)) => {}
             Err(error) if error.server().is_some_and(|error| error.error_type == "not_found_error") => {}
             Err(error) => messages.push(format!("{thing} '{name}' could not be {how}: {error}")),
@@ -98,7 +98,7 @@ fn summarize(thing: &str, how: &str, (done, unfinished): (Vec<TaskResult>, Vec<S
     messages.extend(
         unfinished
             .iter()
-            .map(|name| format!("{thing} '{name}' is not {how} after {} s", STOP_TIMEOUT.as_secs())),
+            .map(|name| format!("{thing} '{name}' was not {how} within {} s", STOP_TIMEOUT.as_secs())),
     );
     messages
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_told_in_one_line_and_what_was_not_in_one_each() {
+    fn summary_groups_successes_and_lists_failures() {
         let done = vec![
             ("a".to_string(), Ok(())),
             ("b".to_string(), Err(ClientError::Protocol("no".to_string()))),
@@ -128,7 +128,11 @@ mod tests {
         ];
         assert_eq!(
             summarize("node", "stopped", (done, vec!["e".to_string()])),
-            ["stopped nodes a, c", "node 'b' could not be stopped: no", "node 'e' is not stopped after 15 s"]
+            [
+                "stopped nodes a, c",
+                "node 'b' could not be stopped: no",
+                "node 'e' was not stopped within 15 s"
+            ]
         );
         assert!(summarize("run", "cancelled", (Vec::new(), Vec::new())).is_empty());
     }
