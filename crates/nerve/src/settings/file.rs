@@ -1,4 +1,4 @@
-//! What is written in `config.toml`, and what is wrong with it, with the place of each diagnostic.
+//! Parses `config.toml` and reports problems with line and column.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Settings, notes};
 
-/// A word is taken for one that is known if no more than one of so many letters is wrong.
+/// A known word is suggested if at most one in this many of its letters differs.
 const LETTERS_PER_TYPO: usize = 3;
 
-/// What is wrong with a file, or worth knowing of it.
+/// Errors or notes about a settings file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Diagnostics(Vec<Diagnostic>);
 
@@ -29,12 +29,12 @@ struct Diagnostic {
 }
 
 impl Diagnostics {
-    /// How many.
+    /// Returns the number of diagnostics.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// In a file of that name, one a line.
+    /// Formats the diagnostics with the file name, one per line.
     pub(crate) fn render(&self, path: &Path) -> String {
         let line = |diagnostic: &Diagnostic| format!("{}:{diagnostic}", path.display());
         self.0.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -50,14 +50,15 @@ impl fmt::Display for Diagnostic {
 type Table<'a> = DeTable<'a>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A file as it is read.
+/// Parses one file and collects diagnostics.
 struct Parser<'a> {
     text: &'a str,
     errors: Vec<Diagnostic>,
-    /// What is worth knowing.
+    /// Remarks on valid settings.
     notes: Vec<Diagnostic>,
 }
 
+/// Parses the text of a settings file.
 pub(super) fn parse(text: &str) -> Result<Settings, Diagnostics> {
     let mut parser = Parser { text, errors: Vec::new(), notes: Vec::new() };
     let table = match DeTable::parse(text) {
@@ -132,7 +133,7 @@ impl Parser<'_> {
     fn keys(&mut self, value: &Value<'_>, settings: &mut Settings) {
         let Some(keys) = self.table("keys", value) else { return };
         let known: Vec<&str> = OPERATIONS.iter().map(|entry| entry.name).collect();
-        // As they stand in the file, so that the second of two is the one further down.
+        // In file order, so that a conflict is reported at the later entry.
         let mut entries: Vec<_> = keys.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in entries {
@@ -143,7 +144,7 @@ impl Parser<'_> {
             let given = self.parse_keys(value);
             settings.keys.push((name.get_ref().to_string(), given));
         }
-        // The place of an operation's name.
+        // Returns the position of an operation's name.
         let position = |operation: &str| {
             let found = keys.iter().find(|(name, _)| name.get_ref() == operation);
             found.map_or(value.span(), |(name, _)| name.span())
@@ -167,9 +168,9 @@ impl Parser<'_> {
         }
     }
 
-    /// The keys of an operation: one, or a list of them. Those that are none are left out and told.
+    /// Parses the keys of an operation: one or a list. Reports and omits invalid keys.
     fn parse_keys(&mut self, value: &Value<'_>) -> Vec<String> {
-        let one = |parser: &mut Self, value: &Value<'_>| {
+        let parse_key = |parser: &mut Self, value: &Value<'_>| {
             let Some(name) = value.get_ref().as_str() else {
                 let kind = value.get_ref().type_str();
                 parser.error(
@@ -187,8 +188,8 @@ impl Parser<'_> {
             }
         };
         match value.get_ref() {
-            DeValue::Array(keys) => keys.iter().filter_map(|value| one(self, value)).collect(),
-            _ => one(self, value).into_iter().collect(),
+            DeValue::Array(keys) => keys.iter().filter_map(|value| parse_key(self, value)).collect(),
+            _ => parse_key(self, value).into_iter().collect(),
         }
     }
 
@@ -222,7 +223,7 @@ impl Parser<'_> {
         self.errors.push(diagnostic);
     }
 
-    /// What is to be said of a place of the text.
+    /// Creates a diagnostic for a position in the text.
     fn diagnostic(&self, at: Range<usize>, message: String) -> Diagnostic {
         let before = self.text.get(..at.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -236,17 +237,17 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> String {
-        parse(text).expect_err("there is something wrong").render(Path::new("config.toml"))
+        parse(text).expect_err("the file is invalid").render(Path::new("config.toml"))
     }
 
     #[test]
-    fn nothing_set_is_the_usual() {
+    fn empty_file_gives_defaults() {
         assert_eq!(parse("").unwrap(), Settings::default());
         assert_eq!(parse("# mine\n[agent.record]\n[keys]\n").unwrap(), Settings::default());
     }
 
     #[test]
-    fn a_gutter_and_keys_are_read() {
+    fn reads_gutter_and_keys() {
         let settings =
             parse("agent.record.gutter = 'left'\n[keys]\nhelp = 'f1'\nline-down = ['j', 'ctrl+j']\n");
         let keys = [("help", &["f1"][..]), ("line-down", &["j", "ctrl+j"])];
@@ -258,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn the_clipboard_is_passed_on_unless_it_is_not_to_be() {
+    fn clipboard_is_enabled_by_default() {
         let clipboard = |text: &str| parse(text).unwrap().clipboard;
         assert!(clipboard("") && clipboard("agent.record.clipboard = true"));
         assert!(!clipboard("[agent.record]\nclipboard = false"));
     }
 
     #[test]
-    fn what_loses_its_key_is_noted_at_what_takes_it() {
+    fn notes_keys_taken_from_other_operations() {
         let notes = |text: &str| parse(text).unwrap().notes.render(Path::new("c"));
         assert_eq!(
             notes("[keys]\nhelp = 'f1'\nline-down = ['k', 'K']\n"),
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_near_is_meant() {
+    fn suggests_only_similar_names() {
         assert!(problems("[keys]\nhlep = 'x'").contains("did you mean 'help'?"));
         assert!(problems("[keys]\nhalf-dwon = 'x'").contains("did you mean 'half-down'?"));
         for far in ["zoo", "top", "kill", "jump"] {
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_told_with_its_place() {
+    fn reports_all_errors_with_positions() {
         let text = "[agent.record]\ngutter = \"rigth\"\n\n[keys]\nhelpp = \"f1\"\nquit = \"ctrl+shft+x\"\n\
                     ready = [\"a\", 7]\nabcdefghijk = \"a\"\n[viewer]\n";
         let found = problems(text);
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_and_what_is_no_section_is_told() {
+    fn reports_syntax_and_type_errors() {
         assert!(problems("[keys\n").starts_with("config.toml:1:"), "{}", problems("[keys\n"));
         assert_eq!(
             problems("keys = 3\n"),
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_for_two_operations_is_told_at_the_second() {
+    fn reports_key_conflict_at_second_operation() {
         assert_eq!(
             problems("[keys]\nquit = \"x\"\n\nhelp = [\"h\", \"x\"]\n"),
             "config.toml:4:1: the key 'x' is wanted for both 'quit' and 'help' while looking through lines: take it from one of them",

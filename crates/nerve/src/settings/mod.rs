@@ -17,21 +17,21 @@ use crate::cli::recording::GutterArg;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of the settings file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What is set; what is not has its usual value.
+/// Settings, with defaults for those that are not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Where the viewer marks snapshots.
     pub(crate) gutter: Gutter,
-    /// What a program copies goes to the clipboard of who sits in front of it.
+    /// Lets programs copy to the user's clipboard.
     pub(crate) clipboard: bool,
-    /// Operations of the viewer by name, and the keys each has instead of its usual ones.
+    /// Viewer operations by name, with the keys that replace their default keys.
     pub(crate) keys: Vec<(String, Vec<String>)>,
-    /// What is worth knowing of them.
+    /// Remarks on the settings.
     pub(crate) notes: Diagnostics,
-    /// They could not be read, and these are the usual ones: what a viewer says of that.
+    /// Message for the viewer if the settings could not be read and these are the defaults.
     pub(crate) load_error: Option<&'static str>,
 }
 
@@ -43,15 +43,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of the user. Without a file the usual ones.
+    /// Loads the user's settings. Returns the defaults if there is no file.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or there are faults in it: with line and column.
+    /// The file exists but cannot be read, or is invalid: with line and column.
     pub(crate) fn load() -> Result<Settings> {
         Settings::read(&path(), false)
     }
 
-    /// Those of the user, for a viewer: what is wrong with them keeps nobody from working, and is a warning.
+    /// Loads the user's settings for the viewer. Errors are only warnings; the defaults apply.
     pub(crate) fn for_viewer() -> Settings {
         Settings::load().unwrap_or_else(|error| {
             let failure = Failure::from_error(&error);
@@ -66,7 +66,7 @@ impl Settings {
         })
     }
 
-    /// Those in a file; a file that must be there, or need not be.
+    /// Reads a settings file. Returns the defaults if it does not exist, unless `must_exist`.
     ///
     /// # Errors
     /// See [`Settings::load`].
@@ -95,15 +95,15 @@ impl Settings {
         })
     }
 
-    /// Those in a text.
+    /// Parses the text of a settings file.
     ///
     /// # Errors
-    /// All faults that are in it.
+    /// All errors of the text.
     pub(crate) fn parse(text: &str) -> Result<Settings, Diagnostics> {
         file::parse(text)
     }
 
-    /// The gutter that was asked for on the command line, else the one that is set.
+    /// Returns the gutter from the command line, otherwise the configured one.
     pub(crate) fn gutter(&self, option: Option<GutterArg>) -> Gutter {
         match option {
             Some(GutterArg::Left) => Gutter::Left,
@@ -113,14 +113,14 @@ impl Settings {
         }
     }
 
-    /// The viewer's keys with these.
+    /// Returns the key bindings of the viewer.
     pub(crate) fn bindings(&self) -> Bindings {
-        // What could not be was told when they were read.
+        // The parser has reported conflicts.
         Bindings::with(&self.keys).unwrap_or_default()
     }
 }
 
-/// Where the settings are, whether there are any or not.
+/// Returns the path of the settings file, which may not exist.
 pub(crate) fn path() -> PathBuf {
     Places::from_env().config.join("config.toml")
 }

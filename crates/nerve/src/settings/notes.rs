@@ -1,16 +1,16 @@
-//! What keys that are set bring with them: keys that other operations lose, and what no key does any more.
+//! Notes about configured keys: default keys that other operations lose, and operations without a key.
 
 use nerve_view::bindings::Bindings;
 use nerve_view::keys::{Context, Entry, Key, OPERATIONS, Operation};
 
-/// Something worth knowing of an operation that is set.
+/// A note about a configured operation.
 pub(super) struct Note {
-    /// Its name.
+    /// Name of the operation.
     pub(super) operation: &'static str,
     pub(super) message: String,
 }
 
-/// Of these operations, by name, with their keys, which are all in `bindings`.
+/// Returns the notes for the configured operations and keys in `settings`, which `bindings` contains.
 pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings) -> Vec<Note> {
     let is_set = |entry: &&Entry| settings.iter().any(|(name, _)| name == entry.name);
     let set = || OPERATIONS.iter().filter(is_set);
@@ -19,7 +19,7 @@ pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings)
     taken.chain(set().filter_map(|entry| missing_prefix(entry, bindings))).collect()
 }
 
-/// The usual keys of `from` that `by` has now.
+/// Notes the default keys of `from` that `by` takes.
 fn taken_keys(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Option<Note> {
     if by.operation == from.operation {
         return None;
@@ -55,7 +55,7 @@ fn taken_keys(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> 
     Some(Note { operation: by.name, message })
 }
 
-/// Without a prefix nothing that a program does not get is heard, but for what has keys of its own.
+/// Notes what no key can do in a live terminal if `prefix` has no key.
 fn missing_prefix(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
     let has = |operation: Operation| !bindings.keys_in(Context::Live, operation).is_empty();
     if entry.operation != Operation::Prefix || has(Operation::Prefix) {

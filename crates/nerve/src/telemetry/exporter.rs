@@ -1,4 +1,4 @@
-//! Takes spans from the queue and sends them, batch by batch. A collector that is away or slow costs lost spans and a warning.
+//! Exports queued spans in batches. If the collector is unreachable or slow, spans are lost with a warning.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::settings::Settings;
 use super::transport::Transport;
 use super::{Report, span_data};
 
-/// How long the last spans may take to be sent.
+/// Time limit for sending the last spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long it is silent of spans that were lost, after it has reported_at of some.
+/// Minimum interval between reports of lost spans.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Spans on their way to a collector.
+/// Exports spans to a collector in a background task.
 #[derive(Debug)]
 pub(super) struct Exporter {
     task: JoinHandle<()>,
@@ -29,10 +29,10 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Begins to send.
+    /// Starts the export.
     ///
     /// # Errors
-    /// What of the environment cannot be used, for people.
+    /// The exporter cannot be configured from the environment.
     pub(super) fn start(
         server: &str,
         settings: Settings,
@@ -55,7 +55,7 @@ impl Exporter {
         Ok((telemetry, Exporter { task, stop, report }))
     }
 
-    /// Sends what waits, and ends.
+    /// Exports the queued spans and stops.
     pub(super) async fn finish(mut self) {
         self.stop.cancel();
         if timeout(FLUSH_TIMEOUT, &mut self.task).await.is_err() {
@@ -68,7 +68,7 @@ impl Exporter {
     }
 }
 
-/// Who tells: `service.name` is `nerve` unless the environment has another.
+/// Returns the resource attributes. `service.name` is `nerve` unless the environment sets it.
 fn resource(server: &str) -> Resource {
     const SERVICE: Key = Key::from_static_str("service.name");
     let named = Resource::builder().build();
@@ -97,7 +97,7 @@ impl ExportTask {
         self.losses.flush();
     }
 
-    /// As many spans as are sent at once, or those that came in time. `None`: there will be none any more.
+    /// Collects a batch: until it is full or the delay is over. Returns `None` after the last span.
     async fn batch(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
         let mut batch = vec![self.next(stop).await?];
         let until = Instant::now() + self.settings.delay;
@@ -110,10 +110,10 @@ impl ExportTask {
         Some(batch)
     }
 
-    /// The next span. After `stop` those that wait already still come, and then none.
+    /// Returns the next span. After `stop` returns the queued spans, then `None`.
     async fn next(&mut self, stop: &CancellationToken) -> Option<Span> {
         tokio::select! {
-            // It may have stopped at any time since the last one: seen first, whatever waits.
+            // Checks for a stop before any queued span.
             biased;
             () = stop.cancelled() => self.spans.close(),
             span = self.spans.next() => return span,
@@ -124,7 +124,7 @@ impl ExportTask {
     async fn send(&mut self, batch: Vec<Span>) {
         let count = batch.len() as u64;
         let batch = batch.into_iter().map(|span| span_data::span(span, &self.scope)).collect();
-        // Tries are bounded by the exporter, each by its request; this is for what neither thinks of.
+        // The exporter limits its retries and requests; this limit is a safeguard.
         let sent = timeout(2 * self.settings.timeout, self.otlp.export(batch)).await;
         let problem = match sent {
             Ok(Ok(())) => None,
@@ -135,7 +135,7 @@ impl ExportTask {
     }
 }
 
-/// What did not get through, reported_at now and then.
+/// Counts lost spans and reports them at intervals.
 #[derive(Debug)]
 struct LossReporter {
     report: Report,
@@ -177,16 +177,16 @@ mod tests {
 
     use super::*;
 
-    /// A stop that comes while a batch is sent is seen before what waits, which is then sent at once.
+    /// A stop during an export is noticed before queued spans, which are then sent without delay.
     #[tokio::test(start_paused = true)]
-    async fn after_a_stop_nothing_is_waited_for() {
+    async fn stop_ends_the_batch_delay() {
         let settings = Settings {
             setup: TelemetrySetup::default(),
             batch: 512,
             delay: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
         };
-        // Which of two that are ready comes first is left to chance, where nothing says it.
+        // Without `biased`, select! chooses randomly.
         for _ in 0..20 {
             let transport = Transport { limit: settings.timeout };
             let otlp = Otlp::builder().with_http().with_http_client(transport).build().unwrap();

@@ -1,4 +1,4 @@
-//! Spans sent to an OpenTelemetry collector, where this program is built with the feature `otel` and its environment says where to.
+//! Exports spans to an OpenTelemetry collector if the feature `otel` is built in and the environment configures one.
 
 #[cfg(feature = "otel")]
 mod exporter;
@@ -10,20 +10,21 @@ mod transport;
 
 use nerve_core::telemetry::Telemetry;
 
-/// Says what cannot be done, to people.
+/// Reports problems to the user.
 type Report = fn(&str);
 
-/// Spans on their way out of this process.
-#[must_use = "spans that wait are sent when it is finished"]
+/// Export of this process's spans.
+#[must_use = "`finish` sends the queued spans"]
 pub(crate) struct TraceExport {
-    /// What an engine is given.
+    /// Telemetry handle for the engine.
     pub(crate) telemetry: Telemetry,
     #[cfg(feature = "otel")]
     exporter: Option<exporter::Exporter>,
 }
 
 impl TraceExport {
-    /// As the environment says: off unless it names a collector. `report` is told what of it cannot be done. Must be called on a runtime.
+    /// Starts the export configured by the environment: none without a collector. Calls `report` for unsupported settings. Must
+    /// be called within a runtime.
     pub(crate) fn from_env(server: &str, report: Report) -> TraceExport {
         let (settings, problems) = settings::read(|name| std::env::var(name).ok());
         problems.iter().for_each(|problem| report(problem.as_str()));
@@ -62,7 +63,7 @@ impl TraceExport {
         TraceExport::off()
     }
 
-    /// Sends what waits, for a few seconds at most.
+    /// Sends the queued spans, for a few seconds at most.
     pub(crate) async fn finish(self) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = self.exporter {

@@ -1,31 +1,31 @@
-//! What OpenTelemetry's variables ask for (specification: SDK environment variables, OTLP exporter).
+//! Reads OpenTelemetry's environment variables (specification: SDK environment variables, OTLP exporter).
 
 use std::time::Duration;
 
 use nerve_core::telemetry::{RootSampler, Sampler, TelemetrySetup};
 
-/// What asks for spans to be sent: without one of them nothing is kept and nobody is called.
+/// Variables that enable the export. Without one of them no spans are collected.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
-/// The only one that is spoken.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
 /// How spans are sent.
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nothing is sent without the feature"))]
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
-    /// How they are kept until then.
+    /// Sampling and queue.
     pub(super) setup: TelemetrySetup,
-    /// How many are sent at once.
+    /// Maximum number of spans per request.
     pub(super) batch: usize,
-    /// How long the first of them waits for others.
+    /// Maximum delay of a span before it is sent.
     pub(super) delay: Duration,
-    /// How long sending may take, tries included.
+    /// Time limit of an export, retries included.
     pub(super) timeout: Duration,
 }
 
-/// Reads them. `None`: nothing is to be sent. What is invalid is said for people, and does not keep the rest from working.
+/// Reads the settings; `None` if the export is disabled. Also returns messages about invalid values, which are ignored.
 pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
     let mut reader = EnvReader {
         variable: |name: &str| variable(name).filter(|value| !value.trim().is_empty()),
@@ -81,7 +81,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
         })
     }
 
-    /// The first of these that is set, and its name.
+    /// Returns the first variable that is set, with its value.
     fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
         names.iter().find_map(|name| Some((*name, (self.variable)(name)?)))
     }
@@ -143,7 +143,7 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
 
     #[test]
-    fn nothing_is_sent_unless_somebody_says_where_to() {
+    fn export_requires_an_endpoint() {
         let disabled: [&[(&str, &str)]; 6] = [
             &[],
             &[
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
+    fn reports_unsupported_values() {
         for invalid in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn samplers_are_those_of_the_specification() {
+    fn parses_samplers() {
         let sampler = |name, arg| {
             let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", arg)];
             let (settings, problems) = read_from(&set);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_content_are_asked_for() {
+    fn parses_limits_and_content_capture() {
         let set = [
             ENDPOINT,
             ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),

@@ -1,4 +1,4 @@
-//! Spans in OpenTelemetry's words.
+//! Converts spans to OpenTelemetry's types.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use opentelemetry::trace::{Event, SpanContext, TraceFlags, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-/// A span as an exporter takes it.
+/// Converts a span for the exporter.
 pub(super) fn span(span: Span, scope: &InstrumentationScope) -> SpanData {
     let dropped_attributes_count = span.attributes.dropped();
     let mut events = SpanEvents::default();
