@@ -1,4 +1,4 @@
-//! `graph run --dry-run`: all that can be said of a run before it begins.
+//! `graph run --dry-run`: shows the steps of a run without starting it.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::input;
 use super::run::step_order;
 use crate::out;
 
-/// Characters of an input that are shown.
+/// Maximum length of a printed input, in characters.
 const MAX_PREVIEW: usize = 400;
 
-/// Checks the input and shows the steps in their order, each with what it will be given as far as that is known. Starts nothing.
+/// Validates the input and prints the steps in order, each with its input as far as it is known. Starts nothing.
 ///
 /// # Errors
-/// Exit code 2 when the input does not fit the graph.
+/// Exit code 2 if the input does not match the graph.
 pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
     let input = input::validate(file, given)?;
     let mut steps = Vec::new();
@@ -89,7 +89,7 @@ fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Re
     }
 }
 
-/// What a step will be given, where it depends on nothing but the graph's input; else its templates as they are, and false.
+/// Resolves a step's input. Returns the unchanged templates and false if it depends on more than the graph's input.
 async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
     match value {
         Value::String(text) => match render(text, input).await {
@@ -116,11 +116,11 @@ async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
     }
 }
 
-/// The template, by the engine that runs it later; `None` if it needs more than the graph's input.
+/// Renders a template. Returns `None` if it needs more than the graph's input.
 async fn render(text: &str, input: &Value) -> Option<Value> {
     let node = Arc::new(TemplateNode::new("input", text).ok()?);
     let context = ExecutionContext::new(&Session::new("dry-run")).with_input(input.clone());
-    // What comes before a step is not known: a template that uses it is left as it is.
+    // Upstream results are unknown.
     if text.contains("upstream") {
         return None;
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn inputs_are_known_where_they_depend_on_the_graphs_input_only() {
+    async fn resolves_inputs_that_depend_on_graph_input_only() {
         let input = json!({ "task": "tea", "n": 3 });
         let known =
             [json!("make {{ input.task }}"), json!("plain"), json!(null), json!({"a": ["{{ input.n }}", 1]})];

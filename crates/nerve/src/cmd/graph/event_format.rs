@@ -1,4 +1,4 @@
-//! A run as lines, one an event: where standard error is no terminal. Pure.
+//! Formats a run's events as lines, for a standard error that is not a terminal.
 
 use nerve_proto::data::GateInfo;
 use nerve_proto::{EventMessage, EventType};
@@ -6,10 +6,10 @@ use nerve_proto::{EventMessage, EventType};
 use super::rows::{format_duration, group_digits};
 use crate::out;
 
-/// Characters of a question or an error in a line.
+/// Maximum length of a question or an error in a line, in characters.
 const MAX_PREVIEW: usize = 200;
 
-/// What an event says, if it says anything to people. `answer`: the command that answers a gate.
+/// Formats an event. Returns `None` for events that are not shown. `answer` is the command that answers a gate.
 pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String> {
     let field = |name: &str| event.data[name].as_str().unwrap_or_default();
     let number = |name: &str| event.data[name].as_u64().unwrap_or(0);
@@ -70,14 +70,14 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
     Some(out::preview(&text, 4 * MAX_PREVIEW))
 }
 
-/// The question, and what may be answered.
+/// Formats the question of a gate with its choices.
 pub(super) fn format_question(gate: &GateInfo) -> String {
     let choices: Vec<String> = gate.choices.iter().map(|choice| out::preview(choice, MAX_PREVIEW)).collect();
     let choices = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" / ")) };
     format!("{}{choices}", out::preview(&gate.question, MAX_PREVIEW))
 }
 
-/// `1 step`, `2 steps`.
+/// Formats a number of steps: `1 step`, `2 steps`.
 pub(super) fn step_count(steps: usize) -> String {
     if steps == 1 { "1 step".to_string() } else { format!("{steps} steps") }
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_a_line_of_plain_words() {
+    fn formats_events_as_lines() {
         use EventType::*;
         let cases = [
             (

@@ -1,4 +1,4 @@
-//! A run while it goes on: shows its events, asks at its gates, and cancels it at Ctrl+C.
+//! Follows a run: shows its events, asks the user at its gates, and cancels it on Ctrl+C.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use super::screen::Screen;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// Rows are drawn this often at most; times in them have tenths of seconds only while they are short.
+/// Redraw interval. Longer durations are shown in whole seconds.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-/// A run that is cancelled interrupts its terminals and ends; one that does not is left to itself.
+/// Time that a cancelled run gets to end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(15);
-/// The last events come with the result or right after it.
+/// Time limit for the last events, which may arrive after the result.
 const FINAL_EVENTS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Somebody who looks at a run.
+/// Follows one run on the terminal.
 pub(super) struct RunFollower<'a> {
     target: &'a Target,
     progress: Progress,
@@ -35,21 +35,21 @@ pub(super) struct RunFollower<'a> {
     keyboard: Option<Keyboard>,
     events: EventStream,
     interrupts: Signal,
-    /// The gate at which the person is being asked.
+    /// Step of the gate whose question is on the terminal.
     asked_step: Option<String>,
-    /// Ctrl+C ends the run, and not only the looking.
+    /// Ctrl+C cancels the run instead of only ending the display.
     owns_run: bool,
-    /// Until when a run that was told to end must have ended.
+    /// Deadline of a cancelled run.
     cancel_deadline: Option<Instant>,
-    /// The run has ended, or nothing more is heard of it.
+    /// Notified when the run has ended or its events stop.
     ended: Arc<Notify>,
 }
 
 impl<'a> RunFollower<'a> {
-    /// Begins to listen. The run need not be there yet.
+    /// Subscribes to the run's events. The run need not exist yet.
     ///
     /// # Errors
-    /// The server is gone.
+    /// The connection is closed.
     pub(super) async fn new(
         target: &'a Target,
         progress: Progress,
@@ -75,25 +75,25 @@ impl<'a> RunFollower<'a> {
         })
     }
 
-    /// Rows on a terminal, and not lines.
+    /// Returns true if progress is drawn as rows on a terminal.
     pub(super) fn is_live(&self) -> bool {
         self.screen.is_live()
     }
 
-    /// The run's id.
+    /// Returns the run id.
     pub(super) fn run(&self) -> &str {
         &self.progress.run
     }
 
-    /// The step that failed first, if one did.
+    /// Returns the step that failed first.
     pub(super) fn first_failed_step(&self) -> Option<String> {
         self.progress.first_failure().map(|row| row.step.clone())
     }
 
-    /// Shows what happens until `work` is done.
+    /// Shows progress until `work` is done.
     ///
     /// # Errors
-    /// Exit code 130 when Ctrl+C ended the looking while the run goes on. What came of `work` is in the inner result.
+    /// Exit code 130 if Ctrl+C ended the display before the run. The inner result is that of `work`.
     pub(super) async fn follow_until<T>(
         &mut self,
         work: impl Future<Output = Result<T, ClientError>>,
@@ -130,10 +130,10 @@ impl<'a> RunFollower<'a> {
         Ok(done)
     }
 
-    /// The same for a run that somebody else waits for: until it has ended.
+    /// Shows progress until the run has ended, for a run started by another client.
     ///
     /// # Errors
-    /// As [`RunFollower::follow_until`]; and the server is gone.
+    /// See [`RunFollower::follow_until`]; also if the connection is closed.
     pub(super) async fn follow_to_end(&mut self) -> Result<()> {
         let ended = Arc::clone(&self.ended);
         let work = async move {
@@ -144,10 +144,10 @@ impl<'a> RunFollower<'a> {
         if self.progress.status.is_some() { Ok(()) } else { Err(ClientError::closed().into()) }
     }
 
-    /// Asks the server how far the run is: events came before anybody listened, or are missing.
+    /// Fetches the state of the run, after missed or dropped events.
     ///
     /// # Errors
-    /// There is no such run, or the server is gone.
+    /// The run does not exist, or the connection is closed.
     pub(super) async fn catch_up(&mut self) -> Result<RunInfo, ClientError> {
         let info = self.target.client.run_status(&self.progress.run, None).await?;
         self.progress.catch_up(&info);
@@ -161,10 +161,10 @@ impl<'a> RunFollower<'a> {
     async fn on_event(&mut self, event: &EventMessage) {
         self.progress.apply(event);
         match event.kind() {
-            // If the server does not answer, nothing more is to be seen.
+            // On failure the display stays as it is.
             Some(EventType::EventsDropped) => drop(self.catch_up().await),
             Some(EventType::GraphCompleted) => self.ended.notify_one(),
-            // It was cancelled before the server knew it.
+            // Ctrl+C was pressed before the run started.
             Some(EventType::GraphStarted) if self.cancel_deadline.is_some() => self.cancel(),
             Some(EventType::GateAnswered) if self.is_asking(event) => {
                 self.stop_asking();
@@ -201,14 +201,14 @@ impl<'a> RunFollower<'a> {
         }
     }
 
-    /// Nothing is drawn while somebody types an answer.
+    /// Draws the rows unless a question is on the terminal.
     fn draw(&mut self) {
         if self.asked_step.is_none() {
             self.screen.draw(&self.progress);
         }
     }
 
-    /// Puts the next question, if one waits.
+    /// Asks the question of the next open gate.
     fn ask_next_gate(&mut self) {
         if self.asked_step.is_some() {
             return;
@@ -221,7 +221,7 @@ impl<'a> RunFollower<'a> {
         }
     }
 
-    /// Somebody typed a line, or closed the keyboard.
+    /// Handles a typed line, or the end of input.
     async fn on_answer(&mut self, line: Option<String>) {
         let Some(step) = self.asked_step.clone() else { return };
         let Some(gate) = self.progress.gates.iter().find(|gate| gate.step_id == step).cloned() else {
@@ -244,7 +244,7 @@ impl<'a> RunFollower<'a> {
                 out::note(out::sanitize(&error.to_string()));
                 prompt(&gate);
             }
-            // The server is gone: `work` tells.
+            // `work` reports the closed connection.
             Err(_) => self.asked_step = None,
         }
     }
@@ -253,14 +253,14 @@ impl<'a> RunFollower<'a> {
         self.asked_step.as_deref() == event.data["step_id"].as_str() && self.asked_step.is_some()
     }
 
-    /// The line with the prompt is given up.
+    /// Ends the line with the answer prompt.
     fn stop_asking(&mut self) {
         if self.asked_step.take().is_some() {
             out::note("");
         }
     }
 
-    /// Ctrl+C.
+    /// Handles Ctrl+C.
     fn on_interrupt(&mut self) -> Result<()> {
         self.stop_asking();
         if !self.owns_run || self.cancel_deadline.is_some() {
@@ -276,11 +276,11 @@ impl<'a> RunFollower<'a> {
 
     fn cancel(&self) {
         let (client, run) = (self.target.client.clone(), self.progress.run.clone());
-        // Whether it worked is seen by the run's end.
+        // Success shows in the run's end.
         tokio::spawn(async move { client.cancel_run(&run).await });
     }
 
-    /// The run goes on, or its end was not waited for.
+    /// Returns the error for a run that continues or was not waited for.
     fn interrupted(&self) -> Failure {
         let run = &self.progress.run;
         let status = self.target.command(&format!("status {run}"));
@@ -299,7 +299,7 @@ impl<'a> RunFollower<'a> {
     }
 }
 
-/// A run with this status has not ended.
+/// Returns true if a run with this status has not ended.
 pub(super) fn is_active(status: &str) -> bool {
     matches!(status, "running" | "waiting")
 }

@@ -1,4 +1,4 @@
-//! Nodes that steps name and nobody has: they may be made while the graph runs, or be misspelt.
+//! Finds nodes that steps name but that do not exist. They may be created during the run, or be misspelled.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use nerve_proto::data::SessionInfo;
 
 use crate::out;
 
-/// Says of each node that is neither in the graph nor in its session that it is missing.
+/// Warns about each node that is neither in the graph nor in its session.
 pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
     let known = session.nodes.iter().chain(&session.graphs).map(String::as_str).collect();
     for node in missing(file, &known) {
@@ -18,7 +18,7 @@ pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
     }
 }
 
-/// Of graphs in graphs too, which know what those around them know.
+/// Returns the missing nodes of a graph and its nested graphs. `outer` are the names known outside the graph.
 fn missing<'a>(file: &'a GraphFile, outer: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut known = outer.clone();
     known.extend(file.nodes.keys().map(String::as_str));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_looked_for_in_the_graph_around_it_and_in_the_session() {
+    fn searches_nested_graphs_and_session() {
         let text = "graph: g\nnodes:\n  a: {type: bash}\n  n:\n    type: graph\n    graph: {graph: i, steps: [{id: s, node: a}, \
             {id: t, node: deep, depends_on: [s]}]}\nsteps:\n  - {id: s, node: a}\n  - {id: t, node: here}\n  - {id: u, node: n}\n  \
             - {id: v, node: gone, error_policy: {on_error: fallback, fallback_node: other}}\n";

@@ -24,7 +24,7 @@ use super::server::connect;
 use crate::cli::graph::{GraphArgs, GraphCommand};
 use crate::out;
 
-/// Where a command goes, and how it prints.
+/// Options that all subcommands share.
 #[derive(Debug, Clone)]
 struct CommonOptions {
     server: String,
@@ -32,7 +32,7 @@ struct CommonOptions {
     json: bool,
 }
 
-/// The same with a server that answers.
+/// The same options with a connection to the server.
 #[derive(Debug)]
 struct Target {
     client: NerveClient,
@@ -41,7 +41,7 @@ struct Target {
     json: bool,
 }
 
-/// Does what the subcommand says. Ctrl+C is this command's own business where [`GraphCommand::follows_run`].
+/// Runs the subcommand. It handles Ctrl+C itself if [`GraphCommand::follows_run`].
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let common = CommonOptions { server: args.server.server, session: args.session, json: args.server.json };
     match args.command {
@@ -72,7 +72,7 @@ impl Target {
         self.session.as_deref()
     }
 
-    /// A command of this group to be typed, for this server.
+    /// Returns a `nerve server graph` command line for this server.
     fn command(&self, rest: &str) -> String {
         let server = if self.server == "default" { String::new() } else { format!(" -s {}", self.server) };
         format!("nerve server graph{server} {rest}")

@@ -1,4 +1,4 @@
-//! What came of a run: results on stdout, the trace in its file, the exit code.
+//! The outcome of a run: results on stdout, the trace in its file, the exit code.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::follower::RunFollower;
 use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
 use crate::out;
 
-/// Prints what came of a run. One that failed also has results.
+/// Prints the outcome of a run. Failed runs also have results.
 ///
 /// # Errors
-/// The run failed, was cancelled, or is not known to have ended.
+/// The run failed, was cancelled, or may not have ended.
 pub(super) fn print_outcome(
     target: &Target,
     follower: &RunFollower<'_>,
@@ -46,7 +46,7 @@ pub(super) fn print_outcome(
     }
 }
 
-/// The exit code and the words of a run that did not complete.
+/// Returns the error of a run that did not complete.
 fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Option<String>) -> Failure {
     let run = &ended.run_id;
     let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
@@ -59,7 +59,7 @@ fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Opt
             failure.hint = Some(format!("what is done is kept; '{resume}' goes on with the rest"));
         }
         _ => {
-            // A node that is not there, an input that a node refuses: the run failed, the command line is right.
+            // A missing node or a rejected input is a failed run, not a usage error.
             if ![TIMED_OUT, BLOCKED].contains(&failure.code) {
                 failure.code = FAILED;
             }
@@ -73,7 +73,7 @@ fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Opt
     failure
 }
 
-/// The server is gone, and the run is not done.
+/// Returns the error for a run whose server ended or closed the connection.
 pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
     let server = &target.server;
     let start = if server == "default" { String::new() } else { format!(" {server}") };
@@ -130,7 +130,7 @@ fn print(
     }
 }
 
-/// Texts of results, each under the path of its step. A step that was left out has none.
+/// Collects the texts of results with the paths of their steps. Skipped steps have none.
 fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}
@@ -138,7 +138,7 @@ fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
         Value::Object(_) if is_response(value) => {
             texts.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
         }
-        // A gate's.
+        // The result of a gate.
         Value::Object(_) if value["choice"].is_string() && value["by"].is_string() => {
             texts.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
         }
@@ -155,7 +155,7 @@ fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
     }
 }
 
-/// Says of output that was too long for a result what is missing.
+/// Warns about truncated results.
 fn warn_truncated(path: &str, value: &Value) {
     match value {
         Value::Object(_) if is_response(value) => {
@@ -173,12 +173,12 @@ fn warn_truncated(path: &str, value: &Value) {
     }
 }
 
-/// A turn's response.
+/// Returns true for the response of a turn.
 fn is_response(value: &Value) -> bool {
     value["text"].is_string() && value["success"].is_boolean()
 }
 
-/// A graph's results, or a list of them.
+/// Returns true if a response is nested in the value.
 fn has_response(value: &Value) -> bool {
     match value {
         Value::Object(fields) => is_response(value) || fields.values().any(has_response),
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_texts_under_the_paths_of_their_steps() {
+    fn collects_texts_by_step_path() {
         let response = |text: &str| json!({ "text": text, "success": true, "sections": [] });
         let all = json!({
             "ask": response("said"), "list": [response("one"), response("two")], "words": ["a", "b"],

@@ -1,4 +1,4 @@
-//! What is known of a run while it goes on, from its events. Pure: times are those of the events, seconds since the Unix epoch.
+//! The progress of a run, computed from its events. Times are those of the events, in seconds since the Unix epoch.
 
 use std::collections::HashMap;
 
@@ -6,31 +6,31 @@ use nerve_proto::data::{GateInfo, RunInfo};
 use nerve_proto::{EventMessage, EventType};
 use serde_json::Value;
 
-/// Items, rounds and steps of graphs in the graph that are remembered, about; of more, those that are done are forgotten.
+/// Approximate maximum of items, rounds and nested steps to keep. Beyond that, completed ones are removed.
 const MAX_PARTS: usize = 1000;
 
-/// A run as far as it has come.
+/// The progress of a run.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) run: String,
     pub(super) graph: String,
-    /// Steps of the graph itself.
+    /// Number of top-level steps.
     pub(super) total: usize,
     pub(super) steps: Vec<StepRow>,
     rows_by_id: HashMap<String, usize>,
-    /// Gates that wait, in the order in which they asked.
+    /// Open gates, oldest first.
     pub(super) gates: Vec<GateInfo>,
     pub(super) started: Option<f64>,
     pub(super) ended: Option<f64>,
-    /// `completed`, `failed` …, once it has ended.
+    /// `completed`, `failed` …; set when the run has ended.
     pub(super) status: Option<String>,
 }
 
-/// A step, an item of a list or a round.
+/// A step, an item of a list, or a round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepRow {
     pub(super) step: String,
-    /// Parts of a step are shown group it: all rows with the number of the step, in the order in which they came.
+    /// Number of the top-level step. Rows of its items, rounds and nested steps share it and are shown below the step.
     pub(super) group: usize,
     pub(super) node: String,
     pub(super) state: StepState,
@@ -40,21 +40,21 @@ pub(super) struct StepRow {
     pub(super) error: Option<String>,
 }
 
-/// Where a step is.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum StepState {
-    /// It has not begun.
+    /// Not started.
     #[default]
     Pending,
-    /// Its node does something else first.
+    /// Waiting for its busy node.
     Queued,
     Running,
-    /// A gate waits for an answer.
+    /// A gate that is waiting for an answer.
     Waiting,
-    /// An attempt failed, another follows.
+    /// Failed, to be retried.
     Retrying,
     Done,
-    /// Done in an earlier part of the run.
+    /// Completed before the run was resumed.
     Reused,
     Skipped,
     Failed,
@@ -62,6 +62,7 @@ pub(super) enum StepState {
 }
 
 impl StepState {
+    /// Returns the word shown for the state.
     pub(super) fn label(self) -> &'static str {
         match self {
             StepState::Pending => "-",
@@ -77,17 +78,17 @@ impl StepState {
         }
     }
 
-    /// It goes on now.
+    /// Returns true for steps in progress.
     pub(super) fn is_active(self) -> bool {
         matches!(self, StepState::Queued | StepState::Running | StepState::Waiting | StepState::Retrying)
     }
 
-    /// It is done, one way or another, and did not fail.
+    /// Returns true for steps that ended without failure.
     pub(super) fn is_done(self) -> bool {
         matches!(self, StepState::Done | StepState::Reused | StepState::Skipped)
     }
 
-    /// From the word of a run's status.
+    /// Parses the state in a run status.
     fn parse(word: &str) -> StepState {
         match word {
             "queued" => StepState::Queued,
@@ -103,7 +104,7 @@ impl StepState {
 }
 
 impl Progress {
-    /// A run of which it is known which steps come.
+    /// Creates the progress of a run whose steps are known.
     pub(super) fn new(run: &str, graph: &str, steps: &[String]) -> Progress {
         let mut progress = Progress {
             run: run.to_string(),
@@ -117,7 +118,7 @@ impl Progress {
         progress
     }
 
-    /// Takes in an event of the run.
+    /// Applies an event of the run.
     pub(super) fn apply(&mut self, event: &EventMessage) {
         let text = |name: &str| event.data[name].as_str().unwrap_or_default();
         let at = event.timestamp;
@@ -131,7 +132,7 @@ impl Progress {
                 let queued = event.data["queued"].as_bool().unwrap_or(false);
                 let row = self.row(text("step_id"));
                 let state = if queued { StepState::Queued } else { StepState::Running };
-                // A new attempt keeps the time of the first.
+                // A retry keeps the start of the first attempt.
                 let started = if row.state == StepState::Retrying { row.started } else { at };
                 let node = text("node_id").to_string();
                 *row = StepRow {
@@ -176,7 +177,7 @@ impl Progress {
         }
     }
 
-    /// Takes in what the server says of the whole run: events may be missing, or came before anybody listened.
+    /// Applies the run's status, after missed or dropped events.
     pub(super) fn catch_up(&mut self, info: &RunInfo) {
         self.graph.clone_from(&info.graph_id);
         self.total = self.total.max(info.total_steps);
@@ -197,7 +198,7 @@ impl Progress {
         }
     }
 
-    /// The step that failed first; of one and its parts the innermost.
+    /// Returns the step that failed first; among simultaneous failures the innermost.
     pub(super) fn first_failure(&self) -> Option<&StepRow> {
         let failed = self.steps.iter().filter(|row| row.state == StepState::Failed);
         failed.min_by(|one, other| {
@@ -206,12 +207,12 @@ impl Progress {
         })
     }
 
-    /// Steps of the graph itself that are done.
+    /// Returns the number of completed top-level steps.
     pub(super) fn done_count(&self) -> usize {
         self.steps.iter().filter(|row| is_own(&row.step) && row.state.is_done()).count()
     }
 
-    /// Tokens of all steps so far; those of items and rounds are in their step's, once it is done.
+    /// Returns the tokens of all top-level steps. Those of items and rounds are added when their step completes.
     pub(super) fn tokens(&self) -> u64 {
         self.steps.iter().filter(|row| is_own(&row.step)).map(|row| row.tokens).sum()
     }
@@ -262,7 +263,7 @@ impl Progress {
     }
 }
 
-/// A step of the graph itself: no item, no round, no step of a graph in it.
+/// Returns true for a top-level step: no item, round or nested step.
 fn is_own(step: &str) -> bool {
     !step.contains(['/', '[', '#'])
 }
@@ -277,7 +278,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An event of a run, `at` seconds.
+    /// Creates an event at the time `at`, in seconds.
     pub(in crate::cmd::graph) fn event(kind: EventType, at: f64, data: Value) -> EventMessage {
         EventMessage {
             event_type: kind.to_string(),
@@ -295,7 +296,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_begin_retry_end_and_their_parts_belong_to_them() {
+    fn tracks_steps_retries_and_parts() {
         let mut progress = Progress::new("r", "g", &["a".into(), "b".into(), "c".into()]);
         let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
         apply(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
@@ -329,7 +330,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_gate_asks_until_it_is_answered_or_the_run_ends() {
+    fn gate_stays_open_until_answer_or_end() {
         let mut progress = Progress::new("r", "g", &["ok".into()]);
         let gate = json!({"step_id": "ok", "question": "Go?", "choices": ["yes"]});
         progress.apply(&event(EventType::GateAsked, 1.0, gate.clone()));
@@ -345,7 +346,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_server_says_fills_in_what_was_missed() {
+    fn catch_up_fills_gaps() {
         let mut progress = Progress::new("r", "", &[]);
         let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": 5.0, "total_steps": 2,
             "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": 5.0, "ended_at": 6.0}],
@@ -356,7 +357,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_run_of_very_many_parts_keeps_those_that_matter() {
+    fn many_parts_keep_failures_only() {
         let mut progress = Progress::new("r", "g", &["each".into()]);
         for item in 0..10 * MAX_PARTS {
             let step = format!("each[{item}]");

@@ -1,4 +1,4 @@
-//! `graph create`, `delete` and `list`: graphs that a session keeps.
+//! `graph create`, `delete` and `list`: registered graphs of a session.
 
 use anyhow::Result;
 use nerve_proto::data::{GraphInfo, GraphsData};
@@ -19,7 +19,7 @@ pub(super) async fn create(common: &CommonOptions, name: &str) -> Result<()> {
     out::line(format_args!("graph '{}' created", graph.graph_id))
 }
 
-/// Forgets a graph.
+/// Deletes a registered graph.
 pub(super) async fn delete(common: &CommonOptions, id: &str) -> Result<()> {
     let target = common.connect().await?;
     target.client.delete_graph(id, target.session()).await?;
@@ -29,7 +29,7 @@ pub(super) async fn delete(common: &CommonOptions, id: &str) -> Result<()> {
     out::line(format_args!("graph '{id}' deleted"))
 }
 
-/// Lists the graphs of a session.
+/// Lists the registered graphs of a session.
 pub(super) async fn list(common: &CommonOptions) -> Result<()> {
     let target = common.connect().await?;
     let graphs = target.client.list_graphs(target.session()).await?;

@@ -1,4 +1,4 @@
-//! A run as rows of a terminal. Pure in what is known of the run, the time and the window's size.
+//! Renders the progress of a run as terminal rows. Does no I/O and reads no clock.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use unicode_width::UnicodeWidthChar;
 use super::progress::{Progress, StepRow, StepState};
 use crate::out;
 
-/// Columns for a step's id; shorter where none is so long, or where the window is narrow.
+/// Maximum width of the id column.
 const ID_COLUMNS: usize = 32;
-/// Columns of a step's state and time, and some air.
+/// Width of the state and time columns, with spacing.
 const STATE_AND_TIME_COLUMNS: usize = 20;
-/// Where a window is narrower than this, tokens and node are left out.
+/// Minimum window width for the tokens and node columns.
 const WIDE_COLUMNS: usize = 60;
 
-/// Pieces of a row, each in its style.
+/// A row of styled text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row {
     pieces: Vec<(Style, String)>,
 }
 
-/// The run as at limit `height` rows of at limit `width` columns. `now`: seconds since the Unix epoch.
+/// Renders at most `height` rows of at most `width` columns. `now`: seconds since the Unix epoch.
 pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<Row> {
     let shown = selection(progress, height.saturating_sub(2));
     let longest = shown.iter().map(|row| columns(&row.step)).max().unwrap_or(0);
@@ -34,28 +34,28 @@ pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -
 }
 
 impl Row {
-    /// The row with or without its colours.
-    pub(super) fn render(&self, colours: bool) -> String {
-        let piece = |(style, text): &(Style, String)| match colours {
+    /// Returns the text of the row, with or without colors.
+    pub(super) fn render(&self, colors: bool) -> String {
+        let piece = |(style, text): &(Style, String)| match colors {
             true => format!("{style}{text}{style:#}"),
             false => text.clone(),
         };
         self.pieces.iter().map(piece).collect()
     }
 
-    /// Columns it takes.
+    /// Returns the width in columns.
     pub(super) fn columns(&self) -> usize {
         self.pieces.iter().map(|(_, text)| columns(text)).sum()
     }
 
-    /// Adds a piece, or as much of it as there is limit for in `width` columns.
+    /// Appends text, truncated to the row width `width`.
     fn push(&mut self, style: Style, text: &str, width: usize) {
         let limit = width.saturating_sub(self.columns());
         self.pieces.push((style, truncate(text, limit)));
     }
 }
 
-/// Which steps to show, in their order: all, or those that go on, those that failed, the latest that ended, the next to come.
+/// Selects at most `limit` steps, in order. Prefers active steps, then failed, the latest completed, and the next pending ones.
 fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
     let mut steps: Vec<&StepRow> = progress.steps.iter().collect();
     if steps.len() > limit {
@@ -65,7 +65,7 @@ fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
             StepState::Pending => 3,
             _ => 2,
         };
-        // Stable: of those to come the first in order stay first.
+        // The sort is stable, so pending steps keep their order.
         steps.sort_by(|one, other| {
             let latest = other.ended.unwrap_or(0.0).total_cmp(&one.ended.unwrap_or(0.0));
             rank(one).cmp(&rank(other)).then(latest)
@@ -111,7 +111,7 @@ fn elapsed(step: &StepRow, now: f64) -> String {
     }
 }
 
-/// What is not shown, if there is such.
+/// Summarizes the steps that are not shown.
 fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
     if shown.len() == progress.steps.len() {
         return None;
@@ -163,7 +163,7 @@ fn style(state: StepState) -> Style {
     }
 }
 
-/// `0.3 s`, `12 s`, `2:05`, `1:02:03`.
+/// Formats seconds as `0.3 s`, `12 s`, `2:05` or `1:02:03`.
 pub(super) fn format_duration(seconds: f64) -> String {
     let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     match seconds.as_secs() {
@@ -174,7 +174,7 @@ pub(super) fn format_duration(seconds: f64) -> String {
     }
 }
 
-/// `1,204`.
+/// Formats a number as `1,204`.
 pub(super) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -186,7 +186,7 @@ fn columns(text: &str) -> usize {
     text.chars().map(|char| char.width().unwrap_or(0)).sum()
 }
 
-/// As much of a text as fits; an ellipsis says that something is missing.
+/// Truncates a text to `limit` columns, with an ellipsis.
 fn truncate(text: &str, limit: usize) -> String {
     let text: String = text.chars().filter(|char| !char.is_control()).collect();
     if columns(&text) <= limit {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_has_a_row_with_state_time_and_tokens() {
+    fn shows_state_time_and_tokens() {
         assert_eq!(
             shown(&progress(), 112.5, 80, 24),
             [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_rows_than_the_window_has() {
+    fn rows_fit_the_window() {
         let steps: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
         let mut progress = Progress::new("r", "g", &steps);
         for n in 0..30 {
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_letters_and_escapes_do_not_break_a_row() {
+    fn handles_wide_characters_and_escapes() {
         let mut progress = Progress::new("r", "g", &["日本語の長い名前のステップ".into()]);
         let failed = json!({"step_id": "日本語の長い名前のステップ", "error": "\u{1b}[2Jgone"});
         progress.apply(&event(EventType::StepFailed, 1.0, failed));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_people() {
+    fn formats_numbers_and_durations() {
         assert_eq!(
             (group_digits(7), group_digits(1204), group_digits(1_234_567)),
             ("7".into(), "1,204".into(), "1,234,567".into())

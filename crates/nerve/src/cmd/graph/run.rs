@@ -1,4 +1,4 @@
-//! `graph run` and `graph resume`: a run, watched to its end.
+//! `graph run` and `graph resume`: starts a run and follows it to its end.
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
 
-/// What is run.
+/// The graph to run.
 enum Graph {
-    /// Given whole, as its file has it.
+    /// A definition from a file.
     Inline(Map<String, Value>),
-    /// Registered under this id.
+    /// The id of a registered graph.
     Registered(String),
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     let source = Source::find(&args.file)?;
     if args.dry_run {
         let (file, target) = match source {
-            // Needs no server; one that runs knows more.
+            // A server is optional and only checks for missing nodes.
             Source::File(file) => (*file, common.connect().await.ok()),
             Source::Id(id) => {
                 let target = common.connect().await?;
@@ -92,11 +92,11 @@ pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
 }
 
-/// Goes on with a run.
+/// Resumes a run.
 pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<()> {
     let edited = args.file.as_deref().map(load).transpose()?;
     let target = common.connect().await?;
-    // That there is such a run is better known before anything is drawn.
+    // Fails before anything is drawn if the run does not exist.
     let info = target.client.run_status(&args.run, Some(0)).await?;
     let steps = match &edited {
         Some(file) => step_order(file),
@@ -118,7 +118,7 @@ pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<(
     outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
 }
 
-/// A node that a step names may come to be while the graph runs, or be misspelt: hours later is late to hear of it.
+/// Warns about missing nodes before the run, which may reach them only hours later.
 async fn warn_of_missing(target: &Target, file: &GraphFile) -> Result<()> {
     missing_nodes::warn(file, &target.client.session(target.session()).await?);
     Ok(())
@@ -142,7 +142,7 @@ fn print_detached(target: &Target, info: &RunInfo) -> Result<()> {
     out::line(&info.run_id)
 }
 
-/// A graph of the server.
+/// Fetches a registered graph.
 pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphFile> {
     let info = target.client.get_graph(id, target.session()).await.map_err(|error| {
         let mut failure = Failure::from(&error);
@@ -154,13 +154,13 @@ pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphF
     GraphFile::from_value(info.definition).with_context(|| format!("graph '{id}' of the server"))
 }
 
-/// The graph a run is of, from its journal, where this user can read it.
+/// Reads a run's graph from its journal, if it is readable.
 pub(super) fn graph_from_journal(journal: &Path) -> Option<GraphFile> {
     let replay = nerve_core::graph::journal::ReplayState::read(journal).ok()?;
     GraphFile::from_value(replay.definition().clone()).ok()
 }
 
-/// Ids of the steps, in an order in which they can run.
+/// Returns the step ids in execution order.
 pub(super) fn step_order(file: &GraphFile) -> Vec<String> {
     let compiled = file.compile().ok().and_then(|compiled| compiled.graph.execution_order().ok());
     compiled.unwrap_or_else(|| file.steps.iter().map(|step| step.id.clone()).collect())

@@ -1,4 +1,4 @@
-//! `graph list --runs`, `status`, `cancel` and `answer`: runs, looked at from outside.
+//! `graph list --runs`, `status`, `cancel` and `answer`: commands on runs.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -45,7 +45,7 @@ fn row(run: &RunInfo) -> Vec<String> {
     vec![run.run_id.clone(), run.graph_id.clone(), run.status.clone(), steps(run), started, took, tokens]
 }
 
-/// A table without the columns in which nothing stands.
+/// Prints a table without its empty columns.
 fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let used: Vec<usize> =
         (0..header.len()).filter(|at| rows.iter().any(|row| !row[*at].is_empty())).collect();
@@ -55,7 +55,7 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
     out::table(&header, &rows)
 }
 
-/// How many are done, and of how many where that is known.
+/// Formats the number of completed steps, with the total if known.
 fn steps(run: &RunInfo) -> String {
     match run.total_steps {
         0 => run.done_steps.to_string(),
@@ -79,7 +79,7 @@ pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<
     if args.watch { exit_status(&info) } else { Ok(()) }
 }
 
-/// Follows a run to its end; `None` if it has ended before.
+/// Follows a run to its end. Returns `None` if it had ended already.
 async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
     let mut follower = RunFollower::new(target, Progress::new(run, "", &[]), false).await?;
     if !is_active(&follower.catch_up().await?.status) {
@@ -92,7 +92,7 @@ async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
     Ok(Some(target.client.run_status(run, None).await?))
 }
 
-/// The exit code of a run that was watched.
+/// Returns the exit status of a followed run.
 fn exit_status(info: &RunInfo) -> Result<()> {
     let code = match info.status.as_str() {
         "completed" => return Ok(()),
@@ -199,7 +199,7 @@ pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<
         return Err(Failure::new(USAGE, message).hint("say which with --step").into());
     }
     let is_selected = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
-    // Whether there is one, and one only, is the server's to say.
+    // The server rejects a missing or ambiguous gate.
     let choice = match waiting.iter().find(is_selected) {
         Some(gate) => resolve_choice(&args.choice, &gate.choices),
         None => args.choice.clone(),
@@ -211,7 +211,7 @@ pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<
     out::line(format_args!("run '{}' goes on with: {}", run.run_id, out::preview(&choice, 200)))
 }
 
-/// `2025-10-09 08:53:20`, as a clock here shows it.
+/// Formats a time as `2025-10-09 08:53:20` in local time.
 fn format_time(at: f64) -> String {
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()

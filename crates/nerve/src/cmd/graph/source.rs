@@ -1,4 +1,4 @@
-//! Where a graph comes from: a file, standard input, or the server.
+//! Sources of a graph: a file, standard input or the server.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use serde_json::{Map, Value};
 use crate::cmd::prompt::standard_input_as_is;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 
-/// What a person may mean by the name of a graph.
+/// What a graph argument refers to.
 #[derive(Debug)]
 pub(super) enum Source {
     File(Box<GraphFile>),
-    /// Something the server may know.
+    /// The id of a registered graph or a run.
     Id(String),
 }
 
 impl Source {
-    /// A file if there is one of that name, else an id if it can be one.
+    /// Resolves `name`: a file if it exists, otherwise an id if it is valid.
     ///
     /// # Errors
-    /// Exit code 2 with all that is wrong with the file; 3 when there is no file and it can be no id.
+    /// Exit code 2 with all problems of the file; 3 if there is no file and `name` is no valid id.
     pub(super) fn find(name: &str) -> Result<Source> {
         let is_id = name::check("graph", name).is_ok();
-        // A folder that is called like a graph is not parse_answer.
+        // A directory does not hide a graph of the same name.
         let is_file = Path::new(name).exists() && !(is_id && Path::new(name).is_dir());
         if name == "-" || is_file {
             return Ok(Source::File(Box::new(load(name)?)));
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// Reads and checks a graph file; `-` is standard input.
+/// Reads and validates a graph file; `-` is standard input.
 ///
 /// # Errors
 /// As [`Source::find`].
@@ -48,7 +48,7 @@ pub(super) fn load(name: &str) -> Result<GraphFile> {
     read(name)?.map_err(|error| Failure::new(USAGE, error.to_string()).into())
 }
 
-/// The same; what is wrong with the graph is told as data.
+/// Like [`load`], but returns the problems of the graph as data.
 ///
 /// # Errors
 /// Standard input or the current directory cannot be read.
@@ -65,8 +65,7 @@ pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
     Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&cwd)))
 }
 
-/// A graph as it is sent: nodes that do not say where they work do so in the directory of this command. To a server, whose directory
-/// is any, that would mean nothing.
+/// Returns the definition to send. Nodes without a working directory get the current one, because the server has another.
 ///
 /// # Errors
 /// The current directory cannot be found, or is not UTF-8.
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_without_a_directory_get_this_one_in_nested_graphs_too() {
+    fn sets_default_cwd_in_nested_graphs() {
         let text = "graph: g\nnodes:\n  a: {type: bash}\n  b: {type: bash, cwd: /b}\n  t: {type: template, template: x}\n  \
             n:\n    type: graph\n    graph: {graph: i, nodes: {c: {type: pty}}, steps: [{id: s, node: c}]}\n\
             steps: [{id: s, node: a, input: x}]\n";

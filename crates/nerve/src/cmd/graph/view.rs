@@ -13,10 +13,10 @@ use crate::cli::graph::{GraphFormat, ShowArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Checks files and tells all that is wrong with them.
+/// Validates files and prints all problems.
 ///
 /// # Errors
-/// Exit code 2 when something is.
+/// Exit code 2 if a file is invalid.
 pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     let mut checked = Vec::new();
     for file in files {
@@ -64,7 +64,7 @@ fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
     json!({ "file": file, "valid": false, "problems": problems, "more": error.more() })
 }
 
-/// Shows a graph in one of its forms.
+/// Prints a graph in the selected format.
 pub(super) async fn show(common: &CommonOptions, args: &ShowArgs) -> Result<()> {
     let file = match Source::find(&args.graph)? {
         Source::File(file) => *file,
@@ -79,7 +79,7 @@ pub(super) async fn show(common: &CommonOptions, args: &ShowArgs) -> Result<()> 
     }
 }
 
-/// A registered graph of that id, else the graph of a run of that id.
+/// Fetches the registered graph with this id, otherwise the graph of the run with this id.
 async fn fetch_graph(target: &Target, id: &str) -> Result<GraphFile> {
     let error = match fetch_registered(target, id).await {
         Ok(file) => return Ok(file),
