@@ -1,4 +1,4 @@
-//! `node create`: a program in a terminal becomes a node.
+//! `node create`: creates a node.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::cmd::record::trace_tools;
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// Creates it.
+/// Creates the node.
 pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     check_pane(&args)?;
     if args.command.is_some() && matches!(args.backend, Backend::Bash | Backend::Chat) {
         let message = format!("--command is for terminals: a {} node runs no program", name_of(args.backend));
         return Err(Failure::new(USAGE, message).hint("leave it out, or take another backend").into());
     }
-    // A pane that is there works where it works.
+    // An existing pane keeps its working directory.
     let cwd = match args.pane.pane_id {
         Some(_) => None,
         None => Some(directory(args.cwd.as_deref())?),
@@ -59,7 +59,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     out::line(format_args!("node '{}' created", params.node_id))
 }
 
-/// The model of a chat node.
+/// Returns the parameters of a chat node.
 fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
     if backend != Backend::Chat {
         let Some(option) = args.given() else { return Ok(None) };
@@ -84,13 +84,13 @@ fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>
     }))
 }
 
-/// The conversation that its prompts belong to.
+/// Returns the conversation of the node's prompts.
 fn conversation_params(args: ConversationArgs) -> Option<ConversationParams> {
     let ConversationArgs { workspace, chat } = args;
     workspace.is_some().then(|| ConversationParams { workspace, chat, ..ConversationParams::default() })
 }
 
-/// What is meant for panes goes with panes; what is meant for a new one, not with one that is there.
+/// Rejects pane options without a pane backend, and options for new panes with an existing pane.
 fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     let is_tmux = matches!(args.backend, Backend::Tmux | Backend::ClaudeTmux);
     let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
@@ -126,7 +126,7 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     }
 }
 
-/// The directory of this command, not of the server: that is what a relative path means to the one who types it.
+/// Returns the absolute working directory. Relative paths refer to the directory of this command, not of the server.
 fn directory(given: Option<&Path>) -> Result<String> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     let path = given.map_or(here.clone(), |given| here.join(given));

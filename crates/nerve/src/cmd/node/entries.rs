@@ -1,4 +1,4 @@
-//! Entries of an audit log for people (seed channel-history §8.4).
+//! Prints entries of an audit log.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::out;
 
-/// So many characters of a prompt, an answer and typed data are shown.
+/// Maximum printed length of a prompt, an answer and typed data, in characters.
 const MAX_INPUT: usize = 50;
 const MAX_ANSWER: usize = 100;
 const MAX_TYPED: usize = 80;
 
-/// Prints entries one after the other, a blank line between them.
+/// Prints entries, separated by blank lines.
 pub(crate) fn print(entries: &[Value]) -> Result<()> {
     for (number, entry) in entries.iter().enumerate() {
         if number > 0 {
@@ -26,7 +26,7 @@ pub(crate) fn print(entries: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// How many entries of each operation there are.
+/// Counts the entries by operation.
 pub(crate) fn count(entries: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in entries {
@@ -90,7 +90,7 @@ fn details(entry: &Value) -> Vec<String> {
     }
 }
 
-/// Typed data with its control characters written out: they are what matters in `write \x03`.
+/// Escapes the control characters in typed data.
 fn visible(input: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     input.chars().map(shown).collect()
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_look_as_the_seed_shows_them() {
+    fn formats_entries() {
         let long = "x".repeat(60);
         let cases = [
             (
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_counts_operations() {
+    fn counts_operations() {
         let entries = [json!({"op": "run"}), json!({"op": "run"}), json!({})];
         assert_eq!(count(&entries), BTreeMap::from([("run".to_string(), 2), ("unknown".to_string(), 1)]));
     }

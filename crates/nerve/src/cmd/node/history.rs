@@ -1,4 +1,4 @@
-//! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
+//! `node history`: prints the audit log of a node, from the server or, if it is not running, from its file.
 
 use anyhow::Result;
 use nerve_client::{ClientError, NerveClient};
@@ -15,7 +15,7 @@ use crate::cmd::server::{connect, is_remote};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Prints the entries that are asked for.
+/// Prints the selected entries.
 pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &HistoryArgs) -> Result<()> {
     if is_remote(&server.server) {
         let history = from_server(&connect(&server.server).await?, session, args).await?;
@@ -30,7 +30,7 @@ pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &His
     print(&history, args, &server.server, server.json)
 }
 
-/// The same of a server that is connected to.
+/// Prints the selected entries over an existing connection.
 pub(super) async fn run_connected(target: &Target, args: &HistoryArgs) -> Result<()> {
     let history = from_server(&target.client, target.session.as_deref(), args).await?;
     print(&history, args, &history.server_name, target.json)
@@ -46,7 +46,7 @@ fn print(history: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool)
         return entries::print_summary(&args.node, server, &history.entries, as_json);
     }
     if as_json {
-        // The entries alone, as the first nerve printed them.
+        // A plain list, for compatibility.
         return out::json(&Value::Array(history.entries.clone()));
     }
     if let Some(note) = &history.note {

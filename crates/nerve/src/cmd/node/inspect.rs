@@ -1,4 +1,4 @@
-//! `node list`, `info`, `wait` and `why`: what nodes are and how they are.
+//! `node list`, `info`, `wait` and `why`: shows nodes and their states.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::cli::node::{WaitArgs, name_of};
 use crate::exit::{BLOCKED, FAILED, Failure};
 use crate::out;
 
-/// Letters of a command in a list.
+/// Maximum printed length of a command, in characters.
 const MAX_COMMAND: usize = 60;
 
 /// Lists the nodes of a session.
@@ -30,10 +30,10 @@ pub(super) async fn list(target: &Target) -> Result<()> {
     let row = |node: &NodeInfo| {
         let field = |name: &str| metadata_text(&node.metadata, name);
         let state = format_state(&node.state, &node.metadata);
-        // A chat has a model where others have a command; those of forks are long, and `info` has them whole.
-        let what =
+        // Chat nodes have a model instead of a command. `info` shows long commands in full.
+        let command =
             Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
-        vec![node.id.clone(), node.kind.clone(), state, out::preview(&what, MAX_COMMAND), field("cwd")]
+        vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
     out::table(&["node", "type", "state", "command", "cwd"], &rows)
@@ -59,7 +59,7 @@ pub(super) async fn info(target: &Target, node: String) -> Result<()> {
 /// Waits for a state.
 pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     let requested: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
-    // A dialog or the end would otherwise only be seen when the time is over.
+    // Returns early when the node can no longer reach the state by itself.
     let mut until = requested.clone();
     until.extend(["blocked", "suspended", "stopped"].map(String::from));
     let params = WaitNodeParams {
@@ -100,7 +100,7 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     Err(failure.hint(hint).into())
 }
 
-/// Says why a node is in its state.
+/// Explains a node's state.
 pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     let data = target.request(CommandType::ExplainNode, &target.node(node)).await?;
     if target.json {
@@ -135,7 +135,7 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     out::text(&screen)
 }
 
-/// The state, and of a blocked node by what.
+/// Formats the state, with the kind of dialog of a blocked node.
 fn format_state(state: &str, metadata: &Map<String, Value>) -> String {
     match metadata_text(metadata, "blocked") {
         kind if state == "blocked" && !kind.is_empty() => format!("blocked ({kind})"),

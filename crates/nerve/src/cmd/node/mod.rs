@@ -23,14 +23,14 @@ use super::server::connect;
 use crate::cli::node::{AnswerArgs, NodeArgs, NodeCommand};
 use crate::out;
 
-/// What all of these commands need.
+/// Connection and options that all subcommands share.
 pub(crate) struct Target {
     pub(crate) client: NerveClient,
     pub(crate) session: Option<String>,
     pub(crate) json: bool,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(args: NodeArgs) -> Result<()> {
     if let NodeCommand::History(wanted) = &args.command {
         return history::run(&args.server, args.session.as_deref(), wanted).await;
@@ -40,10 +40,10 @@ pub(crate) async fn run(args: NodeArgs) -> Result<()> {
     perform(&target, args.command).await
 }
 
-/// Does what the subcommand says, over a connection.
+/// Runs the subcommand over an existing connection.
 pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
     let done = dispatch(target, command).await;
-    // What a server has to say beside its answers.
+    // The server sends warnings separately from its replies.
     target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
     done
 }
@@ -120,7 +120,7 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
             execute::print(&data, target.json)?;
             execute::check(&data.response)
         }
-        // No turn was interrupted by the dialog, or nobody wanted to wait for it.
+        // The dialog blocked no turn, or --wait was not given.
         Err(_) if target.json => out::json(&data),
         Err(_) => Ok(()),
     }
@@ -135,7 +135,7 @@ impl Target {
         Ok(self.client.request(command, serde_json::to_value(params)?).await?)
     }
 
-    /// For commands whose success says everything.
+    /// Sends a command that prints nothing on success, except as JSON.
     async fn request_silently(&self, command: CommandType, params: &impl Serialize) -> Result<()> {
         let data = self.request(command, params).await?;
         if self.json { out::json(&data) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! The proxy of a new node, as the command line has it.
+//! Options for the proxy of a new node.
 
 use anyhow::{Context, Result};
 use nerve_proto::params::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
@@ -6,7 +6,7 @@ use nerve_proto::params::{ProxyBudget, ProxyParams, ProxyPrices, ProxySettings};
 use crate::cli::node::name_of;
 use crate::cli::node_proxy::ProxyOptions;
 
-/// `None`: none was asked for.
+/// Returns the proxy parameters, or `None` without `--proxy`.
 pub(crate) fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyParams>> {
     let Some(kind) = args.proxy else { return Ok(None) };
     let budget = ProxyBudget {
@@ -14,7 +14,7 @@ pub(crate) fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyParams>> {
         max_requests: args.proxy_max_requests,
         max_cost_usd: args.proxy_max_cost,
     };
-    // The path of this command, not of the server.
+    // Relative paths refer to the directory of this command, not of the server.
     let upstream_ca = args.proxy_upstream_ca.map(|path| {
         let path = std::path::absolute(path).context("cannot find the current directory")?;
         path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))

@@ -1,4 +1,4 @@
-//! `node write`: bytes and keys to a terminal.
+//! `node write`: writes data and keys to a terminal.
 
 use anyhow::Result;
 use nerve_proto::CommandType;
@@ -35,7 +35,7 @@ fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {
     }
     for name in &args.keys {
         let key: Key = name.parse().map_err(|error| Failure::new(USAGE, format!("{error}")))?;
-        // Which modes the terminal is in is not known here; programs read the plain form in all of them.
+        // The terminal's modes are unknown here. Programs accept the default form in all modes.
         bytes.extend(key.bytes(Modes::default()));
     }
     Ok(bytes)
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_only_when_asked_and_keys_after_the_data() {
+    fn unescapes_on_request_and_appends_keys() {
         assert_eq!(written(Some(r"ls\r"), false, &[]).unwrap(), br"ls\r");
         assert_eq!(written(Some(r"ls\r"), true, &[]).unwrap(), b"ls\r");
         assert_eq!(written(Some("ä"), false, &["enter", "C-c"]).unwrap(), "ä\r\x03".as_bytes());
