@@ -11,6 +11,7 @@ use super::{LoopContext, read_text};
 use crate::cli::pattern::DebateArgs;
 use crate::out;
 
+/// Runs the debate and prints both final answers.
 pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
     let roles = [format!("a '{}'", args.a), format!("b '{}'", args.b)];
     let a = context.node(&args.a, &roles[0]).await?;
@@ -25,7 +26,7 @@ pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
     let display = Arc::clone(&context.display);
     let turns = std::sync::atomic::AtomicUsize::new(0);
     let config = config.on_turn(move |round, _, message| {
-        // Positions may be the same text: turns tell who it was.
+        // Both positions may be equal, so the turn number identifies the speaker.
         let turn = turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         display.end_turn(round, &roles[turn % 2], message);
     });

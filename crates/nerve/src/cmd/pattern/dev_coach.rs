@@ -12,6 +12,7 @@ use crate::cli::pattern::DevCoachArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
+/// Runs the loop and prints the developer's last message.
 pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()> {
     let (dev_label, coach_label) = (format!("dev '{}'", args.dev), format!("coach '{}'", args.coach));
     let dev = context.node(&args.dev, &dev_label).await?;

@@ -1,4 +1,4 @@
-//! `nerve pattern`: two nodes of a server that talk to each other.
+//! `nerve pattern`: runs a conversation between two nodes of a server.
 
 mod debate;
 mod dev_coach;
@@ -27,7 +27,7 @@ use crate::cli::pattern::{PatternArgs, PatternCommand};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// What both patterns need.
+/// Connection, options and display that both patterns share.
 struct LoopContext {
     client: NerveClient,
     session: Option<String>,
@@ -38,7 +38,7 @@ struct LoopContext {
     json: bool,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(args: PatternArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     let cancellation = CancellationToken::new();
@@ -59,16 +59,16 @@ pub(crate) async fn run(args: PatternArgs) -> Result<()> {
 }
 
 impl LoopContext {
-    /// A node of the server, which must be there: that the second one is missing is not to be found out when the first one has worked.
+    /// Returns a node of the server. Fails if it does not exist, before the other node starts to work.
     async fn node(&self, id: &str, role: &str) -> Result<NodeHandle> {
         let node = self.client.node(id, self.session.as_deref());
         node.info().await?;
         Ok(Arc::new(ServerNode::new(node, role, Arc::clone(&self.display))))
     }
 
-    /// Waits for the end of a loop. The first signal to stop ends it and interrupts what works; the second one leaves.
+    /// Waits for the end of a loop. The first stop signal cancels the loop and interrupts the turn; the second one stops waiting.
     async fn run_loop<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        // Signals are listened for before anything is done.
+        // Registered before the work starts.
         let stop = nerve_server::stop_signal();
         tokio::pin!(work);
         tokio::select! {
@@ -84,7 +84,7 @@ impl LoopContext {
         }
     }
 
-    /// A loop that ended before its time: what was said is printed for programs, the error is given back.
+    /// Handles a loop that failed: prints the partial result with --json and returns the error.
     fn fail(&self, error: EngineError, mut so_far: Value) -> Result<()> {
         if self.json
             && let Some(fields) = so_far.as_object_mut()
@@ -104,7 +104,7 @@ fn interrupted() -> Failure {
     Failure::new(INTERRUPTED, "interrupted").hint("the nodes are still there, with what was said to them")
 }
 
-/// A text as it is, of a file (`@FILE`), or of standard input (`-`).
+/// Reads a text argument: verbatim, from a file (`@FILE`) or from standard input (`-`).
 fn read_text(given: &str) -> Result<String> {
     match given.strip_prefix('@') {
         Some(path) => prompt::read(&Prompt { text: None, file: Some(path.into()) }),

@@ -1,4 +1,4 @@
-//! A node of a server as a node of this process.
+//! Adapts a node of a server to the [`Node`] trait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,17 +13,18 @@ use serde_json::Value;
 
 use super::turn_display::TurnDisplay;
 
-/// A node of a server that has a role in a loop.
+/// A node of a server with its role in a loop.
 #[derive(Debug)]
 pub(super) struct ServerNode {
     node: RemoteNode,
     role: String,
-    /// Turns that have begun.
+    /// Number of started turns.
     turns: AtomicU32,
     display: Arc<TurnDisplay>,
 }
 
 impl ServerNode {
+    /// Wraps a node.
     pub(super) fn new(node: RemoteNode, role: &str, display: Arc<TurnDisplay>) -> ServerNode {
         ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), display }
     }
@@ -71,14 +72,14 @@ impl Node for ServerNode {
                 done = &mut turn => return done.map(turn_value).map_err(to_engine_error),
                 () = context.cancellation().wait() => {}
             }
-            // A server that is gone has nothing to interrupt.
+            // Fails if the connection is closed.
             let _ = self.node.interrupt().await;
             let _ = turn.await;
             Err(EngineError::new(ErrorKind::Cancelled, "cancelled"))
         })
     }
 
-    /// An interrupt has its effect in that time, with an agent that has one.
+    /// Returns the time that an agent may need to end an interrupted turn.
     fn winds_down(&self) -> Duration {
         Duration::from_secs(5)
     }
@@ -88,7 +89,7 @@ impl Node for ServerNode {
     }
 }
 
-/// The finished turn as a node of this process gives it.
+/// Converts a completed turn to the result of a local node.
 fn turn_value(data: ExecuteData) -> Value {
     let ExecuteData { response, node_id, turn } = data;
     let mut value = response_value(&response);
@@ -100,7 +101,7 @@ fn turn_value(data: ExecuteData) -> Value {
 }
 
 fn response_value(response: &ResponseData) -> Value {
-    // It came as JSON.
+    // Cannot fail: it was decoded from JSON.
     serde_json::to_value(response).unwrap_or_default()
 }
 

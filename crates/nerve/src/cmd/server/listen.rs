@@ -1,4 +1,4 @@
-//! What a server is told to listen on: from the command line to its config, and on to the process in the background.
+//! Listeners of a server: converts command line options to its configuration and to arguments of the background process.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use crate::cli::listen::{self, ListenArgs};
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// How the server is to be set up.
+/// Returns the server configuration.
 ///
 /// # Errors
-/// Exit code 2 when an address is none, or needs TLS and has none.
+/// Exit code 2 if an address is invalid or requires TLS.
 pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<ServerConfig> {
     let mut config = ServerConfig::new(name, places);
     config.tcp = tcp(args)?;
@@ -34,7 +34,7 @@ pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<
     Ok(config)
 }
 
-/// Says what the caller should change.
+/// Warns about deprecated and insecure options.
 pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     if let Some(address) = config.tcp.filter(|_| args.port.is_some()) {
         out::warning(format_args!("'--host' and '--port' are now '--tcp {address}'"));
@@ -48,7 +48,7 @@ pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     }
 }
 
-/// The same again for the process in the background. No secret is among it: other users can see it.
+/// Returns the arguments for the background process. They contain no secrets, because other users can see them.
 pub(crate) fn daemon_args(config: &ServerConfig) -> Vec<OsString> {
     let address = |option: &str, address: Option<SocketAddr>| {
         address.map(|address| [OsString::from(option), address.to_string().into()])

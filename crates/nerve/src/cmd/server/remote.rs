@@ -1,4 +1,4 @@
-//! Servers that are talked to over TCP: `--server tcp://HOST:PORT`, and with TLS `tls://HOST:PORT`.
+//! Connects to servers over TCP: `--server tcp://HOST:PORT`, with TLS `tls://HOST:PORT`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,25 +11,25 @@ use nerve_server::paths::Places;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 
-/// To connect, to agree on TLS, and to be let in. A wrong token is answered within five seconds.
+/// Time limit for connecting, the TLS handshake and authentication. The server rejects a wrong token within five seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// The token; without it the token file of this user counts, for servers of this machine.
+/// Variable with the token. Without it, the user's token file applies, for servers on this machine.
 const TOKEN: &str = "NERVE_TOKEN";
-/// Says that whoever is on the way may read along.
+/// Variable that allows unencrypted connections.
 const INSECURE: &str = "NERVE_INSECURE";
-/// A file with the certificates that are believed, instead of the usual authorities.
+/// Variable with a PEM file of trusted certificates, which replace the public authorities.
 const CA_FILE: &str = "NERVE_TLS_CA";
 
-/// The server's address, if its name is one.
+/// Returns the address in a `tcp://` or `tls://` name, and whether it uses TLS.
 pub(super) fn address(server: &str) -> Option<(&str, bool)> {
     let tcp = server.strip_prefix("tcp://").map(|address| (address, false));
     tcp.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
 }
 
-/// Connects and shows the token.
+/// Connects and authenticates.
 ///
 /// # Errors
-/// Exit code 3 when nobody listens there; 2 when the token would go where it must not.
+/// Exit code 3 if the connection is refused; 2 if the token must not be sent to the address.
 pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
     if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
         return Err(Failure::new(USAGE, format!("'{address}' is no HOST:PORT")).into());
@@ -62,7 +62,7 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
     })
 }
 
-/// This machine's own token is for this machine: another one that is shown it could use it here.
+/// Returns the token for a server. The local token file is never used for other machines, which could misuse it.
 fn token(address: &str, is_local: bool) -> Result<String> {
     if let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_name_or_an_address() {
+    fn parses_addresses() {
         assert_eq!(address("default"), None);
         assert_eq!(address("tcp://localhost:1"), Some(("localhost:1", false)));
         assert_eq!(address("tls://[::1]:1"), Some(("[::1]:1", true)));
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_address() {
+    fn recognizes_loopback() {
         assert!(["localhost:1", "127.0.0.1:1", "[::1]:1"].iter().all(|address| is_loopback(address)));
         assert!(
             !["localhost.example.com:1", "10.0.0.1:1", "example.com:1"]

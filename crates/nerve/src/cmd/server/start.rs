@@ -1,7 +1,7 @@
-//! `nerve server start`: a server in the background, or here.
+//! `nerve server start`: starts a server in the background or the foreground.
 //!
-//! The background process is this program again, with `--foreground --daemon`. Its standard output is a pipe to the process that
-//! started it: one line says that it listens, or why not. Then it turns its standard output to the log, which closes the pipe.
+//! The background process is this program with `--foreground --daemon`. Its standard output is a pipe to the parent: one line
+//! reports that it is listening, or why it failed. Then it redirects its standard output to the log, which closes the pipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -30,11 +30,11 @@ use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 use crate::telemetry::TraceExport;
 
-/// A log that is longer when a server starts is put aside once, over the one put aside before.
+/// Log size in bytes above which a starting server rotates the log. One old log is kept.
 const MAX_LOG: u64 = 4 * 1024 * 1024;
-/// A token for clients. A server has no use for it, and its nodes none but to do as its user elsewhere.
+/// Variable with the token of clients. The server removes it, so that its nodes do not inherit it.
 const TOKEN: &str = "NERVE_TOKEN";
-/// Binding a socket takes milliseconds; a machine that needs longer than this is stuck.
+/// Time limit of the startup, which normally takes milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Starts a server in the background and waits until it answers.
@@ -51,7 +51,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
         .args(listen::daemon_args(&config))
         .env_remove(TOKEN)
-        // A server is not part of what starts it: what its programs do would be, for ever.
+        // The server's spans must not become part of the trace that starts it.
         .env_remove(TRACEPARENT)
         .env_remove(TRACESTATE)
         .stdin(Stdio::null())
@@ -87,7 +87,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     Ok(())
 }
 
-/// Serves in this process until it is told to stop.
+/// Serves in this process until a stop signal or request.
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     remove_token_from_env()?;
     let places = Places::from_env();
@@ -100,7 +100,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     config.mounts.push(create_mcp_of(&config)?);
     let stop = nerve_server::stop_signal();
     if args.daemon {
-        // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+        // Detaches from the terminal. Fails only for a process group leader (setsid(2)), when started by hand.
         let _ = rustix::process::setsid();
     }
     let server = match Server::bind(&config) {
@@ -142,19 +142,19 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     engine.resume_interrupted();
     if args.daemon {
         notify_parent(&json!({ "listening": true, "warnings": engine.troubles() }));
-        // From here on standard output is the log, like standard error.
+        // Redirects standard output to the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
             .context("cannot turn standard output to the log")?;
     }
     let served = server.run(engine, stop).await;
-    // The name is free: the next server must not wait for what this one still sends.
+    // Releases the name before the last spans are sent, so that the next server can start.
     drop(hosts);
     trace_export.finish().await;
     Ok(served?)
 }
 
-/// Goes on as the same process without the token in its environment, where there is one: nodes get what this has, and the user's other
-/// programs can read it.
+/// Re-executes this program without the token in the environment, if it is set. Nodes inherit the environment, and the
+/// user's other programs can read it.
 fn remove_token_from_env() -> Result<()> {
     if std::env::var_os(TOKEN).is_none() {
         return Ok(());
@@ -171,7 +171,7 @@ fn log_to_stderr(with_colors: bool) {
     let _ = if with_colors { log.try_init() } else { log.with_ansi(false).try_init() };
 }
 
-/// Opens the log for appending and says how long it is.
+/// Opens the log for appending. Returns the file and its length.
 fn open_log(path: &Path) -> Result<(File, u64)> {
     private_directory(path.parent().unwrap_or(path))?;
     if fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_LOG) {
@@ -189,7 +189,7 @@ fn cannot_open(path: &Path) -> String {
     format!("cannot open the log {}", path.display())
 }
 
-/// What a server that failed to start wrote: a few lines at most.
+/// Returns the last lines that were logged after offset `start`.
 fn log_since(path: &PathBuf, start: u64) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
@@ -211,7 +211,7 @@ fn failure_in(line: &str) -> Option<Failure> {
     Some(failure)
 }
 
-/// What is wrong and does not keep the server from running.
+/// Returns the warnings in the status line of a started server.
 fn warnings_in(line: &str) -> Vec<String> {
     let status: Value = serde_json::from_str(line).unwrap_or_default();
     let warnings = status["warnings"].as_array().into_iter().flatten();
@@ -219,6 +219,6 @@ fn warnings_in(line: &str) -> Vec<String> {
 }
 
 fn notify_parent(message: &Value) {
-    // The one who started this process may be gone: the server runs all the same.
+    // The parent may have exited.
     let _ = writeln!(io::stdout().lock(), "{message}");
 }

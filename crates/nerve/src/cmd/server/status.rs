@@ -1,4 +1,4 @@
-//! `nerve server status` and `list`: which servers run and what they hold.
+//! `nerve server status` and `list`: shows running servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::cli::server::{ListArgs, StatusArgs};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
-/// A server that holds its name and does not answer within this time does not answer.
+/// Time limit for a server's reply.
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known of one server.
+/// The status of a server.
 struct Status {
     name: String,
     socket: PathBuf,
     pid: Option<u32>,
     addresses: Addresses,
-    /// A process holds its name.
+    /// A process holds the lock on the name.
     held: bool,
     pong: Option<PongData>,
 }
 
-/// Says whether a server runs, or all that do.
+/// Shows the status of a server or of all servers.
 pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     let places = Places::from_env();
     if args.all {
@@ -50,12 +50,12 @@ pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     }
 }
 
-/// Lists the servers that run.
+/// Lists the running servers.
 pub(crate) async fn list(args: &ListArgs) -> Result<()> {
     print_all(&Places::from_env(), args.json).await
 }
 
-/// Names of the servers that hold their name, sorted.
+/// Returns the names of the running servers, sorted.
 pub(crate) async fn running(places: &Places) -> Vec<String> {
     all(places).await.into_iter().map(|status| status.name).collect()
 }
@@ -81,7 +81,7 @@ async fn print_all(places: &Places, as_json: bool) -> Result<()> {
     out::table(&["name", "state", "pid", "nodes", "version"], &rows)
 }
 
-/// All servers that hold their name, asked side by side.
+/// Queries all running servers concurrently.
 async fn all(places: &Places) -> Vec<Status> {
     let mut queries = tokio::task::JoinSet::new();
     for name in places.servers() {

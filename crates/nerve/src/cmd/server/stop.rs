@@ -1,4 +1,4 @@
-//! `nerve server stop`: asks a server to go down and waits until its name is free.
+//! `nerve server stop`: requests a shutdown and waits until the server's name is free.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::cli::server::StopArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 
-/// Nothing tells when a lock becomes free: it is looked at this often.
+/// Poll interval for the lock, whose release cannot be awaited.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A process told to end by a signal gets this long before it is ended.
+/// Time that a process gets to end after a signal.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Stops one server, or all side by side.
+/// Stops one server, or all concurrently.
 pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     let places = Places::from_env();
     let names = if args.all { super::status::running(&places).await } else { vec![args.name.get()] };
@@ -66,10 +66,10 @@ async fn request_shutdown(name: &str, keep_nodes: bool) -> Result<()> {
     Ok(super::connect(name).await?.shutdown(keep_nodes).await?)
 }
 
-/// Ends the process that holds the lock; no other, whatever ids have been given out since.
+/// Kills the process that holds the lock, and no other process if its pid was reused.
 async fn kill(places: &Places, name: &str, holder: Holder) -> Result<()> {
     for signal in [Signal::TERM, Signal::KILL] {
-        // It may just have ended by itself: the lock decides.
+        // Fails if the process has just ended; the lock decides.
         let _ = holder.signal(signal);
         if wait_until_free(places, name, Instant::now() + SIGNAL_TIMEOUT).await? {
             return Ok(());
