@@ -117,13 +117,13 @@ impl Parser<'_> {
                     let kind = other.type_str();
                     self.error(
                         value.span(),
-                        format!("the gutter is \"left\", \"right\" or \"none\", and no {kind}"),
+                        format!("gutter: expected \"left\", \"right\" or \"none\", found {kind}"),
                     );
                 }
                 ("clipboard", DeValue::Boolean(enabled)) => settings.clipboard = *enabled,
                 ("clipboard", other) => {
                     let kind = other.type_str();
-                    self.error(value.span(), format!("the clipboard is true or false, and no {kind}"));
+                    self.error(value.span(), format!("clipboard: expected true or false, found {kind}"));
                 }
                 (other, _) => self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard"]),
             }
@@ -175,7 +175,7 @@ impl Parser<'_> {
                 let kind = value.get_ref().type_str();
                 parser.error(
                     value.span(),
-                    format!("a key is a text such as \"ctrl+t\" or \"j\", and no {kind}"),
+                    format!("key: expected a string such as \"ctrl+t\" or \"j\", found {kind}"),
                 );
                 return None;
             };
@@ -196,7 +196,10 @@ impl Parser<'_> {
     fn table<'t, 'd>(&mut self, name: &str, value: &'t Value<'d>) -> Option<&'t Table<'d>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
-            self.error(value.span(), format!("'{name}' is a section: write [{name}] and settings below it"));
+            self.error(
+                value.span(),
+                format!("'{name}' must be a section: write [{name}] with settings below it"),
+            );
         }
         table
     }
@@ -212,8 +215,8 @@ impl Parser<'_> {
             })
             .min();
         let message = match suggestion {
-            Some((_, near)) => format!("no {kind} is called '{shown}'; did you mean '{near}'?"),
-            None => format!("no {kind} is called '{shown}'; there are {}", known.join(", ")),
+            Some((_, near)) => format!("unknown {kind} '{shown}'; did you mean '{near}'?"),
+            None => format!("unknown {kind} '{shown}'; known: {}", known.join(", ")),
         };
         self.error(at, message);
     }
@@ -282,10 +285,7 @@ mod tests {
         );
         assert_eq!(notes("[keys]\nline-down = ['k']\nline-up = ['j', 'up']\n"), "", "both are set");
         let none = notes("[keys]\nprefix = []\n");
-        assert!(
-            none.starts_with("c:2:1: note: without 'prefix' no key leaves a program that runs"),
-            "{none}"
-        );
+        assert!(none.starts_with("c:2:1: note: without 'prefix' no key leaves a running program"), "{none}");
         let ways = "[keys]\nprefix = []\ndetach = 'ctrl+alt+d'\nend-session = 'ctrl+alt+q'\n";
         assert!(!notes(ways).contains("leaves"), "{}", notes(ways));
     }
@@ -296,7 +296,7 @@ mod tests {
         assert!(problems("[keys]\nhalf-dwon = 'x'").contains("did you mean 'half-down'?"));
         for far in ["zoo", "top", "kill", "jump"] {
             let found = problems(&format!("[keys]\n{far} = 'x'"));
-            assert!(found.contains("there are prefix, "), "{found}");
+            assert!(found.contains("known: prefix, "), "{found}");
         }
     }
 
@@ -306,11 +306,11 @@ mod tests {
                     ready = [\"a\", 7]\nabcdefghijk = \"a\"\n[viewer]\n";
         let found = problems(text);
         let lines: Vec<&str> = found.lines().collect();
-        assert_eq!(lines[0], "config.toml:2:10: no side is called 'rigth'; did you mean 'right'?");
-        assert_eq!(lines[1], "config.toml:5:1: no operation is called 'helpp'; did you mean 'help'?");
+        assert_eq!(lines[0], "config.toml:2:10: unknown side 'rigth'; did you mean 'right'?");
+        assert_eq!(lines[1], "config.toml:5:1: unknown operation 'helpp'; did you mean 'help'?");
         assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{found}");
-        assert!(lines[4].starts_with("config.toml:8:1: no operation is called 'abcdefghijk'; there are "));
-        assert_eq!(lines[5], "config.toml:9:2: no section is called 'viewer'; there are agent, keys");
+        assert!(lines[4].starts_with("config.toml:8:1: unknown operation 'abcdefghijk'; known: "));
+        assert_eq!(lines[5], "config.toml:9:2: unknown section 'viewer'; known: agent, keys");
     }
 
     #[test]
@@ -318,19 +318,19 @@ mod tests {
         assert!(problems("[keys\n").starts_with("config.toml:1:"), "{}", problems("[keys\n"));
         assert_eq!(
             problems("keys = 3\n"),
-            "config.toml:1:8: 'keys' is a section: write [keys] and settings below it"
+            "config.toml:1:8: 'keys' must be a section: write [keys] with settings below it"
         );
         assert_eq!(
             problems("agent.record.clipboard = 'no'\n"),
-            "config.toml:1:26: the clipboard is true or false, and no string"
+            "config.toml:1:26: clipboard: expected true or false, found string"
         );
         assert_eq!(
             problems("agent.record.gutter = 3\n"),
-            "config.toml:1:23: the gutter is \"left\", \"right\" or \"none\", and no integer"
+            "config.toml:1:23: gutter: expected \"left\", \"right\" or \"none\", found integer"
         );
         assert_eq!(
             problems("[keys]\n'ä' = 1\n").lines().next(),
-            Some("config.toml:2:1: no operation is called 'ä'; there are ".to_string() + &names()).as_deref()
+            Some("config.toml:2:1: unknown operation 'ä'; known: ".to_string() + &names()).as_deref()
         );
     }
 

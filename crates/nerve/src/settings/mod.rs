@@ -55,14 +55,8 @@ impl Settings {
     pub(crate) fn for_viewer() -> Settings {
         Settings::load().unwrap_or_else(|error| {
             let failure = Failure::from_error(&error);
-            out::warning(format_args!(
-                "the usual settings count, for there are faults:\n{}",
-                failure.message
-            ));
-            Settings {
-                load_error: Some("the settings have faults: see 'nerve config check'"),
-                ..Settings::default()
-            }
+            out::warning(format_args!("invalid settings, using the defaults:\n{}", failure.message));
+            Settings { load_error: Some("invalid settings: see 'nerve config check'"), ..Settings::default() }
         })
     }
 
@@ -80,18 +74,20 @@ impl Settings {
                 let message = format!("cannot read the settings in {}: {error}", path.display());
                 let failure = Failure::new(FAILED, message);
                 let hint = match error.kind() {
-                    io::ErrorKind::InvalidData => "save it as text in UTF-8",
-                    io::ErrorKind::IsADirectory => "settings are a file: move the directory out of the way",
-                    io::ErrorKind::PermissionDenied => "make it readable for you",
-                    io::ErrorKind::NotFound => "'nerve config path' says where the user's are",
-                    _ => "'nerve config show' prints what a file of settings has",
+                    io::ErrorKind::InvalidData => "save it as UTF-8 text",
+                    io::ErrorKind::IsADirectory => "the settings must be a file: move the directory away",
+                    io::ErrorKind::PermissionDenied => "make it readable",
+                    io::ErrorKind::NotFound => "'nerve config path' prints the default path",
+                    _ => "'nerve config show' prints a complete settings file",
                 };
                 return Err(failure.hint(hint).into());
             }
         };
         Settings::parse(&text).map_err(|errors| {
             let failure = Failure::new(USAGE, errors.render(path));
-            failure.hint("'nerve config check' looks again; 'nerve config show' says what can be set").into()
+            failure
+                .hint("check again with 'nerve config check'; list the settings with 'nerve config show'")
+                .into()
         })
     }
 
@@ -129,7 +125,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+        return Err(io::Error::other(format!("larger than {MAX_FILE} bytes")));
     }
     Ok(text)
 }

@@ -62,14 +62,14 @@ fn missing_prefix(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
         return None;
     }
     let alternatives = [
-        (Operation::Detach, "leaves a program that runs", "detach"),
+        (Operation::Detach, "leaves a running program", "detach"),
         (Operation::EndSession, "ends it", "end-session"),
     ];
     let missing = alternatives.iter().filter(|(operation, _, _)| !has(*operation));
     let (words, names): (Vec<&str>, Vec<String>) =
         missing.map(|(_, words, name)| (*words, format!("'{name}'"))).unzip();
     let message = match names.is_empty() {
-        true => "without 'prefix' no key shows the help of a program that runs".to_string(),
+        true => "without 'prefix' no key shows the help of a running program".to_string(),
         false => format!("without 'prefix' no key {}: give {} one", words.join(" or "), names.join(" and ")),
     };
     Some(Note { operation: entry.name, message })

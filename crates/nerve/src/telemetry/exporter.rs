@@ -61,7 +61,7 @@ impl Exporter {
         if timeout(FLUSH_TIMEOUT, &mut self.task).await.is_err() {
             self.task.abort();
             (self.report)(&format!(
-                "the last traces are lost: they could not be sent within {} s",
+                "the last traces were lost: not sent within {} s",
                 FLUSH_TIMEOUT.as_secs()
             ));
         }
@@ -129,7 +129,7 @@ impl ExportTask {
         let problem = match sent {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("it did not answer in time".to_string()),
+            Err(_) => Some("the collector timed out".to_string()),
         };
         self.losses.record(self.spans.take_lost(), problem.map(|problem| (count, problem)));
     }
@@ -164,8 +164,8 @@ impl LossReporter {
         if self.lost == 0 {
             return;
         }
-        let why = self.why.take().unwrap_or_else(|| "there were more than the queue holds".to_string());
-        (self.report)(&format!("{} spans are lost: {why}", self.lost));
+        let why = self.why.take().unwrap_or_else(|| "the queue was full".to_string());
+        (self.report)(&format!("{} spans were lost: {why}", self.lost));
         self.lost = 0;
         self.reported_at = Some(Instant::now());
     }

@@ -49,7 +49,7 @@ impl TraceExport {
         match exporter::Exporter::start(server, settings, report) {
             Ok((telemetry, exporter)) => TraceExport { telemetry, exporter: Some(exporter) },
             Err(problem) => {
-                report(&format!("no traces are sent: {problem}"));
+                report(&format!("no traces are exported: {problem}"));
                 TraceExport::off()
             }
         }
@@ -58,7 +58,7 @@ impl TraceExport {
     #[cfg(not(feature = "otel"))]
     fn start(_server: &str, _settings: settings::Settings, report: Report) -> TraceExport {
         report(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this nerve cannot send traces: it was built without the feature 'otel'",
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: nerve was built without the feature 'otel'",
         );
         TraceExport::off()
     }

@@ -52,7 +52,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
         {
             if exporter.trim() != "none" {
                 self.problems.push(format!(
-                    "OTEL_TRACES_EXPORTER={exporter}: only otlp and none are known; no traces are sent"
+                    "OTEL_TRACES_EXPORTER={exporter}: only otlp and none are supported; no traces are exported"
                 ));
             }
             return None;
@@ -61,7 +61,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
             self.first(&PROTOCOLS).filter(|(_, protocol)| protocol.trim() != PROTOCOL)
         {
             let message = format!(
-                "{name}={protocol}: only {PROTOCOL} is spoken (port 4318 of a collector); no traces are sent"
+                "{name}={protocol}: only {PROTOCOL} is supported (port 4318 of a collector); no traces are exported"
             );
             self.problems.push(message);
             return None;
@@ -92,7 +92,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
             Ok(number) if range.contains(&number) => number,
             _ => {
                 let message = format!(
-                    "{name}={text}: a whole number from {} to {} is needed; it is {default}",
+                    "{name}={text}: must be a whole number from {} to {}; using {default}",
                     range.start(),
                     range.end()
                 );
@@ -113,7 +113,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
             "parentbased_traceidratio" => Sampler::ParentBased(self.ratio()),
             _ => {
                 self.problems
-                    .push(format!("OTEL_TRACES_SAMPLER={name} is not known; it is parentbased_always_on"));
+                    .push(format!("OTEL_TRACES_SAMPLER={name} is unknown; using parentbased_always_on"));
                 Sampler::default()
             }
         }
@@ -125,7 +125,7 @@ impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
             Ok(ratio) if (0.0..=1.0).contains(&ratio) => RootSampler::Ratio(ratio),
             _ => {
                 self.problems
-                    .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: a number from 0 to 1 is needed; it is 1"));
+                    .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: must be a number from 0 to 1; using 1"));
                 RootSampler::Ratio(1.0)
             }
         }

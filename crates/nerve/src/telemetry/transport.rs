@@ -28,7 +28,7 @@ impl HttpClient for Transport {
         Box::pin(async move {
             match tokio::time::timeout(limit, nerve_core::http::send(request, MAX_RESPONSE)).await {
                 Ok(response) => Ok(response?),
-                Err(_) => Err(format!("no answer within {limit:?}").into()),
+                Err(_) => Err(format!("no response within {limit:?}").into()),
             }
         })
     }

@@ -37,7 +37,7 @@ pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result
         return out::json(&json!({ "graph_id": file.graph, "valid": true, "input": input, "steps": steps }));
     }
     out::line(format_args!(
-        "graph {}: {}, {} at once; nothing is started",
+        "graph {}: {}, at most {} at once; dry run",
         file.graph,
         step_count(steps.len()),
         file.max_parallel
@@ -85,7 +85,7 @@ fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Re
     match value {
         Value::Null => Ok(()),
         _ if known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
-        _ => out::line(format_args!("     input, later: {}", out::preview(&text, MAX_PREVIEW))),
+        _ => out::line(format_args!("     input, not yet known: {}", out::preview(&text, MAX_PREVIEW))),
     }
 }
 

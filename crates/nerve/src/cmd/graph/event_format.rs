@@ -16,7 +16,7 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
     let step = field("step_id");
     let text = match event.kind()? {
         EventType::GraphStarted => {
-            let verb = if event.data["resumed"] == true { "goes on" } else { "began" };
+            let verb = if event.data["resumed"] == true { "resumed" } else { "started" };
             format!(
                 "run {} of graph {} {verb}: {}",
                 field("run_id"),
@@ -30,13 +30,12 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
             } else {
                 format!(" (node {})", field("node_id"))
             };
-            let queued =
-                if event.data["queued"] == true { ", its node does something else first" } else { "" };
+            let queued = if event.data["queued"] == true { ", waiting for its node" } else { "" };
             format!("step {step} started{node}{queued}")
         }
         EventType::StepCompleted => match field("state") {
             "skipped" => format!("step {step} skipped"),
-            "reused" => format!("step {step} reused: it was done before"),
+            "reused" => format!("step {step} reused: completed before"),
             _ => format!(
                 "step {step} done in {}{}",
                 millis(number("duration_ms")),
@@ -46,7 +45,7 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
         EventType::StepFailed if field("error_type") == "cancelled" => format!("step {step} cancelled"),
         EventType::StepFailed => {
             let retry =
-                event.data["retry_in"].as_f64().map(|delay| format!("; again in {}", format_duration(delay)));
+                event.data["retry_in"].as_f64().map(|delay| format!("; retry in {}", format_duration(delay)));
             format!(
                 "step {step} failed: {}{}",
                 out::preview(field("error"), MAX_PREVIEW),
@@ -64,7 +63,7 @@ pub(super) fn format_event(event: &EventMessage, answer: &str) -> Option<String>
             let (spent, tokens) = (millis(number("duration_ms")), tokens(number("tokens_used")));
             format!("run {} {} after {spent}{tokens}", field("run_id"), field("status"))
         }
-        EventType::EventsDropped => format!("{} events are missing here", number("dropped")),
+        EventType::EventsDropped => format!("{} events dropped", number("dropped")),
         _ => return None,
     };
     Some(out::preview(&text, 4 * MAX_PREVIEW))
@@ -108,7 +107,7 @@ mod tests {
             (
                 GraphStarted,
                 json!({"run_id": "r", "graph_id": "g", "steps": 2}),
-                "run r of graph g began: 2 steps",
+                "run r of graph g started: 2 steps",
             ),
             (StepStarted, json!({"step_id": "a", "node_id": "me"}), "step a started (node me)"),
             (
@@ -116,11 +115,11 @@ mod tests {
                 json!({"step_id": "a", "state": "completed", "duration_ms": 1250, "tokens_used": 1500}),
                 "step a done in 1.2 s, 1,500 tokens",
             ),
-            (StepCompleted, json!({"step_id": "a", "state": "reused"}), "step a reused: it was done before"),
+            (StepCompleted, json!({"step_id": "a", "state": "reused"}), "step a reused: completed before"),
             (
                 StepFailed,
                 json!({"step_id": "a", "error": "exit\ncode 3", "retry_in": 1.0}),
-                "step a failed: exit code 3; again in 1.0 s",
+                "step a failed: exit code 3; retry in 1.0 s",
             ),
             (
                 StepFailed,

@@ -267,7 +267,10 @@ impl<'a> RunFollower<'a> {
             return Err(self.interrupted().into());
         }
         self.screen.erase();
-        out::note(format_args!("cancelling run '{}'; Ctrl+C again leaves at once", self.progress.run));
+        out::note(format_args!(
+            "cancelling run '{}'; press Ctrl+C again to exit immediately",
+            self.progress.run
+        ));
         self.cancel_deadline = Some(Instant::now() + CANCEL_TIMEOUT);
         self.keyboard = None;
         self.cancel();
@@ -285,12 +288,12 @@ impl<'a> RunFollower<'a> {
         let run = &self.progress.run;
         let status = self.target.command(&format!("status {run}"));
         if self.cancel_deadline.is_some() {
-            let message = format!("interrupted; run '{run}' was told to end and has not ended yet");
-            return Failure::new(INTERRUPTED, message).hint(format!("'{status}' says how far it is"));
+            let message = format!("interrupted; run '{run}' is being cancelled");
+            return Failure::new(INTERRUPTED, message).hint(format!("show its state with '{status}'"));
         }
         let cancel = self.target.command(&format!("cancel {run}"));
-        Failure::new(INTERRUPTED, format!("interrupted; run '{run}' goes on"))
-            .hint(format!("'{status} --watch' shows it again, '{cancel}' ends it"))
+        Failure::new(INTERRUPTED, format!("interrupted; run '{run}' continues"))
+            .hint(format!("follow it with '{status} --watch', cancel it with '{cancel}'"))
     }
 
     fn answer_command(&self, step: &str) -> String {

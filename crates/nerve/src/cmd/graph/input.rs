@@ -41,7 +41,7 @@ pub(crate) fn validate(file: &GraphFile, given: Value) -> Result<Value> {
     file.input(given).map_err(|error| {
         let failure = Failure::from_error(&error.into());
         match json_error {
-            Some(why) => failure.hint(format!("it begins like JSON, but is none: {why}")).into(),
+            Some(why) => failure.hint(format!("the input looks like JSON, but is invalid: {why}")).into(),
             None => failure.into(),
         }
     })
@@ -61,11 +61,9 @@ fn merge(given: Value, fields: &[Field]) -> Result<Value> {
         Value::Object(input) => input,
         Value::Null => Map::new(),
         _ => {
-            return Err(Failure::new(
-                USAGE,
-                "--set needs an input that is a JSON object, and --input gives none",
-            )
-            .into());
+            return Err(
+                Failure::new(USAGE, "--set requires a JSON object as input, and --input is not one").into()
+            );
         }
     };
     for Field { key, value } in fields {
@@ -86,7 +84,7 @@ mod tests {
         let merged = |given| merge(given, &fields).map_err(|error| error.to_string());
         assert_eq!(merged(json!({"a": 0, "c": 2})), Ok(json!({"a": 1, "c": 2, "b": "x"})));
         assert_eq!(merged(Value::Null), Ok(json!({"a": 1, "b": "x"})));
-        assert!(merged(json!([1])).unwrap_err().contains("--set needs an input that is a JSON object"));
+        assert!(merged(json!([1])).unwrap_err().contains("--set requires a JSON object as input"));
         assert_eq!(merge(json!("as it is"), &[]).map_err(|error| error.to_string()), Ok(json!("as it is")));
     }
 
@@ -98,7 +96,7 @@ mod tests {
             let error = validate(&file, value(text)).unwrap_err();
             Failure::from_error(&error).hint.unwrap_or_default()
         };
-        assert!(hint(" {\"a\": ").contains("begins like JSON, but is none: EOF"), "{}", hint(" {\"a\": "));
+        assert!(hint(" {\"a\": ").contains("looks like JSON, but is invalid: EOF"), "{}", hint(" {\"a\": "));
         assert_eq!(hint("words"), "with a");
     }
 

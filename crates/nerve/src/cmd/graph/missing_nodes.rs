@@ -12,7 +12,7 @@ pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
     let known = session.nodes.iter().chain(&session.graphs).map(String::as_str).collect();
     for node in missing(file, &known) {
         out::warning(format_args!(
-            "node '{}' is neither in the graph nor in the session; a run needs it",
+            "no node '{}' in the graph or the session; a run needs it",
             out::preview(node, 100)
         ));
     }

@@ -25,7 +25,7 @@ pub(super) fn print_outcome(
     let run = follower.run();
     let (ended, failure) = match end {
         Ok(ended) => (ended, None),
-        Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "went away").into()),
+        Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "closed the connection").into()),
         Err(ClientError::Server(error)) => match &error.run {
             Some(ended) => (
                 RunEndedData::clone(ended),
@@ -56,7 +56,7 @@ fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Opt
         "cancelled" => {
             failure.code = INTERRUPTED;
             failure.message = format!("run '{run}' was cancelled");
-            failure.hint = Some(format!("what is done is kept; '{resume}' goes on with the rest"));
+            failure.hint = Some(format!("completed steps are kept; continue with '{resume}'"));
         }
         _ => {
             // A missing node or a rejected input is a failed run, not a usage error.
@@ -66,7 +66,7 @@ fn failure(target: &Target, ended: &RunEndedData, error: &ServerError, step: Opt
             let step = step.filter(|step| !failure.message.contains(&format!("'{step}'")));
             let step = step.map(|step| format!("step '{step}': ")).unwrap_or_default();
             failure.message = format!("run '{run}' failed: {step}{}", failure.message);
-            let retry = format!("what is done is kept; '{resume}' tries the rest again");
+            let retry = format!("completed steps are kept; retry the rest with '{resume}'");
             failure.hint = Some(failure.hint.map_or(retry.clone(), |hint| format!("{hint}; {retry}")));
         }
     }
@@ -78,9 +78,8 @@ pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
     let server = &target.server;
     let start = if server == "default" { String::new() } else { format!(" {server}") };
     let resume = target.command(&format!("resume {run}"));
-    Failure::new(FAILED, format!("server '{server}' {what} in the middle of run '{run}'")).hint(format!(
-        "'nerve server start{start}' starts it again, and '{resume}' goes on with what is not done"
-    ))
+    Failure::new(FAILED, format!("server '{server}' {what} during run '{run}'"))
+        .hint(format!("restart it with 'nerve server start{start}', then continue with '{resume}'"))
 }
 
 fn write_trace(ended: &RunEndedData, file: Option<&Path>) -> Result<()> {

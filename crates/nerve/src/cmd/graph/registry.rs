@@ -39,7 +39,7 @@ pub(super) async fn list(common: &CommonOptions) -> Result<()> {
     }
     if graphs.is_empty() {
         out::note(format_args!(
-            "no graphs are registered; register one with '{}', or run a file: '{}'. '{}' lists runs",
+            "no registered graphs; register one with '{}', or run a file with '{}'; list runs with '{}'",
             target.command("create FILE"),
             target.command("run FILE"),
             target.command("list --runs"),

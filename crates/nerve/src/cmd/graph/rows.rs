@@ -121,10 +121,10 @@ fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Opti
         all - shown.iter().filter(|row| is(row.state)).count()
     };
     let counts = [
-        (count(&StepState::is_active), "at work"),
+        (count(&StepState::is_active), "active"),
         (count(&|state| matches!(state, StepState::Failed | StepState::Cancelled)), "failed or cancelled"),
         (count(&StepState::is_done), "done"),
-        (count(&|state| state == StepState::Pending), "to come"),
+        (count(&|state| state == StepState::Pending), "pending"),
     ];
     let parts: Vec<String> = counts
         .iter()
@@ -275,7 +275,7 @@ mod tests {
                 "done      s27    0.5 s",
                 "done      s28    0.5 s",
                 "running   s29     11 s",
-                "… and 25 done, 20 to come",
+                "… and 25 done, 20 pending",
                 "28 of 50 steps done",
             ]
         );

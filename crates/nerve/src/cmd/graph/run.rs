@@ -138,7 +138,7 @@ fn print_detached(target: &Target, info: &RunInfo) -> Result<()> {
         return out::json(&serde_json::to_value(info)?);
     }
     let watch = target.command(&format!("status {} --watch", info.run_id));
-    out::note(format_args!("'{watch}' shows how far it is"));
+    out::note(format_args!("follow it with '{watch}'"));
     out::line(&info.run_id)
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphF
     let info = target.client.get_graph(id, target.session()).await.map_err(|error| {
         let mut failure = Failure::from(&error);
         if failure.code == NOT_FOUND {
-            failure.message = format!("{}, and there is no file '{id}'", failure.message);
+            failure.message = format!("{}, and no file '{id}' exists", failure.message);
         }
         failure
     })?;

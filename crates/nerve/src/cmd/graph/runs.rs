@@ -86,7 +86,9 @@ async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
         return Ok(None);
     }
     follower.follow_to_end().await.map_err(|error| match error.downcast_ref() {
-        Some(ClientError::Closed(_)) => super::outcome::interrupted(target, run, "went away").into(),
+        Some(ClientError::Closed(_)) => {
+            super::outcome::interrupted(target, run, "closed the connection").into()
+        }
         _ => error,
     })?;
     Ok(Some(target.client.run_status(run, None).await?))
@@ -100,7 +102,7 @@ fn exit_status(info: &RunInfo) -> Result<()> {
         _ => FAILED,
     };
     let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    Err(Failure::new(code, format!("run '{}' is {}{why}", info.run_id, info.status)).into())
+    Err(Failure::new(code, format!("run '{}' {}{why}", info.run_id, info.status)).into())
 }
 
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
@@ -140,14 +142,12 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     let is_own = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
     let hidden = info.done_steps.saturating_sub(info.steps.iter().filter(is_own).count());
     if hidden > 0 && !rows.is_empty() {
-        out::note(format_args!("{hidden} more are done, and not remembered here; the journal has all"));
+        out::note(format_args!("{hidden} more completed steps are only in the journal"));
     }
     gates(target, info)?;
     if info.status == "interrupted" {
         let resume = target.command(&format!("resume {}", info.run_id));
-        out::note(format_args!(
-            "its server ended in the middle of it; '{resume}' goes on with what is not done"
-        ));
+        out::note(format_args!("the server ended during the run; continue with '{resume}'"));
     }
     Ok(())
 }
@@ -163,8 +163,8 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
         ))?;
         let until = gate.deadline.map(|at| format_clock(at, &TimeZone::system()));
         match (until, &gate.default) {
-            (Some(until), Some(default)) => out::line(format_args!("  at {until} the answer is {default}"))?,
-            (Some(until), None) => out::line(format_args!("  at {until} it has failed"))?,
+            (Some(until), Some(default)) => out::line(format_args!("  default at {until}: {default}"))?,
+            (Some(until), None) => out::line(format_args!("  fails at {until}"))?,
             (None, _) => {}
         }
         if is_active(&info.status) {
@@ -184,7 +184,7 @@ pub(super) async fn cancel(common: &CommonOptions, id: &str) -> Result<()> {
         return out::json(&json!({ "cancelled": !runs.is_empty(), "runs": runs }));
     }
     for run in runs {
-        out::line(format_args!("run '{run}' is told to end"))?;
+        out::line(format_args!("cancelling run '{run}'"))?;
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<
     if args.step.is_none() && waiting.len() > 1 {
         let steps: Vec<&str> = waiting.iter().map(|gate| gate.step_id.as_str()).collect();
         let message = format!("{} gates wait: {}", steps.len(), steps.join(", "));
-        return Err(Failure::new(USAGE, message).hint("say which with --step").into());
+        return Err(Failure::new(USAGE, message).hint("select one with --step").into());
     }
     let is_selected = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
     // The server rejects a missing or ambiguous gate.
@@ -208,7 +208,7 @@ pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<
     if target.json {
         return out::json(&serde_json::to_value(run)?);
     }
-    out::line(format_args!("run '{}' goes on with: {}", run.run_id, out::preview(&choice, 200)))
+    out::line(format_args!("run '{}' continues with: {}", run.run_id, out::preview(&choice, 200)))
 }
 
 /// Formats a time as `2025-10-09 08:53:20` in local time.

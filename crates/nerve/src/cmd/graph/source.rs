@@ -59,7 +59,7 @@ pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
     let bytes = standard_input_as_is()?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(USAGE, format!("standard input is not UTF-8: the byte at {at} is not"))
+        Failure::new(USAGE, format!("standard input is not UTF-8: invalid byte at {at}"))
     })?;
     let cwd = std::env::current_dir().context("cannot find the current directory")?;
     Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&cwd)))
@@ -93,7 +93,7 @@ fn set_default_cwd(file: &mut GraphFile, cwd: &str) {
 }
 
 fn file_not_found(name: &str) -> Failure {
-    Failure::new(NOT_FOUND, format!("there is no file '{name}'"))
+    Failure::new(NOT_FOUND, format!("file not found: {name}"))
 }
 
 #[cfg(test)]

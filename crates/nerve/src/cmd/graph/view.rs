@@ -40,10 +40,8 @@ pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     }
     match invalid {
         0 => Ok(()),
-        1 if files.len() == 1 => Err(Failure::new(USAGE, format!("{} cannot be run", files[0])).into()),
-        invalid => {
-            Err(Failure::new(USAGE, format!("{invalid} of {} files cannot be run", files.len())).into())
-        }
+        1 if files.len() == 1 => Err(Failure::new(USAGE, format!("{} is invalid", files[0])).into()),
+        invalid => Err(Failure::new(USAGE, format!("{invalid} of {} files are invalid", files.len())).into()),
     }
 }
 
@@ -89,10 +87,10 @@ async fn fetch_graph(target: &Target, id: &str) -> Result<GraphFile> {
         return Err(error);
     }
     let Ok(run) = target.client.run_status(id, Some(0)).await else {
-        return Err(Failure::new(NOT_FOUND, format!("there is no file, no graph and no run '{id}'"))
-            .hint(format!("'{}' lists graphs, with --runs runs", target.command("list")))
+        return Err(Failure::new(NOT_FOUND, format!("no file, graph or run '{id}'"))
+            .hint(format!("list graphs with '{}'; --runs lists runs", target.command("list")))
             .into());
     };
     let graph = run.journal.as_deref().map(std::path::Path::new).and_then(graph_from_journal);
-    graph.ok_or_else(|| Failure::new(NOT_FOUND, format!("run '{id}' has no journal that can be read")).into())
+    graph.ok_or_else(|| Failure::new(NOT_FOUND, format!("run '{id}' has no readable journal")).into())
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     check_pane(&args)?;
     if args.command.is_some() && matches!(args.backend, Backend::Bash | Backend::Chat) {
         let message = format!("--command is for terminals: a {} node runs no program", name_of(args.backend));
-        return Err(Failure::new(USAGE, message).hint("leave it out, or take another backend").into());
+        return Err(Failure::new(USAGE, message).hint("omit it, or use another backend").into());
     }
     // An existing pane keeps its working directory.
     let cwd = match args.pane.pane_id {
@@ -63,11 +63,11 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
 fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatParams>> {
     if backend != Backend::Chat {
         let Some(option) = args.given() else { return Ok(None) };
-        let message = format!("{option} is for chat nodes, and this is a {} node", name_of(backend));
-        return Err(Failure::new(USAGE, message).hint("take -b chat").into());
+        let message = format!("{option} requires a chat node; this is a {} node", name_of(backend));
+        return Err(Failure::new(USAGE, message).hint("use -b chat").into());
     }
     let Some(model) = args.model else {
-        return Err(Failure::new(USAGE, "a chat node needs a model").hint("name it: --model MODEL").into());
+        return Err(Failure::new(USAGE, "a chat node needs a model").hint("add --model MODEL").into());
     };
     let keep = args.keep.map(|path| path.into_os_string().into_string());
     let keep = keep.transpose().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
@@ -96,7 +96,7 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
     let mismatch = |option: &str, place: &str, backends: &str| {
         let message = format!("{option} is for {place}: a {} node has none", name_of(args.backend));
-        Failure::new(USAGE, message).hint(format!("take {backends}"))
+        Failure::new(USAGE, message).hint(format!("use {backends}"))
     };
     let pane = &args.pane;
     for (option, given) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
@@ -109,19 +109,18 @@ fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     }
     let Some(id) = &pane.pane_id else { return Ok(()) };
     let new_pane_options = [
-        ("--command", args.command.is_some(), "runs its program already"),
-        ("--cwd", args.cwd.is_some(), "works where its program does"),
-        ("--env", !args.env.is_empty(), "has its environment already"),
+        ("--command", args.command.is_some(), "already runs a program"),
+        ("--cwd", args.cwd.is_some(), "has its program's working directory"),
+        ("--env", !args.env.is_empty(), "already has its environment"),
         ("--trace-tools", args.trace_tools, "was started without it"),
-        ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
-        ("--proxy", args.proxy.proxy.is_some(), "has its environment already"),
+        ("--tmux-session", pane.tmux_session.is_some(), "is already in a session"),
+        ("--proxy", args.proxy.proxy.is_some(), "already has its environment"),
     ];
     match new_pane_options.into_iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((option, _, why)) => {
-            let message = format!("{option} is for a new pane: pane {id} is there, and {why}");
-            Err(Failure::new(USAGE, message)
-                .hint("leave one of them out; --profile says what is known of the program"))
+            let message = format!("{option} requires a new pane: pane {id} exists and {why}");
+            Err(Failure::new(USAGE, message).hint("omit one of them; --profile selects the agent profile"))
         }
     }
 }

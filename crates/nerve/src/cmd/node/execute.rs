@@ -39,7 +39,7 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
                 StreamItem::Chunk(chunk) if target.json => out::json_line(&json!({ "chunk": chunk }))?,
                 StreamItem::Chunk(chunk) => out::piece(&chunk)?,
                 StreamItem::Missed(count) => {
-                    out::warning(format_args!("{count} pieces of the answer are missing here"))
+                    out::warning(format_args!("{count} chunks of the answer were dropped"))
                 }
                 StreamItem::Response(data) if target.json => {
                     out::json_line(&serde_json::to_value(&*data)?)?;

@@ -27,7 +27,7 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         return out::json(&data);
     }
     let data: ForkedData = serde_json::from_value(data)?;
-    out::line(format_args!("node '{}' is forked from '{}'", data.node_id, data.forked_from))
+    out::line(format_args!("node '{}' forked from '{}'", data.node_id, data.forked_from))
 }
 
 /// Strips the `@` that may precede a node name.

@@ -38,9 +38,7 @@ pub(super) async fn run_connected(target: &Target, args: &HistoryArgs) -> Result
 
 fn print(history: &HistoryData, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
     if let Some(seq) = args.seq.filter(|_| history.entries.is_empty()) {
-        return Err(
-            Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
-        );
+        return Err(Failure::new(NOT_FOUND, format!("node '{}' has no entry {seq}", args.node)).into());
     }
     if args.summary {
         return entries::print_summary(&args.node, server, &history.entries, as_json);
@@ -88,7 +86,7 @@ fn from_file(
         .map_err(|error| failure(&error, server))?;
     out::note(format_args!("server '{server}' is not running; read from {}", path.display()));
     if page.malformed > 0 {
-        out::warning(format_args!("{} malformed lines were passed over", page.malformed));
+        out::warning(format_args!("skipped {} malformed lines", page.malformed));
     }
     let parse = |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
     Ok(HistoryData {
@@ -108,10 +106,9 @@ fn failure(error: &HistoryError, server: &str) -> Failure {
     };
     let failure = Failure::new(code, error.to_string());
     match error {
-        HistoryError::NotFound { .. } => failure.hint(format!(
-            "server '{server}' is not running, so only files under this directory are looked at"
-        )),
-        HistoryError::Ambiguous { .. } => failure.hint("name one with --session"),
+        HistoryError::NotFound { .. } => failure
+            .hint(format!("server '{server}' is not running, so only files in this directory are searched")),
+        HistoryError::Ambiguous { .. } => failure.hint("select one with --session"),
         _ => failure,
     }
 }

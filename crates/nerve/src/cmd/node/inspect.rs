@@ -89,12 +89,11 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
     failure.choices = why.choices;
     let hint = match failure.choices.is_empty() {
         _ if state == "suspended" => {
-            format!("wait for it, or end the waiting with 'nerve server node interrupt {}'", args.node)
+            format!("wait for it, or interrupt it with 'nerve server node interrupt {}'", args.node)
         }
-        true => format!(
-            "it offers no list to choose from: type with 'nerve server node write {} --key …'",
-            args.node
-        ),
+        true => {
+            format!("the dialog has no choices: type with 'nerve server node write {} --key …'", args.node)
+        }
         false => format!("choose with 'nerve server node answer {} NUMBER'", args.node),
     };
     Err(failure.hint(hint).into())

@@ -16,7 +16,7 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
     let data = bytes(&args)?;
     let data = String::from_utf8(data).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(USAGE, format!("the data is not UTF-8: the byte at {at} is not"))
+        Failure::new(USAGE, format!("the data is not UTF-8: invalid byte at {at}"))
     })?;
     let params = WriteDataParams { node_id: args.node, session_id: target.session.clone(), data };
     target.request_silently(CommandType::WriteData, &params).await

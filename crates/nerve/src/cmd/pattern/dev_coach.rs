@@ -47,8 +47,8 @@ pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()>
         out::note(format_args!("accepted after {rounds}"));
         return Ok(());
     }
-    Err(Failure::new(FAILED, format!("'{}' has not accepted within {rounds}", args.coach))
-        .hint("give it more --max-rounds, or see what it misses: the nodes still know what was said")
+    Err(Failure::new(FAILED, format!("'{}' did not accept within {rounds}", args.coach))
+        .hint("increase --max-rounds, or continue by hand: the nodes keep their conversations")
         .into())
 }
 

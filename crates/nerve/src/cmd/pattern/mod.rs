@@ -101,7 +101,7 @@ impl LoopContext {
 }
 
 fn interrupted() -> Failure {
-    Failure::new(INTERRUPTED, "interrupted").hint("the nodes are still there, with what was said to them")
+    Failure::new(INTERRUPTED, "interrupted").hint("the nodes keep running, with their conversations")
 }
 
 /// Reads a text argument: verbatim, from a file (`@FILE`) or from standard input (`-`).

@@ -120,7 +120,7 @@ fn to_engine_error(error: ClientError) -> EngineError {
         }
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
         ClientError::Closed(_) => {
-            EngineError::new(ErrorKind::Process, "the server went away in the middle of a turn")
+            EngineError::new(ErrorKind::Process, "the server closed the connection during a turn")
                 .hint(crate::cmd::RECONNECT_HINT)
         }
         ClientError::Io { .. } | ClientError::Protocol(_) => {

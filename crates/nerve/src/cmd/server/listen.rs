@@ -42,7 +42,7 @@ pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     for address in config.tcp.iter().chain(&config.http) {
         if address::check(*address, config.tls.is_some(), false).is_err() {
             out::warning(format_args!(
-                "whoever sees what goes to {address} can read the token, prompts and answers"
+                "connections to {address} are not encrypted: token, prompts and answers are exposed"
             ));
         }
     }

@@ -32,14 +32,15 @@ pub(super) fn address(server: &str) -> Option<(&str, bool)> {
 /// Exit code 3 if the connection is refused; 2 if the token must not be sent to the address.
 pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
     if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
-        return Err(Failure::new(USAGE, format!("'{address}' is no HOST:PORT")).into());
+        return Err(Failure::new(USAGE, format!("'{address}' is not HOST:PORT")).into());
     }
     let is_local = is_loopback(address);
     if !with_tls && !is_local && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
-        let message =
-            format!("whoever sees what goes to {address} could read the token, prompts and answers");
+        let message = format!(
+            "the connection to {address} is not encrypted: it would expose the token, prompts and answers"
+        );
         return Err(Failure::new(USAGE, message)
-            .hint(format!("use tls://, or set {INSECURE}=1 if the network is your own"))
+            .hint(format!("use tls://, or set {INSECURE}=1 on a trusted network"))
             .into());
     }
     let (token, tls) = (token(address, is_local)?, if with_tls { tls()? } else { Tls::Off });
@@ -51,12 +52,12 @@ pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient
     connected.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
         ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
         ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
-            Failure::new(NOT_FOUND, format!("nobody listens on {address}"))
+            Failure::new(NOT_FOUND, format!("connection to {address} refused"))
                 .hint("start a server there with 'nerve server start --tcp …'")
                 .into()
         }
         ClientError::Io { .. } if with_tls => Failure::new(FAILED, error.to_string())
-            .hint(format!("{CA_FILE} names a file with the certificates to believe, if they are your own"))
+            .hint(format!("for your own certificates, set {CA_FILE} to a PEM file"))
             .into(),
         error => error.into(),
     })
@@ -69,13 +70,13 @@ fn token(address: &str, is_local: bool) -> Result<String> {
     }
     if !is_local {
         return Err(Failure::new(USAGE, format!("no token for {address}"))
-            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))
             .into());
     }
     match TokenFile::new(Places::from_env().token()).read() {
         Ok(token) => Ok(token.reveal().to_string()),
         Err(error) => Err(Failure::new(FAILED, error.to_string())
-            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))
             .into()),
     }
 }
@@ -84,8 +85,7 @@ fn tls() -> Result<Tls> {
     let Some(file) = std::env::var_os(CA_FILE).filter(|file| !file.is_empty()) else {
         return Ok(Tls::Public);
     };
-    let pem =
-        std::fs::read(&file).with_context(|| format!("cannot read {}, of {CA_FILE}", file.display()))?;
+    let pem = std::fs::read(&file).with_context(|| format!("cannot read {} ({CA_FILE})", file.display()))?;
     Ok(Tls::Authorities(pem))
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .context("cannot start this program again")?;
+        .context("cannot start the server process")?;
     let status = child.stdout.take().context("the server's output is missing")?;
     let reading = tokio::task::spawn_blocking(move || first_line(status));
     let Ok(status) = tokio::time::timeout(START_TIMEOUT, out::progress("starting", reading)).await else {
@@ -74,15 +74,15 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     if status.is_empty() {
         let exit = child.wait().context("cannot wait for the server")?;
         let tail = log_since(&log_path, log_start);
-        let message = format!("server '{name}' ended before it listened ({exit})");
+        let message = format!("server '{name}' exited during startup ({exit})");
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
     warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
-    super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
-    out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))?;
+    super::connect(&name).await?.ping().await.context("the server does not respond")?;
+    out::line(format_args!("server '{name}' started, pid {}: {}", child.id(), socket.display()))?;
     for url in addresses(&places, &name)?.urls() {
-        out::line(format_args!("it listens on {url}"))?;
+        out::line(format_args!("listening on {url}"))?;
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         notify_parent(&json!({ "listening": true, "warnings": engine.troubles() }));
         // Redirects standard output to the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
-            .context("cannot turn standard output to the log")?;
+            .context("cannot redirect standard output to the log")?;
     }
     let served = server.run(engine, stop).await;
     // Releases the name before the last spans are sent, so that the next server can start.
@@ -161,7 +161,7 @@ fn remove_token_from_env() -> Result<()> {
     }
     let program = crate::current_exe::path()?;
     let error = Command::new(program).args(std::env::args_os().skip(1)).env_remove(TOKEN).exec();
-    Err(error).with_context(|| format!("cannot start this program again without {TOKEN}: unset it"))
+    Err(error).with_context(|| format!("cannot restart without {TOKEN} in the environment: unset it"))
 }
 
 fn log_to_stderr(with_colors: bool) {

@@ -43,9 +43,11 @@ pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     }
     match (status.pong.is_some(), status.held) {
         (true, _) => Ok(()),
-        (false, true) => Err(Failure::new(FAILED, format!("server '{name}' runs and does not answer"))
-            .hint(format!("end it with 'nerve server stop {name} --force'"))
-            .into()),
+        (false, true) => {
+            Err(Failure::new(FAILED, format!("server '{name}' is running but does not respond"))
+                .hint(format!("kill it with 'nerve server stop {name} --force'"))
+                .into())
+        }
         (false, false) => Err(super::not_running(&name).into()),
     }
 }
@@ -67,7 +69,7 @@ async fn print_all(places: &Places, as_json: bool) -> Result<()> {
         return out::json(&json!({ "servers": list }));
     }
     if all.is_empty() {
-        out::note("no server runs; start one with 'nerve server start'");
+        out::note("no server is running; start one with 'nerve server start'");
     }
     let rows: Vec<Vec<String>> = all
         .iter()

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
         out::line(format_args!("server '{name}' stopped"))?;
     }
     if names.is_empty() {
-        out::note("no server runs");
+        out::note("no server is running");
     }
     Ok(())
 }
@@ -54,12 +54,12 @@ async fn stop(places: &Places, name: &str, limit: Duration, force: bool, keep_no
         (Ok(Ok(())), _) if wait_until_free(places, name, deadline).await? => return Ok(()),
         (_, Held::By(Some(holder))) if force => return kill(places, name, holder).await,
         (Ok(Err(error)), _) => {
-            return Err(error).context(format!("server '{name}' runs and could not be asked to stop"));
+            return Err(error).context(format!("cannot stop server '{name}'"));
         }
         _ => {}
     }
     let message = format!("server '{name}' did not stop within {} s", limit.as_secs_f64());
-    Err(Failure::new(TIMED_OUT, message).hint("end its process with --force").into())
+    Err(Failure::new(TIMED_OUT, message).hint("kill it with --force").into())
 }
 
 async fn request_shutdown(name: &str, keep_nodes: bool) -> Result<()> {
@@ -75,7 +75,7 @@ async fn kill(places: &Places, name: &str, holder: Holder) -> Result<()> {
             return Ok(());
         }
     }
-    Err(Failure::new(FAILED, format!("server '{name}', pid {}, could not be ended", holder.pid)).into())
+    Err(Failure::new(FAILED, format!("cannot kill server '{name}', pid {}", holder.pid)).into())
 }
 
 async fn wait_until_free(places: &Places, name: &str, deadline: Instant) -> Result<bool> {
