@@ -56,8 +56,9 @@ impl ProxyArgs {
     }
 }
 
-fn config(settings: Settings, usual: &str) -> Result<ProxyConfig> {
-    let upstream = Upstream::parse(settings.upstream.as_deref().unwrap_or(usual)).map_err(failure)?;
+fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {
+    let upstream =
+        Upstream::parse(settings.upstream.as_deref().unwrap_or(default_upstream)).map_err(failure)?;
     let log = settings.log.map(|path| LogConfig { bodies: settings.log_bodies, ..LogConfig::new(path) });
     let prices = settings.price.map(|(input, output)| Prices::new(input, output));
     Ok(ProxyConfig {

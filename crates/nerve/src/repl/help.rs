@@ -28,7 +28,7 @@ GRAPHS
   graph list | get ID | create | delete ID  the session's registered graphs
 
 OTHER
-session [NAME]    sessions    events on|off    help COMMAND    exit [--keep]
+  session [NAME]    sessions    events on|off    help COMMAND    exit [--keep]
 
 A line that ends with \\ is continued. \"\"\" at the end of a line opens a text
 block, and \"\"\" on its own line closes it. Ctrl-C interrupts a command; pressed

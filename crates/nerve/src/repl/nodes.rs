@@ -98,13 +98,13 @@ impl Shell {
                 wait: true,
                 timeout: None,
             }),
-            // All others are done elsewhere.
+            // The caller handles all others.
             _ => return Ok(()),
         };
         self.run_node_command(command).await
     }
 
-    /// A command as `nerve server node` has it.
+    /// Executes a `nerve server node` command.
     async fn run_node_command(&mut self, command: NodeCommand) -> Result<()> {
         refuse_standard_input(&command)?;
         let session = self.session();
@@ -159,13 +159,13 @@ impl Shell {
         name: &str,
         work: impl Future<Output = Result<()>>,
     ) -> Result<()> {
-        let new = self.started.add(session, name);
+        let is_new = self.started.add(session, name);
         // The command reports the start itself.
         self.muted_node = Some(name.to_string());
         let done = self.wait_briefly(work).await;
         self.muted_node = None;
         let failed = done.as_ref().err().map(Failure::from_error);
-        if new && failed.is_some_and(|failure| failure.code != INTERRUPTED) {
+        if is_new && failed.is_some_and(|failure| failure.code != INTERRUPTED) {
             self.started.remove(session, name);
         }
         done

@@ -61,7 +61,7 @@ pub(super) enum Flow {
     /// Read the next command.
     Continue,
     /// End the REPL, with or without keeping what was started.
-    Leave { keep: bool },
+    Exit { keep: bool },
 }
 
 impl Shell {
@@ -122,7 +122,7 @@ impl Shell {
                     for input in inputs {
                         match self.perform(&input).await {
                             Ok(Flow::Continue) => {}
-                            Ok(Flow::Leave { keep }) => {
+                            Ok(Flow::Exit { keep }) => {
                                 self.exited = true;
                                 return Exit { code: if failed { FAILED } else { DONE }, keep };
                             }
@@ -307,12 +307,13 @@ impl Shell {
         };
         self.runs.on_event(event);
         let session = self.session();
-        let here = event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
-            || event_format::run_id(event).is_some_and(|run| self.runs.is_active(run));
+        let is_relevant =
+            event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
+                || event_format::run_id(event).is_some_and(|run| self.runs.is_active(run));
         let is_muted = event_format::run_id(event).is_none()
             && event.node_id.is_some()
             && event.node_id == self.muted_node;
-        if here
+        if is_relevant
             && !is_muted
             && let Some(line) = event_format::format_event(event)
         {
@@ -351,7 +352,7 @@ impl Shell {
                     Failure::new(USAGE, "--keep needs a server: nodes of this REPL run in its own process");
                 return Err(failure.hint("use 'nerve server repl'").into());
             }
-            Command::Exit(args) => return Ok(Flow::Leave { keep: args.keep }),
+            Command::Exit(args) => return Ok(Flow::Exit { keep: args.keep }),
             Command::Help(args) if args.command.is_empty() => out::line(overview::TEXT)?,
             Command::Help(args) => out::line(help(&args.command)?.trim_end())?,
             Command::Events(args) => self.switch_events(&args)?,

@@ -121,7 +121,7 @@ impl<'a> RunFollower<'a> {
             }
         };
         if listening && !matches!(done, Err(ClientError::Closed(_))) {
-            // No more than a courtesy: the result is there.
+            // The result is there; missing events do not matter.
             let _ = timeout(FINAL_EVENTS_TIMEOUT, self.last_events()).await;
         }
         self.stop_asking();

@@ -32,8 +32,8 @@ pub(crate) struct Target {
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: NodeArgs) -> Result<()> {
-    if let NodeCommand::History(wanted) = &args.command {
-        return history::run(&args.server, args.session.as_deref(), wanted).await;
+    if let NodeCommand::History(history_args) = &args.command {
+        return history::run(&args.server, args.session.as_deref(), history_args).await;
     }
     let client = connect(&args.server.server).await?;
     let target = Target { client, session: args.session, json: args.server.json };

@@ -37,7 +37,7 @@ const TOKEN: &str = "NERVE_TOKEN";
 /// Time limit of the startup, which normally takes milliseconds.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Starts a server in the background and waits until it answers.
+/// Starts a server in the background and waits until it responds.
 pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let name = args.name.get();
     let places = Places::from_env();
