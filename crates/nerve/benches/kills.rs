@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use nerve_api::request::{CommandLine, CreateNode};
 use nerve_client::NerveClient;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_testkit::wait_until;

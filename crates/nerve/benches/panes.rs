@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use nerve_api::request::{CommandLine, ConversationOptions, CreateNode};
 use nerve_client::{ExecuteOptions, RemoteNode};
 use nerve_testkit::mock_model::{Script, serve};
 use nerve_testkit::{Renderer, find_agent, wait_until};

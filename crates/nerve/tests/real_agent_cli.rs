@@ -125,7 +125,7 @@ async fn claude_is_forked_by_a_server_that_took_it_back() {
     stage.ok(&["server", "start"]).await;
     assert_eq!(id().await, before);
     stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
-    assert_eq!(stage.ok(&["server", "node", "fork", "c"]).await, "node 'c-fork' is forked from 'c'\n");
+    assert_eq!(stage.ok(&["server", "node", "fork", "c"]).await, "node 'c-fork' forked from 'c'\n");
     let said = stage.ok(&["server", "node", "execute", "c-fork", "in the fork wordgamma"]).await;
     assert_eq!(said, "You said: in the fork wordgamma\n");
     stage.ok(&["server", "node", "execute", "c", "in the source wordbeta"]).await;

@@ -16,7 +16,7 @@ use super::record::trace_tools;
 use crate::cli::local::AskArgs;
 use crate::cli::node::name_of;
 use crate::exit::{Failure, INTERRUPTED};
-use crate::telemetry::Exporting;
+use crate::telemetry::TraceExport;
 use crate::{out, trace};
 
 const NAME: &str = "ask";
@@ -25,7 +25,7 @@ const NAME: &str = "ask";
 pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let text = prompt::read(&args.prompt)?;
     let places = Places::from_env();
-    let exporting = Exporting::from_env(NAME, |problem| out::warning(problem));
+    let trace_export = TraceExport::from_env(NAME, |problem| out::warning(problem));
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: NAME.to_string(),
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
             panes: Default::default(),
             proxies: Default::default(),
         },
-        telemetry: exporting.telemetry.clone(),
+        telemetry: trace_export.telemetry.clone(),
         ..EngineConfig::default()
     });
     let waiting = format!("asking {}", args.command);
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
         execute::print(&data, args.json)?;
         execute::check(&data.response)
     });
-    exporting.finish().await;
+    trace_export.finish().await;
     printed
 }
 

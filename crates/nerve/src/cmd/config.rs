@@ -25,7 +25,7 @@ pub(crate) fn run(args: ConfigArgs) -> Result<()> {
                 (false, _) => "not found: the defaults apply",
                 (true, 0) => "valid",
                 (true, _) => {
-                    out::line(notes.of(&path))?;
+                    out::line(notes.render(&path))?;
                     "valid, with notes"
                 }
             };
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn shown_settings_round_trip() {
-        let usual = Settings::default();
-        let read = Settings::parse(&as_toml(&usual)).unwrap();
-        assert_eq!(as_toml(&read), as_toml(&usual));
+        let defaults = Settings::default();
+        let read = Settings::parse(&as_toml(&defaults)).unwrap();
+        assert_eq!(as_toml(&read), as_toml(&defaults));
         let mine =
             Settings::parse("agent.record={gutter='none', clipboard=false}\n[keys]\nquit='\"'\nhelp=[]")
                 .unwrap();

@@ -38,8 +38,8 @@ pub(crate) fn run(args: &McpArgs) -> Result<()> {
     // Standard output carries the protocol, or the address with HTTP, so logs go to stderr.
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     // Over HTTP the SDK logs client errors as warnings, but the clients receive them anyway.
-    let usual = if args.http.is_some() { "warn,rmcp=error" } else { "warn" };
-    let filter = filter.unwrap_or_else(|| EnvFilter::new(usual));
+    let default_filter = if args.http.is_some() { "warn,rmcp=error" } else { "warn" };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(default_filter));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
     let _ = log.try_init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

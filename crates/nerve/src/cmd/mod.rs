@@ -214,7 +214,7 @@ fn graphs(args: GraphArgs, group: &str) -> Result<()> {
     }
 }
 
-/// Cancels the command on Ctrl+C. Work that a server has begun continues.
+/// Cancels the command on Ctrl+C. Work that a server has started continues.
 async fn interruptible(command: impl Future<Output = Result<()>>) -> Result<()> {
     // `biased` installs the Ctrl+C handler before the command starts.
     tokio::select! {

@@ -11,15 +11,15 @@ use serde_json::json;
 use crate::cli::proxy::{ProxyArgs, ProxyCommand, Settings};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
-use crate::telemetry::Exporting;
+use crate::telemetry::TraceExport;
 
 /// Runs a proxy until the process is stopped.
 pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     // Listens before the start, so that a signal during the start stops the proxy too.
     let stop = nerve_server::stop_signal();
     let as_json = args.prints_json();
-    let exporting = Exporting::from_env("proxy", |problem| out::warning(problem));
-    let on_call = on_call(&exporting.telemetry);
+    let trace_export = TraceExport::from_env("proxy", |problem| out::warning(problem));
+    let on_call = on_call(&trace_export.telemetry);
     let started = match args.command {
         ProxyCommand::Anthropic(settings) => {
             let config = config(settings, Upstream::ANTHROPIC)?;
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<()> {
     announce(&proxy, as_json)?;
     stop.await;
     let spent = proxy.shutdown().await;
-    exporting.finish().await;
+    trace_export.finish().await;
     summary(spent, as_json)
 }
 
@@ -56,8 +56,9 @@ impl ProxyArgs {
     }
 }
 
-fn config(settings: Settings, usual: &str) -> Result<ProxyConfig> {
-    let upstream = Upstream::parse(settings.upstream.as_deref().unwrap_or(usual)).map_err(failure)?;
+fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {
+    let upstream =
+        Upstream::parse(settings.upstream.as_deref().unwrap_or(default_upstream)).map_err(failure)?;
     let log = settings.log.map(|path| LogConfig { bodies: settings.log_bodies, ..LogConfig::new(path) });
     let prices = settings.price.map(|(input, output)| Prices::new(input, output));
     Ok(ProxyConfig {

@@ -1,4 +1,4 @@
-//! The commands of the REPL, declared. What has the name of a command of the program takes the same arguments.
+//! Declares the commands of the REPL. A command that exists on nerve's command line takes the same arguments here.
 
 use std::path::PathBuf;
 
@@ -7,330 +7,330 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use crate::cli::graph::Field;
 use crate::cli::node::{ForkArgs, NodeCommand, State};
 
-/// One line.
+/// A parsed command line.
 #[derive(Debug, Parser)]
 #[command(name = "repl", no_binary_name = true, disable_help_subcommand = true, max_term_width = 110)]
-pub(super) struct Line {
+pub(super) struct CommandLine {
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Create, list, stop, start and fork nodes, and whatever else 'nerve server node' does
+    /// Create, list, start, stop and fork nodes; all commands of 'nerve server node'
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Make a node that goes on from where another one is
+    /// Fork a node, including its conversation
     Fork(ForkArgs),
     /// Send a prompt, wait for the answer and print it
-    Send(Prompt),
+    Send(SendArgs),
     /// Print the text of a terminal
-    Read(ReadLine),
-    /// Type a command and do not wait; without arguments: run the current graph
-    Run(RunLine),
-    /// Write to a terminal; escapes such as \r, \x03 and \e are understood
-    Write(WriteLine),
-    /// Interrupt what a node does
-    Interrupt(OneNode),
+    Read(ReadArgs),
+    /// Type a command without waiting; without arguments: run the current graph
+    Run(RunArgs),
+    /// Write to a terminal; escapes: \r, \x03, \e …
+    Write(WriteArgs),
+    /// Interrupt a node's turn
+    Interrupt(NodeArgs),
     /// Wait until a node is in a state
-    Wait(WaitLine),
+    Wait(WaitArgs),
     /// Show the audit log of a node
-    History(HistoryLine),
-    /// Say why a node is in its state
-    Why(OneNode),
+    History(HistoryArgs),
+    /// Explain a node's state
+    Why(NodeArgs),
     /// Answer the dialog that blocks a node
-    Answer(AnswerLine),
-    /// Make, load, save and run graphs
+    Answer(AnswerArgs),
+    /// Create, load, save and run graphs
     #[command(subcommand)]
-    Graph(GraphLine),
+    Graph(GraphCommand),
     /// Add and remove steps of the current graph
     #[command(subcommand)]
-    Step(StepLine),
-    /// Let steps of the current graph run one after the other
-    Chain(ChainLine),
+    Step(StepCommand),
+    /// Run steps of the current graph one after the other
+    Chain(ChainArgs),
     #[command(flatten)]
-    Plan(PlanLine),
-    /// Answer a gate that a run waits at
-    Gate(GateLine),
+    Draft(DraftCommand),
+    /// Answer the gate of a waiting run
+    Gate(GateArgs),
     /// List the runs
     Runs,
-    /// Show a run until it ends or waits at a gate
-    Follow(RunArg),
-    /// Print the results of the last run, or of one of its steps
-    Result(ResultLine),
-    /// Show the current session, or go to another one; it is made if it is not there
-    Session(SessionLine),
+    /// Follow a run until it ends or waits at a gate
+    Follow(RunIdArgs),
+    /// Print results of the last run, or of one of its steps
+    Result(ResultArgs),
+    /// Show the current session, or switch to another; creates it if it does not exist
+    Session(SessionArgs),
     /// List the sessions
     Sessions,
-    /// Show events, or do not
-    Events(EventsLine),
-    /// Say what the commands are, or what one of them does
-    Help(HelpLine),
-    /// Leave, and stop what was started here
+    /// Show or hide events
+    Events(EventsArgs),
+    /// List the commands, or explain one
+    Help(HelpArgs),
+    /// Exit, and stop the nodes and runs started here
     #[command(alias = "quit")]
-    Exit(ExitLine),
+    Exit(ExitArgs),
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum GraphLine {
-    /// Begin a new graph
-    New(NewLine),
-    /// Take the graph of a file, YAML or JSON, as the current one
-    Load(FileLine),
-    /// Write the current graph into a file, YAML or JSON by its ending; into that it came from if none is given
-    Save(SaveLine),
+pub(super) enum GraphCommand {
+    /// Start a new graph
+    New(NewArgs),
+    /// Load a graph file, YAML or JSON
+    Load(LoadArgs),
+    /// Save the current graph; the file extension selects YAML or JSON
+    Save(SaveArgs),
     /// Run the current graph
-    Run(GraphRun),
-    /// List the graphs that are registered in the session
+    Run(GraphRunArgs),
+    /// List the session's registered graphs
     List,
-    /// Take a registered graph as the current one
-    Get(GraphArg),
+    /// Load a registered graph
+    Get(GraphIdArgs),
     /// Register the current graph in the session
     Create,
-    /// Forget a registered graph
-    Delete(GraphArg),
+    /// Delete a registered graph
+    Delete(GraphIdArgs),
     #[command(flatten)]
-    Plan(PlanLine),
+    Draft(DraftCommand),
 }
 
-/// What can be asked of the current graph, with or without the word 'graph'.
+/// Commands on the current graph, available with and without the prefix 'graph'.
 #[derive(Debug, Subcommand)]
-pub(super) enum PlanLine {
-    /// Check the current graph; all that is wrong with it is told
+pub(super) enum DraftCommand {
+    /// Check the current graph and report all problems
     Validate,
-    /// Show in which order the steps would run, and start nothing
+    /// Show the order of the steps without running them
     Dry,
     /// Show the current graph
-    Show(ShowLine),
-    /// Cancel a run; all that were begun here if none is given
-    Cancel(RunArg),
+    Show(ShowArgs),
+    /// Cancel a run [default: all runs started here]
+    Cancel(RunIdArgs),
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum StepLine {
+pub(super) enum StepCommand {
     /// Add a step
-    Add(AddLine),
-    /// Remove a step; others no longer wait for it
-    Remove(RemoveLine),
+    Add(AddArgs),
+    /// Remove a step and the dependencies on it
+    Remove(RemoveArgs),
 }
 
 #[derive(Debug, Args)]
-pub(super) struct OneNode {
-    /// The node
+pub(super) struct NodeArgs {
+    /// Node
     pub(super) node: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Prompt {
-    /// The node
+pub(super) struct SendArgs {
+    /// Node
     pub(super) node: String,
-    /// The prompt, as it stands
+    /// Prompt, taken verbatim
     pub(super) text: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ReadLine {
-    /// The node
+pub(super) struct ReadArgs {
+    /// Node
     pub(super) node: String,
-    /// Only the last N lines
+    /// Last N lines only
     #[arg(value_name = "N")]
     pub(super) lines: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(override_usage = "run <NODE> <COMMAND>\n       run [--input <TEXT>] [KEY=VALUE]... [--detach]")]
-pub(super) struct RunLine {
-    /// The node
+pub(super) struct RunArgs {
+    /// Node
     pub(super) node: String,
-    /// What to type, as it stands; Enter follows
+    /// Text to type, taken verbatim; Enter follows
     #[arg(value_name = "COMMAND")]
     pub(super) text: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WriteLine {
-    /// The node
+pub(super) struct WriteArgs {
+    /// Node
     pub(super) node: String,
-    /// What to write
+    /// Data to write
     #[arg(value_name = "DATA")]
     pub(super) text: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct WaitLine {
-    /// The node
+pub(super) struct WaitArgs {
+    /// Node
     pub(super) node: String,
-    /// The state
+    /// State
     #[arg(value_enum, default_value = "ready")]
     pub(super) state: State,
-    /// Seconds to wait
+    /// Time limit in seconds
     #[arg(short, long, default_value = "60", value_name = "SECONDS")]
     pub(super) timeout: crate::cli::node::Seconds,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct HistoryLine {
-    /// The node
+pub(super) struct HistoryArgs {
+    /// Node
     pub(super) node: String,
-    /// Only the last N entries
+    /// Last N entries only
     #[arg(value_name = "N")]
     pub(super) last: Option<u64>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AnswerLine {
-    /// The node
+pub(super) struct AnswerArgs {
+    /// Node
     pub(super) node: String,
-    /// The number of the choice, from 1, or a part of its text that no other choice has
+    /// Number of the choice, from 1, or an unambiguous part of its text
     #[arg(required = true, num_args = 1..)]
     pub(super) choice: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct NewLine {
-    /// Its id: 1-32 of a-z, 0-9 and '-'
+pub(super) struct NewArgs {
+    /// Graph id: 1-32 characters from a-z, 0-9 and '-'
     pub(super) id: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct FileLine {
-    /// The file
+pub(super) struct LoadArgs {
+    /// Graph file
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) file: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SaveLine {
-    /// The file
+pub(super) struct SaveArgs {
+    /// Graph file [default: the file it was loaded from]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(super) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct GraphArg {
-    /// The graph
+pub(super) struct GraphIdArgs {
+    /// Graph
     pub(super) graph: String,
 }
 
-/// A run of the current graph.
+/// Arguments for a run of the current graph.
 #[derive(Debug, Args, Default)]
 #[command(override_usage = "run [OPTIONS] [KEY=VALUE]...")]
-pub(super) struct GraphRun {
-    /// The graph's input: JSON, else a text
+pub(super) struct GraphRunArgs {
+    /// Input of the graph: JSON, otherwise text
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(super) input: Option<String>,
-    /// Fields of the input, as JSON if they are JSON, else as texts
+    /// Input fields: JSON, otherwise text
     #[arg(value_name = "KEY=VALUE")]
     pub(super) set: Vec<Field>,
-    /// Do not wait for its end: events tell of it, and 'follow' waits
+    /// Do not wait for the run's end; 'follow' waits for it
     #[arg(short, long)]
     pub(super) detach: bool,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ShowLine {
-    /// How
+pub(super) struct ShowArgs {
+    /// Format
     #[arg(value_enum, default_value = "text")]
-    pub(super) form: Form,
+    pub(super) format: ShowFormat,
 }
 
-/// How a graph is shown.
+/// Output format of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Form {
-    /// For people
+pub(super) enum ShowFormat {
+    /// Readable text
     Text,
-    /// A flowchart for Mermaid
+    /// Mermaid flowchart
     Mermaid,
-    /// For Graphviz
+    /// Graphviz
     Dot,
-    /// As a file has it
+    /// Graph file
     Yaml,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RunArg {
-    /// The run
+pub(super) struct RunIdArgs {
+    /// Run
     pub(super) run: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AddLine {
-    /// Its id
+pub(super) struct AddArgs {
+    /// Step id
     #[arg(id = "new", value_name = "ID")]
     pub(super) id: String,
-    /// The node that does it: one of the graph, else of the session
-    #[arg(value_name = "DOER")]
+    /// Node or graph that executes the step: of the graph, otherwise of the session
+    #[arg(value_name = "NODE-OR-GRAPH")]
     pub(super) node: String,
-    /// What the node is given: a template that knows `input`, `steps.ID` and `upstream`; 'help step add' has an example
+    /// Input of the node, a template with `input`, `steps.ID` and `upstream`
     pub(super) input: Vec<String>,
-    /// Steps that must be done before, with commas between them
+    /// Steps that must complete first, separated by commas
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(super) after: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct RemoveLine {
-    /// The step
+pub(super) struct RemoveArgs {
+    /// Step
     pub(super) step: String,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ChainLine {
-    /// Steps, in order
+pub(super) struct ChainArgs {
+    /// Steps in order
     #[arg(id = "step", value_name = "STEP", required = true, num_args = 2..)]
     pub(super) steps: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct GateLine {
-    /// One of the choices, or its number, from 1
+pub(super) struct GateArgs {
+    /// Choice, or its number from 1
     #[arg(required = true, num_args = 1..)]
     pub(super) choice: Vec<String>,
-    /// The gate's step; need not be given where only one gate waits
+    /// Step of the gate; optional if only one gate waits
     #[arg(long)]
     pub(super) step: Option<String>,
-    /// The run; need not be given where only one waits
+    /// Run; optional if only one waits
     #[arg(long)]
     pub(super) run: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ResultLine {
-    /// The step
+pub(super) struct ResultArgs {
+    /// Step
     pub(super) step: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct SessionLine {
-    /// The session
+pub(super) struct SessionArgs {
+    /// Session
     #[arg(id = "session", value_name = "NAME")]
     pub(super) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct EventsLine {
-    /// 'on' or 'off'; says which it is if not given
+pub(super) struct EventsArgs {
+    /// 'on' or 'off' [default: print the setting]
     #[arg(value_enum)]
     pub(super) switch: Option<Switch>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Switch {
-    /// Show them
+    /// Show events
     On,
-    /// Do not
+    /// Hide events
     Off,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct HelpLine {
-    /// The command
+pub(super) struct HelpArgs {
+    /// Command
     pub(super) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub(super) struct ExitLine {
-    /// Leave what was started here running on the server
+pub(super) struct ExitArgs {
+    /// Keep the nodes and runs started here running on the server
     #[arg(long)]
     pub(super) keep: bool,
 }
@@ -342,8 +342,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_declaration_is_consistent() {
-        Line::command().debug_assert();
+    fn declaration_is_consistent() {
+        CommandLine::command().debug_assert();
     }
 
     #[test]
@@ -357,6 +357,6 @@ mod tests {
                 check(child);
             }
         }
-        check(&Line::command());
+        check(&CommandLine::command());
     }
 }

@@ -1,4 +1,4 @@
-//! The current graph, as it is built up: a graph file that need not be whole yet. Pure but for the files.
+//! The current graph of the REPL: a graph definition that may still be incomplete.
 
 use std::fs;
 use std::io::Write;
@@ -11,41 +11,41 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 
-/// A graph that is worked on.
+/// A graph under construction.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// As a graph file has it.
+    /// Content in the format of a graph file.
     definition: Map<String, Value>,
-    /// The file it came from or went to.
+    /// File that it was loaded from or saved to.
     path: Option<PathBuf>,
 }
 
 impl Draft {
-    /// A graph without steps.
+    /// Creates a graph without steps.
     ///
     /// # Errors
-    /// The id is none.
+    /// The id is invalid.
     pub(super) fn new(id: &str) -> Result<Draft, Failure> {
         nerve_record::name::check("graph", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
         Ok(Draft { definition: object(json!({ "graph": id, "steps": [] })), path: None })
     }
 
-    /// The graph of a file, with those that it includes.
+    /// Loads a graph file and the graphs it includes.
     ///
     /// # Errors
-    /// All that is wrong with the file, with line and column.
+    /// All problems of the file, with line and column.
     pub(super) fn load(path: &Path) -> Result<Draft> {
         let file = GraphFile::load(path).map_err(|error| Failure::new(USAGE, error.to_string()))?;
         let definition = object(file.to_value());
         Ok(Draft { definition, path: Some(path.to_path_buf()) })
     }
 
-    /// A graph that somebody else has.
-    pub(super) fn of(definition: Value) -> Draft {
+    /// Creates a draft from a definition, for example of a registered graph.
+    pub(super) fn from_definition(definition: Value) -> Draft {
         Draft { definition: object(definition), path: None }
     }
 
-    /// Its id.
+    /// Returns the graph id.
     pub(super) fn id(&self) -> &str {
         ["graph", "graph_id", "id"]
             .iter()
@@ -53,30 +53,36 @@ impl Draft {
             .unwrap_or_default()
     }
 
-    /// Ids of its steps, in the order of the file.
-    pub(super) fn steps(&self) -> Vec<String> {
-        self.list().iter().map(|step| id_of(step).to_string()).collect()
+    /// Returns the ids of the steps, in the order of the file.
+    pub(super) fn step_ids(&self) -> Vec<String> {
+        self.step_values().iter().map(|step| id_of(step).to_string()).collect()
     }
 
-    /// The graph, checked.
+    /// Validates the definition.
     ///
     /// # Errors
-    /// All that is wrong with it.
-    pub(super) fn file(&self) -> Result<GraphFile, Failure> {
+    /// All problems of the definition.
+    pub(super) fn graph_file(&self) -> Result<GraphFile, Failure> {
         GraphFile::from_value(Value::Object(self.definition.clone()))
             .map_err(|error| Failure::new(USAGE, error.to_string()))
     }
 
-    /// Adds a step at the end.
+    /// Appends a step.
     ///
     /// # Errors
-    /// There is a step of that id, or none of those it is to come after.
-    pub(super) fn add(&mut self, id: &str, node: &str, input: &str, after: &[String]) -> Result<(), Failure> {
-        if self.steps().iter().any(|known| known == id) {
-            let failure = Failure::new(USAGE, format!("there is a step '{id}' already"));
-            return Err(failure.hint(format!("'step remove {id}' removes it")));
+    /// The id is taken, or a step in `after` does not exist.
+    pub(super) fn add_step(
+        &mut self,
+        id: &str,
+        node: &str,
+        input: &str,
+        after: &[String],
+    ) -> Result<(), Failure> {
+        if self.step_ids().iter().any(|known| known == id) {
+            let failure = Failure::new(USAGE, format!("step '{id}' already exists"));
+            return Err(failure.hint(format!("remove it with 'step remove {id}'")));
         }
-        after.iter().try_for_each(|before| self.known(before))?;
+        after.iter().try_for_each(|id| self.require_step(id))?;
         let mut step = Map::from_iter([("id".to_string(), json!(id)), ("node".to_string(), json!(node))]);
         if !input.is_empty() {
             step.insert("input".to_string(), json!(input));
@@ -84,70 +90,70 @@ impl Draft {
         if !after.is_empty() {
             step.insert("depends_on".to_string(), json!(after));
         }
-        self.edit(|steps| steps.push(Value::Object(step)));
+        self.edit_steps(|steps| steps.push(Value::Object(step)));
         Ok(())
     }
 
-    /// Removes a step; gives those that waited for it and no longer do.
+    /// Removes a step. Returns the steps that depended on it.
     ///
     /// # Errors
-    /// There is no such step.
-    pub(super) fn remove(&mut self, id: &str) -> Result<Vec<String>, Failure> {
-        self.known(id)?;
-        Ok(self.edit(|steps| {
+    /// The step does not exist.
+    pub(super) fn remove_step(&mut self, id: &str) -> Result<Vec<String>, Failure> {
+        self.require_step(id)?;
+        Ok(self.edit_steps(|steps| {
             steps.retain(|step| id_of(step) != id);
-            let mut freed = Vec::new();
+            let mut dependents = Vec::new();
             for step in steps {
-                let mut before = before(step);
-                let waited = before.len();
-                before.retain(|other| other != id);
-                if before.len() < waited {
-                    freed.push(id_of(step).to_string());
-                    set_before(step, before);
+                let mut dependencies = dependencies(step);
+                let count = dependencies.len();
+                dependencies.retain(|other| other != id);
+                if dependencies.len() < count {
+                    dependents.push(id_of(step).to_string());
+                    set_dependencies(step, dependencies);
                 }
             }
-            freed
+            dependents
         }))
     }
 
-    /// Lets each step come after the one before it; what they wait for already stays.
+    /// Makes each step depend on the one before it. Existing dependencies stay.
     ///
     /// # Errors
-    /// There is no such step, or one stands twice.
+    /// A step does not exist or is listed twice.
     pub(super) fn chain(&mut self, ids: &[String]) -> Result<(), Failure> {
-        ids.iter().try_for_each(|id| self.known(id))?;
-        if let Some(twice) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
+        ids.iter().try_for_each(|id| self.require_step(id))?;
+        if let Some(duplicate) = ids.iter().enumerate().find(|(at, id)| ids[..*at].contains(id)) {
             return Err(Failure::new(
                 USAGE,
-                format!("'{}' stands twice: a step cannot come after itself", twice.1),
+                format!("step '{}' is listed twice: a step cannot depend on itself", duplicate.1),
             ));
         }
-        self.edit(|steps| {
+        self.edit_steps(|steps| {
             for pair in ids.windows(2) {
                 let Some(step) = steps.iter_mut().find(|step| id_of(step) == pair[1]) else { continue };
-                let mut before = before(step);
-                if !before.contains(&pair[0]) {
-                    before.push(pair[0].clone());
-                    set_before(step, before);
+                let mut dependencies = dependencies(step);
+                if !dependencies.contains(&pair[0]) {
+                    dependencies.push(pair[0].clone());
+                    set_dependencies(step, dependencies);
                 }
             }
         });
         Ok(())
     }
 
-    /// Steps that no other one waits for: their results are the graph's.
-    pub(super) fn last_steps(&self) -> Vec<String> {
-        let waited_for: Vec<String> = self.list().iter().flat_map(before).collect();
-        self.steps().into_iter().filter(|id| !waited_for.contains(id)).collect()
+    /// Returns the steps that no other step depends on. Their results are the graph's results.
+    pub(super) fn output_steps(&self) -> Vec<String> {
+        let required: Vec<String> = self.step_values().iter().flat_map(dependencies).collect();
+        self.step_ids().into_iter().filter(|id| !required.contains(id)).collect()
     }
 
-    /// As the text of a file.
+    /// Returns the text of a graph file.
     ///
     /// # Errors
-    /// It has values that the format has no words for.
-    pub(super) fn text(&self, format: Format) -> Result<String> {
-        // In the order of the schema, if it is whole.
-        match (self.file(), format) {
+    /// A value cannot be represented in the format.
+    pub(super) fn serialize(&self, format: Format) -> Result<String> {
+        // A valid graph is written in the order of the schema.
+        match (self.graph_file(), format) {
             (Ok(file), Format::Json) => Ok(serde_json::to_string_pretty(&file)? + "\n"),
             (Ok(file), Format::Yaml) => Ok(serde_saphyr::to_string(&file)?),
             (Err(_), Format::Json) => Ok(serde_json::to_string_pretty(&self.definition)? + "\n"),
@@ -155,50 +161,53 @@ impl Draft {
         }
     }
 
-    /// Writes it into a file, or into that it came from: all of it or nothing. Gives the file.
+    /// Saves the graph atomically to `path`, or to the file it came from. Returns the file.
     ///
     /// # Errors
-    /// No file is known, or it cannot be written.
+    /// There is no file to save to, or it cannot be written.
     pub(super) fn save(&mut self, path: Option<&Path>) -> Result<PathBuf> {
         let path = path.map(Path::to_path_buf).or_else(|| self.path.clone());
-        let path =
-            path.ok_or_else(|| Failure::new(USAGE, "which file?").hint("'graph save FILE', .yaml or .json"))?;
-        let text = self.text(Format::of(&path))?;
-        let cannot = || format!("cannot write {}", path.display());
+        let path = path.ok_or_else(|| {
+            Failure::new(USAGE, "no file given").hint("name one with 'graph save FILE', .yaml or .json")
+        })?;
+        let text = self.serialize(Format::of(&path))?;
+        let context = || format!("cannot write {}", path.display());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            let message = format!("{}: there is no folder '{}'", cannot(), folder.display());
+            let message = format!("{}: no directory '{}'", context(), folder.display());
             return Err(Failure::new(FAILED, message).into());
         }
-        // As other programs make files; who has changed that for this file is not overruled.
+        // Keeps the permissions of an existing file; otherwise the umask applies.
         let mode = fs::metadata(&path).map_or(0o666, |known| known.permissions().mode() & 0o7777);
         let mut builder = tempfile::Builder::new();
-        let mut file =
-            builder.permissions(fs::Permissions::from_mode(mode)).tempfile_in(folder).with_context(cannot)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).with_context(cannot)?;
-        file.persist(&path).with_context(cannot)?;
+        let mut file = builder
+            .permissions(fs::Permissions::from_mode(mode))
+            .tempfile_in(folder)
+            .with_context(context)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).with_context(context)?;
+        file.persist(&path).with_context(context)?;
         self.path = Some(path.clone());
         Ok(path)
     }
 
-    fn known(&self, id: &str) -> Result<(), Failure> {
-        let steps = self.steps();
+    fn require_step(&self, id: &str) -> Result<(), Failure> {
+        let steps = self.step_ids();
         if steps.iter().any(|step| step == id) {
             return Ok(());
         }
-        let there = if steps.is_empty() {
-            "there are none".to_string()
+        let hint = if steps.is_empty() {
+            "the graph has no steps".to_string()
         } else {
             format!("steps: {}", steps.join(", "))
         };
-        Err(Failure::new(NOT_FOUND, format!("there is no step '{id}'")).hint(there))
+        Err(Failure::new(NOT_FOUND, format!("no step '{id}'")).hint(hint))
     }
 
-    fn list(&self) -> &[Value] {
+    fn step_values(&self) -> &[Value] {
         self.definition.get("steps").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    fn edit<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+    fn edit_steps<T>(&mut self, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         let mut steps = match self.definition.remove("steps") {
             Some(Value::Array(steps)) => steps,
             _ => Vec::new(),
@@ -220,8 +229,8 @@ fn id_of(step: &Value) -> &str {
     ["id", "step_id"].iter().find_map(|key| step.get(*key)?.as_str()).unwrap_or_default()
 }
 
-/// What a step comes after: one id, or a list of them.
-fn before(step: &Value) -> Vec<String> {
+/// Returns the ids in `depends_on`, which is one id or a list.
+fn dependencies(step: &Value) -> Vec<String> {
     match step.get("depends_on") {
         Some(Value::String(id)) => vec![id.clone()],
         Some(Value::Array(ids)) => ids.iter().filter_map(Value::as_str).map(str::to_string).collect(),
@@ -229,12 +238,12 @@ fn before(step: &Value) -> Vec<String> {
     }
 }
 
-fn set_before(step: &mut Value, before: Vec<String>) {
+fn set_dependencies(step: &mut Value, dependencies: Vec<String>) {
     let Value::Object(fields) = step else { return };
-    if before.is_empty() {
+    if dependencies.is_empty() {
         fields.remove("depends_on");
     } else {
-        fields.insert("depends_on".to_string(), json!(before));
+        fields.insert("depends_on".to_string(), json!(dependencies));
     }
 }
 
@@ -248,35 +257,35 @@ mod tests {
 
     fn three() -> Draft {
         let mut draft = Draft::new("review").unwrap();
-        draft.add("a", "me", "one", &[]).unwrap();
-        draft.add("b", "me", "after {{ steps.a }}", &ids(&["a"])).unwrap();
-        draft.add("c", "me", "", &[]).unwrap();
+        draft.add_step("a", "me", "one", &[]).unwrap();
+        draft.add_step("b", "me", "after {{ steps.a }}", &ids(&["a"])).unwrap();
+        draft.add_step("c", "me", "", &[]).unwrap();
         draft
     }
 
     #[test]
-    fn steps_are_added_chained_and_removed() {
+    fn adds_chains_and_removes_steps() {
         let mut draft = three();
-        assert_eq!(draft.last_steps(), ["b", "c"]);
+        assert_eq!(draft.output_steps(), ["b", "c"]);
         draft.chain(&ids(&["a", "b", "c"])).unwrap();
-        assert_eq!(draft.last_steps(), ["c"]);
-        assert_eq!(draft.definition["steps"][1]["depends_on"], json!(["a"]), "nothing stands twice");
-        assert_eq!(draft.remove("b").unwrap(), ["c"]);
-        assert_eq!(draft.steps(), ["a", "c"]);
+        assert_eq!(draft.output_steps(), ["c"]);
+        assert_eq!(draft.definition["steps"][1]["depends_on"], json!(["a"]), "no duplicates");
+        assert_eq!(draft.remove_step("b").unwrap(), ["c"]);
+        assert_eq!(draft.step_ids(), ["a", "c"]);
         assert_eq!(draft.definition["steps"][1].get("depends_on"), None);
     }
 
     #[test]
-    fn what_cannot_be_is_refused_and_changes_nothing() {
+    fn invalid_edits_change_nothing() {
         let mut draft = three();
         let before = draft.definition.clone();
-        assert!(draft.add("a", "me", "x", &[]).unwrap_err().message.contains("already"));
-        let unknown = draft.add("d", "me", "x", &ids(&["z"])).unwrap_err();
+        assert!(draft.add_step("a", "me", "x", &[]).unwrap_err().message.contains("already"));
+        let unknown = draft.add_step("d", "me", "x", &ids(&["z"])).unwrap_err();
         assert_eq!(
             (unknown.message.as_str(), unknown.hint.as_deref()),
-            ("there is no step 'z'", Some("steps: a, b, c"))
+            ("no step 'z'", Some("steps: a, b, c"))
         );
-        assert!(draft.remove("z").is_err());
+        assert!(draft.remove_step("z").is_err());
         assert!(draft.chain(&ids(&["a", "z"])).is_err());
         assert!(draft.chain(&ids(&["a", "b", "a"])).unwrap_err().message.contains("twice"));
         assert_eq!(draft.definition, before);
@@ -284,31 +293,31 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_graph_is_the_same_when_it_is_loaded() {
+    fn saved_graph_loads_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["g.yaml", "g.json"] {
             let mut draft = three();
             let path = draft.save(Some(&dir.path().join(name))).unwrap();
             let mut loaded = Draft::load(&path).unwrap();
-            assert_eq!(loaded.file().unwrap(), draft.file().unwrap(), "{name}");
-            loaded.remove("c").unwrap();
+            assert_eq!(loaded.graph_file().unwrap(), draft.graph_file().unwrap(), "{name}");
+            loaded.remove_step("c").unwrap();
             assert_eq!(loaded.save(None).unwrap(), path);
-            assert_eq!(Draft::load(&path).unwrap().steps(), ["a", "b"]);
+            assert_eq!(Draft::load(&path).unwrap().step_ids(), ["a", "b"]);
         }
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing else is left there");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary files remain");
         assert!(three().save(None).is_err());
         assert!(three().save(Some(&dir.path().join("no/such/folder.yaml"))).is_err());
     }
 
     #[test]
-    fn yaml_is_written_as_people_write_it() {
-        let text = three().text(Format::Yaml).unwrap();
+    fn yaml_is_readable() {
+        let text = three().serialize(Format::Yaml).unwrap();
         assert!(text.starts_with("graph: review\nsteps:\n"), "{text}");
         assert!(text.contains("id: b\n") && text.contains("after {{ steps.a }}"), "{text}");
     }
 
     #[test]
-    fn a_file_that_is_wrong_says_where() {
+    fn invalid_file_reports_position() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("g.yaml");
         fs::write(&path, "graph: g\nsteps:\n  - id: a\n    nod: me\n").unwrap();

@@ -1,4 +1,4 @@
-//! Commands on the current graph, and on runs.
+//! Commands on the current graph and on runs.
 
 use std::path::Path;
 
@@ -11,121 +11,124 @@ use nerve_core::graph::journal::new_run_id;
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
 
-use super::command::{Form, GateLine, GraphLine, GraphRun, PlanLine, StepLine};
+use super::command::{DraftCommand, GateArgs, GraphCommand, GraphRunArgs, ShowFormat, StepCommand};
 use super::draft::Draft;
-use super::names::with_scene;
-use super::runs::Ended;
+use super::name_lookup::with_state;
+use super::runs::RunEnd;
 use super::shell::Shell;
-use crate::cmd::graph::missing;
+use crate::cmd::graph::missing_nodes;
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
 impl Shell {
-    /// `graph …`
-    pub(super) async fn graph(&mut self, line: GraphLine) -> Result<()> {
+    /// Executes a `graph` command.
+    pub(super) async fn graph(&mut self, command: GraphCommand) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
         let session = session.as_deref();
-        match line {
-            GraphLine::New(line) => {
-                let draft = Draft::new(&line.id)?;
+        match command {
+            GraphCommand::New(args) => {
+                let draft = Draft::new(&args.id)?;
                 self.set_draft(draft);
                 out::line(format_args!(
-                    "graph '{}' is the current one; 'step add ID NODE INPUT' adds a step",
-                    line.id
+                    "graph '{}' is now current; add steps with 'step add ID NODE INPUT'",
+                    args.id
                 ))
             }
-            GraphLine::Load(line) => self.load(&line.file),
-            GraphLine::Save(line) => {
+            GraphCommand::Load(args) => self.load(&args.file),
+            GraphCommand::Save(args) => {
                 let draft = self.draft_mut()?;
-                let path = draft.save(line.file.as_deref())?;
-                out::line(format_args!("graph '{}' is in {}", draft.id(), path.display()))
+                let path = draft.save(args.file.as_deref())?;
+                out::line(format_args!("graph '{}' saved to {}", draft.id(), path.display()))
             }
-            GraphLine::Run(line) => self.run_graph(&line).await,
-            GraphLine::List => {
-                let graphs = self.briefly(async { Ok(client.list_graphs(session).await?) }).await?;
+            GraphCommand::Run(args) => self.run_graph(&args).await,
+            GraphCommand::List => {
+                let graphs = self.wait_briefly(async { Ok(client.list_graphs(session).await?) }).await?;
                 let rows: Vec<Vec<String>> =
                     graphs.into_iter().map(|graph| vec![graph.graph_id, graph.steps.join(", ")]).collect();
                 out::table(&["graph", "steps"], &rows)
             }
-            GraphLine::Get(line) => {
-                let found = self.briefly(async { Ok(client.get_graph(&line.graph, session).await?) }).await?;
-                self.set_draft(Draft::of(found.definition));
-                self.say_current()
+            GraphCommand::Get(args) => {
+                let found =
+                    self.wait_briefly(async { Ok(client.get_graph(&args.graph, session).await?) }).await?;
+                self.set_draft(Draft::from_definition(found.definition));
+                self.print_current()
             }
-            GraphLine::Create => {
-                let definition = self.ready()?;
+            GraphCommand::Create => {
+                let definition = self.definition()?;
                 let created =
-                    self.briefly(async { Ok(client.create_graph(definition, session).await?) }).await?;
-                out::line(format_args!("graph '{}' is registered", created.graph_id))
+                    self.wait_briefly(async { Ok(client.create_graph(definition, session).await?) }).await?;
+                out::line(format_args!("graph '{}' registered", created.graph_id))
             }
-            GraphLine::Delete(line) => {
-                self.briefly(async { Ok(client.delete_graph(&line.graph, session).await?) }).await?;
-                out::line(format_args!("graph '{}' is forgotten", line.graph))
+            GraphCommand::Delete(args) => {
+                self.wait_briefly(async { Ok(client.delete_graph(&args.graph, session).await?) }).await?;
+                out::line(format_args!("graph '{}' deleted", args.graph))
             }
-            GraphLine::Plan(line) => self.plan(line).await,
+            GraphCommand::Draft(args) => self.draft_command(args).await,
         }
     }
 
-    /// What can be asked of the current graph.
-    pub(super) async fn plan(&mut self, line: PlanLine) -> Result<()> {
-        match line {
-            PlanLine::Validate => self.validate().await,
-            PlanLine::Dry => self.dry().await,
-            PlanLine::Show(line) => self.show(line.form),
-            PlanLine::Cancel(line) => self.cancel(line.run).await,
+    /// Executes a command on the current graph.
+    pub(super) async fn draft_command(&mut self, command: DraftCommand) -> Result<()> {
+        match command {
+            DraftCommand::Validate => self.validate().await,
+            DraftCommand::Dry => self.dry().await,
+            DraftCommand::Show(args) => self.show(args.format),
+            DraftCommand::Cancel(args) => self.cancel(args.run).await,
         }
     }
 
-    /// Takes the graph of a file as the current one.
+    /// Loads a graph file.
     pub(super) fn load(&mut self, path: &Path) -> Result<()> {
         let draft = Draft::load(path)?;
         self.set_draft(draft);
-        self.say_current()
+        self.print_current()
     }
 
-    /// `step …`
-    pub(super) fn step(&mut self, line: StepLine) -> Result<()> {
+    /// Executes a `step` command.
+    pub(super) fn step(&mut self, command: StepCommand) -> Result<()> {
         let draft = self.draft_mut()?;
-        match line {
-            StepLine::Add(line) => draft.add(&line.id, &line.node, &line.input.join(" "), &line.after)?,
-            StepLine::Remove(line) => {
-                let freed = draft.remove(&line.step)?;
-                if !freed.is_empty() {
-                    let what = if freed.len() == 1 { "waits" } else { "wait" };
-                    out::line(format_args!("{} {what} for it no longer", freed.join(", ")))?;
+        match command {
+            StepCommand::Add(args) => {
+                draft.add_step(&args.id, &args.node, &args.input.join(" "), &args.after)?
+            }
+            StepCommand::Remove(args) => {
+                let dependents = draft.remove_step(&args.step)?;
+                if !dependents.is_empty() {
+                    let verb = if dependents.len() == 1 { "depends" } else { "depend" };
+                    out::line(format_args!("{} no longer {verb} on it", dependents.join(", ")))?;
                 }
             }
         }
-        self.changed();
+        self.update_completion();
         Ok(())
     }
 
-    /// `chain A B C`
+    /// Executes `chain A B C`.
     pub(super) fn chain(&mut self, steps: &[String]) -> Result<()> {
         self.draft_mut()?.chain(steps)?;
-        self.changed();
+        self.update_completion();
         Ok(())
     }
 
     async fn validate(&mut self) -> Result<()> {
-        let file = self.checked()?;
+        let file = self.graph_file()?;
         self.warn_of_missing_nodes(&file).await?;
-        out::line(format_args!("graph '{}' is right: {}", file.graph, steps(file.steps.len())))
+        out::line(format_args!("graph '{}' is valid: {}", file.graph, step_count(file.steps.len())))
     }
 
     async fn dry(&mut self) -> Result<()> {
-        let file = self.checked()?;
+        let file = self.graph_file()?;
         let compiled = file.compile().map_err(|error| Failure::new(USAGE, error.to_string()))?;
         let order = compiled.graph.execution_order()?;
         let row = |(at, id): (usize, &String)| {
             let step = file.steps.iter().find(|step| step.id == *id)?;
-            let node = step.node.clone().unwrap_or_else(|| "(a person)".to_string());
+            let node = step.node.clone().unwrap_or_else(|| "(gate)".to_string());
             Some(vec![
                 (at + 1).to_string(),
                 id.clone(),
                 node,
                 step.depends_on.join(", "),
-                input_of(&step.input),
+                input_preview(&step.input),
             ])
         };
         let rows: Vec<Vec<String>> = order.iter().enumerate().filter_map(row).collect();
@@ -134,70 +137,70 @@ impl Shell {
         Ok(())
     }
 
-    fn show(&self, form: Form) -> Result<()> {
-        match form {
-            Form::Yaml => out::text(&self.draft()?.text(Format::Yaml)?),
-            Form::Text => out::text(&diagram::text(&self.checked()?)),
-            Form::Mermaid => out::text(&diagram::mermaid(&self.checked()?)),
-            Form::Dot => out::text(&diagram::dot(&self.checked()?)),
+    fn show(&self, format: ShowFormat) -> Result<()> {
+        match format {
+            ShowFormat::Yaml => out::text(&self.draft()?.serialize(Format::Yaml)?),
+            ShowFormat::Text => out::text(&diagram::text(&self.graph_file()?)),
+            ShowFormat::Mermaid => out::text(&diagram::mermaid(&self.graph_file()?)),
+            ShowFormat::Dot => out::text(&diagram::dot(&self.graph_file()?)),
         }
     }
 
-    async fn run_graph(&mut self, line: &GraphRun) -> Result<()> {
-        let input = input(line)?;
-        if self.draft()?.steps().is_empty() {
+    async fn run_graph(&mut self, args: &GraphRunArgs) -> Result<()> {
+        let input = read_input(args)?;
+        if self.draft()?.step_ids().is_empty() {
             let failure = Failure::new(USAGE, format!("graph '{}' has no steps", self.draft()?.id()));
-            return Err(failure.hint("'step add ID NODE INPUT' adds one").into());
+            return Err(failure.hint("add one with 'step add ID NODE INPUT'").into());
         }
-        let definition = self.ready()?;
-        let last_steps = self.draft()?.last_steps();
+        let definition = self.definition()?;
+        let output_steps = self.draft()?.output_steps();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let now = TsNs(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
-        // Known beforehand: events of it may come before the answer.
+        // Chosen here, because events may arrive before the reply.
         let run_id = Some(new_run_id(now));
         let options = RunOptions { session: self.session(), input, run_id, ..RunOptions::default() };
         let client = self.client.clone();
-        let run = self.runs.begin(&client, definition, options, last_steps);
-        if let Some(ended) = self.until_begun(&run).await? {
-            return self.conclude(ended);
+        let run = self.runs.start(&client, definition, options, output_steps);
+        if let Some(ended) = self.wait_for_start(&run).await? {
+            return self.print_end(ended);
         }
-        if line.detach {
-            return out::line(format_args!("run {run} has begun; 'follow' waits for it"));
+        if args.detach {
+            return out::line(format_args!("run {run} started; wait for it with 'follow'"));
         }
-        self.see_it_through(&run).await
+        self.follow_run(&run).await
     }
 
-    /// Shows a run that was begun here until it ends or waits at a gate.
+    /// Follows a run that was started here until it ends or waits at a gate.
     pub(super) async fn follow(&mut self, run: Option<String>) -> Result<()> {
         let run = match run {
-            Some(run) if self.runs.has(&run) => run,
+            Some(run) if self.runs.is_active(&run) => run,
             Some(run) => {
-                let failure = Failure::new(NOT_FOUND, format!("no run '{run}' that was begun here goes on"));
+                let failure = Failure::new(NOT_FOUND, format!("no active run '{run}' was started here"));
                 return Err(failure.hint("'runs' lists the runs").into());
             }
-            None => match self.runs.going_on().as_slice() {
+            None => match self.runs.active().as_slice() {
                 [one] => one.clone(),
-                [] => return Err(Failure::new(NOT_FOUND, "no run that was begun here goes on").into()),
+                [] => return Err(Failure::new(NOT_FOUND, "no active run was started here").into()),
                 several => {
-                    let failure = Failure::new(USAGE, "which run?");
-                    return Err(failure.hint(format!("these go on: {}", several.join(", "))).into());
+                    let failure = Failure::new(USAGE, "several runs are active");
+                    return Err(failure.hint(format!("choose one: {}", several.join(", "))).into());
                 }
             },
         };
-        self.see_it_through(&run).await
+        self.follow_run(&run).await
     }
 
-    async fn see_it_through(&mut self, run: &str) -> Result<()> {
-        match self.until_end(run).await? {
-            Some(ended) => self.conclude(ended),
-            None => self.tell_gates(run).await,
+    async fn follow_run(&mut self, run: &str) -> Result<()> {
+        match self.wait_for_end(run).await? {
+            Some(ended) => self.print_end(ended),
+            None => self.print_gates(run).await,
         }
     }
 
-    /// A run waits: what is asked is told, for events may not be shown.
-    async fn tell_gates(&mut self, run: &str) -> Result<()> {
+    /// Prints the open gates of a run. Events may be hidden.
+    async fn print_gates(&mut self, run: &str) -> Result<()> {
         let client = self.client.clone();
-        let info = self.briefly(async { Ok(client.run_status(run, Some(0)).await?) }).await?;
+        let info = self.wait_briefly(async { Ok(client.run_status(run, Some(0)).await?) }).await?;
         for gate in info.gates {
             let choices = if gate.choices.is_empty() {
                 String::new()
@@ -206,35 +209,35 @@ impl Shell {
             };
             out::text(&format!("{} asks: {}{choices}", gate.step_id, gate.question))?;
         }
-        self.screen.note("the run waits; 'gate CHOICE' answers");
+        self.screen.note("the run waits; answer with 'gate CHOICE'");
         Ok(())
     }
 
-    fn conclude(&mut self, ended: Ended) -> Result<()> {
-        let data = ended.outcome?;
+    fn print_end(&mut self, end: RunEnd) -> Result<()> {
+        let data = end.outcome?;
         for fault in &data.faults {
             out::warning(out::preview(fault, 200));
         }
         self.print_result(None)
     }
 
-    /// Results of the last run: of one step, or of those that no other one waits for.
+    /// Prints results of the last run: of one step, or of the steps that no other depends on.
     pub(super) fn print_result(&self, step: Option<&str>) -> Result<()> {
-        let Some((data, last_steps)) = self.runs.last() else {
+        let Some((data, output_steps)) = self.runs.last_result() else {
             return Err(Failure::new(NOT_FOUND, "no run has ended yet")
                 .hint("'run' runs the current graph")
                 .into());
         };
         if let Some(step) = step {
             let Some(result) = data.results.get(step) else {
-                let there: Vec<&str> = data.results.keys().map(String::as_str).collect();
+                let known: Vec<&str> = data.results.keys().map(String::as_str).collect();
                 let failure = Failure::new(NOT_FOUND, format!("step '{step}' has no result"));
-                return Err(failure.hint(format!("these have one: {}", there.join(", "))).into());
+                return Err(failure.hint(format!("steps with a result: {}", known.join(", "))).into());
             };
             return print(result);
         }
         let results: Vec<(&String, &Value)> =
-            last_steps.iter().filter_map(|step| Some((step, data.results.get(step)?))).collect();
+            output_steps.iter().filter_map(|step| Some((step, data.results.get(step)?))).collect();
         for (step, result) in &results {
             if results.len() > 1 {
                 out::line(format_args!("{}{}{:#}", out::STRONG, out::preview(step, 200), out::STRONG))?;
@@ -245,132 +248,137 @@ impl Shell {
     }
 
     async fn cancel(&mut self, run: Option<String>) -> Result<()> {
-        let runs = run.map_or_else(|| self.runs.going_on(), |run| vec![run]);
+        let runs = run.map_or_else(|| self.runs.active(), |run| vec![run]);
         if runs.is_empty() {
-            return Err(Failure::new(NOT_FOUND, "no run that was begun here goes on")
+            return Err(Failure::new(NOT_FOUND, "no active run was started here")
                 .hint("'runs' lists all")
                 .into());
         }
         let client = self.client.clone();
         for run in runs {
-            self.briefly(async { Ok(client.cancel_run(&run).await?) }).await?;
-            out::line(format_args!("run {run} is cancelled"))?;
+            self.wait_briefly(async { Ok(client.cancel_run(&run).await?) }).await?;
+            out::line(format_args!("run {run} cancelled"))?;
         }
         Ok(())
     }
 
-    /// Lists the runs.
+    /// Prints a table of all runs.
     pub(super) async fn list_runs(&mut self) -> Result<()> {
         let client = self.client.clone();
-        let runs = self.briefly(async { Ok(client.runs().await?) }).await?;
+        let runs = self.wait_briefly(async { Ok(client.runs().await?) }).await?;
         let row = |run: RunInfo| {
             let done = format!("{}/{}", run.done_steps, run.total_steps);
-            let asks: Vec<&str> = run.gates.iter().map(|gate| gate.question.as_str()).collect();
-            let more = run.error.clone().unwrap_or_else(|| asks.join("; "));
+            let questions: Vec<&str> = run.gates.iter().map(|gate| gate.question.as_str()).collect();
+            let more = run.error.clone().unwrap_or_else(|| questions.join("; "));
             vec![run.run_id, run.graph_id, run.status, done, out::preview(&more, 60)]
         };
         let rows: Vec<Vec<String>> = runs.into_iter().map(row).collect();
         out::table(&["run", "graph", "status", "steps", ""], &rows)
     }
 
-    /// `gate CHOICE`
-    pub(super) async fn answer_gate(&mut self, line: GateLine) -> Result<()> {
+    /// Executes `gate CHOICE`.
+    pub(super) async fn answer_gate(&mut self, args: GateArgs) -> Result<()> {
         let client = self.client.clone();
-        let runs = self.briefly(async { Ok(client.runs().await?) }).await?;
-        let (run, gate) = self.waiting_gate(&runs, &line)?;
-        let choice = choice(&gate, &line.choice.join(" "));
-        self.briefly(async { Ok(client.answer_gate(&run, Some(&gate.step_id), &choice).await?) }).await?;
-        self.runs.answered(&run, &gate.step_id);
-        if self.runs.has(&run) { self.see_it_through(&run).await } else { Ok(()) }
+        let runs = self.wait_briefly(async { Ok(client.runs().await?) }).await?;
+        let (run, gate) = self.find_gate(&runs, &args)?;
+        let choice = resolve_choice(&gate, &args.choice.join(" "));
+        self.wait_briefly(async { Ok(client.answer_gate(&run, Some(&gate.step_id), &choice).await?) })
+            .await?;
+        self.runs.on_gate_answered(&run, &gate.step_id);
+        if self.runs.is_active(&run) { self.follow_run(&run).await } else { Ok(()) }
     }
 
-    /// The gate that is meant: of the runs that wait, those that were begun here come first.
-    fn waiting_gate(&self, runs: &[RunInfo], line: &GateLine) -> Result<(String, GateInfo)> {
-        let asked = |run: &RunInfo| line.run.as_ref().is_none_or(|wanted| *wanted == run.run_id);
+    /// Returns the selected gate. Runs that were started here take precedence.
+    fn find_gate(&self, runs: &[RunInfo], args: &GateArgs) -> Result<(String, GateInfo)> {
+        let is_selected = |run: &RunInfo| args.run.as_ref().is_none_or(|id| *id == run.run_id);
         let mut gates: Vec<(String, GateInfo)> = runs
             .iter()
-            .filter(|run| asked(run))
+            .filter(|run| is_selected(run))
             .flat_map(|run| run.gates.iter().map(|gate| (run.run_id.clone(), gate.clone())))
-            .filter(|(_, gate)| line.step.as_ref().is_none_or(|step| *step == gate.step_id))
+            .filter(|(_, gate)| args.step.as_ref().is_none_or(|step| *step == gate.step_id))
             .collect();
-        if gates.len() > 1 && gates.iter().any(|(run, _)| self.runs.has(run)) {
-            gates.retain(|(run, _)| self.runs.has(run));
+        if gates.len() > 1 && gates.iter().any(|(run, _)| self.runs.is_active(run)) {
+            gates.retain(|(run, _)| self.runs.is_active(run));
         }
         let waiting: Vec<String> =
             gates.iter().map(|(run, gate)| format!("--run {run} --step {}", gate.step_id)).collect();
         match <[_; 1]>::try_from(gates) {
             Ok([gate]) => Ok(gate),
-            Err(_) if waiting.is_empty() => {
-                Err(Failure::new(NOT_FOUND, "no such gate waits for an answer").into())
+            Err(_) if waiting.is_empty() => Err(Failure::new(NOT_FOUND, "no matching gate is open").into()),
+            Err(_) => {
+                Err(Failure::new(USAGE, "several gates are open").hint(waiting.join("\n      ")).into())
             }
-            Err(_) => Err(Failure::new(USAGE, "which gate?").hint(waiting.join("\n      ")).into()),
         }
     }
 
-    /// Says which nodes steps name that are nowhere yet.
+    /// Warns about nodes that do not exist yet.
     async fn warn_of_missing_nodes(&mut self, file: &GraphFile) -> Result<()> {
         let (client, session) = (self.client.clone(), self.session());
-        let info = self.briefly(async { Ok(client.session(session.as_deref()).await?) }).await?;
-        missing::warn(file, &info);
+        let info = self.wait_briefly(async { Ok(client.session(session.as_deref()).await?) }).await?;
+        missing_nodes::warn(file, &info);
         Ok(())
     }
 
-    /// The current graph as it is sent: nodes that do not say where they work do so in this directory.
-    fn ready(&self) -> Result<Map<String, Value>> {
-        crate::cmd::graph::source::definition(self.checked()?)
+    /// Returns the definition to send. Nodes without a working directory use the current one.
+    fn definition(&self) -> Result<Map<String, Value>> {
+        crate::cmd::graph::source::definition(self.graph_file()?)
     }
 
-    fn checked(&self) -> Result<GraphFile> {
-        Ok(self.draft()?.file()?)
+    fn graph_file(&self) -> Result<GraphFile> {
+        Ok(self.draft()?.graph_file()?)
     }
 
-    fn say_current(&self) -> Result<()> {
+    fn print_current(&self) -> Result<()> {
         let draft = self.draft()?;
-        out::line(format_args!("graph '{}' is the current one: {}", draft.id(), steps(draft.steps().len())))
+        out::line(format_args!(
+            "graph '{}' is now current: {}",
+            draft.id(),
+            step_count(draft.step_ids().len())
+        ))
     }
 
     fn set_draft(&mut self, draft: Draft) {
         self.draft = Some(draft);
-        self.changed();
+        self.update_completion();
     }
 
-    /// Completion knows the steps.
-    fn changed(&self) {
-        let steps = self.draft.as_ref().map(Draft::steps).unwrap_or_default();
-        with_scene(&self.scene, |scene| scene.steps = steps);
+    /// Updates the steps that completion offers.
+    fn update_completion(&self) {
+        let steps = self.draft.as_ref().map(Draft::step_ids).unwrap_or_default();
+        with_state(&self.state, |state| state.steps = steps);
     }
 
     fn draft(&self) -> Result<&Draft, Failure> {
-        self.draft.as_ref().ok_or_else(no_graph)
+        self.draft.as_ref().ok_or_else(no_current_graph)
     }
 
     fn draft_mut(&mut self) -> Result<&mut Draft, Failure> {
-        self.draft.as_mut().ok_or_else(no_graph)
+        self.draft.as_mut().ok_or_else(no_current_graph)
     }
 }
 
-fn no_graph() -> Failure {
-    Failure::new(FAILED, "there is no current graph")
-        .hint("'graph new ID' begins one, 'graph load FILE' takes one")
+fn no_current_graph() -> Failure {
+    Failure::new(FAILED, "no current graph")
+        .hint("create one with 'graph new ID', or load one with 'graph load FILE'")
 }
 
-fn steps(count: usize) -> String {
-    super::told::counted(count as u64, "step")
+fn step_count(count: usize) -> String {
+    super::event_format::pluralize(count as u64, "step")
 }
 
-fn input_of(input: &Value) -> String {
+fn input_preview(input: &Value) -> String {
     let text = input.as_str().map_or_else(|| input.to_string(), str::to_string);
     if input.is_null() { String::new() } else { out::preview(&text, 60) }
 }
 
-/// The input that was typed: `--input`, and fields beside it.
-fn input(line: &GraphRun) -> Result<Value> {
-    let args = crate::cli::graph::InputArgs { input: line.input.clone(), set: line.set.clone() };
+/// Combines `--input` and the fields.
+fn read_input(args: &GraphRunArgs) -> Result<Value> {
+    let args = crate::cli::graph::InputArgs { input: args.input.clone(), set: args.set.clone() };
     crate::cmd::graph::input::read(&args)
 }
 
-/// A gate's choice by its number, from 1; else as it was typed. A choice that is a number itself comes first.
-fn choice(gate: &GateInfo, typed: &str) -> String {
+/// Resolves the number of a choice, from 1. Text that equals a choice is used as it is.
+fn resolve_choice(gate: &GateInfo, typed: &str) -> String {
     let by_number =
         || typed.parse::<usize>().ok().and_then(|number| gate.choices.get(number.checked_sub(1)?));
     match gate.choices.iter().any(|choice| choice == typed) {
@@ -379,7 +387,7 @@ fn choice(gate: &GateInfo, typed: &str) -> String {
     }
 }
 
-/// A result: what was said, else JSON.
+/// Prints a result: its text if it has one, otherwise JSON.
 fn print(result: &Value) -> Result<()> {
     match result.as_str().or_else(|| result.get("text")?.as_str()) {
         Some(text) => out::text(text),
@@ -392,15 +400,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_may_be_its_number() {
+    fn resolves_choice_by_number() {
         let gate = |choices: &[&str]| GateInfo {
             choices: choices.iter().map(ToString::to_string).collect(),
             ..GateInfo::default()
         };
-        assert_eq!(choice(&gate(&["yes", "no"]), "2"), "no");
-        assert_eq!(choice(&gate(&["yes", "no"]), "no"), "no");
-        assert_eq!(choice(&gate(&["2", "1"]), "2"), "2");
-        assert_eq!(choice(&gate(&[]), "3"), "3");
-        assert_eq!(choice(&gate(&["yes"]), "0"), "0");
+        assert_eq!(resolve_choice(&gate(&["yes", "no"]), "2"), "no");
+        assert_eq!(resolve_choice(&gate(&["yes", "no"]), "no"), "no");
+        assert_eq!(resolve_choice(&gate(&["2", "1"]), "2"), "2");
+        assert_eq!(resolve_choice(&gate(&[]), "3"), "3");
+        assert_eq!(resolve_choice(&gate(&["yes"]), "0"), "0");
     }
 }

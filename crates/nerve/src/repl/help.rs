@@ -1,53 +1,53 @@
-//! What `help` says.
+//! The text of `help`.
 
-/// The commands, by what they are for.
+/// Overview of the commands.
 pub(super) const TEXT: &str = "\
 NODES
   node create NAME -c COMMAND   start a program in a terminal
   node create NAME -b bash      no terminal: one 'bash -c' for each prompt
-  fork NODE [NAME] [--at TURN]  a node that goes on from where NODE is
-  node list|info|stop|start, and whatever else 'nerve server node' does
-  @NODE TEXT                    a prompt; the answer is shown as it grows
-  @NODE                         the same with the lines that follow, until \"\"\"
-  send NODE TEXT                a prompt; the answer is printed at its end
-  read NODE [N]                 the text of its terminal, or the last N lines
-  run NODE COMMAND              type a command and do not wait
-  write NODE DATA               write to its terminal; knows \\r, \\x03, \\e
-  interrupt NODE                as Ctrl-C does while something runs
-  wait NODE [STATE]             until it is ready, or in another state
-  history NODE [N]              its audit log
-  why NODE                      why it is in its state, and what it shows
-  answer NODE CHOICE            the dialog that blocks it
+  fork NODE [NAME] [--at TURN]  a new node with NODE's conversation
+  node list|info|stop|start     and the others of 'nerve server node'
+  @NODE TEXT                    send a prompt and stream the answer
+  @NODE                         a prompt of several lines, up to \"\"\"
+  send NODE TEXT                send a prompt and print the whole answer
+  read NODE [N]                 print its terminal, or the last N lines
+  run NODE COMMAND              type a command without waiting
+  write NODE DATA               write to its terminal; escapes: \\r, \\x03, \\e
+  interrupt NODE                interrupt its turn
+  wait NODE [STATE]             wait until it is ready, or in STATE
+  history NODE [N]              print its audit log
+  why NODE                      explain its state and show its screen
+  answer NODE CHOICE            answer the dialog that blocks it
 
 GRAPHS
   graph new ID | load FILE | save [FILE]
   step add ID NODE [INPUT] [--after A,B]    step remove ID    chain A B C
   validate    dry    show [mermaid|dot|yaml]
-  run [KEY=VALUE]... [--detach]             the current graph, as 'graph run'
+  run [KEY=VALUE]... [--detach]             run the current graph
   gate CHOICE    cancel [RUN]    follow [RUN]    runs    result [STEP]
-  graph list | get ID | create | delete ID  those registered in the session
+  graph list | get ID | create | delete ID  the session's registered graphs
 
-AND
+OTHER
   session [NAME]    sessions    events on|off    help COMMAND    exit [--keep]
 
-A line that ends with \\ goes on; \"\"\" at the end of a line begins a text that
-ends with \"\"\" on a line of its own. Ctrl-C interrupts what runs; at an empty
-prompt twice it leaves. Leaving stops what was started here.";
+A line that ends with \\ is continued. \"\"\" at the end of a line opens a text
+block, and \"\"\" on its own line closes it. Ctrl-C interrupts a command; pressed
+twice at an empty prompt it exits. Exiting stops what was started here.";
 
 #[cfg(test)]
 mod tests {
     use super::TEXT;
-    use crate::repl::line::declaration;
+    use crate::repl::parser::declaration;
 
     #[test]
-    fn it_fits_a_window_of_80_columns() {
+    fn fits_80_columns() {
         for line in TEXT.lines() {
             assert!(line.len() < 80, "{line}");
         }
     }
 
     #[test]
-    fn every_command_is_named() {
+    fn lists_every_command() {
         for command in declaration().get_subcommands() {
             assert!(TEXT.contains(command.get_name()), "{} is not in the help", command.get_name());
         }

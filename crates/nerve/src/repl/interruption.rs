@@ -1,4 +1,4 @@
-//! What Ctrl-C does to a command that runs, and what the process is told from outside.
+//! Interrupts of running commands, and the signals that end the REPL.
 
 use std::time::Duration;
 
@@ -8,39 +8,40 @@ use tokio::time::Instant;
 
 use crate::exit::{Failure, INTERRUPTED};
 
-/// What was interrupted gets this long to end by itself.
-pub(super) const INTERRUPT_PATIENCE: Duration = Duration::from_secs(5);
+/// Time that interrupted work gets to end.
+pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What Ctrl-C does to a command that runs.
+/// The effect of Ctrl-C on a running command.
 #[derive(Debug, Clone)]
-pub(super) enum Interrupt {
+pub(super) enum InterruptAction {
     /// Interrupts the node's turn.
     Turn(String),
     /// Cancels the run.
     Run(String),
-    /// Nothing is waited for any more.
-    GiveUp,
+    /// Stops waiting.
+    Abandon,
 }
 
-/// A command that can be interrupted, and whether it was.
+/// Tracks whether a running command was interrupted.
 #[derive(Debug)]
 pub(super) struct Interruption {
-    pub(super) what: Interrupt,
-    /// It was; until then it may end by itself.
+    pub(super) action: InterruptAction,
+    /// Set once interrupted: when the REPL stops waiting.
     pub(super) deadline: Option<Instant>,
 }
 
 impl Interruption {
-    pub(super) fn of(what: Interrupt) -> Interruption {
-        Interruption { what, deadline: None }
+    /// Creates the state of a command that was not interrupted.
+    pub(super) fn new(action: InterruptAction) -> Interruption {
+        Interruption { action, deadline: None }
     }
 
-    /// What came of the work: if somebody wanted it to end, that it did.
-    pub(super) fn judge<T>(&self, done: Result<T>) -> Result<T> {
+    /// Returns the result of the command, or an error if it was interrupted.
+    pub(super) fn resolve<T>(&self, done: Result<T>) -> Result<T> {
         match (self.deadline, done) {
             (None, done) => done,
             (Some(_), Err(error))
-                if error.is::<ToldToLeave>() || Failure::from_error(&error).code == INTERRUPTED =>
+                if error.is::<Terminated>() || Failure::from_error(&error).code == INTERRUPTED =>
             {
                 Err(error)
             }
@@ -49,32 +50,34 @@ impl Interruption {
     }
 }
 
-/// What the process is told from outside.
+/// Signals that the REPL handles.
 pub(super) struct Signals {
     pub(super) interrupt: Signal,
-    pub(super) leaving: Leaving,
+    pub(super) termination: TerminationSignals,
 }
 
-/// Signals that say to leave.
-pub(super) struct Leaving {
+/// Signals that end the REPL.
+pub(super) struct TerminationSignals {
     terminate: Signal,
     hangup: Signal,
     quit: Signal,
 }
 
 impl Signals {
+    /// Registers the signal handlers.
     pub(super) fn listen() -> Result<Signals> {
-        let leaving = Leaving {
+        let termination = TerminationSignals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             quit: signal(SignalKind::quit())?,
         };
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, leaving })
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, termination })
     }
 }
 
-impl Leaving {
-    pub(super) async fn told(&mut self) {
+impl TerminationSignals {
+    /// Waits for one of the signals.
+    pub(super) async fn recv(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
@@ -83,24 +86,24 @@ impl Leaving {
     }
 }
 
-/// The process was told to leave in the middle of a command.
+/// Error of a command during which a termination signal arrived.
 #[derive(Debug)]
-pub(super) struct ToldToLeave;
+pub(super) struct Terminated;
 
-impl std::error::Error for ToldToLeave {}
+impl std::error::Error for Terminated {}
 
-impl std::fmt::Display for ToldToLeave {
+impl std::fmt::Display for Terminated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("told to leave")
+        f.write_str("terminated by a signal")
     }
 }
 
-/// It was interrupted and goes on all the same.
-pub(super) fn not_waited_for() -> Failure {
-    Failure::new(INTERRUPTED, "it has not ended; nothing is waited for any more")
+/// Returns the error for work that continues after an interrupt.
+pub(super) fn abandoned() -> Failure {
+    Failure::new(INTERRUPTED, "stopped waiting; the command has not ended")
 }
 
-/// Somebody wanted it to end.
+/// Returns the error for interrupted work.
 pub(super) fn interrupted() -> Failure {
     Failure::new(INTERRUPTED, "interrupted")
 }

@@ -1,35 +1,35 @@
-//! `nerve repl` and `nerve server repl`: nodes and graphs, line by line. One program over a client: the server is another process,
-//! or this one.
+//! `nerve repl` and `nerve server repl`: an interactive client for nodes and graphs. The server is another process or this
+//! one.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`text`], [`mod@line`], [`command`] | from what is typed to what is asked for; pure |
-//! | [`complete`] | what the Tab key offers; pure |
-//! | [`told`] | an event as a line; pure |
+//! | [`input`], [`parser`], [`command`] | parse typed lines into requests; no I/O |
+//! | [`completion`] | Tab completion; no I/O |
+//! | [`event_format`] | formats events; no I/O |
 //! | [`draft`] | the current graph |
-//! | [`source`], [`editor`], [`names`] | where commands come from; the thread of the editor, and what it asks |
-//! | [`screen`] | what is shown |
-//! | [`shell`], [`nodes`], [`graphs`] | the program, and what its commands do |
-//! | [`interruption`] | what Ctrl-C does |
-//! | [`runs`], [`started`] | what was begun here, and is to be stopped |
+//! | [`source`], [`editor`], [`name_lookup`] | where commands come from; the editor thread; names for completion |
+//! | [`screen`] | output |
+//! | [`shell`], [`nodes`], [`graphs`] | the main loop and the commands |
+//! | [`interruption`] | Ctrl-C and termination signals |
+//! | [`runs`], [`started_nodes`] | runs and nodes to stop at exit |
 
 mod command;
-mod complete;
+mod completion;
 mod draft;
 mod editor;
+mod event_format;
 mod graphs;
 mod help;
+mod input;
 mod interruption;
-mod line;
-mod names;
+mod name_lookup;
 mod nodes;
+mod parser;
 mod runs;
 mod screen;
 mod shell;
 mod source;
-mod started;
-mod text;
-mod told;
+mod started_nodes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,118 +43,118 @@ use nerve_core::telemetry::Telemetry;
 use nerve_server::InProcess;
 use nerve_server::paths::{Places, private_directory};
 
-use self::editor::{Editor, TerminalAsItWas};
-use self::names::{Lookup, SharedScene, with_scene};
+use self::editor::{Editor, TerminalGuard};
+use self::name_lookup::{Lookup, SharedState, with_state};
 use self::screen::Screen;
-use self::shell::{Leave, Shell};
-use self::source::{Source, history_file, is_graph};
+use self::shell::{Exit, Shell};
+use self::source::{Source, history_file, is_graph_file};
 use crate::cli::repl::{ReplArgs, ReplOptions, ServerReplArgs};
 use crate::cmd::server::connect;
 use crate::exit::{DONE, Failure, INTERRUPTED, NOT_FOUND};
 use crate::out;
-use crate::telemetry::Exporting;
+use crate::telemetry::TraceExport;
 
-/// What histories and journals call the server in this process.
+/// Server name in histories and journals of this process.
 const SERVER: &str = "repl";
-/// Nodes that were not started by a command (of a graph that keeps them, say) get this long to end.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for stopping nodes that no command started, for example those of graphs.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A REPL with nodes in this process. Gives the exit code.
+/// Runs a REPL with nodes in this process. Returns the exit code.
 pub(crate) async fn in_process(args: ReplArgs) -> Result<u8> {
-    let exporting = Exporting::from_env(SERVER, |problem| out::warning(problem));
-    let (client, server) = serve_here(exporting.telemetry.clone())?;
+    let trace_export = TraceExport::from_env(SERVER, |problem| out::warning(problem));
+    let (client, server) = start_in_process(trace_export.telemetry.clone())?;
     let code = run(client, None, args.options).await;
-    if tokio::time::timeout(END_PATIENCE, server.stop(false)).await.is_err() {
-        out::warning(format_args!("some nodes did not end within {} s", END_PATIENCE.as_secs()));
+    if tokio::time::timeout(STOP_TIMEOUT, server.stop(false)).await.is_err() {
+        out::warning(format_args!("some nodes did not stop within {} s", STOP_TIMEOUT.as_secs()));
     }
-    exporting.finish().await;
+    trace_export.finish().await;
     code
 }
 
-/// A REPL against a server. Gives the exit code.
+/// Runs a REPL on a server. Returns the exit code.
 pub(crate) async fn on_server(args: ServerReplArgs) -> Result<u8> {
     let client = connect(&args.server).await?;
     run(client, Some(args.server), args.options).await
 }
 
-fn serve_here(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
+fn start_in_process(telemetry: Telemetry) -> Result<(NerveClient, InProcess)> {
     let places = Places::from_env();
     let config =
         EngineConfig { telemetry, ..engine_config(SERVER, &places, crate::current_exe::path().ok()) };
-    let here = create_standalone(config).context("cannot talk to the server in this process")?;
+    let here = create_standalone(config).context("cannot start a server in this process")?;
     Ok(here.into_parts())
 }
 
 async fn run(client: NerveClient, server: Option<String>, args: ReplOptions) -> Result<u8> {
-    let terminal = TerminalAsItWas::remember();
-    let scene = SharedScene::default();
+    let terminal = TerminalGuard::save();
+    let state = SharedState::default();
     if let Some(session) = args.session.filter(|session| session != DEFAULT) {
         client.session(Some(&session)).await?;
-        with_scene(&scene, |scene| scene.session = Some(session));
+        with_state(&state, |state| state.session = Some(session));
     }
-    let (graph, commands) = split(args.file)?;
-    // A person goes on after a file of commands; without one, standard input is read only if there is no such file.
+    let (graph, commands) = classify_file(args.file)?;
+    // On a terminal the REPL becomes interactive after the script. Otherwise standard input is read only without a script.
     let rest = match (screen::is_terminal(), commands.is_some()) {
-        (true, _) => Some(Rest::Person),
+        (true, _) => Some(Rest::Terminal),
         (false, true) => None,
         (false, false) => Some(Rest::StandardInput),
     };
-    let mut shell = Shell::new(client.clone(), server, Screen::plain(), scene.clone())?;
-    let mut left = Leave { code: DONE, keep: false };
-    let mut ended = false;
+    let mut shell = Shell::new(client.clone(), server, Screen::plain(), state.clone())?;
+    let mut exit = Exit { code: DONE, keep: false };
+    let mut is_done = false;
     if let Some(graph) = graph {
         shell.load(&graph)?;
     }
     if let Some(commands) = commands {
         let mut source = Source::file(&commands)?;
-        left = shell.run(&mut source, args.keep_going).await;
-        let goes_on = left.code == DONE || (args.keep_going && left.code != INTERRUPTED);
-        ended = shell.was_left() || !goes_on;
+        exit = shell.run(&mut source, args.keep_going).await;
+        let continues = exit.code == DONE || (args.keep_going && exit.code != INTERRUPTED);
+        is_done = shell.has_exited() || !continues;
     }
-    if let (false, Some(rest)) = (ended, rest) {
+    if let (false, Some(rest)) = (is_done, rest) {
         let source = match rest {
             Rest::StandardInput => Source::standard_input(),
-            Rest::Person => person(&mut shell, client, scene).await,
+            Rest::Terminal => interactive_source(&mut shell, client, state).await,
         };
         let mut source = match source {
             Ok(source) => source,
             Err(error) => {
-                shell.leave(left).await;
+                shell.finish(exit).await;
                 return Err(error);
             }
         };
-        left = shell.run(&mut source, args.keep_going).await;
+        exit = shell.run(&mut source, args.keep_going).await;
     }
-    // The editor may be in the middle of a line.
+    // A line may still be in the editor.
     drop(terminal);
-    Ok(shell.leave(left).await)
+    Ok(shell.finish(exit).await)
 }
 
 enum Rest {
-    Person,
+    Terminal,
     StandardInput,
 }
 
-/// Somebody at the terminal, from now on.
-async fn person(shell: &mut Shell, client: NerveClient, scene: SharedScene) -> Result<Source> {
-    let editor = Editor::start(history(), Lookup::start(client, scene)).await?;
-    shell.screen = Screen::interactive(editor.above.clone());
-    shell.greet();
+/// Switches the shell to interactive mode.
+async fn interactive_source(shell: &mut Shell, client: NerveClient, state: SharedState) -> Result<Source> {
+    let editor = Editor::start(history(), Lookup::start(client, state)).await?;
+    shell.screen = Screen::interactive(editor.printer.clone());
+    shell.print_greeting();
     Ok(Source::editor(editor))
 }
 
-/// A graph to begin with, or commands to do first.
-fn split(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
+/// Tells a graph file from a command script. Returns (graph, script).
+fn classify_file(file: Option<PathBuf>) -> Result<(Option<PathBuf>, Option<PathBuf>)> {
     match file {
         Some(file) if !file.exists() => {
-            Err(Failure::new(NOT_FOUND, format!("there is no file {}", file.display())).into())
+            Err(Failure::new(NOT_FOUND, format!("file not found: {}", file.display())).into())
         }
-        Some(file) if is_graph(&file) => Ok((Some(file), None)),
+        Some(file) if is_graph_file(&file) => Ok((Some(file), None)),
         commands => Ok((None, commands)),
     }
 }
 
-/// Where lines are kept; nowhere if there is no folder for it.
+/// Returns the history file, if its directory is usable.
 fn history() -> Option<PathBuf> {
     let state = Places::from_env().state;
     private_directory(&state).ok().map(|()| history_file(&state))

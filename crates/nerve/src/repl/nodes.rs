@@ -1,4 +1,4 @@
-//! Commands on nodes and sessions. Most are those of the program.
+//! Commands on nodes and sessions. Most are shared with the command line.
 
 use anyhow::Result;
 use nerve_api::request::CreateSession;
@@ -6,8 +6,8 @@ use nerve_client::{ClientError, ExecuteOptions, StreamItem};
 use nerve_core::session::DEFAULT;
 
 use super::command::Command;
-use super::interruption::{Interrupt, Interruption};
-use super::names::with_scene;
+use super::interruption::{InterruptAction, Interruption};
+use super::name_lookup::with_state;
 use super::shell::Shell;
 use crate::cli::local::Prompt;
 use crate::cli::node::{
@@ -19,23 +19,23 @@ use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
 impl Shell {
-    /// Sends a prompt; the answer is shown as it grows, to a script when it is whole.
+    /// Sends a prompt. Streams the answer in interactive mode; scripts get it at the end.
     pub(super) async fn prompt_node(&mut self, node: &str, text: &str) -> Result<()> {
-        self.watched = Some(node.to_string());
+        self.muted_node = Some(node.to_string());
         let done = match self.screen.is_interactive() {
             true => self.stream(node, text).await,
-            false => self.node_command_of_program(of_execute(node, text)).await,
+            false => self.run_node_command(execute_command(node, text)).await,
         };
-        self.watched = None;
+        self.muted_node = None;
         done
     }
 
     async fn stream(&mut self, node: &str, text: &str) -> Result<()> {
-        let mut interruption = Interruption::of(Interrupt::Turn(node.to_string()));
-        let at = self.client.node(node, self.session().as_deref());
+        let mut interruption = Interruption::new(InterruptAction::Turn(node.to_string()));
+        let remote = self.client.node(node, self.session().as_deref());
         let options = ExecuteOptions::default();
-        let begun = async { Ok(at.execute_stream(text, &options).await?) };
-        let mut answer = self.wait(&mut interruption, begun).await?;
+        let started = async { Ok(remote.execute_stream(text, &options).await?) };
+        let mut answer = self.wait(&mut interruption, started).await?;
         let mut shown = false;
         while let Some(item) = self
             .wait(&mut interruption, async { answer.next().await.transpose().map_err(Into::into) })
@@ -44,68 +44,68 @@ impl Shell {
             match item {
                 StreamItem::Chunk(chunk) => {
                     shown |= !chunk.trim().is_empty();
-                    self.screen.piece(&chunk)?;
+                    self.screen.print_chunk(&chunk)?;
                 }
                 StreamItem::Missed(count) => {
-                    self.screen.note(&format!("{count} pieces of the answer are missing here"))
+                    self.screen.note(&format!("{count} chunks of the answer were dropped"))
                 }
                 StreamItem::Response(data) => {
                     self.screen.end_line()?;
                     if !shown {
                         execute::print(&data, false)?;
                     }
-                    return interruption.judge(execute::check(&data.response));
+                    return interruption.resolve(execute::check(&data.response));
                 }
             }
         }
         Err(Failure::new(FAILED, "the stream ended without a response").into())
     }
 
-    /// A command that concerns a node.
+    /// Executes a command on a node.
     pub(super) async fn node_command(&mut self, command: Command) -> Result<()> {
         let command = match command {
             Command::Node(command) => command,
             Command::Fork(args) => NodeCommand::Fork(args),
-            Command::Send(line) => of_execute(&line.node, &line.text),
-            Command::Read(line) => NodeCommand::Read(ReadArgs { node: line.node, lines: line.lines }),
-            Command::Run(line) => NodeCommand::Run(RunArgs { node: line.node, command: line.text }),
-            Command::Write(line) => NodeCommand::Write(WriteArgs {
-                node: line.node,
-                // A dash is what it is here, not standard input.
-                data: Some(if line.text == "-" { "\\x2d".to_string() } else { line.text }),
+            Command::Send(args) => execute_command(&args.node, &args.text),
+            Command::Read(args) => NodeCommand::Read(ReadArgs { node: args.node, lines: args.lines }),
+            Command::Run(args) => NodeCommand::Run(RunArgs { node: args.node, command: args.text }),
+            Command::Write(args) => NodeCommand::Write(WriteArgs {
+                node: args.node,
+                // A dash means itself, not standard input.
+                data: Some(if args.text == "-" { "\\x2d".to_string() } else { args.text }),
                 escape: true,
                 keys: Vec::new(),
             }),
-            Command::Interrupt(line) => NodeCommand::Interrupt(NodeArg { node: line.node }),
-            Command::Wait(line) => NodeCommand::Wait(WaitArgs {
-                node: line.node,
-                until: vec![line.state],
-                timeout: line.timeout,
+            Command::Interrupt(args) => NodeCommand::Interrupt(NodeArg { node: args.node }),
+            Command::Wait(args) => NodeCommand::Wait(WaitArgs {
+                node: args.node,
+                until: vec![args.state],
+                timeout: args.timeout,
             }),
-            Command::History(line) => NodeCommand::History(HistoryArgs {
-                node: line.node,
-                last: line.last,
+            Command::History(args) => NodeCommand::History(HistoryArgs {
+                node: args.node,
+                last: args.last,
                 op: None,
                 seq: None,
                 inputs_only: false,
                 summary: false,
             }),
-            Command::Why(line) => NodeCommand::Why(NodeArg { node: line.node }),
-            Command::Answer(line) => NodeCommand::Answer(AnswerArgs {
-                node: line.node,
-                choice: Some(line.choice.join(" ")),
+            Command::Why(args) => NodeCommand::Why(NodeArg { node: args.node }),
+            Command::Answer(args) => NodeCommand::Answer(AnswerArgs {
+                node: args.node,
+                choice: Some(args.choice.join(" ")),
                 cancel: false,
                 wait: true,
                 timeout: None,
             }),
-            // All others are done elsewhere.
+            // The caller handles all others.
             _ => return Ok(()),
         };
-        self.node_command_of_program(command).await
+        self.run_node_command(command).await
     }
 
-    /// A command as `nerve server node` has it.
-    async fn node_command_of_program(&mut self, command: NodeCommand) -> Result<()> {
+    /// Executes a `nerve server node` command.
+    async fn run_node_command(&mut self, command: NodeCommand) -> Result<()> {
         refuse_standard_input(&command)?;
         let session = self.session();
         let target = self.target();
@@ -132,51 +132,51 @@ impl Shell {
             }
             NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
                 let name = args.node.clone();
-                self.briefly(node::perform(&target, NodeCommand::Stop(args))).await?;
+                self.wait_briefly(node::perform(&target, NodeCommand::Stop(args))).await?;
                 self.started.remove(session.as_deref(), &name);
                 Ok(())
             }
             NodeCommand::Execute(args) | NodeCommand::Send(args) => {
-                let mut interruption = Interruption::of(Interrupt::Turn(args.node.clone()));
+                let mut interruption = Interruption::new(InterruptAction::Turn(args.node.clone()));
                 let done = node::perform(&target, NodeCommand::Execute(args));
                 let done = self.wait(&mut interruption, done).await;
-                interruption.judge(done)
+                interruption.resolve(done)
             }
             NodeCommand::Answer(args) if args.wait => {
-                let mut interruption = Interruption::of(Interrupt::Turn(args.node.clone()));
+                let mut interruption = Interruption::new(InterruptAction::Turn(args.node.clone()));
                 let done = node::perform(&target, NodeCommand::Answer(args));
                 let done = self.wait(&mut interruption, done).await;
-                interruption.judge(done)
+                interruption.resolve(done)
             }
-            other => self.briefly(node::perform(&target, other)).await,
+            other => self.wait_briefly(node::perform(&target, other)).await,
         }
     }
 
-    /// Starts a node by `work` and remembers that. One whose start was given up may come all the same.
+    /// Starts a node by `work` and registers it for [`StartedNodes::stop`]. A start that was interrupted may still succeed.
     async fn start(
         &mut self,
         session: Option<&str>,
         name: &str,
         work: impl Future<Output = Result<()>>,
     ) -> Result<()> {
-        let new = self.started.add(session, name);
-        // The command says that it is there.
-        self.watched = Some(name.to_string());
-        let done = self.briefly(work).await;
-        self.watched = None;
+        let is_new = self.started.add(session, name);
+        // The command reports the start itself.
+        self.muted_node = Some(name.to_string());
+        let done = self.wait_briefly(work).await;
+        self.muted_node = None;
         let failed = done.as_ref().err().map(Failure::from_error);
-        if new && failed.is_some_and(|failure| failure.code != INTERRUPTED) {
+        if is_new && failed.is_some_and(|failure| failure.code != INTERRUPTED) {
             self.started.remove(session, name);
         }
         done
     }
 
-    /// Shows the current session, or goes to another one.
-    pub(super) async fn go_to_session(&mut self, name: Option<String>) -> Result<()> {
+    /// Shows the current session, or switches to another one.
+    pub(super) async fn switch_session(&mut self, name: Option<String>) -> Result<()> {
         let client = self.client.clone();
         let Some(name) = name else {
             let current = self.session();
-            let session = self.briefly(async { Ok(client.session(current.as_deref()).await?) }).await?;
+            let session = self.wait_briefly(async { Ok(client.session(current.as_deref()).await?) }).await?;
             return out::fields(&[
                 ("session", session.name.clone()),
                 ("description", session.description.clone()),
@@ -184,24 +184,24 @@ impl Shell {
                 ("graphs", session.graphs.join(", ")),
             ]);
         };
-        let found = self.briefly(async { Ok(client.session(Some(&name)).await) }).await?;
+        let found = self.wait_briefly(async { Ok(client.session(Some(&name)).await) }).await?;
         match found {
             Ok(_) => {}
             Err(ClientError::Server(error)) if error.error_type == "not_found_error" => {
                 let params = CreateSession { name: name.clone(), ..CreateSession::default() };
-                self.briefly(async { Ok(client.create_session(&params).await?) }).await?;
-                out::line(format_args!("session '{name}' is new"))?;
+                self.wait_briefly(async { Ok(client.create_session(&params).await?) }).await?;
+                out::line(format_args!("session '{name}' created"))?;
             }
             Err(error) => return Err(error.into()),
         }
-        with_scene(&self.scene, |scene| scene.session = Some(name).filter(|name| name != DEFAULT));
+        with_state(&self.state, |state| state.session = Some(name).filter(|name| name != DEFAULT));
         Ok(())
     }
 
-    /// Lists the sessions.
+    /// Prints a table of the sessions.
     pub(super) async fn list_sessions(&mut self) -> Result<()> {
         let client = self.client.clone();
-        let sessions = self.briefly(async { Ok(client.sessions().await?) }).await?;
+        let sessions = self.wait_briefly(async { Ok(client.sessions().await?) }).await?;
         let current = self.session();
         let row = |session: nerve_api::reply::SessionInfo| {
             let here = session.name == current.as_deref().unwrap_or(DEFAULT);
@@ -213,7 +213,7 @@ impl Shell {
     }
 }
 
-fn of_execute(node: &str, text: &str) -> NodeCommand {
+fn execute_command(node: &str, text: &str) -> NodeCommand {
     NodeCommand::Execute(ExecuteArgs {
         node: node.to_string(),
         prompt: Prompt { text: Some(text.to_string()), file: None },
@@ -226,7 +226,7 @@ fn of_execute(node: &str, text: &str) -> NodeCommand {
     })
 }
 
-/// Standard input is where the commands come from.
+/// Rejects `-` as text, because commands come from standard input.
 fn refuse_standard_input(command: &NodeCommand) -> Result<(), Failure> {
     let text = match command {
         NodeCommand::Execute(args) | NodeCommand::Send(args) => args.prompt.text.as_deref(),
@@ -234,8 +234,10 @@ fn refuse_standard_input(command: &NodeCommand) -> Result<(), Failure> {
         _ => None,
     };
     match text {
-        Some("-") => Err(Failure::new(USAGE, "standard input is where the commands come from")
-            .hint("\"\"\" at the end of a line begins a text of several lines")),
+        Some("-") => {
+            Err(Failure::new(USAGE, "cannot read text from standard input: it provides the commands")
+                .hint("for text of several lines, end the line with \"\"\""))
+        }
         _ => Ok(()),
     }
 }

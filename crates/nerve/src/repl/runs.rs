@@ -1,4 +1,4 @@
-//! The runs that were begun here: which go on, which wait at a gate, what came of the last one.
+//! The runs that were started here, with their gates and the last result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,126 +8,126 @@ use nerve_client::{ClientError, NerveClient, RunOptions};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-/// A run that has ended.
+/// The end of a run.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct RunEnd {
     pub(super) run: String,
     pub(super) outcome: Result<RunEnded, ClientError>,
 }
 
-/// The runs that were begun here.
+/// The active runs that were started here, and the last result.
 #[derive(Debug)]
 pub(super) struct Runs {
-    begun: BTreeMap<String, Begun>,
-    /// Results of the last one that has ended, and the steps whose results are the graph's.
+    active: BTreeMap<String, ActiveRun>,
+    /// Results of the last run that ended, and its output steps.
     last: Option<(RunEnded, Vec<String>)>,
-    ended: mpsc::UnboundedSender<Ended>,
+    ended: mpsc::UnboundedSender<RunEnd>,
 }
 
 #[derive(Debug, Default)]
-struct Begun {
-    /// The server has begun with it.
-    known: bool,
-    /// Steps that wait for an answer.
+struct ActiveRun {
+    /// The server has started the run.
+    has_started: bool,
+    /// Steps with an open gate.
     gates: BTreeSet<String>,
-    /// Steps whose results are the graph's.
-    last_steps: Vec<String>,
+    /// Steps whose results are the graph's results.
+    output_steps: Vec<String>,
 }
 
 impl Runs {
-    /// No runs; the other end tells of those that end.
-    pub(super) fn new() -> (Runs, mpsc::UnboundedReceiver<Ended>) {
-        let (ended, ends) = mpsc::unbounded_channel();
-        (Runs { begun: BTreeMap::new(), last: None, ended }, ends)
+    /// Creates an empty set. The receiver yields ended runs.
+    pub(super) fn new() -> (Runs, mpsc::UnboundedReceiver<RunEnd>) {
+        let (ended, run_ends) = mpsc::unbounded_channel();
+        (Runs { active: BTreeMap::new(), last: None, ended }, run_ends)
     }
 
-    /// Begins a run under the id in `options`.
-    pub(super) fn begin(
+    /// Starts a run with the id in `options`.
+    pub(super) fn start(
         &mut self,
         client: &NerveClient,
         definition: Map<String, Value>,
         options: RunOptions,
-        last_steps: Vec<String>,
+        output_steps: Vec<String>,
     ) -> String {
         let run = options.run_id.clone().unwrap_or_default();
-        self.begun.insert(run.clone(), Begun { last_steps, ..Begun::default() });
+        self.active.insert(run.clone(), ActiveRun { output_steps, ..ActiveRun::default() });
         let (client, ended, id) = (client.clone(), self.ended.clone(), run.clone());
         tokio::spawn(async move {
             let outcome = client.execute_graph(definition, &options).await;
-            // Nobody listens any more: the REPL is left.
-            let _ = ended.send(Ended { run: id, outcome });
+            // Fails only when the REPL has ended.
+            let _ = ended.send(RunEnd { run: id, outcome });
         });
         run
     }
 
-    /// It goes on.
-    pub(super) fn has(&self, run: &str) -> bool {
-        self.begun.contains_key(run)
+    /// Returns true if the run was started here and has not ended.
+    pub(super) fn is_active(&self, run: &str) -> bool {
+        self.active.contains_key(run)
     }
 
-    /// Ids of those that go on.
-    pub(super) fn going_on(&self) -> Vec<String> {
-        self.begun.keys().cloned().collect()
+    /// Returns the ids of the active runs.
+    pub(super) fn active(&self) -> Vec<String> {
+        self.active.keys().cloned().collect()
     }
 
-    /// The server has begun with it, or has not and never will.
-    pub(super) fn is_known(&self, run: &str) -> bool {
-        self.begun.get(run).is_none_or(|begun| begun.known)
+    /// Returns true if the server has started the run or the run has ended.
+    pub(super) fn has_started(&self, run: &str) -> bool {
+        self.active.get(run).is_none_or(|active| active.has_started)
     }
 
-    /// It waits at a gate.
-    pub(super) fn waits(&self, run: &str) -> bool {
-        self.begun.get(run).is_some_and(|begun| !begun.gates.is_empty())
+    /// Returns true if the run waits at a gate.
+    pub(super) fn is_waiting(&self, run: &str) -> bool {
+        self.active.get(run).is_some_and(|active| !active.gates.is_empty())
     }
 
-    /// Takes note of what an event says of gates.
-    pub(super) fn heed(&mut self, event: &EventMessage) {
+    /// Updates started runs and open gates from an event.
+    pub(super) fn on_event(&mut self, event: &EventMessage) {
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
         if event.kind() == Some(EventType::EventsDropped) {
-            // What is missing may have said so.
-            self.begun.values_mut().for_each(|begun| begun.known = true);
+            // A dropped event may have reported the start.
+            self.active.values_mut().for_each(|active| active.has_started = true);
         }
-        let Some(begun) = self.begun.get_mut(text("run_id")) else { return };
-        begun.known = true;
+        let Some(active) = self.active.get_mut(text("run_id")) else { return };
+        active.has_started = true;
         match event.kind() {
             Some(EventType::GateAsked) => {
-                begun.gates.insert(text("step_id").to_string());
+                active.gates.insert(text("step_id").to_string());
             }
             Some(EventType::GateAnswered | EventType::StepCompleted | EventType::StepFailed) => {
-                begun.gates.remove(text("step_id"));
+                active.gates.remove(text("step_id"));
             }
             _ => {}
         }
     }
 
-    /// The gate was answered: the event that says so may come later.
-    pub(super) fn answered(&mut self, run: &str, step: &str) {
-        if let Some(begun) = self.begun.get_mut(run) {
-            begun.gates.remove(step);
+    /// Closes an answered gate before its event arrives.
+    pub(super) fn on_gate_answered(&mut self, run: &str, step: &str) {
+        if let Some(active) = self.active.get_mut(run) {
+            active.gates.remove(step);
         }
     }
 
-    /// Sets which gates a run waits at.
+    /// Replaces the open gates of a run.
     pub(super) fn set_gates(&mut self, run: &str, gates: impl IntoIterator<Item = String>) {
-        if let Some(begun) = self.begun.get_mut(run) {
-            begun.gates = gates.into_iter().collect();
+        if let Some(active) = self.active.get_mut(run) {
+            active.gates = gates.into_iter().collect();
         }
     }
 
-    /// A run is over; what it has of results is kept.
-    pub(super) fn end(&mut self, ended: &Ended) {
-        let Some(begun) = self.begun.remove(&ended.run) else { return };
+    /// Removes a run and keeps its results.
+    pub(super) fn on_end(&mut self, ended: &RunEnd) {
+        let Some(active) = self.active.remove(&ended.run) else { return };
         let data = match &ended.outcome {
             Ok(data) => Some(data.clone()),
             Err(error) => error.server().and_then(|error| error.run.as_deref().cloned()),
         };
         if let Some(data) = data {
-            self.last = Some((data, begun.last_steps));
+            self.last = Some((data, active.output_steps));
         }
     }
 
-    /// Results of the last run that has ended, and the steps whose results are the graph's.
-    pub(super) fn last(&self) -> Option<&(RunEnded, Vec<String>)> {
+    /// Returns the results of the last run that ended, and its output steps.
+    pub(super) fn last_result(&self) -> Option<&(RunEnded, Vec<String>)> {
         self.last.as_ref()
     }
 }

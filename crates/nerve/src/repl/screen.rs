@@ -1,119 +1,128 @@
-//! What the REPL shows: results as they are, events above the line that is edited.
+//! Output of the REPL: prints results, and events above the edited line.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{SyncSender, TrySendError};
 
 use anyhow::Result;
 
-use super::line::as_typed_here;
+use super::parser::to_repl_syntax;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// The terminal, or what takes its place.
+/// The terminal or the output of a script.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Somebody sits in front of it.
     interactive: bool,
-    /// Where lines go while the person edits; `None` where the editor cannot show them.
-    above: Option<SyncSender<String>>,
-    /// A line is edited now.
+    /// Prints above the edited line. `None` if the editor cannot.
+    printer: Option<SyncSender<String>>,
+    /// A line is being edited.
     editing: bool,
     /// Events are shown.
     events: bool,
-    /// The last piece of an answer did not end its line.
+    /// The last chunk of an answer did not end its line.
     inside_line: bool,
-    /// Lines the editor was too slow for.
-    lost: u64,
+    /// Lines dropped because the editor was too slow.
+    dropped: u64,
 }
 
 impl Screen {
-    /// Of a person: with events.
-    pub(super) fn interactive(above: Option<SyncSender<String>>) -> Screen {
-        Screen { interactive: true, above, events: true, ..Screen::plain() }
+    /// Creates the output of an interactive REPL, with events.
+    pub(super) fn interactive(printer: Option<SyncSender<String>>) -> Screen {
+        Screen { interactive: true, printer, events: true, ..Screen::plain() }
     }
 
-    /// Of a script: without events.
+    /// Creates the output of a script, without events.
     pub(super) fn plain() -> Screen {
-        Screen { interactive: false, above: None, editing: false, events: false, inside_line: false, lost: 0 }
+        Screen {
+            interactive: false,
+            printer: None,
+            editing: false,
+            events: false,
+            inside_line: false,
+            dropped: 0,
+        }
     }
 
+    /// Returns true for an interactive REPL.
     pub(super) fn is_interactive(&self) -> bool {
         self.interactive
     }
 
+    /// Returns true if events are shown.
     pub(super) fn shows_events(&self) -> bool {
         self.events
     }
 
+    /// Shows or hides events.
     pub(super) fn show_events(&mut self, on: bool) {
         self.events = on;
     }
 
-    /// A line is edited from now on, or no longer.
+    /// Sets whether a line is being edited.
     pub(super) fn set_editing(&mut self, editing: bool) {
         self.editing = editing && self.interactive;
     }
 
-    /// Tells of an event.
+    /// Prints an event, if events are shown.
     pub(super) fn event(&mut self, line: &str) {
         if self.events {
-            self.say(&format!("· {line}"));
+            self.print_note(&format!("· {line}"));
         }
     }
 
-    /// Tells what the REPL does. No data: scripts have it on stderr.
+    /// Prints a message of the REPL: to stderr for scripts.
     pub(super) fn note(&mut self, text: &str) {
-        self.say(text);
+        self.print_note(text);
     }
 
-    /// Shows a piece of an answer that grows.
-    pub(super) fn piece(&mut self, text: &str) -> Result<()> {
+    /// Prints a chunk of an answer.
+    pub(super) fn print_chunk(&mut self, text: &str) -> Result<()> {
         if let Some(last) = text.chars().last() {
             self.inside_line = last != '\n';
         }
         out::piece(text)
     }
 
-    /// What follows stands on a line of its own.
+    /// Ends the current line, if necessary.
     pub(super) fn end_line(&mut self) -> Result<()> {
         if std::mem::take(&mut self.inside_line) { out::line("") } else { Ok(()) }
     }
 
-    /// Says what went wrong. `place`: where in a script.
-    pub(super) fn failure(&mut self, mut failure: Failure, place: Option<&str>) {
+    /// Prints a failure. `location` is the position in a script.
+    pub(super) fn failure(&mut self, mut failure: Failure, location: Option<&str>) {
         let _ = self.end_line();
         if failure.code == INTERRUPTED && self.interactive {
             return self.note(&failure.message);
         }
-        failure.message = as_typed_here(&failure.message);
-        failure.hint = failure.hint.map(|hint| as_typed_here(&hint));
-        if let Some(place) = place {
-            failure.message = format!("{place}: {}", failure.message);
+        failure.message = to_repl_syntax(&failure.message);
+        failure.hint = failure.hint.map(|hint| to_repl_syntax(&hint));
+        if let Some(location) = location {
+            failure.message = format!("{location}: {}", failure.message);
         }
         out::failure(&failure, false);
     }
 
-    fn say(&mut self, text: &str) {
+    fn print_note(&mut self, text: &str) {
         if !self.interactive {
             out::note(text);
             return;
         }
         let faint =
-            if colours() { format!("{}{text}{:#}", out::FAINT, out::FAINT) } else { text.to_string() };
-        match (&self.above, self.editing) {
-            (Some(above), true) => {
-                let missing = match self.lost {
+            if has_colors() { format!("{}{text}{:#}", out::FAINT, out::FAINT) } else { text.to_string() };
+        match (&self.printer, self.editing) {
+            (Some(printer), true) => {
+                let gap = match self.dropped {
                     0 => String::new(),
-                    lost => format!("· {lost} lines are missing here\n"),
+                    dropped => format!("· {dropped} lines dropped\n"),
                 };
-                match above.try_send(format!("{missing}{faint}\n")) {
-                    Ok(()) => self.lost = 0,
-                    Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.lost += 1,
+                match printer.try_send(format!("{gap}{faint}\n")) {
+                    Ok(()) => self.dropped = 0,
+                    Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped += 1,
                 }
             }
             _ => {
                 let _ = self.end_line();
-                // Away with what a wait has written on the line.
+                // Erases a progress message on the line.
                 let _ = write!(std::io::stdout().lock(), "\r\x1b[K{faint}\n");
                 let _ = std::io::stdout().flush();
             }
@@ -121,11 +130,11 @@ impl Screen {
     }
 }
 
-/// Both ends of it are a terminal: a line can be edited.
+/// Returns true if standard input and output are terminals.
 pub(super) fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-fn colours() -> bool {
+fn has_colors() -> bool {
     !matches!(anstream::AutoStream::choice(&std::io::stdout()), anstream::ColorChoice::Never)
 }

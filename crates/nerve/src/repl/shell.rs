@@ -1,5 +1,5 @@
-//! The program: reads what is asked for, does it, and shows what happens meanwhile. One task does all of it, so nothing that is
-//! shown gets between two other things.
+//! The main loop: reads commands, executes them and shows events meanwhile. A single task does this, so outputs do not
+//! interleave.
 
 use std::future::Future;
 
@@ -10,127 +10,129 @@ use nerve_core::session::DEFAULT;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::command::{Command, EventsLine, Switch};
+use super::command::{Command, EventsArgs, Switch};
 use super::draft::Draft;
+use super::input::Input;
 use super::interruption::{
-    INTERRUPT_PATIENCE, Interrupt, Interruption, Signals, ToldToLeave, interrupted, not_waited_for,
+    INTERRUPT_TIMEOUT, InterruptAction, Interruption, Signals, Terminated, abandoned, interrupted,
 };
-use super::line::{Asked, help, understand};
-use super::names::{SharedScene, with_scene};
-use super::runs::{Ended, Runs};
+use super::name_lookup::{SharedState, with_state};
+use super::parser::{Request, help, parse};
+use super::runs::{RunEnd, Runs};
 use super::screen::Screen;
-use super::source::{Next, Source};
-use super::started::Started;
-use super::text::Input;
-use super::{help as overview, told};
+use super::source::{Source, SourceEvent};
+use super::started_nodes::StartedNodes;
+use super::{event_format, help as overview};
 use crate::cmd::node::Target;
 use crate::exit::{DONE, FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
-/// A REPL at work.
+/// A running REPL.
 pub(super) struct Shell {
     pub(super) client: NerveClient,
-    /// What the prompt and messages call the server; `None` in process.
+    /// Server name for the prompt and messages. `None`: in-process server.
     pub(super) server: Option<String>,
     pub(super) screen: Screen,
-    pub(super) scene: SharedScene,
+    pub(super) state: SharedState,
     pub(super) draft: Option<Draft>,
     pub(super) runs: Runs,
-    pub(super) ends: mpsc::UnboundedReceiver<Ended>,
-    pub(super) started: Started,
-    /// A node whose changes are not told: the answer it gives is shown.
-    pub(super) watched: Option<String>,
+    pub(super) run_ends: mpsc::UnboundedReceiver<RunEnd>,
+    pub(super) started: StartedNodes,
+    /// Node whose events are not shown, because its answer is.
+    pub(super) muted_node: Option<String>,
     events: Option<EventStream>,
     signals: Signals,
-    /// The last source was left by a command.
-    left: bool,
+    /// A command ended the last source.
+    exited: bool,
 }
 
-/// How the REPL is left.
+/// How the REPL ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leave {
-    /// The exit code.
+pub(super) struct Exit {
+    /// Exit code.
     pub(super) code: u8,
-    /// What was started stays.
+    /// Keep started nodes and runs.
     pub(super) keep: bool,
 }
 
-/// After a command.
+/// What to do after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
-    /// The next one.
-    GoOn,
-    /// It was the last one. What was started may stay.
-    Leave { keep: bool },
+pub(super) enum Flow {
+    /// Read the next command.
+    Continue,
+    /// End the REPL, with or without keeping what was started.
+    Exit { keep: bool },
 }
 
 impl Shell {
+    /// Creates a REPL.
+    ///
     /// # Errors
-    /// Signals cannot be listened for.
+    /// The signal handlers cannot be installed.
     pub(super) fn new(
         client: NerveClient,
         server: Option<String>,
         screen: Screen,
-        scene: SharedScene,
+        state: SharedState,
     ) -> Result<Shell> {
-        let (runs, ends) = Runs::new();
+        let (runs, run_ends) = Runs::new();
         Ok(Shell {
             events: Some(client.events()),
             client,
             server,
             screen,
-            scene,
+            state,
             draft: None,
             runs,
-            ends,
-            started: Started::default(),
-            watched: None,
+            run_ends,
+            started: StartedNodes::default(),
+            muted_node: None,
             signals: Signals::listen()?,
-            left: false,
+            exited: false,
         })
     }
 
-    /// Does what the source says, until it ends or says so. With `keep_going` errors of a script do not end it.
-    pub(super) async fn run(&mut self, source: &mut Source, keep_going: bool) -> Leave {
+    /// Executes commands from `source` until it ends or a command exits. With `keep_going` a script continues after errors.
+    pub(super) async fn run(&mut self, source: &mut Source, keep_going: bool) -> Exit {
         let mut failed = false;
-        let mut last_chance = false;
+        let mut exit_pending = false;
         loop {
-            source.ask(self.prompt());
+            source.start_edit(self.prompt());
             self.screen.set_editing(!source.is_script());
-            let next = self.next(source).await;
+            let next = self.next_input(source).await;
             self.screen.set_editing(false);
-            let leave = |code| Leave { code, keep: false };
+            let exit = |code| Exit { code, keep: false };
             match next {
-                None => return leave(INTERRUPTED),
-                Some(Next::End) => return leave(if failed { FAILED } else { DONE }),
-                Some(Next::Failed(why)) => {
+                None => return exit(INTERRUPTED),
+                Some(SourceEvent::End) => return exit(if failed { FAILED } else { DONE }),
+                Some(SourceEvent::Failed(why)) => {
                     self.screen.failure(Failure::new(FAILED, why), None);
-                    return leave(FAILED);
+                    return exit(FAILED);
                 }
-                Some(Next::Interrupted { .. }) if source.is_script() => return leave(INTERRUPTED),
-                Some(Next::Interrupted { blank: true }) if last_chance => return leave(DONE),
-                Some(Next::Interrupted { blank }) => {
-                    last_chance = blank;
+                Some(SourceEvent::Interrupted { .. }) if source.is_script() => return exit(INTERRUPTED),
+                Some(SourceEvent::Interrupted { blank: true }) if exit_pending => return exit(DONE),
+                Some(SourceEvent::Interrupted { blank }) => {
+                    exit_pending = blank;
                     if blank {
-                        self.screen.note(&self.before_leaving());
+                        self.screen.note(&self.exit_warning());
                     }
                 }
-                Some(Next::Inputs(inputs, place)) => {
-                    last_chance = false;
+                Some(SourceEvent::Inputs(inputs, location)) => {
+                    exit_pending = false;
                     for input in inputs {
                         match self.perform(&input).await {
-                            Ok(Then::GoOn) => {}
-                            Ok(Then::Leave { keep }) => {
-                                self.left = true;
-                                return Leave { code: if failed { FAILED } else { DONE }, keep };
+                            Ok(Flow::Continue) => {}
+                            Ok(Flow::Exit { keep }) => {
+                                self.exited = true;
+                                return Exit { code: if failed { FAILED } else { DONE }, keep };
                             }
                             Err(error) => {
-                                let told = self.report(error, place.as_deref());
-                                let ends = source.is_script() && (!keep_going || told == Some(INTERRUPTED));
-                                match told {
-                                    None => return leave(INTERRUPTED),
-                                    Some(INTERRUPTED) if ends => return leave(INTERRUPTED),
-                                    Some(_) if ends => return leave(FAILED),
+                                let code = self.report(error, location.as_deref());
+                                let stops = source.is_script() && (!keep_going || code == Some(INTERRUPTED));
+                                match code {
+                                    None => return exit(INTERRUPTED),
+                                    Some(INTERRUPTED) if stops => return exit(INTERRUPTED),
+                                    Some(_) if stops => return exit(FAILED),
                                     Some(_) => failed = source.is_script(),
                                 }
                                 break;
@@ -142,13 +144,13 @@ impl Shell {
         }
     }
 
-    /// A command said to leave: nothing comes after it.
-    pub(super) fn was_left(&self) -> bool {
-        self.left
+    /// Returns true if a command ended the REPL.
+    pub(super) fn has_exited(&self) -> bool {
+        self.exited
     }
 
-    /// Says what a person sees first.
-    pub(super) fn greet(&mut self) {
+    /// Prints the greeting of an interactive REPL.
+    pub(super) fn print_greeting(&mut self) {
         let nodes = match &self.server {
             Some(name) => format!("nodes of server '{name}'"),
             None => "nodes end with this process".to_string(),
@@ -156,45 +158,45 @@ impl Shell {
         self.screen.note(&format!("nerve {}: {nodes}; 'help' lists the commands", env!("CARGO_PKG_VERSION")));
     }
 
-    /// Stops what was started here, says so, and gives the exit code: 1 where a script leaves runs behind that are not done.
-    pub(super) async fn leave(mut self, how: Leave) -> u8 {
-        let script = !self.screen.is_interactive();
-        if how.keep {
-            let (nodes, runs) = (self.started.len(), self.runs.going_on().len());
+    /// Stops what was started here and returns the exit code: 1 if a script ends before its runs.
+    pub(super) async fn finish(mut self, exit: Exit) -> u8 {
+        let is_script = !self.screen.is_interactive();
+        if exit.keep {
+            let (nodes, runs) = (self.started.len(), self.runs.active().len());
             if nodes + runs > 0 {
-                self.screen.note("what was started here goes on");
+                self.screen.note("started nodes and runs keep running");
             }
-            return how.code;
+            return exit.code;
         }
-        let unfinished = !self.runs.going_on().is_empty();
+        let unfinished = !self.runs.active().is_empty();
         let stopping = std::mem::take(&mut self.started).stop(&self.client, &self.runs);
-        let said = tokio::select! {
-            said = stopping => said,
-            _ = self.signals.interrupt.recv() => vec!["left at once; what was started may go on".to_string()],
+        let messages = tokio::select! {
+            messages = stopping => messages,
+            _ = self.signals.interrupt.recv() => vec!["exited immediately; started nodes and runs may still be running".to_string()],
         };
-        for line in said {
+        for line in messages {
             self.screen.note(&line);
         }
-        if script && unfinished && how.code == DONE { FAILED } else { how.code }
+        if is_script && unfinished && exit.code == DONE { FAILED } else { exit.code }
     }
 
-    /// Waits for the next thing to do, and shows what happens. `None`: told to leave.
-    async fn next(&mut self, source: &mut Source) -> Option<Next> {
+    /// Waits for the next input and shows events. Returns `None` on a termination signal.
+    async fn next_input(&mut self, source: &mut Source) -> Option<SourceEvent> {
         loop {
             tokio::select! {
                 next = source.next() => return Some(next),
-                event = next_event(&mut self.events) => self.heed(&event),
-                Some(ended) = self.ends.recv() => self.told_end(&ended),
-                _ = self.signals.interrupt.recv() => return Some(Next::Interrupted { blank: true }),
-                () = self.signals.leaving.told() => return None,
+                event = next_event(&mut self.events) => self.on_event(&event),
+                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                _ = self.signals.interrupt.recv() => return Some(SourceEvent::Interrupted { blank: true }),
+                () = self.signals.termination.recv() => return None,
             }
         }
     }
 
-    /// Does something and shows what happens meanwhile.
+    /// Executes `work` and shows events meanwhile.
     ///
     /// # Errors
-    /// Those of the work; exit code 130 when it was interrupted.
+    /// Those of `work`; exit code 130 if it was interrupted.
     pub(super) async fn wait<T>(
         &mut self,
         interruption: &mut Interruption,
@@ -205,190 +207,195 @@ impl Shell {
             let deadline = interruption.deadline;
             tokio::select! {
                 biased;
-                // What happened before the end is shown before it.
-                event = next_event(&mut self.events) => self.heed(&event),
+                // Shows earlier events before the result.
+                event = next_event(&mut self.events) => self.on_event(&event),
                 done = &mut work => return done,
-                Some(ended) = self.ends.recv() => self.told_end(&ended),
-                _ = self.signals.interrupt.recv() => self.interrupt(interruption)?,
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
-                () = at(deadline) => return Err(not_waited_for().into()),
+                Some(ended) = self.run_ends.recv() => self.on_run_end(&ended),
+                _ = self.signals.interrupt.recv() => self.on_interrupt(interruption)?,
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
     }
 
-    /// The same with what only takes a moment.
-    pub(super) async fn briefly<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.wait(&mut Interruption::of(Interrupt::GiveUp), work).await
+    /// Like [`Shell::wait`] for short work, which Ctrl-C abandons.
+    pub(super) async fn wait_briefly<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.wait(&mut Interruption::new(InterruptAction::Abandon), work).await
     }
 
-    /// Waits until the server has begun with a run; gives the end of one that it has not. That takes a moment: Ctrl-C is for what
-    /// comes then.
-    pub(super) async fn until_begun(&mut self, run: &str) -> Result<Option<Ended>> {
-        while !self.runs.is_known(run) && self.events.is_some() {
+    /// Waits until the server has started a run. Returns the end of a run that failed to start. Ctrl-C is not handled here, but
+    /// by the wait that follows.
+    pub(super) async fn wait_for_start(&mut self, run: &str) -> Result<Option<RunEnd>> {
+        while !self.runs.has_started(run) && self.events.is_some() {
             tokio::select! {
                 biased;
-                event = next_event(&mut self.events) => self.heed(&event),
-                Some(ended) = self.ends.recv() => match ended.run == run {
+                event = next_event(&mut self.events) => self.on_event(&event),
+                Some(ended) = self.run_ends.recv() => match ended.run == run {
                     true => {
-                        self.runs.end(&ended);
+                        self.runs.on_end(&ended);
                         return Ok(Some(ended));
                     }
-                    false => self.told_end(&ended),
+                    false => self.on_run_end(&ended),
                 },
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
             }
         }
         Ok(None)
     }
 
-    /// Shows a run until it has ended or waits at a gate. Gives its end.
-    pub(super) async fn until_end(&mut self, run: &str) -> Result<Option<Ended>> {
-        let mut interruption = Interruption::of(Interrupt::Run(run.to_string()));
+    /// Shows a run until it ends or waits at a gate. Returns its end.
+    pub(super) async fn wait_for_end(&mut self, run: &str) -> Result<Option<RunEnd>> {
+        let mut interruption = Interruption::new(InterruptAction::Run(run.to_string()));
         loop {
-            if self.runs.waits(run) {
+            if self.runs.is_waiting(run) {
                 return Ok(None);
             }
             let deadline = interruption.deadline;
             tokio::select! {
                 biased;
                 event = next_event(&mut self.events) => {
-                    self.heed(&event);
+                    self.on_event(&event);
                     if event.and_then(|event| event.kind()) == Some(EventType::EventsDropped) {
-                        self.look_at_gates(run).await;
+                        self.refresh_gates(run).await;
                     }
                 }
-                Some(ended) = self.ends.recv() => {
+                Some(ended) = self.run_ends.recv() => {
                     if ended.run == run {
-                        self.runs.end(&ended);
-                        return interruption.judge(Ok(Some(ended)));
+                        self.runs.on_end(&ended);
+                        return interruption.resolve(Ok(Some(ended)));
                     }
-                    self.told_end(&ended);
+                    self.on_run_end(&ended);
                 }
-                _ = self.signals.interrupt.recv() => self.interrupt(&mut interruption)?,
-                () = self.signals.leaving.told() => return Err(ToldToLeave.into()),
-                () = at(deadline) => return Err(not_waited_for().into()),
+                _ = self.signals.interrupt.recv() => self.on_interrupt(&mut interruption)?,
+                () = self.signals.termination.recv() => return Err(Terminated.into()),
+                () = sleep_until(deadline) => return Err(abandoned().into()),
             }
         }
     }
 
-    /// Ctrl-C while something runs. A second one does not wait for its end.
-    fn interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
+    /// Handles Ctrl-C during a command. The second one abandons it.
+    fn on_interrupt(&mut self, interruption: &mut Interruption) -> Result<(), Failure> {
         if interruption.deadline.is_some() {
-            return Err(not_waited_for());
+            return Err(abandoned());
         }
-        match &interruption.what {
-            Interrupt::GiveUp => return Err(interrupted()),
-            Interrupt::Turn(node) => {
-                self.screen.note(&format!("interrupting {node}; Ctrl-C again does not wait for it"));
+        match &interruption.action {
+            InterruptAction::Abandon => return Err(interrupted()),
+            InterruptAction::Turn(node) => {
+                self.screen.note(&format!("interrupting {node}; press Ctrl-C again to stop waiting"));
                 let node = self.client.node(node, self.session().as_deref());
-                tokio::spawn(async move { tokio::time::timeout(INTERRUPT_PATIENCE, node.interrupt()).await });
+                tokio::spawn(async move { tokio::time::timeout(INTERRUPT_TIMEOUT, node.interrupt()).await });
             }
-            Interrupt::Run(run) => {
-                self.screen.note(&format!("cancelling run {run}; Ctrl-C again does not wait for it"));
+            InterruptAction::Run(run) => {
+                self.screen.note(&format!("cancelling run {run}; press Ctrl-C again to stop waiting"));
                 let (client, run) = (self.client.clone(), run.clone());
                 tokio::spawn(async move {
-                    tokio::time::timeout(INTERRUPT_PATIENCE, client.cancel_run(&run)).await
+                    tokio::time::timeout(INTERRUPT_TIMEOUT, client.cancel_run(&run)).await
                 });
             }
         }
-        interruption.deadline = Some(Instant::now() + INTERRUPT_PATIENCE);
+        interruption.deadline = Some(Instant::now() + INTERRUPT_TIMEOUT);
         Ok(())
     }
 
-    /// Takes note of an event and tells of it.
-    fn heed(&mut self, event: &Option<EventMessage>) {
+    /// Handles and shows an event. `None`: the server has closed the connection.
+    fn on_event(&mut self, event: &Option<EventMessage>) {
         let Some(event) = event else {
             self.events = None;
             let server =
                 self.server.as_deref().map_or("the server".to_string(), |name| format!("server '{name}'"));
-            return self.screen.note(&format!("{server} went away; 'exit' leaves"));
+            return self.screen.note(&format!("{server} closed the connection; 'exit' ends the REPL"));
         };
-        self.runs.heed(event);
+        self.runs.on_event(event);
         let session = self.session();
-        let here = event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
-            || told::run_of(event).is_some_and(|run| self.runs.has(run));
-        let watched =
-            told::run_of(event).is_none() && event.node_id.is_some() && event.node_id == self.watched;
-        if here
-            && !watched
-            && let Some(line) = told::line(event)
+        let is_relevant =
+            event.session_id.as_deref().is_none_or(|of| of == session.as_deref().unwrap_or(DEFAULT))
+                || event_format::run_id(event).is_some_and(|run| self.runs.is_active(run));
+        let is_muted = event_format::run_id(event).is_none()
+            && event.node_id.is_some()
+            && event.node_id == self.muted_node;
+        if is_relevant
+            && !is_muted
+            && let Some(line) = event_format::format_event(event)
         {
             self.screen.event(&line);
         }
     }
 
-    /// A run has ended that nobody waits for.
-    fn told_end(&mut self, ended: &Ended) {
-        self.runs.end(ended);
+    /// Reports the end of a run in the background.
+    fn on_run_end(&mut self, ended: &RunEnd) {
+        self.runs.on_end(ended);
         let why = match &ended.outcome {
-            Ok(_) => "'result' shows what came of it".to_string(),
+            Ok(_) => "'result' shows its results".to_string(),
             Err(error) => error.to_string(),
         };
         self.screen.note(&format!("run {} has ended: {why}", ended.run));
     }
 
-    async fn look_at_gates(&mut self, run: &str) {
-        let asked = tokio::time::timeout(INTERRUPT_PATIENCE, self.client.run_status(run, Some(0))).await;
-        if let Ok(Ok(info)) = asked {
+    async fn refresh_gates(&mut self, run: &str) {
+        let reply = tokio::time::timeout(INTERRUPT_TIMEOUT, self.client.run_status(run, Some(0))).await;
+        if let Ok(Ok(info)) = reply {
             self.runs.set_gates(run, info.gates.into_iter().map(|gate| gate.step_id));
         }
     }
 
-    async fn perform(&mut self, input: &Input) -> Result<Then> {
-        let command = match understand(input)? {
-            Asked::Prompt { node, text } => return self.prompt_node(&node, &text).await.map(|()| Then::GoOn),
-            Asked::Help(text) => return out::line(text.trim_end()).map(|()| Then::GoOn),
-            Asked::Command(command) => *command,
+    async fn perform(&mut self, input: &Input) -> Result<Flow> {
+        let command = match parse(input)? {
+            Request::Prompt { node, text } => {
+                return self.prompt_node(&node, &text).await.map(|()| Flow::Continue);
+            }
+            Request::Help(text) => return out::line(text.trim_end()).map(|()| Flow::Continue),
+            Request::Command(command) => *command,
         };
         match command {
-            Command::Exit(line) if line.keep && self.server.is_none() => {
-                let failure = Failure::new(USAGE, "nodes of this REPL run in this process: they cannot stay");
-                return Err(failure.hint("'nerve server repl' has nodes that can").into());
+            Command::Exit(args) if args.keep && self.server.is_none() => {
+                let failure =
+                    Failure::new(USAGE, "--keep needs a server: nodes of this REPL run in its own process");
+                return Err(failure.hint("use 'nerve server repl'").into());
             }
-            Command::Exit(line) => return Ok(Then::Leave { keep: line.keep }),
-            Command::Help(line) if line.command.is_empty() => out::line(overview::TEXT)?,
-            Command::Help(line) => out::line(help(&line.command)?.trim_end())?,
-            Command::Events(line) => self.switch_events(&line)?,
-            Command::Session(line) => self.go_to_session(line.name).await?,
+            Command::Exit(args) => return Ok(Flow::Exit { keep: args.keep }),
+            Command::Help(args) if args.command.is_empty() => out::line(overview::TEXT)?,
+            Command::Help(args) => out::line(help(&args.command)?.trim_end())?,
+            Command::Events(args) => self.switch_events(&args)?,
+            Command::Session(args) => self.switch_session(args.name).await?,
             Command::Sessions => self.list_sessions().await?,
-            Command::Graph(line) => self.graph(line).await?,
-            Command::Plan(line) => self.plan(line).await?,
-            Command::Step(line) => self.step(line)?,
-            Command::Chain(line) => self.chain(&line.steps)?,
-            Command::Gate(line) => self.answer_gate(line).await?,
+            Command::Graph(args) => self.graph(args).await?,
+            Command::Draft(args) => self.draft_command(args).await?,
+            Command::Step(args) => self.step(args)?,
+            Command::Chain(args) => self.chain(&args.steps)?,
+            Command::Gate(args) => self.answer_gate(args).await?,
             Command::Runs => self.list_runs().await?,
-            Command::Follow(line) => self.follow(line.run).await?,
-            Command::Result(line) => self.print_result(line.step.as_deref())?,
-            of_a_node => self.node_command(of_a_node).await?,
+            Command::Follow(args) => self.follow(args.run).await?,
+            Command::Result(args) => self.print_result(args.step.as_deref())?,
+            command => self.node_command(command).await?,
         }
-        Ok(Then::GoOn)
+        Ok(Flow::Continue)
     }
 
-    /// Says what went wrong; gives the exit code of it. `None`: told to leave.
-    fn report(&mut self, error: anyhow::Error, place: Option<&str>) -> Option<u8> {
-        if error.is::<ToldToLeave>() {
+    /// Prints an error and returns its exit code. Returns `None` for a termination signal.
+    fn report(&mut self, error: anyhow::Error, location: Option<&str>) -> Option<u8> {
+        if error.is::<Terminated>() {
             return None;
         }
         let failure = Failure::from_error(&error);
         let code = failure.code;
-        self.screen.failure(failure, place);
+        self.screen.failure(failure, location);
         Some(code)
     }
 
-    fn switch_events(&mut self, line: &EventsLine) -> Result<()> {
-        match line.switch {
+    fn switch_events(&mut self, args: &EventsArgs) -> Result<()> {
+        match args.switch {
             Some(switch) => self.screen.show_events(switch == Switch::On),
             None => out::line(if self.screen.shows_events() { "on" } else { "off" })?,
         }
         Ok(())
     }
 
-    /// The current session; `None` is the default one.
+    /// Returns the current session. `None`: the default session.
     pub(super) fn session(&self) -> Option<String> {
-        with_scene(&self.scene, |scene| scene.session.clone())
+        with_state(&self.state, |state| state.session.clone())
     }
 
-    /// The server and the session, for the commands of the program.
+    /// Returns server and session for commands shared with the command line.
     pub(super) fn target(&self) -> Target {
         Target { client: self.client.clone(), session: self.session(), json: false }
     }
@@ -399,26 +406,26 @@ impl Shell {
         format!("nerve{server}{session}> ")
     }
 
-    /// What Ctrl-C at an empty prompt says.
-    fn before_leaving(&self) -> String {
-        let runs = self.runs.going_on();
+    /// Returns the message for Ctrl-C at an empty prompt.
+    fn exit_warning(&self) -> String {
+        let runs = self.runs.active();
         let nodes = self.started.len();
         match (nodes, runs.len()) {
-            (0, 0) => "Ctrl-C again to leave".to_string(),
+            (0, 0) => "press Ctrl-C again to exit".to_string(),
             (nodes, runs) => {
                 let counts = [(nodes, "node"), (runs, "run")];
-                let told: Vec<String> = counts
+                let counts: Vec<String> = counts
                     .into_iter()
                     .filter(|(count, _)| *count > 0)
-                    .map(|(count, thing)| told::counted(count as u64, thing))
+                    .map(|(count, thing)| event_format::pluralize(count as u64, thing))
                     .collect();
-                format!("Ctrl-C again to leave; that stops {}", told.join(" and "))
+                format!("press Ctrl-C again to exit; this stops {}", counts.join(" and "))
             }
         }
     }
 }
 
-/// The next event; never, once there are no more.
+/// Returns the next event, or never after the last one.
 async fn next_event(events: &mut Option<EventStream>) -> Option<EventMessage> {
     match events {
         Some(events) => events.next().await,
@@ -426,7 +433,7 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<EventMessage> {
     }
 }
 
-async fn at(deadline: Option<Instant>) {
+async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Where commands come from: a person at a terminal, a pipe, a file.
+//! Sources of commands: the line editor, standard input or a file.
 
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,93 +8,93 @@ use anyhow::{Context, Result};
 use tokio::sync::mpsc;
 
 use super::editor::Editor;
-use super::text::{Input, Lines, Open, inputs};
+use super::input::{Incomplete, Input, InputReader, split_inputs};
 
-/// A longer line is no command: bytes.
-const LONGEST_LINE: u64 = 4 << 20;
+/// Maximum length of a line, in bytes.
+const MAX_LINE: u64 = 4 << 20;
 
-/// What was read.
+/// What the reading thread delivers.
 #[derive(Debug)]
-pub(super) enum Read {
-    /// One or more commands, edited and whole.
+pub(super) enum RawInput {
+    /// One or more complete commands from the editor.
     Text(String),
-    /// A line of a script, without its end.
+    /// A line of a script, without its line end.
     Line(String),
-    /// Ctrl-C. `blank`: nothing was typed.
+    /// Ctrl-C. `blank`: the line was empty.
     Interrupted { blank: bool },
-    /// There is no more.
+    /// End of input.
     End,
-    /// It cannot be read.
+    /// Reading failed.
     Failed(String),
 }
 
-/// Where commands come from.
+/// A source of commands.
 #[derive(Debug)]
 pub(super) struct Source {
-    read: mpsc::Receiver<Read>,
-    /// Of an editor: tells it to go on.
+    input: mpsc::Receiver<RawInput>,
+    /// Starts an edit. `None` for scripts.
     prompts: Option<blocking::Sender<String>>,
-    /// The editor was told to go on, and has not answered yet.
-    asked: bool,
-    /// What a script is called, and the line it is at.
+    /// An edit was started and has not ended.
+    editing: bool,
+    /// Name and current line of a script.
     script: Option<(String, usize)>,
-    /// Where the command begins that is read.
-    begins: Option<String>,
-    lines: Lines,
+    /// Location of the first line of an incomplete command.
+    input_start: Option<String>,
+    reader: InputReader,
 }
 
-/// One thing to do after the other.
+/// The next thing that the source delivers.
 #[derive(Debug)]
-pub(super) enum Next {
-    /// Commands; in a script, where they stand.
+pub(super) enum SourceEvent {
+    /// Commands, with their location in a script.
     Inputs(Vec<Input>, Option<String>),
-    /// Ctrl-C at the prompt. `blank`: nothing was typed.
+    /// Ctrl-C at the prompt. `blank`: the line was empty.
     Interrupted { blank: bool },
-    /// There is no more.
+    /// End of input.
     End,
-    /// It cannot be read, or ends in the middle of a command.
+    /// Reading failed, or the source ended within a command.
     Failed(String),
 }
 
 impl Source {
-    /// A person.
+    /// Creates a source from the line editor.
     pub(super) fn editor(editor: Editor) -> Source {
         Source {
-            read: editor.read,
+            input: editor.input,
             prompts: Some(editor.prompts),
-            asked: false,
+            editing: false,
             script: None,
-            begins: None,
-            lines: Lines::default(),
+            input_start: None,
+            reader: InputReader::default(),
         }
     }
 
-    /// Standard input.
+    /// Creates a source from standard input.
     ///
     /// # Errors
-    /// There are no more threads.
+    /// The reading thread cannot be started.
     pub(super) fn standard_input() -> Result<Source> {
         Source::script("standard input".to_string(), std::io::stdin())
     }
 
-    /// A file.
+    /// Creates a source from a file.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The file cannot be opened.
     pub(super) fn file(path: &Path) -> Result<Source> {
-        let cannot = || format!("cannot read {}", path.display());
-        let file = std::fs::File::open(path).with_context(cannot)?;
+        let context = || format!("cannot read {}", path.display());
+        let file = std::fs::File::open(path).with_context(context)?;
         Source::script(path.display().to_string(), file)
     }
 
-    /// Read by a thread that nobody waits for: a pipe may stay open for ever.
-    fn script(name: String, from: impl std::io::Read + Send + 'static) -> Result<Source> {
-        let (sender, read) = mpsc::channel(1);
+    /// Reads on a detached thread, because a pipe may stay open forever.
+    fn script(name: String, reader: impl std::io::Read + Send + 'static) -> Result<Source> {
+        let (sender, input) = mpsc::channel(1);
         let work = move || {
-            let mut from = BufReader::new(from);
+            let mut reader = BufReader::new(reader);
             loop {
-                let next = line(&mut from);
-                let last = !matches!(next, Read::Line(_));
+                let next = read_line(&mut reader);
+                let last = !matches!(next, RawInput::Line(_));
                 if sender.blocking_send(next).is_err() || last {
                     return;
                 }
@@ -105,90 +105,90 @@ impl Source {
             .spawn(work)
             .context("cannot start a thread")?;
         Ok(Source {
-            read,
+            input,
             prompts: None,
-            asked: false,
+            editing: false,
             script: Some((name, 0)),
-            begins: None,
-            lines: Lines::default(),
+            input_start: None,
+            reader: InputReader::default(),
         })
     }
 
-    /// It is a script.
+    /// Returns true for standard input and files.
     pub(super) fn is_script(&self) -> bool {
         self.prompts.is_none()
     }
 
-    /// Lets the person edit the next line, unless one is edited.
-    pub(super) fn ask(&mut self, prompt: String) {
-        if let Some(prompts) = self.prompts.as_ref().filter(|_| !self.asked) {
-            // An editor that is gone says so when it is read.
+    /// Starts an edit unless one is in progress. Does nothing for scripts.
+    pub(super) fn start_edit(&mut self, prompt: String) {
+        if let Some(prompts) = self.prompts.as_ref().filter(|_| !self.editing) {
+            // If the editor has ended, the next read reports it.
             let _ = prompts.send(prompt);
-            self.asked = true;
+            self.editing = true;
         }
     }
 
-    /// The next thing to do. May be dropped before it is done.
-    pub(super) async fn next(&mut self) -> Next {
+    /// Returns the next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> SourceEvent {
         loop {
-            let read = self.read.recv().await.unwrap_or(Read::End);
-            self.asked = false;
+            let read = self.input.recv().await.unwrap_or(RawInput::End);
+            self.editing = false;
             match read {
-                Read::Text(text) => return Next::Inputs(inputs(&text), None),
-                Read::Interrupted { blank } => return Next::Interrupted { blank },
-                Read::Failed(why) => return Next::Failed(why),
-                Read::Line(text) => {
-                    let place = self.at_next_line();
-                    let place = self.begins.take().unwrap_or(place);
-                    match self.lines.push(&text) {
-                        Some(input) => return Next::Inputs(vec![input], Some(place)),
-                        None => self.begins = self.lines.open().map(|_| place),
+                RawInput::Text(text) => return SourceEvent::Inputs(split_inputs(&text), None),
+                RawInput::Interrupted { blank } => return SourceEvent::Interrupted { blank },
+                RawInput::Failed(why) => return SourceEvent::Failed(why),
+                RawInput::Line(text) => {
+                    let location = self.next_location();
+                    let location = self.input_start.take().unwrap_or(location);
+                    match self.reader.push(&text) {
+                        Some(input) => return SourceEvent::Inputs(vec![input], Some(location)),
+                        None => self.input_start = self.reader.incomplete().map(|_| location),
                     }
                 }
-                Read::End => {
-                    let place = self.begins.take().unwrap_or_default();
-                    return match self.lines.open() {
-                        None => Next::End,
-                        Some(Open::Block) => {
-                            Next::Failed(format!("{place}: a block is not closed: \"\"\" closes it"))
+                RawInput::End => {
+                    let location = self.input_start.take().unwrap_or_default();
+                    return match self.reader.incomplete() {
+                        None => SourceEvent::End,
+                        Some(Incomplete::Block) => {
+                            SourceEvent::Failed(format!("{location}: unclosed block: close it with \"\"\""))
                         }
-                        Some(Open::Continued) => Next::Failed(format!(
-                            "{place}: the line ends with a backslash, and no other follows"
-                        )),
+                        Some(Incomplete::Continued) => {
+                            SourceEvent::Failed(format!("{location}: the input ends after a continued line"))
+                        }
                     };
                 }
             }
         }
     }
 
-    fn at_next_line(&mut self) -> String {
+    fn next_location(&mut self) -> String {
         let Some((name, at)) = &mut self.script else { return String::new() };
         *at += 1;
         format!("{name}:{at}")
     }
 }
 
-fn line(from: &mut impl BufRead) -> Read {
+fn read_line(reader: &mut impl BufRead) -> RawInput {
     let mut bytes = Vec::new();
-    match from.take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
-        Ok(0) => return Read::End,
+    match reader.take(MAX_LINE).read_until(b'\n', &mut bytes) {
+        Ok(0) => return RawInput::End,
         Ok(_) => {}
-        Err(error) => return Read::Failed(format!("it cannot be read: {error}")),
+        Err(error) => return RawInput::Failed(format!("cannot read: {error}")),
     }
-    if bytes.len() as u64 == LONGEST_LINE {
-        return Read::Failed(format!("a line has more than {LONGEST_LINE} bytes"));
+    if bytes.len() as u64 == MAX_LINE {
+        return RawInput::Failed(format!("a line exceeds {MAX_LINE} bytes"));
     }
     let text = String::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']).to_string());
-    text.map_or_else(|_| Read::Failed("a line is not UTF-8".to_string()), Read::Line)
+    text.map_or_else(|_| RawInput::Failed("a line is not UTF-8".to_string()), RawInput::Line)
 }
 
-/// A graph file, by its ending: not a file of commands.
-pub(super) fn is_graph(path: &Path) -> bool {
+/// Returns true if the file extension is that of a graph file.
+pub(super) fn is_graph_file(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     ending.is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
 }
 
-/// The history of the editor.
+/// Returns the path of the editor's history file.
 pub(super) fn history_file(state: &Path) -> PathBuf {
     state.join("repl_history")
 }
@@ -199,49 +199,54 @@ mod tests {
 
     use super::*;
 
-    async fn all(text: &'static str) -> Vec<String> {
+    async fn read_all(text: &'static str) -> Vec<String> {
         let mut source = Source::script("f".to_string(), Cursor::new(text)).unwrap();
         let mut seen = Vec::new();
         loop {
             match source.next().await {
-                Next::Inputs(inputs, place) => {
+                SourceEvent::Inputs(inputs, location) => {
                     seen.extend(
-                        inputs.iter().map(|input| format!("{} {}", place.clone().unwrap(), input.head)),
+                        inputs.iter().map(|input| format!("{} {}", location.clone().unwrap(), input.head)),
                     );
                 }
-                Next::Failed(why) => {
+                SourceEvent::Failed(why) => {
                     seen.push(why);
                     return seen;
                 }
-                Next::End | Next::Interrupted { .. } => return seen,
+                SourceEvent::End | SourceEvent::Interrupted { .. } => return seen,
             }
         }
     }
 
     #[tokio::test]
-    async fn commands_of_a_script_come_with_their_lines() {
+    async fn script_commands_have_locations() {
         let script = "# first\n\nnode list\r\n@me one\\\ntwo\nsend me \"\"\"\nx\n\"\"\"\nsessions";
-        assert_eq!(all(script).await, ["f:3 node list", "f:4 @me one\ntwo", "f:6 send me ", "f:9 sessions"]);
+        assert_eq!(
+            read_all(script).await,
+            ["f:3 node list", "f:4 @me one\ntwo", "f:6 send me ", "f:9 sessions"]
+        );
     }
 
     #[tokio::test]
-    async fn what_is_not_whole_is_told_with_its_beginning() {
+    async fn incomplete_input_reports_first_line() {
         assert_eq!(
-            all("sessions\n@me\nhello\n").await,
-            ["f:1 sessions", "f:2: a block is not closed: \"\"\" closes it"]
+            read_all("sessions\n@me\nhello\n").await,
+            ["f:1 sessions", "f:2: unclosed block: close it with \"\"\""]
         );
-        assert!(all("sessions\\").await[0].starts_with("f:1: the line ends with a backslash"));
+        assert!(read_all("sessions\\").await[0].starts_with("f:1: the input ends after a continued line"));
     }
 
     #[test]
-    fn graphs_are_known_by_their_ending() {
+    fn recognizes_graph_files_by_extension() {
         assert!(
-            is_graph(Path::new("a/g.YAML")) && is_graph(Path::new("g.json")) && is_graph(Path::new("g.yml"))
+            is_graph_file(Path::new("a/g.YAML"))
+                && is_graph_file(Path::new("g.json"))
+                && is_graph_file(Path::new("g.yml"))
         );
         assert!(
-            !is_graph(Path::new("commands"))
-                && !is_graph(Path::new("yaml"))
-                && !is_graph(Path::new("g.nerve"))
+            !is_graph_file(Path::new("commands"))
+                && !is_graph_file(Path::new("yaml"))
+                && !is_graph_file(Path::new("g.nerve"))
         );
     }
 }

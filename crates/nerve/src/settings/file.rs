@@ -1,4 +1,4 @@
-//! What is written in `config.toml`, and what is wrong with it, with the place of each fault.
+//! Parses `config.toml` and reports problems with line and column.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,15 +12,15 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Settings, notes};
 
-/// A word is taken for one that is known if no more than one of so many letters is wrong.
-const NEAR: usize = 3;
+/// A known word is suggested if at most one in this many of its letters differs.
+const LETTERS_PER_TYPO: usize = 3;
 
-/// What is wrong with a file, or worth knowing of it.
+/// Errors or notes about a settings file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct Diagnostics(Vec<Diagnostic>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Fault {
+struct Diagnostic {
     /// 1-based.
     line: usize,
     /// 1-based, in characters.
@@ -28,20 +28,20 @@ struct Fault {
     message: String,
 }
 
-impl Faults {
-    /// How many.
+impl Diagnostics {
+    /// Returns the number of diagnostics.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// In a file of that name, one a line.
-    pub(crate) fn of(&self, path: &Path) -> String {
-        let line = |fault: &Fault| format!("{}:{fault}", path.display());
+    /// Formats the diagnostics with the file name, one per line.
+    pub(crate) fn render(&self, path: &Path) -> String {
+        let line = |diagnostic: &Diagnostic| format!("{}:{diagnostic}", path.display());
         self.0.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.message)
     }
@@ -50,39 +50,44 @@ impl fmt::Display for Fault {
 type Table<'a> = DeTable<'a>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
-/// A file as it is read.
-struct Reading<'a> {
+/// Parses one file and collects diagnostics.
+struct Parser<'a> {
     text: &'a str,
-    faults: Vec<Fault>,
-    /// What is worth knowing.
-    notes: Vec<Fault>,
+    errors: Vec<Diagnostic>,
+    /// Remarks on valid settings.
+    notes: Vec<Diagnostic>,
 }
 
-pub(super) fn parse(text: &str) -> Result<Settings, Faults> {
-    let mut reading = Reading { text, faults: Vec::new(), notes: Vec::new() };
+/// Parses the text of a settings file.
+pub(super) fn parse(text: &str) -> Result<Settings, Diagnostics> {
+    let mut parser = Parser { text, errors: Vec::new(), notes: Vec::new() };
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
             let at = error.span().unwrap_or_default();
-            reading.fault(at, error.message().to_string());
-            return Err(Faults(reading.faults));
+            parser.error(at, error.message().to_string());
+            return Err(Diagnostics(parser.errors));
         }
     };
-    let settings = reading.settings(table.get_ref());
-    let Reading { mut faults, mut notes, .. } = reading;
-    faults.sort_by_key(|fault| (fault.line, fault.column));
+    let settings = parser.settings(table.get_ref());
+    let Parser { mut errors, mut notes, .. } = parser;
+    errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
     notes.sort_by_key(|note| (note.line, note.column));
-    if faults.is_empty() { Ok(Settings { notes: Faults(notes), ..settings }) } else { Err(Faults(faults)) }
+    if errors.is_empty() {
+        Ok(Settings { notes: Diagnostics(notes), ..settings })
+    } else {
+        Err(Diagnostics(errors))
+    }
 }
 
-impl Reading<'_> {
+impl Parser<'_> {
     fn settings(&mut self, file: &Table<'_>) -> Settings {
         let mut settings = Settings::default();
         for (name, value) in file.iter() {
             match name.get_ref().as_ref() {
                 "agent" => self.agent(value, &mut settings),
                 "keys" => self.keys(value, &mut settings),
-                other => self.unknown(name.span(), "section", other, &["agent", "keys"]),
+                other => self.unknown_name(name.span(), "section", other, &["agent", "keys"]),
             }
         }
         settings
@@ -93,7 +98,7 @@ impl Reading<'_> {
         for (name, value) in agent.iter() {
             match name.get_ref().as_ref() {
                 "record" => self.record(value, settings),
-                other => self.unknown(name.span(), "section", other, &["record"]),
+                other => self.unknown_name(name.span(), "section", other, &["record"]),
             }
         }
     }
@@ -106,21 +111,21 @@ impl Reading<'_> {
                     "left" => settings.gutter = Gutter::Left,
                     "right" => settings.gutter = Gutter::Right,
                     "none" => settings.gutter = Gutter::None,
-                    other => self.unknown(value.span(), "side", other, &["left", "right", "none"]),
+                    other => self.unknown_name(value.span(), "side", other, &["left", "right", "none"]),
                 },
                 ("gutter", other) => {
                     let kind = other.type_str();
-                    self.fault(
+                    self.error(
                         value.span(),
-                        format!("the gutter is \"left\", \"right\" or \"none\", and no {kind}"),
+                        format!("gutter: expected \"left\", \"right\" or \"none\", found {kind}"),
                     );
                 }
-                ("clipboard", DeValue::Boolean(is_passed_on)) => settings.clipboard = *is_passed_on,
+                ("clipboard", DeValue::Boolean(enabled)) => settings.clipboard = *enabled,
                 ("clipboard", other) => {
                     let kind = other.type_str();
-                    self.fault(value.span(), format!("the clipboard is true or false, and no {kind}"));
+                    self.error(value.span(), format!("clipboard: expected true or false, found {kind}"));
                 }
-                (other, _) => self.unknown(name.span(), "setting", other, &["gutter", "clipboard"]),
+                (other, _) => self.unknown_name(name.span(), "setting", other, &["gutter", "clipboard"]),
             }
         }
     }
@@ -128,100 +133,105 @@ impl Reading<'_> {
     fn keys(&mut self, value: &Value<'_>, settings: &mut Settings) {
         let Some(keys) = self.table("keys", value) else { return };
         let known: Vec<&str> = OPERATIONS.iter().map(|entry| entry.name).collect();
-        // As they stand in the file, so that the second of two is the one further down.
-        let mut stated: Vec<_> = keys.iter().collect();
-        stated.sort_by_key(|(name, _)| name.span().start);
-        for (name, value) in stated {
+        // In file order, so that a conflict is reported at the later entry.
+        let mut entries: Vec<_> = keys.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        for (name, value) in entries {
             if !known.contains(&name.get_ref().as_ref()) {
-                self.unknown(name.span(), "operation", name.get_ref(), &known);
+                self.unknown_name(name.span(), "operation", name.get_ref(), &known);
                 continue;
             }
-            let given = self.given(value);
+            let given = self.parse_keys(value);
             settings.keys.push((name.get_ref().to_string(), given));
         }
-        // The place of an operation's name.
-        let place = |operation: &str| {
+        // Returns the position of an operation's name.
+        let position = |operation: &str| {
             let found = keys.iter().find(|(name, _)| name.get_ref() == operation);
             found.map_or(value.span(), |(name, _)| name.span())
         };
         match Bindings::with(&settings.keys) {
             Ok(bindings) => {
-                for note in notes::of(&settings.keys, &bindings) {
+                for note in notes::notes_for(&settings.keys, &bindings) {
                     let message = format!("note: {}", note.message);
-                    self.notes.push(self.at(place(note.operation), message));
+                    self.notes.push(self.diagnostic(position(note.operation), message));
                 }
             }
             Err(bad) => {
                 let at = match &bad {
-                    BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => place(name),
+                    BadBinding::Conflict { second: name, .. } | BadBinding::Typed { name, .. } => {
+                        position(name)
+                    }
                     _ => value.span(),
                 };
-                self.fault(at, bad.to_string());
+                self.error(at, bad.to_string());
             }
         }
     }
 
-    /// The keys of an operation: one, or a list of them. Those that are none are left out and told.
-    fn given(&mut self, value: &Value<'_>) -> Vec<String> {
-        let one = |reading: &mut Self, value: &Value<'_>| {
+    /// Parses the keys of an operation: one or a list. Reports and omits invalid keys.
+    fn parse_keys(&mut self, value: &Value<'_>) -> Vec<String> {
+        let parse_key = |parser: &mut Self, value: &Value<'_>| {
             let Some(name) = value.get_ref().as_str() else {
                 let kind = value.get_ref().type_str();
-                reading.fault(
+                parser.error(
                     value.span(),
-                    format!("a key is a text such as \"ctrl+t\" or \"j\", and no {kind}"),
+                    format!("key: expected a string such as \"ctrl+t\" or \"j\", found {kind}"),
                 );
                 return None;
             };
             match name.parse::<Key>() {
                 Ok(_) => Some(name.to_string()),
                 Err(error) => {
-                    reading.fault(value.span(), error.to_string());
+                    parser.error(value.span(), error.to_string());
                     None
                 }
             }
         };
         match value.get_ref() {
-            DeValue::Array(keys) => keys.iter().filter_map(|value| one(self, value)).collect(),
-            _ => one(self, value).into_iter().collect(),
+            DeValue::Array(keys) => keys.iter().filter_map(|value| parse_key(self, value)).collect(),
+            _ => parse_key(self, value).into_iter().collect(),
         }
     }
 
     fn table<'t, 'd>(&mut self, name: &str, value: &'t Value<'d>) -> Option<&'t Table<'d>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
-            self.fault(value.span(), format!("'{name}' is a section: write [{name}] and settings below it"));
+            self.error(
+                value.span(),
+                format!("'{name}' must be a section: write [{name}] with settings below it"),
+            );
         }
         table
     }
 
-    fn unknown(&mut self, at: Range<usize>, what: &str, found: &str, known: &[&str]) {
+    fn unknown_name(&mut self, at: Range<usize>, kind: &str, found: &str, known: &[&str]) {
         let shown: String = found.chars().take(40).collect();
-        let near = known
+        let suggestion = known
             .iter()
             .map(|known| (strsim::damerau_levenshtein(known, &shown), known))
             .filter(|(distance, known)| {
                 let letters = known.chars().count();
-                *distance <= (letters / NEAR).max(1) && *distance < letters
+                *distance <= (letters / LETTERS_PER_TYPO).max(1) && *distance < letters
             })
             .min();
-        let message = match near {
-            Some((_, near)) => format!("no {what} is called '{shown}'; did you mean '{near}'?"),
-            None => format!("no {what} is called '{shown}'; there are {}", known.join(", ")),
+        let message = match suggestion {
+            Some((_, near)) => format!("unknown {kind} '{shown}'; did you mean '{near}'?"),
+            None => format!("unknown {kind} '{shown}'; known: {}", known.join(", ")),
         };
-        self.fault(at, message);
+        self.error(at, message);
     }
 
-    fn fault(&mut self, at: Range<usize>, message: String) {
-        let fault = self.at(at, message);
-        self.faults.push(fault);
+    fn error(&mut self, at: Range<usize>, message: String) {
+        let diagnostic = self.diagnostic(at, message);
+        self.errors.push(diagnostic);
     }
 
-    /// What is to be said of a place of the text.
-    fn at(&self, at: Range<usize>, message: String) -> Fault {
+    /// Creates a diagnostic for a position in the text.
+    fn diagnostic(&self, at: Range<usize>, message: String) -> Diagnostic {
         let before = self.text.get(..at.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Fault { line, column, message }
+        Diagnostic { line, column, message }
     }
 }
 
@@ -229,18 +239,18 @@ impl Reading<'_> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
-        parse(text).expect_err("there is something wrong").of(Path::new("config.toml"))
+    fn problems(text: &str) -> String {
+        parse(text).expect_err("the file is invalid").render(Path::new("config.toml"))
     }
 
     #[test]
-    fn nothing_set_is_the_usual() {
+    fn empty_file_gives_defaults() {
         assert_eq!(parse("").unwrap(), Settings::default());
         assert_eq!(parse("# mine\n[agent.record]\n[keys]\n").unwrap(), Settings::default());
     }
 
     #[test]
-    fn a_gutter_and_keys_are_read() {
+    fn reads_gutter_and_keys() {
         let settings =
             parse("agent.record.gutter = 'left'\n[keys]\nhelp = 'f1'\nline-down = ['j', 'ctrl+j']\n");
         let keys = [("help", &["f1"][..]), ("line-down", &["j", "ctrl+j"])];
@@ -248,82 +258,79 @@ mod tests {
             keys.map(|(name, keys)| (name.to_string(), keys.iter().map(ToString::to_string).collect()));
         let settings = settings.unwrap();
         assert_eq!((settings.gutter, settings.keys), (Gutter::Left, keys.to_vec()));
-        assert_eq!(settings.notes.of(Path::new("c")), "", "nothing lost its key");
+        assert_eq!(settings.notes.render(Path::new("c")), "", "nothing lost its key");
     }
 
     #[test]
-    fn the_clipboard_is_passed_on_unless_it_is_not_to_be() {
+    fn clipboard_is_enabled_by_default() {
         let clipboard = |text: &str| parse(text).unwrap().clipboard;
         assert!(clipboard("") && clipboard("agent.record.clipboard = true"));
         assert!(!clipboard("[agent.record]\nclipboard = false"));
     }
 
     #[test]
-    fn what_loses_its_key_is_noted_at_what_takes_it() {
-        let noted = |text: &str| parse(text).unwrap().notes.of(Path::new("c"));
+    fn notes_keys_taken_from_other_operations() {
+        let notes = |text: &str| parse(text).unwrap().notes.render(Path::new("c"));
         assert_eq!(
-            noted("[keys]\nhelp = 'f1'\nline-down = ['k', 'K']\n"),
+            notes("[keys]\nhelp = 'f1'\nline-down = ['k', 'K']\n"),
             "c:3:1: note: 'line-down' takes 'k' and 'K' from 'line-up', which has y, up, ctrl+p, ctrl+y, ctrl+k left"
         );
         assert_eq!(
-            noted("[keys]\nquit = 'ctrl+]'\n"),
+            notes("[keys]\nquit = 'ctrl+]'\n"),
             "c:2:1: note: 'quit' takes 'ctrl+]' from 'prefix' while looking through lines"
         );
         assert_eq!(
-            noted("[keys]\nstart = '%'\n"),
+            notes("[keys]\nstart = '%'\n"),
             "c:2:1: note: 'start' takes '%' from 'percent', which has no key left"
         );
-        assert_eq!(noted("[keys]\nline-down = ['k']\nline-up = ['j', 'up']\n"), "", "both are set");
-        let none = noted("[keys]\nprefix = []\n");
-        assert!(
-            none.starts_with("c:2:1: note: without 'prefix' no key leaves a program that runs"),
-            "{none}"
-        );
+        assert_eq!(notes("[keys]\nline-down = ['k']\nline-up = ['j', 'up']\n"), "", "both are set");
+        let none = notes("[keys]\nprefix = []\n");
+        assert!(none.starts_with("c:2:1: note: without 'prefix' no key leaves a running program"), "{none}");
         let ways = "[keys]\nprefix = []\ndetach = 'ctrl+alt+d'\nend-session = 'ctrl+alt+q'\n";
-        assert!(!noted(ways).contains("leaves"), "{}", noted(ways));
+        assert!(!notes(ways).contains("leaves"), "{}", notes(ways));
     }
 
     #[test]
-    fn only_what_is_near_is_meant() {
-        assert!(told("[keys]\nhlep = 'x'").contains("did you mean 'help'?"));
-        assert!(told("[keys]\nhalf-dwon = 'x'").contains("did you mean 'half-down'?"));
+    fn suggests_only_similar_names() {
+        assert!(problems("[keys]\nhlep = 'x'").contains("did you mean 'help'?"));
+        assert!(problems("[keys]\nhalf-dwon = 'x'").contains("did you mean 'half-down'?"));
         for far in ["zoo", "top", "kill", "jump"] {
-            let told = told(&format!("[keys]\n{far} = 'x'"));
-            assert!(told.contains("there are prefix, "), "{told}");
+            let found = problems(&format!("[keys]\n{far} = 'x'"));
+            assert!(found.contains("known: prefix, "), "{found}");
         }
     }
 
     #[test]
-    fn every_fault_is_told_with_its_place() {
+    fn reports_all_errors_with_positions() {
         let text = "[agent.record]\ngutter = \"rigth\"\n\n[keys]\nhelpp = \"f1\"\nquit = \"ctrl+shft+x\"\n\
                     ready = [\"a\", 7]\nabcdefghijk = \"a\"\n[viewer]\n";
-        let told = told(text);
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines[0], "config.toml:2:10: no side is called 'rigth'; did you mean 'right'?");
-        assert_eq!(lines[1], "config.toml:5:1: no operation is called 'helpp'; did you mean 'help'?");
-        assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{told}");
-        assert!(lines[4].starts_with("config.toml:8:1: no operation is called 'abcdefghijk'; there are "));
-        assert_eq!(lines[5], "config.toml:9:2: no section is called 'viewer'; there are agent, keys");
+        let found = problems(text);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines[0], "config.toml:2:10: unknown side 'rigth'; did you mean 'right'?");
+        assert_eq!(lines[1], "config.toml:5:1: unknown operation 'helpp'; did you mean 'help'?");
+        assert!(lines[2].starts_with("config.toml:6:8: unknown key \"ctrl+shft+x\""), "{found}");
+        assert!(lines[4].starts_with("config.toml:8:1: unknown operation 'abcdefghijk'; known: "));
+        assert_eq!(lines[5], "config.toml:9:2: unknown section 'viewer'; known: agent, keys");
     }
 
     #[test]
-    fn what_is_no_toml_and_what_is_no_section_is_told() {
-        assert!(told("[keys\n").starts_with("config.toml:1:"), "{}", told("[keys\n"));
+    fn reports_syntax_and_type_errors() {
+        assert!(problems("[keys\n").starts_with("config.toml:1:"), "{}", problems("[keys\n"));
         assert_eq!(
-            told("keys = 3\n"),
-            "config.toml:1:8: 'keys' is a section: write [keys] and settings below it"
+            problems("keys = 3\n"),
+            "config.toml:1:8: 'keys' must be a section: write [keys] with settings below it"
         );
         assert_eq!(
-            told("agent.record.clipboard = 'no'\n"),
-            "config.toml:1:26: the clipboard is true or false, and no string"
+            problems("agent.record.clipboard = 'no'\n"),
+            "config.toml:1:26: clipboard: expected true or false, found string"
         );
         assert_eq!(
-            told("agent.record.gutter = 3\n"),
-            "config.toml:1:23: the gutter is \"left\", \"right\" or \"none\", and no integer"
+            problems("agent.record.gutter = 3\n"),
+            "config.toml:1:23: gutter: expected \"left\", \"right\" or \"none\", found integer"
         );
         assert_eq!(
-            told("[keys]\n'ä' = 1\n").lines().next(),
-            Some("config.toml:2:1: no operation is called 'ä'; there are ".to_string() + &names()).as_deref()
+            problems("[keys]\n'ä' = 1\n").lines().next(),
+            Some("config.toml:2:1: unknown operation 'ä'; known: ".to_string() + &names()).as_deref()
         );
     }
 
@@ -332,9 +339,9 @@ mod tests {
     }
 
     #[test]
-    fn one_key_for_two_operations_is_told_at_the_second() {
+    fn reports_key_conflict_at_second_operation() {
         assert_eq!(
-            told("[keys]\nquit = \"x\"\n\nhelp = [\"h\", \"x\"]\n"),
+            problems("[keys]\nquit = \"x\"\n\nhelp = [\"h\", \"x\"]\n"),
             "config.toml:4:1: the key 'x' is wanted for both 'quit' and 'help' while looking through lines: take it from one of them",
         );
     }

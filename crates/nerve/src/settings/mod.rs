@@ -12,100 +12,96 @@ use nerve_server::paths::Places;
 use nerve_view::bindings::Bindings;
 use nerve_view::draw::Gutter;
 
-pub(crate) use self::file::Faults;
+pub(crate) use self::file::Diagnostics;
 use crate::cli::recording::GutterArg;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of the settings file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What is set; what is not has its usual value.
+/// Settings, with defaults for those that are not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Where the viewer marks snapshots.
     pub(crate) gutter: Gutter,
-    /// What a program copies goes to the clipboard of who sits in front of it.
+    /// Lets programs copy to the user's clipboard.
     pub(crate) clipboard: bool,
-    /// Operations of the viewer by name, and the keys each has instead of its usual ones.
+    /// Viewer operations by name, with the keys that replace their default keys.
     pub(crate) keys: Vec<(String, Vec<String>)>,
-    /// What is worth knowing of them.
-    pub(crate) notes: Faults,
-    /// They could not be read, and these are the usual ones: what a viewer says of that.
-    pub(crate) unread: Option<&'static str>,
+    /// Remarks on the settings.
+    pub(crate) notes: Diagnostics,
+    /// Message for the viewer if the settings could not be read and these are the defaults.
+    pub(crate) load_error: Option<&'static str>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        let notes = Faults::default();
-        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, unread: None }
+        let notes = Diagnostics::default();
+        Settings { gutter: Gutter::default(), clipboard: true, keys: Vec::new(), notes, load_error: None }
     }
 }
 
 impl Settings {
-    /// Those of the user. Without a file the usual ones.
+    /// Loads the user's settings. Returns the defaults if there is no file.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or there are faults in it: with line and column.
+    /// The file exists but cannot be read, or is invalid: with line and column.
     pub(crate) fn load() -> Result<Settings> {
         Settings::read(&path(), false)
     }
 
-    /// Those of the user, for a viewer: what is wrong with them keeps nobody from working, and is a warning.
-    pub(crate) fn of_viewer() -> Settings {
+    /// Loads the user's settings for the viewer. Errors are only warnings; the defaults apply.
+    pub(crate) fn for_viewer() -> Settings {
         Settings::load().unwrap_or_else(|error| {
             let failure = Failure::from_error(&error);
-            out::warning(format_args!(
-                "the usual settings count, for there are faults:\n{}",
-                failure.message
-            ));
-            Settings {
-                unread: Some("the settings have faults: see 'nerve config check'"),
-                ..Settings::default()
-            }
+            out::warning(format_args!("invalid settings, using the defaults:\n{}", failure.message));
+            Settings { load_error: Some("invalid settings: see 'nerve config check'"), ..Settings::default() }
         })
     }
 
-    /// Those in a file; a file that must be there, or need not be.
+    /// Reads a settings file. Returns the defaults if it does not exist, unless `must_exist`.
     ///
     /// # Errors
     /// See [`Settings::load`].
-    pub(crate) fn read(path: &Path, must_be_there: bool) -> Result<Settings> {
-        let text = match text(path) {
+    pub(crate) fn read(path: &Path, must_exist: bool) -> Result<Settings> {
+        let text = match read_text(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_be_there => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => {
                 return Ok(Settings::default());
             }
             Err(error) => {
                 let message = format!("cannot read the settings in {}: {error}", path.display());
                 let failure = Failure::new(FAILED, message);
                 let hint = match error.kind() {
-                    io::ErrorKind::InvalidData => "save it as text in UTF-8",
-                    io::ErrorKind::IsADirectory => "settings are a file: move the directory out of the way",
-                    io::ErrorKind::PermissionDenied => "make it readable for you",
-                    io::ErrorKind::NotFound => "'nerve config path' says where the user's are",
-                    _ => "'nerve config show' prints what a file of settings has",
+                    io::ErrorKind::InvalidData => "save it as UTF-8 text",
+                    io::ErrorKind::IsADirectory => "the settings must be a file: move the directory away",
+                    io::ErrorKind::PermissionDenied => "make it readable",
+                    io::ErrorKind::NotFound => "'nerve config path' prints the default path",
+                    _ => "'nerve config show' prints a complete settings file",
                 };
                 return Err(failure.hint(hint).into());
             }
         };
-        Settings::parse(&text).map_err(|faults| {
-            let failure = Failure::new(USAGE, faults.of(path));
-            failure.hint("'nerve config check' looks again; 'nerve config show' says what can be set").into()
+        Settings::parse(&text).map_err(|errors| {
+            let failure = Failure::new(USAGE, errors.render(path));
+            failure
+                .hint("check again with 'nerve config check'; list the settings with 'nerve config show'")
+                .into()
         })
     }
 
-    /// Those in a text.
+    /// Parses the text of a settings file.
     ///
     /// # Errors
-    /// All faults that are in it.
-    pub(crate) fn parse(text: &str) -> Result<Settings, Faults> {
+    /// All errors of the text.
+    pub(crate) fn parse(text: &str) -> Result<Settings, Diagnostics> {
         file::parse(text)
     }
 
-    /// The gutter that was asked for on the command line, else the one that is set.
-    pub(crate) fn gutter(&self, asked: Option<GutterArg>) -> Gutter {
-        match asked {
+    /// Returns the gutter from the command line, otherwise the configured one.
+    pub(crate) fn gutter(&self, option: Option<GutterArg>) -> Gutter {
+        match option {
             Some(GutterArg::Left) => Gutter::Left,
             Some(GutterArg::Right) => Gutter::Right,
             Some(GutterArg::None) => Gutter::None,
@@ -113,23 +109,23 @@ impl Settings {
         }
     }
 
-    /// The viewer's keys with these.
+    /// Returns the key bindings of the viewer.
     pub(crate) fn bindings(&self) -> Bindings {
-        // What could not be was told when they were read.
+        // The parser has reported conflicts.
         Bindings::with(&self.keys).unwrap_or_default()
     }
 }
 
-/// Where the settings are, whether there are any or not.
+/// Returns the path of the settings file, which may not exist.
 pub(crate) fn path() -> PathBuf {
     Places::from_env().config.join("config.toml")
 }
 
-fn text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("it is larger than {MAX_FILE} bytes")));
+        return Err(io::Error::other(format!("larger than {MAX_FILE} bytes")));
     }
     Ok(text)
 }

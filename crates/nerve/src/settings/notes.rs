@@ -1,31 +1,31 @@
-//! What keys that are set bring with them: keys that other operations lose, and what no key does any more.
+//! Notes about configured keys: default keys that other operations lose, and operations without a key.
 
 use nerve_view::bindings::Bindings;
 use nerve_view::keys::{Context, Entry, Key, OPERATIONS, Operation};
 
-/// Something worth knowing of an operation that is set.
+/// A note about a configured operation.
 pub(super) struct Note {
-    /// Its name.
+    /// Name of the operation.
     pub(super) operation: &'static str,
     pub(super) message: String,
 }
 
-/// Of these operations, by name, with their keys, which are all in `bindings`.
-pub(super) fn of(settings: &[(String, Vec<String>)], bindings: &Bindings) -> Vec<Note> {
+/// Returns the notes for the configured operations and keys in `settings`, which `bindings` contains.
+pub(super) fn notes_for(settings: &[(String, Vec<String>)], bindings: &Bindings) -> Vec<Note> {
     let is_set = |entry: &&Entry| settings.iter().any(|(name, _)| name == entry.name);
     let set = || OPERATIONS.iter().filter(is_set);
-    let usual = || OPERATIONS.iter().filter(|entry| !is_set(entry));
-    let taken = set().flat_map(|by| usual().filter_map(move |from| taken(by, from, bindings)));
-    taken.chain(set().filter_map(|entry| way_out(entry, bindings))).collect()
+    let unset = || OPERATIONS.iter().filter(|entry| !is_set(entry));
+    let taken = set().flat_map(|by| unset().filter_map(move |from| taken_keys(by, from, bindings)));
+    taken.chain(set().filter_map(|entry| missing_prefix(entry, bindings))).collect()
 }
 
-/// The usual keys of `from` that `by` has now.
-fn taken(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Option<Note> {
+/// Notes the default keys of `from` that `by` takes.
+fn taken_keys(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Option<Note> {
     if by.operation == from.operation {
         return None;
     }
     let now = bindings.keys_of(by);
-    let (mut keys, mut places): (Vec<&str>, Vec<Context>) = (Vec::new(), Vec::new());
+    let (mut keys, mut lost_in): (Vec<&str>, Vec<Context>) = (Vec::new(), Vec::new());
     for &name in from.keys.iter().filter(|name| now.iter().any(|own| own == *name)) {
         let key: Key = name.parse().ok()?;
         let lost: Vec<Context> = from
@@ -36,7 +36,7 @@ fn taken(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Optio
             .collect();
         if !lost.is_empty() {
             keys.push(name);
-            places = lost;
+            lost_in = lost;
         }
     }
     let quoted: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
@@ -44,9 +44,9 @@ fn taken(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Optio
     let quoted = if before.is_empty() { last.clone() } else { format!("{} and {last}", before.join(", ")) };
     let mut message = format!("'{}' takes {quoted} from '{}'", by.name, from.name);
     let left = bindings.keys_of(from);
-    if places.len() < from.contexts.len() {
-        let places: Vec<&str> = places.iter().map(|place| place.words()).collect();
-        message += &format!(" {}", places.join(", "));
+    if lost_in.len() < from.contexts.len() {
+        let contexts: Vec<&str> = lost_in.iter().map(|context| context.words()).collect();
+        message += &format!(" {}", contexts.join(", "));
     } else if left.is_empty() {
         message += ", which has no key left";
     } else {
@@ -55,21 +55,21 @@ fn taken(by: &'static Entry, from: &'static Entry, bindings: &Bindings) -> Optio
     Some(Note { operation: by.name, message })
 }
 
-/// Without a prefix nothing that a program does not get is heard, but for what has keys of its own.
-fn way_out(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
+/// Notes what no key can do in a live terminal if `prefix` has no key.
+fn missing_prefix(entry: &'static Entry, bindings: &Bindings) -> Option<Note> {
     let has = |operation: Operation| !bindings.keys_in(Context::Live, operation).is_empty();
     if entry.operation != Operation::Prefix || has(Operation::Prefix) {
         return None;
     }
-    let ways = [
-        (Operation::Detach, "leaves a program that runs", "detach"),
+    let alternatives = [
+        (Operation::Detach, "leaves a running program", "detach"),
         (Operation::EndSession, "ends it", "end-session"),
     ];
-    let missing = ways.iter().filter(|(operation, _, _)| !has(*operation));
+    let missing = alternatives.iter().filter(|(operation, _, _)| !has(*operation));
     let (words, names): (Vec<&str>, Vec<String>) =
         missing.map(|(_, words, name)| (*words, format!("'{name}'"))).unzip();
     let message = match names.is_empty() {
-        true => "without 'prefix' no key shows the help of a program that runs".to_string(),
+        true => "without 'prefix' no key shows the help of a running program".to_string(),
         false => format!("without 'prefix' no key {}: give {} one", words.join(" or "), names.join(" and ")),
     };
     Some(Note { operation: entry.name, message })

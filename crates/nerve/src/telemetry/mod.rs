@@ -1,68 +1,69 @@
-//! Spans sent to an OpenTelemetry collector, where this program is built with the feature `otel` and its environment says where to.
+//! Exports spans to an OpenTelemetry collector if the feature `otel` is built in and the environment configures one.
 
 #[cfg(feature = "otel")]
-mod convert;
-#[cfg(feature = "otel")]
-mod export;
+mod exporter;
 mod settings;
+#[cfg(feature = "otel")]
+mod span_data;
 #[cfg(feature = "otel")]
 mod transport;
 
 use nerve_core::telemetry::Telemetry;
 
-/// Says what cannot be done, to people.
-type Tell = fn(&str);
+/// Reports problems to the user.
+type Report = fn(&str);
 
-/// Spans on their way out of this process.
-#[must_use = "spans that wait are sent when it is finished"]
-pub(crate) struct Exporting {
-    /// What an engine is given.
+/// Export of this process's spans.
+#[must_use = "`finish` sends the queued spans"]
+pub(crate) struct TraceExport {
+    /// Telemetry handle for the engine.
     pub(crate) telemetry: Telemetry,
     #[cfg(feature = "otel")]
-    exporter: Option<export::Exporter>,
+    exporter: Option<exporter::Exporter>,
 }
 
-impl Exporting {
-    /// As the environment says: off unless it names a collector. `tell` is told what of it cannot be done. Must be called on a runtime.
-    pub(crate) fn from_env(server: &str, tell: Tell) -> Exporting {
+impl TraceExport {
+    /// Starts the export configured by the environment: none without a collector. Calls `report` for unsupported settings. Must
+    /// be called within a runtime.
+    pub(crate) fn from_env(server: &str, report: Report) -> TraceExport {
         let (settings, problems) = settings::read(|name| std::env::var(name).ok());
-        problems.iter().for_each(|problem| tell(problem.as_str()));
+        problems.iter().for_each(|problem| report(problem.as_str()));
         match settings {
-            Some(settings) => Exporting::start(server, settings, tell),
-            None => Exporting::off(),
+            Some(settings) => TraceExport::start(server, settings, report),
+            None => TraceExport::off(),
         }
     }
 
     #[cfg(feature = "otel")]
-    fn off() -> Exporting {
-        Exporting { telemetry: Telemetry::off(), exporter: None }
+    fn off() -> TraceExport {
+        TraceExport { telemetry: Telemetry::off(), exporter: None }
     }
 
     #[cfg(not(feature = "otel"))]
-    fn off() -> Exporting {
-        Exporting { telemetry: Telemetry::off() }
+    fn off() -> TraceExport {
+        TraceExport { telemetry: Telemetry::off() }
     }
 
     #[cfg(feature = "otel")]
-    fn start(server: &str, settings: settings::Settings, tell: Tell) -> Exporting {
-        match export::Exporter::start(server, settings, tell) {
-            Ok((telemetry, exporter)) => Exporting { telemetry, exporter: Some(exporter) },
+    fn start(server: &str, settings: settings::Settings, report: Report) -> TraceExport {
+        match exporter::Exporter::start(server, settings, report) {
+            Ok((telemetry, exporter)) => TraceExport { telemetry, exporter: Some(exporter) },
             Err(problem) => {
-                tell(&format!("no traces are sent: {problem}"));
-                Exporting::off()
+                report(&format!("no traces are exported: {problem}"));
+                TraceExport::off()
             }
         }
     }
 
     #[cfg(not(feature = "otel"))]
-    fn start(_server: &str, _settings: settings::Settings, tell: Tell) -> Exporting {
-        tell(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set, and this nerve cannot send traces: it was built without the feature 'otel'",
+    fn start(_server: &str, _settings: settings::Settings, report: Report) -> TraceExport {
+        report(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: nerve was built without the feature 'otel'",
         );
-        Exporting::off()
+        TraceExport::off()
     }
 
-    /// Sends what waits, for a few seconds at most.
+    /// Sends the queued spans, for a few seconds at most.
     pub(crate) async fn finish(self) {
         #[cfg(feature = "otel")]
         if let Some(exporter) = self.exporter {

@@ -1,46 +1,46 @@
-//! What OpenTelemetry's variables ask for (specification: SDK environment variables, OTLP exporter).
+//! Reads OpenTelemetry's environment variables (specification: SDK environment variables, OTLP exporter).
 
 use std::time::Duration;
 
 use nerve_core::telemetry::{RootSampler, Sampler, TelemetrySetup};
 
-/// What asks for spans to be sent: without one of them nothing is kept and nobody is called.
+/// Variables that enable the export. Without one of them no spans are collected.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
 const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
-/// The only one that is spoken.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
 /// How spans are sent.
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nothing is sent without the feature"))]
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
-    /// How they are kept until then.
+    /// Sampling and queue.
     pub(super) setup: TelemetrySetup,
-    /// How many are sent at once.
+    /// Maximum number of spans per request.
     pub(super) batch: usize,
-    /// How long the first of them waits for others.
+    /// Maximum delay of a span before it is sent.
     pub(super) delay: Duration,
-    /// How long sending may take, tries included.
+    /// Time limit of an export, retries included.
     pub(super) timeout: Duration,
 }
 
-/// Reads them. `None`: nothing is to be sent. What is wrong is said for people, and does not keep the rest from working.
+/// Reads the settings; `None` if the export is disabled. Also returns messages about invalid values, which are ignored.
 pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> (Option<Settings>, Vec<String>) {
-    let mut read = Reading {
+    let mut reader = EnvReader {
         variable: |name: &str| variable(name).filter(|value| !value.trim().is_empty()),
         problems: Vec::new(),
     };
-    let settings = read.settings();
-    (settings, read.problems)
+    let settings = reader.settings();
+    (settings, reader.problems)
 }
 
-struct Reading<F> {
+struct EnvReader<F> {
     variable: F,
     problems: Vec<String>,
 }
 
-impl<F: Fn(&str) -> Option<String>> Reading<F> {
+impl<F: Fn(&str) -> Option<String>> EnvReader<F> {
     fn settings(&mut self) -> Option<Settings> {
         let is_true = |text: String| text.trim().eq_ignore_ascii_case("true");
         self.first(&ENDPOINTS)?;
@@ -52,7 +52,7 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         {
             if exporter.trim() != "none" {
                 self.problems.push(format!(
-                    "OTEL_TRACES_EXPORTER={exporter}: only otlp and none are known; no traces are sent"
+                    "OTEL_TRACES_EXPORTER={exporter}: only otlp and none are supported; no traces are exported"
                 ));
             }
             return None;
@@ -61,7 +61,7 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
             self.first(&PROTOCOLS).filter(|(_, protocol)| protocol.trim() != PROTOCOL)
         {
             let message = format!(
-                "{name}={protocol}: only {PROTOCOL} is spoken (port 4318 of a collector); no traces are sent"
+                "{name}={protocol}: only {PROTOCOL} is supported (port 4318 of a collector); no traces are exported"
             );
             self.problems.push(message);
             return None;
@@ -81,23 +81,23 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         })
     }
 
-    /// The first of these that is set, and its name.
+    /// Returns the first variable that is set, with its value.
     fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
         names.iter().find_map(|name| Some((*name, (self.variable)(name)?)))
     }
 
-    fn number(&mut self, name: &str, usual: u64, fits: std::ops::RangeInclusive<u64>) -> u64 {
-        let Some(text) = (self.variable)(name) else { return usual };
+    fn number(&mut self, name: &str, default: u64, range: std::ops::RangeInclusive<u64>) -> u64 {
+        let Some(text) = (self.variable)(name) else { return default };
         match text.trim().parse() {
-            Ok(number) if fits.contains(&number) => number,
+            Ok(number) if range.contains(&number) => number,
             _ => {
                 let message = format!(
-                    "{name}={text}: a whole number from {} to {} is needed; it is {usual}",
-                    fits.start(),
-                    fits.end()
+                    "{name}={text}: must be a whole number from {} to {}; using {default}",
+                    range.start(),
+                    range.end()
                 );
                 self.problems.push(message);
-                usual
+                default
             }
         }
     }
@@ -107,25 +107,25 @@ impl<F: Fn(&str) -> Option<String>> Reading<F> {
         match name.trim() {
             "always_on" => Sampler::Always(RootSampler::On),
             "always_off" => Sampler::Always(RootSampler::Off),
-            "traceidratio" => Sampler::Always(self.part()),
+            "traceidratio" => Sampler::Always(self.ratio()),
             "parentbased_always_on" => Sampler::ParentBased(RootSampler::On),
             "parentbased_always_off" => Sampler::ParentBased(RootSampler::Off),
-            "parentbased_traceidratio" => Sampler::ParentBased(self.part()),
+            "parentbased_traceidratio" => Sampler::ParentBased(self.ratio()),
             _ => {
                 self.problems
-                    .push(format!("OTEL_TRACES_SAMPLER={name} is not known; it is parentbased_always_on"));
+                    .push(format!("OTEL_TRACES_SAMPLER={name} is unknown; using parentbased_always_on"));
                 Sampler::default()
             }
         }
     }
 
-    fn part(&mut self) -> RootSampler {
+    fn ratio(&mut self) -> RootSampler {
         let Some(text) = (self.variable)("OTEL_TRACES_SAMPLER_ARG") else { return RootSampler::Ratio(1.0) };
         match text.trim().parse() {
-            Ok(part) if (0.0..=1.0).contains(&part) => RootSampler::Ratio(part),
+            Ok(ratio) if (0.0..=1.0).contains(&ratio) => RootSampler::Ratio(ratio),
             _ => {
                 self.problems
-                    .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: a number from 0 to 1 is needed; it is 1"));
+                    .push(format!("OTEL_TRACES_SAMPLER_ARG={text}: must be a number from 0 to 1; using 1"));
                 RootSampler::Ratio(1.0)
             }
         }
@@ -143,8 +143,8 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
 
     #[test]
-    fn nothing_is_sent_unless_somebody_says_where_to() {
-        let off: [&[(&str, &str)]; 6] = [
+    fn export_requires_an_endpoint() {
+        let disabled: [&[(&str, &str)]; 6] = [
             &[],
             &[
                 ("OTEL_SERVICE_NAME", "x"),
@@ -156,7 +156,7 @@ mod tests {
             &[ENDPOINT, ("OTEL_SDK_DISABLED", "True")],
             &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
         ];
-        for set in off {
+        for set in disabled {
             let (settings, problems) = read_from(set);
             assert!(settings.is_none() && problems.is_empty(), "{set:?}: {problems:?}");
         }
@@ -165,30 +165,30 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_said() {
-        for wrong in [
+    fn reports_unsupported_values() {
+        for invalid in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
             ("OTEL_TRACES_EXPORTER", "zipkin"),
         ] {
-            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
-            assert!(settings.is_none() && problems[0].contains(wrong.1), "{problems:?}");
+            let (settings, problems) = read_from(&[ENDPOINT, invalid]);
+            assert!(settings.is_none() && problems[0].contains(invalid.1), "{problems:?}");
         }
-        for wrong in [
+        for invalid in [
             ("OTEL_TRACES_SAMPLER", "sometimes"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
             ("OTEL_BSP_SCHEDULE_DELAY", "-1"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ] {
-            let (settings, problems) = read_from(&[ENDPOINT, wrong]);
-            assert!(settings.is_some() && problems[0].contains(wrong.0), "{problems:?}");
+            let (settings, problems) = read_from(&[ENDPOINT, invalid]);
+            assert!(settings.is_some() && problems[0].contains(invalid.0), "{problems:?}");
         }
     }
 
     #[test]
-    fn samplers_are_those_of_the_specification() {
-        let sampler = |name, part| {
-            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", part)];
+    fn parses_samplers() {
+        let sampler = |name, arg| {
+            let set = [ENDPOINT, ("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", arg)];
             let (settings, problems) = read_from(&set);
             (settings.unwrap().setup.sampler, problems.len())
         };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_content_are_asked_for() {
+    fn parses_limits_and_content_capture() {
         let set = [
             ENDPOINT,
             ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),

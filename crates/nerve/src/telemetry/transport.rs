@@ -1,4 +1,4 @@
-//! How batches of spans reach a collector: over this program's own HTTP client.
+//! Transport for the exporter over nerve's own HTTP client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 
-/// Bytes of a collector's answer.
-const MAX_ANSWER: usize = 64 << 10;
+/// Maximum size of a collector's response, in bytes.
+const MAX_RESPONSE: usize = 64 << 10;
 
-/// Sends with a limit of time.
+/// Sends requests with a time limit.
 #[derive(Debug)]
 pub(super) struct Transport {
     pub(super) limit: Duration,
 }
 
-type Sending<'a> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'a>>;
+type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'a>>;
 
 impl HttpClient for Transport {
-    // As the trait is written out: for one method, its macro is a crate too many.
-    fn send_bytes<'life0, 'async_trait>(&'life0 self, request: Request<Bytes>) -> Sending<'async_trait>
+    // The expansion of async_trait, to avoid the dependency.
+    fn send_bytes<'life0, 'async_trait>(&'life0 self, request: Request<Bytes>) -> SendFuture<'async_trait>
     where
         'life0: 'async_trait,
         Self: 'async_trait,
     {
         let limit = self.limit;
         Box::pin(async move {
-            match tokio::time::timeout(limit, nerve_core::http::send(request, MAX_ANSWER)).await {
-                Ok(answer) => Ok(answer?),
-                Err(_) => Err(format!("no answer within {limit:?}").into()),
+            match tokio::time::timeout(limit, nerve_core::http::send(request, MAX_RESPONSE)).await {
+                Ok(response) => Ok(response?),
+                Err(_) => Err(format!("no response within {limit:?}").into()),
             }
         })
     }

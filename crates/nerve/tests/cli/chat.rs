@@ -79,7 +79,7 @@ fn what_a_chat_node_needs_is_said() {
     let model = model(&home);
     home.nerve(&["server", "node", "create", "ask", "-b", "chat"]).says(2, &["needs a model", "--model"]);
     home.nerve(&["server", "node", "create", "ask", "-b", "bash", "--model", "m"])
-        .says(2, &["--model is for chat nodes"]);
+        .says(2, &["--model requires a chat node"]);
     home.nerve(&create(&model, &["--provider", "robot"])).says(2, &["robot"]);
     home.nerve(&create(&model, &["--api-key-env", "NERVE_TEST_NO_SUCH"]))
         .says(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);

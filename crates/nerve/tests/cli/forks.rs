@@ -25,11 +25,11 @@ fn recalled(home: &Home, node: &str) -> String {
 fn forks_are_named_or_get_a_name() {
     let home = stage();
     let said = home.ok(&["server", "node", "fork", "me", "other"]);
-    assert_eq!(said, "node 'other' is forked from 'me'\n");
+    assert_eq!(said, "node 'other' forked from 'me'\n");
     assert_eq!(recalled(&home, "other"), "You said: one\n");
     let json = home.nerve(&["server", "node", "fork", "me", "--json"]).json();
     assert_eq!(json, serde_json::json!({ "node_id": "me-fork", "forked_from": "me" }));
-    assert_eq!(home.ok(&["server", "node", "fork", "@me"]), "node 'me-fork-2' is forked from 'me'\n");
+    assert_eq!(home.ok(&["server", "node", "fork", "@me"]), "node 'me-fork-2' forked from 'me'\n");
     assert_ne!(home.fact("me", "claude_session_id"), home.fact("other", "claude_session_id"));
     assert_eq!(recalled(&home, "me"), "You said: one\n", "the source is as it was");
 
@@ -67,7 +67,7 @@ fn the_repl_forks_in_all_its_forms() {
     let done = home.nerve_with(&["server", "repl"], &(lines.join("\n") + "\n"));
     assert_eq!(done.code, 0, "{done:?}");
     for name in ["a", "b", "c", "me-fork", "d"] {
-        assert!(done.stdout.contains(&format!("node '{name}' is forked from 'me'")), "{done:?}");
+        assert!(done.stdout.contains(&format!("node '{name}' forked from 'me'")), "{done:?}");
     }
     assert_eq!(recalled(&home, "c"), "You said: one\n");
     home.ok(&["server", "stop"]);

@@ -42,7 +42,7 @@ fn a_server_on_tcp_says_where_and_lets_in_who_knows_the_token() {
     let home = Home::new();
     let started = home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
     let address = home.tcp();
-    assert!(started.contains(&format!("it listens on tcp://{address}")), "{started}");
+    assert!(started.contains(&format!("listening on tcp://{address}")), "{started}");
     assert!(home.ok(&["server", "status"]).contains(&address));
     let token = home.token();
     let lines = talk(&address, &token);
@@ -167,7 +167,7 @@ fn the_older_names_work_and_warn() {
     started.says(0, &["warning", "--tcp 127.0.0.1:0"]);
     assert_eq!(talk(&home.tcp(), &home.token()).len(), 2);
     let open = home.nerve(&["server", "start", "open", "--tcp", "0.0.0.0:0", "--insecure"]);
-    open.says(0, &["warning", "can read the token"]);
+    open.says(0, &["warning", "not encrypted"]);
 }
 
 #[test]
@@ -186,12 +186,12 @@ fn commands_use_a_server_on_tcp() {
     home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).says(2, &["HOST:PORT"]);
     // Addresses that are nobody's (RFC 5737): nothing may be sent there.
     let list = |server: &str| home.nerve(&["server", "node", "list", "--server", server]);
-    list("tcp://192.0.2.1:7070").says(2, &["could read the token", "tls://", "NERVE_INSECURE"]);
+    list("tcp://192.0.2.1:7070").says(2, &["expose the token", "tls://", "NERVE_INSECURE"]);
     list("tls://192.0.2.1:7070").says(2, &["no token for 192.0.2.1:7070", "NERVE_TOKEN"]);
     home.with("NERVE_INSECURE", "1", &["server", "node", "list", "--server", "tcp://192.0.2.1:7070"])
         .says(2, &["no token"]);
     home.ok(&["server", "stop"]);
-    home.nerve(&["server", "node", "list", "--server", &url]).says(3, &["nobody listens"]);
+    home.nerve(&["server", "node", "list", "--server", &url]).says(3, &["refused"]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn commands_use_a_server_behind_tls_that_they_believe() {
     };
     let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
     let started = home.ok(&["server", "start", "--tcp", "0", "--tls-cert", &cert, "--tls-key", &key]);
-    assert!(started.contains("it listens on tls://"), "{started}");
+    assert!(started.contains("listening on tls://"), "{started}");
     let port = home.tcp().rsplit_once(':').unwrap().1.to_string();
     let url = format!("tls://localhost:{port}");
     let list = ["server", "node", "list", "--json", "--server", &url];

@@ -58,7 +58,7 @@ fn a_coach_that_does_not_accept_is_exit_code_1_and_the_standard_prompts_do_not_a
     fs::write(&task, "from a file {coach_message}\n").unwrap();
     let file = format!("@{}", task.display());
     let done = dev_coach(&home, &["--task", &file, "--max-rounds", "1", "--json"]);
-    done.says(1, &["'coach' has not accepted within 1 round", "--max-rounds"]);
+    done.says(1, &["'coach' did not accept within 1 round", "--max-rounds"]);
     let result = done.json();
     assert_eq!((&result["completed"], &result["rounds"]), (&json!(false), &json!(1)));
     // What the agent says again has the phrase of acceptance in it.
@@ -74,7 +74,7 @@ fn a_coach_that_does_not_accept_is_exit_code_1_and_the_standard_prompts_do_not_a
     let args =
         ["pattern", "dev-coach", "--dev", "dev", "--coach", "coach", "--max-rounds", "1", "--task", "-"];
     let done = home.nerve_with(&args, "from standard input\n");
-    done.says(1, &["not accepted"]);
+    done.says(1, &["did not accept"]);
     assert!(done.stdout.contains("from standard input"), "{done:?}");
 }
 

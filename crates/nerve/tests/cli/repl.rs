@@ -89,7 +89,7 @@ fn the_first_error_ends_a_script_and_says_where_unless_it_is_to_go_on() {
     assert!(done.stdout.contains("two"), "{done:?}");
 
     piped(&home, &["repl"], &["send sh \"\"\"", "never closed"])
-        .says(1, &["standard input:1: a block is not closed"]);
+        .says(1, &["standard input:1: unclosed block"]);
     home.nerve(&["repl", "no-such-file"]).says(3, &["no-such-file"]);
     home.nerve(&["server", "repl"]).says(3, &["server 'default' is not running"]);
 }
@@ -143,9 +143,9 @@ fn a_graph_is_built_checked_run_and_saved() {
 fn a_graph_that_is_wrong_or_fails_says_so() {
     let home = Home::new();
     let run = |commands: &[&str]| piped(&home, &["repl"], commands);
-    run(&["validate"]).says(1, &["there is no current graph", "'graph new ID'"]);
+    run(&["validate"]).says(1, &["no current graph", "'graph new ID'"]);
     run(&["graph new g", "run"]).says(1, &["step add"]);
-    run(&["graph new g", "step add a sh x --after z"]).says(1, &["there is no step 'z'"]);
+    run(&["graph new g", "step add a sh x --after z"]).says(1, &["no step 'z'"]);
     run(&["graph new g", "step add a sh '{{ steps.b }}'", "run"])
         .says(1, &["steps[0].input", "unknown step \"b\""]);
     run(&["graph new g", "step add a sh x", "graph save no/such/folder.yaml"])
@@ -170,13 +170,13 @@ fn a_run_that_waits_at_a_gate_goes_on_when_it_is_answered() {
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("ship asks: Ship it? [yes | no]\n"), "{done:?}");
     assert!(done.stdout.contains("no after one\n"), "{done:?}");
-    assert!(done.stderr.contains("gated/first begins on sh"), "{done:?}");
+    assert!(done.stderr.contains("gated/first started on sh"), "{done:?}");
 
     let left = piped(&home, &["repl", &gated], &["node create sh -b bash", "run"]);
-    left.says(1, &["'gate CHOICE' answers", "cancelled run r-", "stopped node sh"]);
+    left.says(1, &["answer with 'gate CHOICE'", "cancelled run r-", "stopped node sh"]);
     let bad = piped(&home, &["repl", &gated], &["node create sh -b bash", "run", "gate maybe"]);
     bad.says(1, &["maybe"]);
-    piped(&home, &["repl"], &["gate yes"]).says(1, &["no such gate waits"]);
+    piped(&home, &["repl"], &["gate yes"]).says(1, &["no matching gate"]);
 }
 
 #[test]
@@ -193,10 +193,10 @@ fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
     assert_eq!(nodes(), serde_json::json!(["sh"]));
 
     piped(&home, &["server", "repl"], &["node create mine -b bash", "exit --keep", "node stop sh"])
-        .says(0, &["goes on"]);
+        .says(0, &["keep running"]);
     assert_eq!(nodes(), serde_json::json!(["mine", "sh"]));
     piped(&home, &["repl"], &["node create x -b bash", "exit --keep"])
-        .says(1, &["they cannot stay", "stopped node x"]);
+        .says(1, &["--keep needs a server", "stopped node x"]);
 
     // Stopped by a command: not the REPL's any more.
     let done = piped(&home, &["server", "repl"], &["node create a -b bash", "node stop a"]);
@@ -207,7 +207,7 @@ fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
         &["session work", "session", "node create a -b bash", "node list", "sessions"],
     );
     done.says(0, &["stopped node work/a"]);
-    assert!(done.stdout.contains("session 'work' is new"), "{done:?}");
+    assert!(done.stdout.contains("session 'work' created"), "{done:?}");
     // What a server cannot do is passed on.
     let fork = piped(&home, &["server", "repl"], &["node fork sh copy"]);
     assert!(fork.code == 1 && !fork.stderr.is_empty(), "{fork:?}");
@@ -250,7 +250,7 @@ fn the_tab_key_completes_commands_and_names() {
     );
     fs::write(home.hermetic.work().join("review.yaml"), GATED).unwrap();
     seat.types("\x15graph load rev\t\r");
-    seat.sees("graph 'gated' is the current one");
+    seat.sees("graph 'gated' is now current");
     seat.types("chain fi\tla\t\r");
     seat.sees("chain first last");
     at_prompt(&seat);
@@ -265,7 +265,7 @@ fn events_are_shown_above_the_line_that_is_edited() {
     seat.types("node li");
     seat.sees("> node li");
     home.ok(&["server", "node", "create", "other", "-b", "bash"]);
-    seat.sees("· other is created");
+    seat.sees("· other created");
     let shown = seat.text();
     let (event, line) = (shown.find("· other").unwrap(), shown.rfind("> node li").unwrap());
     assert!(event < line, "{shown}");
@@ -278,7 +278,7 @@ fn events_are_shown_above_the_line_that_is_edited() {
     home.ok(&["server", "node", "stop", "other"]);
     seat.types("\x15sessions\r");
     seat.sees("GRAPHS");
-    assert!(!seat.text().contains("other is stopped"), "{}", seat.text());
+    assert!(!seat.text().contains("other stopped"), "{}", seat.text());
     at_prompt(&seat);
     seat.types("\x04");
     assert_eq!(seat.left(), Some(0));
@@ -305,13 +305,13 @@ fn ctrl_c_clears_a_line_interrupts_a_turn_and_twice_leaves() {
     seat.sees("> half a line");
     seat.types("\x03");
     at_prompt(&seat);
-    assert!(!seat.text().contains("again to leave"), "{}", seat.text());
+    assert!(!seat.text().contains("again to exit"), "{}", seat.text());
     seat.types("\x03");
-    seat.sees("Ctrl-C again to leave; that stops 1 node");
+    seat.sees("Ctrl-C again to exit; this stops 1 node");
     seat.types("events\r");
     seat.sees("\non");
     seat.types("\x03");
-    assert!(wait_until(LIMIT, || seat.text().matches("again to leave").count() == 2), "{}", seat.text());
+    assert!(wait_until(LIMIT, || seat.text().matches("again to exit").count() == 2), "{}", seat.text());
     seat.types("\x03");
     assert_eq!(seat.left(), Some(0));
     seat.sees("stopped node sh");
@@ -390,7 +390,7 @@ fn a_server_that_goes_away_is_told_and_can_be_left() {
     let home = Home::with_shell();
     let mut seat = seat(&home, &["server", "repl"]);
     home.ok(&["server", "stop"]);
-    seat.sees("server 'default' went away");
+    seat.sees("server 'default' closed the connection");
     seat.types("node list\r");
     seat.sees("error: ");
     seat.types("exit\r");
@@ -405,20 +405,20 @@ fn a_graph_is_watched_cancelled_and_its_gate_answered_at_a_terminal() {
     seat.types("node create sh -b bash\r");
     seat.sees("created");
     seat.types("run\r");
-    seat.sees("gated/first is done");
+    seat.sees("gated/first completed");
     seat.sees("the run waits");
     seat.types("gate yes\r");
     seat.sees("\nyes after one");
     seat.types("graph new slow\r");
     seat.sees("graph 'slow'");
     seat.types("step add a sh 'sleep 1000'\rrun\r");
-    seat.sees("slow/a begins on sh");
+    seat.sees("slow/a started on sh");
     assert!(wait_until(LIMIT, || sleeps(seat.child.id())), "{}", seat.text());
     seat.signal(Signal::INT);
     seat.sees("cancelling run");
-    seat.sees("slow is cancelled");
+    seat.sees("slow cancelled");
     seat.types("run --detach\r");
-    seat.sees("has begun");
+    seat.sees("started; wait");
     at_prompt(&seat);
     seat.types("\x04");
     assert_eq!(seat.left(), Some(0));

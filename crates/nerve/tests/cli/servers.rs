@@ -13,7 +13,7 @@ use crate::harness::{DEADLINE, Home, NERVE, freeze, pid_in, signal};
 fn a_server_starts_answers_and_stops() {
     let home = Home::new();
     let started = home.ok(&["server", "start"]);
-    assert!(started.starts_with("server 'default' runs, pid "), "{started}");
+    assert!(started.starts_with("server 'default' started, pid "), "{started}");
     let pid = home.pid("default");
     assert!(started.contains(&pid.to_string()));
     assert!(home.ok(&["server", "status"]).contains("running"));
@@ -86,7 +86,7 @@ fn a_server_that_does_not_answer_is_only_ended_by_force() {
     let pid = home.pid("default");
     freeze(pid);
     home.nerve(&["server", "stop", "--timeout", "0.3"]).says(4, &["did not stop within 0.3 s", "--force"]);
-    home.nerve(&["server", "status"]).says(1, &["does not answer"]);
+    home.nerve(&["server", "status"]).says(1, &["does not respond"]);
     home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);
     home.ok(&["server", "start"]);
     assert_ne!(home.pid("default"), pid);

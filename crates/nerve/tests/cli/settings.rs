@@ -43,8 +43,7 @@ fn what_is_set_is_shown_beside_what_is_usual() {
 fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
     let home = Home::new();
     let path = write(&home, "[keys]\nhelp = \"f1\"\nline-donw = \"x\"\nquit = \"ctrl+shft+q\"\n");
-    let place =
-        format!("{}:3:1: no operation is called 'line-donw'; did you mean 'line-down'?", path.display());
+    let place = format!("{}:3:1: unknown operation 'line-donw'; did you mean 'line-down'?", path.display());
     let here = path.to_str().unwrap();
     let all = [
         &["config", "check"][..],
@@ -60,7 +59,7 @@ fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
     home.nerve(&["config", "check"])
         .says(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
     fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
-    home.nerve(&["config", "check"]).says(1, &["config.toml", "save it as text in UTF-8"]);
+    home.nerve(&["config", "check"]).says(1, &["config.toml", "save it as UTF-8 text"]);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     home.nerve(&["config", "check"]).says(1, &["config.toml", "move the directory"]);
@@ -84,11 +83,11 @@ fn faults_keep_no_program_from_being_recorded() {
         home.command(&["record", "--", "sh", "-c", "echo up; read line"]),
         Size::new(90, 20),
     );
-    seat.sees("the settings have faults: see 'nerve config check'");
+    seat.sees("invalid settings: see 'nerve config check'");
     seat.sees("up");
     seat.types("over\r");
     assert_eq!(seat.left(), Some(0));
-    seat.sees("config.toml:2:1: no operation is called 'helpp'");
+    seat.sees("config.toml:2:1: unknown operation 'helpp'");
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn what_cannot_be_done_is_said() {
         [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "not a url")]
     {
         let done = ask(name, value);
-        assert!(done.code == 0 && done.stderr.contains("no traces are sent"), "{done:?}");
+        assert!(done.code == 0 && done.stderr.contains("no traces are exported"), "{done:?}");
     }
     let done = ask("OTEL_TRACES_SAMPLER", "sometimes");
     assert!(done.code == 0 && done.stderr.contains("OTEL_TRACES_SAMPLER=sometimes"), "{done:?}");

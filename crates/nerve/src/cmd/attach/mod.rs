@@ -86,7 +86,7 @@ pub(crate) async fn run(mirror: TerminalMirror, options: ViewerOptions) -> Resul
 
 /// Runs `nerve attach` and returns the exit code.
 pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let AttachArgs { target, server, session, .. } = &args;
     let attach_target =
         AttachTarget { target: target.clone(), server: server.clone(), session: session.clone() };
@@ -114,7 +114,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<u8> {
         coloured,
         clipboard: settings.clipboard,
         stay: args.stay,
-        notice: settings.unread,
+        notice: settings.load_error,
     };
     let mirror =
         TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), args.size, Some(room))?;

@@ -20,7 +20,7 @@ pub(crate) use self::report::conversation_difference;
 pub(crate) use self::run::{Wait, run};
 use crate::cli::branch::BranchArgs;
 use crate::cli::local::Prompt;
-use crate::cmd::node::{execute, proxied};
+use crate::cmd::node::{execute, proxy};
 use crate::cmd::{prompt, recording};
 use crate::exit::{Failure, USAGE};
 use crate::out;
@@ -50,7 +50,7 @@ pub(crate) async fn command(args: BranchArgs) -> Result<()> {
         session: args.session,
         overrides: NodeOverrides {
             env: args.env.into_iter().map(|pair| (pair.key, pair.value)).collect(),
-            proxy: proxied::of_node(args.proxy)?,
+            proxy: proxy::proxy_params(args.proxy)?,
             no_proxy: args.no_proxy,
         },
     };

@@ -1,4 +1,4 @@
-//! What a graph is given on the command line.
+//! The input of a graph from the command line.
 
 use anyhow::{Context, Result};
 use nerve_core::graph::file::GraphFile;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use crate::cli::graph::{Field, InputArgs};
 use crate::exit::{Failure, USAGE};
 
-/// The input that `--input` and `--set` make together; null if there is neither.
+/// Combines `--input` and `--set`. Returns null without both.
 ///
 /// # Errors
-/// The file of `--input @PATH` cannot be read; exit code 2 when `--set` has nothing to put its fields into.
+/// The file of `--input @PATH` cannot be read; exit code 2 if `--set` is given and the input is not an object.
 pub(crate) fn read(args: &InputArgs) -> Result<Value> {
     let given = match args.input.as_deref() {
         None => Value::Null,
@@ -24,7 +24,7 @@ pub(crate) fn read(args: &InputArgs) -> Result<Value> {
     merge(given, &args.set)
 }
 
-/// An object or a list is taken as what it is, anything else as the text that it is.
+/// Parses objects and lists as JSON. Everything else is text.
 fn value(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value,
@@ -32,25 +32,25 @@ fn value(text: &str) -> Value {
     }
 }
 
-/// The input as the graph takes it, with its defaults.
+/// Validates the input and adds the graph's defaults.
 ///
 /// # Errors
-/// Exit code 2: it does not fit.
-pub(crate) fn fitting(file: &GraphFile, given: Value) -> Result<Value> {
-    let broken = given.as_str().and_then(broken_json);
+/// Exit code 2 if the input does not match the graph.
+pub(crate) fn validate(file: &GraphFile, given: Value) -> Result<Value> {
+    let json_error = given.as_str().and_then(json_error);
     file.input(given).map_err(|error| {
         let failure = Failure::from_error(&error.into());
-        match broken {
-            Some(why) => failure.hint(format!("it begins like JSON, but is none: {why}")).into(),
+        match json_error {
+            Some(why) => failure.hint(format!("the input looks like JSON, but is invalid: {why}")).into(),
             None => failure.into(),
         }
     })
 }
 
-/// What is wrong with a text that was meant to be an object or a list.
-fn broken_json(text: &str) -> Option<serde_json::Error> {
-    let meant = text.trim_start().starts_with(['{', '[']);
-    serde_json::from_str::<Value>(text).err().filter(|_| meant)
+/// Returns the syntax error of a text that looks like an object or a list.
+fn json_error(text: &str) -> Option<serde_json::Error> {
+    let is_json_like = text.trim_start().starts_with(['{', '[']);
+    serde_json::from_str::<Value>(text).err().filter(|_| is_json_like)
 }
 
 fn merge(given: Value, fields: &[Field]) -> Result<Value> {
@@ -61,11 +61,9 @@ fn merge(given: Value, fields: &[Field]) -> Result<Value> {
         Value::Object(input) => input,
         Value::Null => Map::new(),
         _ => {
-            return Err(Failure::new(
-                USAGE,
-                "--set needs an input that is a JSON object, and --input gives none",
-            )
-            .into());
+            return Err(
+                Failure::new(USAGE, "--set requires a JSON object as input, and --input is not one").into()
+            );
         }
     };
     for Field { key, value } in fields {
@@ -81,29 +79,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_put_into_the_input() {
+    fn merges_fields_into_input() {
         let fields: Vec<Field> = ["a=1", "b=x"].iter().filter_map(|text| text.parse().ok()).collect();
         let merged = |given| merge(given, &fields).map_err(|error| error.to_string());
         assert_eq!(merged(json!({"a": 0, "c": 2})), Ok(json!({"a": 1, "c": 2, "b": "x"})));
         assert_eq!(merged(Value::Null), Ok(json!({"a": 1, "b": "x"})));
-        assert!(merged(json!([1])).unwrap_err().contains("--set needs an input that is a JSON object"));
+        assert!(merged(json!([1])).unwrap_err().contains("--set requires a JSON object as input"));
         assert_eq!(merge(json!("as it is"), &[]).map_err(|error| error.to_string()), Ok(json!("as it is")));
     }
 
     #[test]
-    fn a_text_that_was_meant_to_be_json_is_told_apart() {
+    fn hints_at_invalid_json() {
         let file = GraphFile::from_yaml("graph: g\ninputs: {a: {}}\nsteps: []\n", "g.yaml");
         let file = file.unwrap_or_else(|error| panic!("{error}"));
         let hint = |text: &str| {
-            let error = fitting(&file, value(text)).unwrap_err();
+            let error = validate(&file, value(text)).unwrap_err();
             Failure::from_error(&error).hint.unwrap_or_default()
         };
-        assert!(hint(" {\"a\": ").contains("begins like JSON, but is none: EOF"), "{}", hint(" {\"a\": "));
+        assert!(hint(" {\"a\": ").contains("looks like JSON, but is invalid: EOF"), "{}", hint(" {\"a\": "));
         assert_eq!(hint("words"), "with a");
     }
 
     #[test]
-    fn objects_and_lists_are_json_and_all_else_is_text() {
+    fn only_objects_and_lists_are_json() {
         assert_eq!(value("{\"a\": 1}"), json!({"a": 1}));
         assert_eq!(value(" [1]\n"), json!([1]));
         for text in ["3", "true", "{not json", "\"quoted\"", ""] {

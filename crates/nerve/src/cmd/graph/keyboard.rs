@@ -1,4 +1,4 @@
-//! Gates that ask on the terminal.
+//! Asks the questions of gates on the terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -9,26 +9,26 @@ use rustix::stdio::stdin;
 use rustix::termios::tcgetpgrp;
 use tokio::sync::mpsc;
 
-use super::screen::clock;
+use super::screen::format_clock;
 use crate::out;
 
-/// Characters of a question or a choice that are shown.
-const SHORT: usize = 2000;
+/// Maximum length of a printed question or choice, in characters.
+const MAX_PREVIEW: usize = 2000;
 
-/// Lines that a person types. They are read from the first question on, and not before: what is typed until then is for the shell.
+/// Reads typed lines, from the first question on. Earlier input is left to the shell.
 #[derive(Debug)]
 pub(super) struct Keyboard {
     lines: Option<mpsc::Receiver<String>>,
 }
 
 impl Keyboard {
-    /// `None` where nobody can be asked: standard input is no terminal, or it is another job's at the moment.
+    /// Returns `None` if standard input is not a terminal or this process is in the background.
     pub(super) fn new() -> Option<Keyboard> {
-        let ours = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
-        (io::stdin().is_terminal() && ours).then_some(Keyboard { lines: None })
+        let is_foreground = tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+        (io::stdin().is_terminal() && is_foreground).then_some(Keyboard { lines: None })
     }
 
-    /// The next line, without its end; `None` when there are no more. May be dropped before it is done.
+    /// Returns the next line without its line end, or `None` at the end of input. Cancel safe.
     pub(super) async fn line(&mut self) -> Option<String> {
         match &mut self.lines {
             Some(lines) => lines.recv().await,
@@ -36,14 +36,14 @@ impl Keyboard {
         }
     }
 
-    /// From now on lines are read.
-    fn open(&mut self) {
+    /// Starts reading lines.
+    fn start_reading(&mut self) {
         if self.lines.is_some() {
             return;
         }
         let (sender, lines) = mpsc::channel(1);
         self.lines = Some(lines);
-        // A thread that no runtime waits for: a read of a terminal cannot be called off.
+        // A detached thread, because a blocking read cannot be cancelled.
         std::thread::spawn(move || {
             for line in io::stdin().lock().lines() {
                 let Ok(line) = line else { return };
@@ -54,50 +54,55 @@ impl Keyboard {
         });
     }
 
-    /// Puts the question.
+    /// Prints the question and the answer prompt.
     pub(super) fn ask(&mut self, gate: &GateInfo) {
-        self.open();
+        self.start_reading();
         out::note(format_args!(
             "{}{}{:#}: {}",
             out::WAITING,
-            out::preview(&gate.step_id, SHORT),
+            out::preview(&gate.step_id, MAX_PREVIEW),
             out::WAITING,
             out::sanitize(&gate.question)
         ));
         for (number, choice) in gate.choices.iter().enumerate() {
             let default = if gate.default.as_ref() == Some(choice) { " (default)" } else { "" };
-            out::note(format_args!("  {}. {}{default}", number + 1, out::preview(choice, SHORT)));
+            out::note(format_args!("  {}. {}{default}", number + 1, out::preview(choice, MAX_PREVIEW)));
         }
         prompt(gate);
     }
 }
 
-/// Asks for the answer.
+/// Prints the answer prompt.
 pub(super) fn prompt(gate: &GateInfo) {
-    let until =
-        gate.deadline.map(|at| format!(" until {}", clock(at, &TimeZone::system()))).unwrap_or_default();
-    let default =
-        gate.default.as_ref().map(|text| format!(" [{}]", out::preview(text, SHORT))).unwrap_or_default();
+    let until = gate
+        .deadline
+        .map(|at| format!(" until {}", format_clock(at, &TimeZone::system())))
+        .unwrap_or_default();
+    let default = gate
+        .default
+        .as_ref()
+        .map(|text| format!(" [{}]", out::preview(text, MAX_PREVIEW)))
+        .unwrap_or_default();
     let mut stderr = io::stderr().lock();
-    // Nobody to ask if stderr is gone: the gate waits.
+    // If stderr is closed, the gate stays open.
     let _ = write!(stderr, "your answer{until}{default}: ").and_then(|()| stderr.flush());
 }
 
-/// What a person who typed this means: the number of a choice, nothing for the default, or the answer itself.
-pub(super) fn meant(typed: &str, gate: &GateInfo) -> Option<String> {
+/// Parses typed text: the number of a choice, an empty line for the default, or the answer itself.
+pub(super) fn parse_answer(typed: &str, gate: &GateInfo) -> Option<String> {
     let typed = typed.trim();
     if typed.is_empty() {
         return gate.default.clone();
     }
-    Some(chosen(typed, &gate.choices))
+    Some(resolve_choice(typed, &gate.choices))
 }
 
-/// A choice by its number, from 1, unless that is a choice itself.
-pub(super) fn chosen(text: &str, choices: &[String]) -> String {
+/// Resolves the number of a choice, from 1. Text that equals a choice is used as it is.
+pub(super) fn resolve_choice(text: &str, choices: &[String]) -> String {
     let is_choice = choices.iter().any(|choice| choice == text);
     let number = text.parse::<usize>().ok().filter(|_| !is_choice);
-    let by_number = number.and_then(|number| choices.get(number.checked_sub(1)?));
-    by_number.map_or_else(|| text.to_string(), Clone::clone)
+    let choice = number.and_then(|number| choices.get(number.checked_sub(1)?));
+    choice.map_or_else(|| text.to_string(), Clone::clone)
 }
 
 #[cfg(test)]
@@ -105,15 +110,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_numbers_texts_or_nothing() {
+    fn answer_is_number_text_or_default() {
         let choices: Vec<String> = ["yes", "no", "1"].map(String::from).to_vec();
         let gate = GateInfo { choices, default: Some("no".into()), ..GateInfo::default() };
-        let meant = |typed| meant(typed, &gate);
-        assert_eq!(meant(" \n").as_deref(), Some("no"));
-        assert_eq!(meant("2\n").as_deref(), Some("no"));
-        assert_eq!(meant("1").as_deref(), Some("1"), "a choice that looks like a number is that choice");
-        assert_eq!(meant("yes").as_deref(), Some("yes"));
-        assert_eq!(meant("9").as_deref(), Some("9"), "the server says what is wrong with it");
-        assert_eq!(super::meant("", &GateInfo::default()), None);
+        let parse_answer = |typed| parse_answer(typed, &gate);
+        assert_eq!(parse_answer(" \n").as_deref(), Some("no"));
+        assert_eq!(parse_answer("2\n").as_deref(), Some("no"));
+        assert_eq!(parse_answer("1").as_deref(), Some("1"), "an exact choice takes precedence over a number");
+        assert_eq!(parse_answer("yes").as_deref(), Some("yes"));
+        assert_eq!(parse_answer("9").as_deref(), Some("9"), "the server rejects it");
+        assert_eq!(super::parse_answer("", &GateInfo::default()), None);
     }
 }

@@ -1,11 +1,11 @@
 //! `nerve server graph`: graphs and their runs.
 
-mod dry;
-mod follow;
+mod dry_run;
+mod event_format;
+mod follower;
 pub(crate) mod input;
 mod keyboard;
-mod lines;
-pub(crate) mod missing;
+pub(crate) mod missing_nodes;
 mod outcome;
 mod progress;
 mod registry;
@@ -24,15 +24,15 @@ use super::server::connect;
 use crate::cli::graph::{GraphArgs, GraphCommand};
 use crate::out;
 
-/// Where a command goes, and how it prints.
+/// Options that all subcommands share.
 #[derive(Debug, Clone)]
-struct Asked {
+struct CommonOptions {
     server: String,
     session: Option<String>,
     json: bool,
 }
 
-/// The same with a server that answers.
+/// The same options with a connection to the server.
 #[derive(Debug)]
 struct Target {
     client: NerveClient,
@@ -41,28 +41,28 @@ struct Target {
     json: bool,
 }
 
-/// Does what the subcommand says. Ctrl+C is this command's own business where [`GraphCommand::follows_run`].
+/// Runs the subcommand. It handles Ctrl+C itself if [`GraphCommand::follows_run`].
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
-    let asked = Asked { server: args.server.server, session: args.session, json: args.server.json };
+    let common = CommonOptions { server: args.server.server, session: args.session, json: args.server.json };
     match args.command {
-        GraphCommand::Run(args) => run::run(&asked, *args).await,
-        GraphCommand::Resume(args) => run::resume(&asked, args).await,
-        GraphCommand::Validate(args) => view::validate(&args.files, asked.json),
-        GraphCommand::Show(args) => view::show(&asked, &args).await,
-        GraphCommand::List(args) if args.runs => runs::list(&asked).await,
-        GraphCommand::List(_) => registry::list(&asked).await,
-        GraphCommand::Status(args) => runs::status(&asked, &args).await,
-        GraphCommand::Cancel(args) => runs::cancel(&asked, &args.id).await,
-        GraphCommand::Answer(args) => runs::answer(&asked, &args).await,
-        GraphCommand::Create(args) => registry::create(&asked, &args.file).await,
-        GraphCommand::Delete(args) => registry::delete(&asked, &args.id).await,
+        GraphCommand::Run(args) => run::run(&common, *args).await,
+        GraphCommand::Resume(args) => run::resume(&common, args).await,
+        GraphCommand::Validate(args) => view::validate(&args.files, common.json),
+        GraphCommand::Show(args) => view::show(&common, &args).await,
+        GraphCommand::List(args) if args.runs => runs::list(&common).await,
+        GraphCommand::List(_) => registry::list(&common).await,
+        GraphCommand::Status(args) => runs::status(&common, &args).await,
+        GraphCommand::Cancel(args) => runs::cancel(&common, &args.id).await,
+        GraphCommand::Answer(args) => runs::answer(&common, &args).await,
+        GraphCommand::Create(args) => registry::create(&common, &args.file).await,
+        GraphCommand::Delete(args) => registry::delete(&common, &args.id).await,
         GraphCommand::Schema => out::json(&json_schema()),
     }
 }
 
-impl Asked {
+impl CommonOptions {
     async fn connect(&self) -> Result<Target> {
-        let Asked { server, session, json } = self.clone();
+        let CommonOptions { server, session, json } = self.clone();
         Ok(Target { client: connect(&server).await?, server, session, json })
     }
 }
@@ -72,7 +72,7 @@ impl Target {
         self.session.as_deref()
     }
 
-    /// A command of this group to be typed, for this server.
+    /// Returns a `nerve server graph` command line for this server.
     fn command(&self, rest: &str) -> String {
         let server = if self.server == "default" { String::new() } else { format!(" -s {}", self.server) };
         format!("nerve server graph{server} {rest}")

@@ -1,4 +1,4 @@
-//! What came of a run: results on stdout, the trace in its file, the exit code.
+//! The outcome of a run: results on stdout, the trace in its file, the exit code.
 
 use std::path::Path;
 
@@ -8,26 +8,28 @@ use nerve_client::{ClientError, ServerError};
 use serde_json::{Value, json};
 
 use super::Target;
-use super::follow::Follow;
+use super::follower::RunFollower;
 use crate::exit::{BLOCKED, FAILED, Failure, INTERRUPTED, TIMED_OUT};
 use crate::out;
 
-/// Prints what came of a run. One that failed also has results.
+/// Prints the outcome of a run. Failed runs also have results.
 ///
 /// # Errors
-/// The run failed, was cancelled, or is not known to have ended.
-pub(super) fn conclude(
+/// The run failed, was cancelled, or may not have ended.
+pub(super) fn print_outcome(
     target: &Target,
-    follow: &Follow<'_>,
+    follower: &RunFollower<'_>,
     end: Result<RunEnded, ClientError>,
     trace: Option<&Path>,
 ) -> Result<()> {
-    let run = follow.run();
+    let run = follower.run();
     let (ended, failure) = match end {
         Ok(ended) => (ended, None),
-        Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "went away").into()),
+        Err(ClientError::Closed(_)) => return Err(interrupted(target, run, "closed the connection").into()),
         Err(ClientError::Server(error)) => match &error.run {
-            Some(ended) => (RunEnded::clone(ended), Some(failure(target, ended, &error, follow.failed()))),
+            Some(ended) => {
+                (RunEnded::clone(ended), Some(failure(target, ended, &error, follower.first_failed_step())))
+            }
             None => return Err(ClientError::Server(error).into()),
         },
         Err(error) => return Err(error.into()),
@@ -43,7 +45,7 @@ pub(super) fn conclude(
     }
 }
 
-/// The exit code and the words of a run that did not complete.
+/// Returns the error of a run that did not complete.
 fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<String>) -> Failure {
     let run = &ended.run_id;
     let mut failure = Failure::from(&ClientError::Server(Box::new(error.clone())));
@@ -53,31 +55,30 @@ fn failure(target: &Target, ended: &RunEnded, error: &ServerError, step: Option<
         "cancelled" => {
             failure.code = INTERRUPTED;
             failure.message = format!("run '{run}' was cancelled");
-            failure.hint = Some(format!("what is done is kept; '{resume}' goes on with the rest"));
+            failure.hint = Some(format!("completed steps are kept; continue with '{resume}'"));
         }
         _ => {
-            // A node that is not there, an input that a node refuses: the run failed, the command line is right.
+            // A missing node or a rejected input is a failed run, not a usage error.
             if ![TIMED_OUT, BLOCKED].contains(&failure.code) {
                 failure.code = FAILED;
             }
             let step = step.filter(|step| !failure.message.contains(&format!("'{step}'")));
             let step = step.map(|step| format!("step '{step}': ")).unwrap_or_default();
             failure.message = format!("run '{run}' failed: {step}{}", failure.message);
-            let again = format!("what is done is kept; '{resume}' tries the rest again");
-            failure.hint = Some(failure.hint.map_or(again.clone(), |hint| format!("{hint}; {again}")));
+            let retry = format!("completed steps are kept; retry the rest with '{resume}'");
+            failure.hint = Some(failure.hint.map_or(retry.clone(), |hint| format!("{hint}; {retry}")));
         }
     }
     failure
 }
 
-/// The server is gone, and the run is not done.
+/// Returns the error for a run whose server ended or closed the connection.
 pub(super) fn interrupted(target: &Target, run: &str, what: &str) -> Failure {
     let server = &target.server;
     let start = if server == "default" { String::new() } else { format!(" {server}") };
     let resume = target.command(&format!("resume {run}"));
-    Failure::new(FAILED, format!("server '{server}' {what} in the middle of run '{run}'")).hint(format!(
-        "'nerve server start{start}' starts it again, and '{resume}' goes on with what is not done"
-    ))
+    Failure::new(FAILED, format!("server '{server}' {what} during run '{run}'"))
+        .hint(format!("restart it with 'nerve server start{start}', then continue with '{resume}'"))
 }
 
 fn write_trace(ended: &RunEnded, file: Option<&Path>) -> Result<()> {
@@ -101,16 +102,16 @@ fn print(target: &Target, ended: &RunEnded, failure: Option<&Failure>, trace: Op
         }
         return out::json(&data);
     }
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for (step, value) in &ended.results {
-        results(step, value, &mut told);
-        left_out(step, value);
+        collect_texts(step, value, &mut texts);
+        warn_truncated(step, value);
     }
-    told.retain(|(_, text)| !text.is_empty());
-    match told.as_slice() {
+    texts.retain(|(_, text)| !text.is_empty());
+    match texts.as_slice() {
         [(_, text)] => out::text(text)?,
         _ => {
-            for (step, text) in &told {
+            for (step, text) in &texts {
                 out::line(format_args!("{}== {}{:#}", out::STRONG, out::preview(step, 200), out::STRONG))?;
                 out::text(text)?;
             }
@@ -122,30 +123,33 @@ fn print(target: &Target, ended: &RunEnded, failure: Option<&Failure>, trace: Op
     }
 }
 
-/// Texts of results, each under the path of its step. A step that was left out has none.
-fn results(path: &str, value: &Value, told: &mut Vec<(String, String)>) {
+/// Collects the texts of results with the paths of their steps. Skipped steps have none.
+fn collect_texts(path: &str, value: &Value, texts: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}
-        Value::String(text) => told.push((path.to_string(), text.clone())),
+        Value::String(text) => texts.push((path.to_string(), text.clone())),
         Value::Object(_) if is_response(value) => {
-            told.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
+            texts.push((path.to_string(), value["text"].as_str().unwrap_or_default().to_string()));
         }
-        // A gate's.
+        // The result of a gate.
         Value::Object(_) if value["choice"].is_string() && value["by"].is_string() => {
-            told.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
+            texts.push((path.to_string(), value["choice"].as_str().unwrap_or_default().to_string()));
         }
         Value::Object(fields) if has_response(value) => {
-            fields.iter().for_each(|(step, value)| results(&format!("{path}/{step}"), value, told));
+            fields.iter().for_each(|(step, value)| collect_texts(&format!("{path}/{step}"), value, texts));
         }
         Value::Array(items) if has_response(value) || items.iter().all(Value::is_string) => {
-            items.iter().enumerate().for_each(|(at, item)| results(&format!("{path}[{at}]"), item, told));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(at, item)| collect_texts(&format!("{path}[{at}]"), item, texts));
         }
-        other => told.push((path.to_string(), format!("{other:#}"))),
+        other => texts.push((path.to_string(), format!("{other:#}"))),
     }
 }
 
-/// Says of output that was too long for a result what is missing.
-fn left_out(path: &str, value: &Value) {
+/// Warns about truncated results.
+fn warn_truncated(path: &str, value: &Value) {
     match value {
         Value::Object(_) if is_response(value) => {
             if let Some(what) = value["attributes"]["truncated"].as_str() {
@@ -153,21 +157,21 @@ fn left_out(path: &str, value: &Value) {
             }
         }
         Value::Object(fields) => {
-            fields.iter().for_each(|(step, value)| left_out(&format!("{path}/{step}"), value))
+            fields.iter().for_each(|(step, value)| warn_truncated(&format!("{path}/{step}"), value))
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| left_out(&format!("{path}[{at}]"), item))
+            items.iter().enumerate().for_each(|(at, item)| warn_truncated(&format!("{path}[{at}]"), item))
         }
         _ => {}
     }
 }
 
-/// A turn's response.
+/// Returns true for the response of a turn.
 fn is_response(value: &Value) -> bool {
     value["text"].is_string() && value["success"].is_boolean()
 }
 
-/// A graph's results, or a list of them.
+/// Returns true if a response is nested in the value.
 fn has_response(value: &Value) -> bool {
     match value {
         Value::Object(fields) => is_response(value) || fields.values().any(has_response),
@@ -181,22 +185,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_texts_under_the_paths_of_their_steps() {
+    fn collects_texts_by_step_path() {
         let response = |text: &str| json!({ "text": text, "success": true, "sections": [] });
         let all = json!({
             "ask": response("said"), "list": [response("one"), response("two")], "words": ["a", "b"],
             "inner": { "x": response("deep"), "left-out": null }, "gate": { "choice": "yes", "by": "person" },
             "left-out": null, "text": "as it is", "number": 3,
         });
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         for (step, value) in all.as_object().into_iter().flatten() {
-            results(step, value, &mut told);
+            collect_texts(step, value, &mut texts);
         }
-        told.sort();
-        let told: Vec<(&str, &str)> =
-            told.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
+        texts.sort();
+        let texts: Vec<(&str, &str)> =
+            texts.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
         assert_eq!(
-            told,
+            texts,
             [
                 ("ask", "said"),
                 ("gate", "yes"),

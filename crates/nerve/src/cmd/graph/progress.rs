@@ -1,4 +1,4 @@
-//! What is known of a run while it goes on, from its events. Pure: times are those of the events, seconds since the Unix epoch.
+//! The progress of a run, computed from its events. Times are those of the events, in seconds since the Unix epoch.
 
 use std::collections::HashMap;
 
@@ -6,55 +6,55 @@ use nerve_api::reply::{GateInfo, RunInfo};
 use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 
-/// Items, rounds and steps of graphs in the graph that are remembered, about; of more, those that are done are forgotten.
-const PARTS: usize = 1000;
+/// Approximate maximum of items, rounds and nested steps to keep. Beyond that, completed ones are removed.
+const MAX_PARTS: usize = 1000;
 
-/// A run as far as it has come.
+/// The progress of a run.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) run: String,
     pub(super) graph: String,
-    /// Steps of the graph itself.
+    /// Number of top-level steps.
     pub(super) total: usize,
     pub(super) steps: Vec<StepRow>,
-    places: HashMap<String, usize>,
-    /// Gates that wait, in the order in which they asked.
+    rows_by_id: HashMap<String, usize>,
+    /// Open gates, oldest first.
     pub(super) gates: Vec<GateInfo>,
-    pub(super) began: Option<f64>,
+    pub(super) started: Option<f64>,
     pub(super) ended: Option<f64>,
-    /// `completed`, `failed` …, once it has ended.
+    /// `completed`, `failed` …; set when the run has ended.
     pub(super) status: Option<String>,
 }
 
-/// A step, an item of a list or a round.
+/// A step, an item of a list, or a round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepRow {
     pub(super) step: String,
-    /// Parts of a step are shown below it: all rows with the number of the step, in the order in which they came.
-    pub(super) below: usize,
+    /// Number of the top-level step. Rows of its items, rounds and nested steps share it and are shown below the step.
+    pub(super) group: usize,
     pub(super) node: String,
     pub(super) state: StepState,
-    pub(super) began: f64,
+    pub(super) started: f64,
     pub(super) ended: Option<f64>,
     pub(super) tokens: u64,
     pub(super) error: Option<String>,
 }
 
-/// Where a step is.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum StepState {
-    /// It has not begun.
+    /// Not started.
     #[default]
-    ToCome,
-    /// Its node does something else first.
+    Pending,
+    /// Waiting for its busy node.
     Queued,
     Running,
-    /// A gate waits for an answer.
-    Asking,
-    /// An attempt failed, another follows.
+    /// A gate that is waiting for an answer.
+    Waiting,
+    /// Failed, to be retried.
     Retrying,
     Done,
-    /// Done in an earlier part of the run.
+    /// Completed before the run was resumed.
     Reused,
     Skipped,
     Failed,
@@ -62,12 +62,13 @@ pub(super) enum StepState {
 }
 
 impl StepState {
-    pub(super) fn word(self) -> &'static str {
+    /// Returns the word shown for the state.
+    pub(super) fn label(self) -> &'static str {
         match self {
-            StepState::ToCome => "-",
+            StepState::Pending => "-",
             StepState::Queued => "queued",
             StepState::Running => "running",
-            StepState::Asking => "asks",
+            StepState::Waiting => "asks",
             StepState::Retrying => "retries",
             StepState::Done => "done",
             StepState::Reused => "reused",
@@ -77,21 +78,21 @@ impl StepState {
         }
     }
 
-    /// It goes on now.
+    /// Returns true for steps in progress.
     pub(super) fn is_active(self) -> bool {
-        matches!(self, StepState::Queued | StepState::Running | StepState::Asking | StepState::Retrying)
+        matches!(self, StepState::Queued | StepState::Running | StepState::Waiting | StepState::Retrying)
     }
 
-    /// It is done, one way or another, and did not fail.
+    /// Returns true for steps that ended without failure.
     pub(super) fn is_done(self) -> bool {
         matches!(self, StepState::Done | StepState::Reused | StepState::Skipped)
     }
 
-    /// From the word of a run's status.
+    /// Parses the state in a run status.
     fn parse(word: &str) -> StepState {
         match word {
             "queued" => StepState::Queued,
-            "waiting" => StepState::Asking,
+            "waiting" => StepState::Waiting,
             "completed" => StepState::Done,
             "reused" => StepState::Reused,
             "skipped" => StepState::Skipped,
@@ -103,7 +104,7 @@ impl StepState {
 }
 
 impl Progress {
-    /// A run of which it is known which steps come.
+    /// Creates the progress of a run whose steps are known.
     pub(super) fn new(run: &str, graph: &str, steps: &[String]) -> Progress {
         let mut progress = Progress {
             run: run.to_string(),
@@ -117,13 +118,13 @@ impl Progress {
         progress
     }
 
-    /// Takes in an event of the run.
-    pub(super) fn take(&mut self, event: &EventMessage) {
+    /// Applies an event of the run.
+    pub(super) fn apply(&mut self, event: &EventMessage) {
         let text = |name: &str| event.data[name].as_str().unwrap_or_default();
         let at = event.timestamp;
         match event.kind() {
             Some(EventType::GraphStarted) => {
-                self.began = Some(at);
+                self.started = Some(at);
                 self.graph = text("graph_id").to_string();
                 self.total = number(&event.data["steps"]).try_into().unwrap_or(usize::MAX);
             }
@@ -131,15 +132,15 @@ impl Progress {
                 let queued = event.data["queued"].as_bool().unwrap_or(false);
                 let row = self.row(text("step_id"));
                 let state = if queued { StepState::Queued } else { StepState::Running };
-                // A new attempt keeps the time of the first.
-                let began = if row.state == StepState::Retrying { row.began } else { at };
+                // A retry keeps the start of the first attempt.
+                let started = if row.state == StepState::Retrying { row.started } else { at };
                 let node = text("node_id").to_string();
                 *row = StepRow {
                     node,
                     state,
-                    began,
+                    started,
                     step: row.step.clone(),
-                    below: row.below,
+                    group: row.group,
                     ..StepRow::default()
                 };
             }
@@ -147,16 +148,16 @@ impl Progress {
                 let tokens = number(&event.data["tokens_used"]);
                 let state = StepState::parse(text("state"));
                 let row = self.row(text("step_id"));
-                if row.state == StepState::ToCome {
-                    (row.began, row.node) = (at, text("node_id").to_string());
+                if row.state == StepState::Pending {
+                    (row.started, row.node) = (at, text("node_id").to_string());
                 }
                 (row.state, row.ended, row.tokens, row.error) = (state, Some(at), tokens, None);
             }
             Some(EventType::StepFailed) => {
                 let again = event.data["retry_in"].is_number();
                 let row = self.row(text("step_id"));
-                if row.state == StepState::ToCome {
-                    (row.began, row.node) = (at, text("node_id").to_string());
+                if row.state == StepState::Pending {
+                    (row.started, row.node) = (at, text("node_id").to_string());
                 }
                 row.error = Some(text("error").to_string());
                 (row.state, row.ended) = match text("error_type") {
@@ -167,7 +168,7 @@ impl Progress {
             }
             Some(EventType::GateAsked) => {
                 if let Ok(gate) = serde_json::from_value::<GateInfo>(event.data.clone()) {
-                    self.ask(gate, at);
+                    self.open_gate(gate, at);
                 }
             }
             Some(EventType::GateAnswered) => self.gates.retain(|gate| gate.step_id != text("step_id")),
@@ -176,29 +177,29 @@ impl Progress {
         }
     }
 
-    /// Takes in what the server says of the whole run: events may be missing, or came before anybody listened.
+    /// Applies the run's status, after missed or dropped events.
     pub(super) fn catch_up(&mut self, info: &RunInfo) {
         self.graph.clone_from(&info.graph_id);
         self.total = self.total.max(info.total_steps);
-        self.began = self.began.or(Some(info.started_at)).filter(|at| *at > 0.0);
+        self.started = self.started.or(Some(info.started_at)).filter(|at| *at > 0.0);
         for step in &info.steps {
             let row = self.row(&step.step_id);
             row.node.clone_from(&step.node_id);
             row.state = StepState::parse(&step.state);
-            (row.began, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
+            (row.started, row.ended, row.tokens) = (step.started_at, step.ended_at, step.tokens_used);
             row.error.clone_from(&step.error);
         }
         self.gates.clear();
         for gate in &info.gates {
-            self.ask(gate.clone(), info.started_at);
+            self.open_gate(gate.clone(), info.started_at);
         }
         if let (false, Some(at)) = (["running", "waiting"].contains(&info.status.as_str()), info.ended_at) {
             self.end(&info.status, at);
         }
     }
 
-    /// The step that failed first; of one and its parts the innermost.
-    pub(super) fn failed(&self) -> Option<&StepRow> {
+    /// Returns the step that failed first; among simultaneous failures the innermost.
+    pub(super) fn first_failure(&self) -> Option<&StepRow> {
         let failed = self.steps.iter().filter(|row| row.state == StepState::Failed);
         failed.min_by(|one, other| {
             let (first, second) = (one.ended.unwrap_or(0.0), other.ended.unwrap_or(0.0));
@@ -206,22 +207,22 @@ impl Progress {
         })
     }
 
-    /// Steps of the graph itself that are done.
-    pub(super) fn done(&self) -> usize {
+    /// Returns the number of completed top-level steps.
+    pub(super) fn done_count(&self) -> usize {
         self.steps.iter().filter(|row| is_own(&row.step) && row.state.is_done()).count()
     }
 
-    /// Tokens of all steps so far; those of items and rounds are in their step's, once it is done.
+    /// Returns the tokens of all top-level steps. Those of items and rounds are added when their step completes.
     pub(super) fn tokens(&self) -> u64 {
         self.steps.iter().filter(|row| is_own(&row.step)).map(|row| row.tokens).sum()
     }
 
-    fn ask(&mut self, gate: GateInfo, at: f64) {
+    fn open_gate(&mut self, gate: GateInfo, at: f64) {
         let row = self.row(&gate.step_id);
-        if row.state == StepState::ToCome {
-            row.began = at;
+        if row.state == StepState::Pending {
+            row.started = at;
         }
-        row.state = StepState::Asking;
+        row.state = StepState::Waiting;
         if !self.gates.iter().any(|known| known.step_id == gate.step_id) {
             self.gates.push(gate);
         }
@@ -236,33 +237,33 @@ impl Progress {
     }
 
     fn row(&mut self, step: &str) -> &mut StepRow {
-        let place = match self.places.get(step) {
-            Some(place) => *place,
+        let index = match self.rows_by_id.get(step) {
+            Some(index) => *index,
             None => self.add(step),
         };
-        &mut self.steps[place]
+        &mut self.steps[index]
     }
 
     fn add(&mut self, step: &str) -> usize {
-        if self.steps.len() >= self.total.saturating_add(2 * PARTS) {
-            let mut spare = PARTS;
+        if self.steps.len() >= self.total.saturating_add(2 * MAX_PARTS) {
+            let mut removable = MAX_PARTS;
             self.steps.retain(|row| {
-                let goes = spare > 0 && row.state.is_done() && !is_own(&row.step);
-                spare -= usize::from(goes);
-                !goes
+                let is_removed = removable > 0 && row.state.is_done() && !is_own(&row.step);
+                removable -= usize::from(is_removed);
+                !is_removed
             });
-            self.places = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
+            self.rows_by_id = self.steps.iter().enumerate().map(|(at, row)| (row.step.clone(), at)).collect();
         }
         let own = step.split(['/', '[', '#']).next().unwrap_or(step);
-        let below = self.places.get(own).map_or(self.steps.len(), |place| self.steps[*place].below);
-        let place = self.steps.len();
-        self.steps.push(StepRow { step: step.to_string(), below, ..StepRow::default() });
-        self.places.insert(step.to_string(), place);
-        place
+        let group = self.rows_by_id.get(own).map_or(self.steps.len(), |index| self.steps[*index].group);
+        let index = self.steps.len();
+        self.steps.push(StepRow { step: step.to_string(), group, ..StepRow::default() });
+        self.rows_by_id.insert(step.to_string(), index);
+        index
     }
 }
 
-/// A step of the graph itself: no item, no round, no step of a graph in it.
+/// Returns true for a top-level step: no item, round or nested step.
 fn is_own(step: &str) -> bool {
     !step.contains(['/', '[', '#'])
 }
@@ -277,7 +278,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An event of a run, `at` seconds.
+    /// Creates an event at the time `at`, in seconds.
     pub(in crate::cmd::graph) fn event(kind: EventType, at: f64, data: Value) -> EventMessage {
         EventMessage {
             event_type: kind.to_string(),
@@ -291,28 +292,28 @@ pub(super) mod tests {
     }
 
     fn states(progress: &Progress) -> Vec<(&str, &str)> {
-        progress.steps.iter().map(|row| (row.step.as_str(), row.state.word())).collect()
+        progress.steps.iter().map(|row| (row.step.as_str(), row.state.label())).collect()
     }
 
     #[test]
-    fn steps_begin_retry_end_and_their_parts_belong_to_them() {
+    fn tracks_steps_retries_and_parts() {
         let mut progress = Progress::new("r", "g", &["a".into(), "b".into(), "c".into()]);
-        let mut tell = |kind, at, data| progress.take(&event(kind, at, data));
-        tell(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
-        tell(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
-        tell(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
-        tell(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
-        tell(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[1]"}));
-        tell(EventType::StepStarted, 4.0, json!({"step_id": "b[0]/x"}));
-        tell(
+        let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
+        apply(EventType::GraphStarted, 1.0, json!({"graph_id": "g", "steps": 3}));
+        apply(EventType::StepStarted, 1.0, json!({"step_id": "a", "node_id": "me", "queued": true}));
+        apply(EventType::StepFailed, 2.0, json!({"step_id": "a", "error": "no", "retry_in": 1.0}));
+        apply(EventType::StepStarted, 3.0, json!({"step_id": "a", "node_id": "me"}));
+        apply(EventType::StepCompleted, 4.0, json!({"step_id": "a", "state": "completed", "tokens_used": 7}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[0]"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[1]"}));
+        apply(EventType::StepStarted, 4.0, json!({"step_id": "b[0]/x"}));
+        apply(
             EventType::StepCompleted,
             5.0,
             json!({"step_id": "b[0]/x", "state": "skipped", "tokens_used": 9}),
         );
-        let (done, tokens) = (progress.done(), progress.tokens());
+        let (done, tokens) = (progress.done_count(), progress.tokens());
         assert_eq!(
             states(&progress),
             [
@@ -324,20 +325,20 @@ pub(super) mod tests {
                 ("b[0]/x", "skipped")
             ]
         );
-        assert!(progress.steps[3..].iter().all(|row| row.below == progress.steps[1].below));
-        assert_eq!((done, tokens, progress.steps[0].began), (1, 7, 1.0));
+        assert!(progress.steps[3..].iter().all(|row| row.group == progress.steps[1].group));
+        assert_eq!((done, tokens, progress.steps[0].started), (1, 7, 1.0));
     }
 
     #[test]
-    fn a_gate_asks_until_it_is_answered_or_the_run_ends() {
+    fn gate_stays_open_until_answer_or_end() {
         let mut progress = Progress::new("r", "g", &["ok".into()]);
         let gate = json!({"step_id": "ok", "question": "Go?", "choices": ["yes"]});
-        progress.take(&event(EventType::GateAsked, 1.0, gate.clone()));
-        progress.take(&event(EventType::GateAsked, 1.0, gate));
-        assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Asking));
-        progress.take(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
+        progress.apply(&event(EventType::GateAsked, 1.0, gate.clone()));
+        progress.apply(&event(EventType::GateAsked, 1.0, gate));
+        assert_eq!((progress.gates.len(), progress.steps[0].state), (1, StepState::Waiting));
+        progress.apply(&event(EventType::GateAnswered, 2.0, json!({"step_id": "ok", "choice": "yes"})));
         assert!(progress.gates.is_empty());
-        progress.take(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
+        progress.apply(&event(EventType::GraphCompleted, 3.0, json!({"status": "cancelled"})));
         assert_eq!(
             (states(&progress), progress.status.as_deref()),
             (vec![("ok", "cancelled")], Some("cancelled"))
@@ -345,27 +346,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_server_says_fills_in_what_was_missed() {
+    fn catch_up_fills_gaps() {
         let mut progress = Progress::new("r", "", &[]);
         let info = json!({"run_id": "r", "graph_id": "g", "status": "waiting", "started_at": 5.0, "total_steps": 2,
             "steps": [{"step_id": "a", "node_id": "n", "state": "reused", "started_at": 5.0, "ended_at": 6.0}],
             "gates": [{"step_id": "ok", "question": "Go?"}]});
         progress.catch_up(&serde_json::from_value(info).unwrap());
         assert_eq!(states(&progress), [("a", "reused"), ("ok", "asks")]);
-        assert_eq!((progress.total, progress.began, progress.status), (2, Some(5.0), None));
+        assert_eq!((progress.total, progress.started, progress.status), (2, Some(5.0), None));
     }
 
     #[test]
-    fn a_run_of_very_many_parts_keeps_those_that_matter() {
+    fn many_parts_keep_failures_only() {
         let mut progress = Progress::new("r", "g", &["each".into()]);
-        for item in 0..10 * PARTS {
+        for item in 0..10 * MAX_PARTS {
             let step = format!("each[{item}]");
-            progress.take(&event(EventType::StepStarted, 1.0, json!({ "step_id": step })));
+            progress.apply(&event(EventType::StepStarted, 1.0, json!({ "step_id": step })));
             let state = if item == 7 { "failed" } else { "completed" };
-            progress.take(&event(EventType::StepCompleted, 1.0, json!({ "step_id": step, "state": state })));
+            progress.apply(&event(EventType::StepCompleted, 1.0, json!({ "step_id": step, "state": state })));
         }
-        assert!(progress.steps.len() <= 2 * PARTS + 1);
-        assert_eq!(progress.failed().map(|row| row.step.as_str()), Some("each[7]"));
+        assert!(progress.steps.len() <= 2 * MAX_PARTS + 1);
+        assert_eq!(progress.first_failure().map(|row| row.step.as_str()), Some("each[7]"));
         assert_eq!(progress.steps[0].step, "each");
     }
 }

@@ -1,17 +1,17 @@
-//! `graph create`, `delete` and `list`: graphs that a session keeps.
+//! `graph create`, `delete` and `list`: registered graphs of a session.
 
 use anyhow::Result;
 use nerve_api::reply::{GraphInfo, GraphList};
 use serde_json::json;
 
-use super::Asked;
-use super::source::{definition, file};
+use super::CommonOptions;
+use super::source::{definition, load};
 use crate::out;
 
 /// Registers a graph.
-pub(super) async fn create(asked: &Asked, name: &str) -> Result<()> {
-    let definition = definition(file(name)?)?;
-    let target = asked.connect().await?;
+pub(super) async fn create(common: &CommonOptions, name: &str) -> Result<()> {
+    let definition = definition(load(name)?)?;
+    let target = common.connect().await?;
     let graph = target.client.create_graph(definition, target.session()).await?;
     if target.json {
         return out::json(&serde_json::to_value(graph)?);
@@ -19,9 +19,9 @@ pub(super) async fn create(asked: &Asked, name: &str) -> Result<()> {
     out::line(format_args!("graph '{}' created", graph.graph_id))
 }
 
-/// Forgets a graph.
-pub(super) async fn delete(asked: &Asked, id: &str) -> Result<()> {
-    let target = asked.connect().await?;
+/// Deletes a registered graph.
+pub(super) async fn delete(common: &CommonOptions, id: &str) -> Result<()> {
+    let target = common.connect().await?;
     target.client.delete_graph(id, target.session()).await?;
     if target.json {
         return out::json(&json!({ "graph_id": id, "deleted": true }));
@@ -29,9 +29,9 @@ pub(super) async fn delete(asked: &Asked, id: &str) -> Result<()> {
     out::line(format_args!("graph '{id}' deleted"))
 }
 
-/// Lists the graphs of a session.
-pub(super) async fn list(asked: &Asked) -> Result<()> {
-    let target = asked.connect().await?;
+/// Lists the registered graphs of a session.
+pub(super) async fn list(common: &CommonOptions) -> Result<()> {
+    let target = common.connect().await?;
     let graphs = target.client.list_graphs(target.session()).await?;
     if target.json {
         let ids = graphs.iter().map(|graph| graph.graph_id.clone()).collect();
@@ -39,7 +39,7 @@ pub(super) async fn list(asked: &Asked) -> Result<()> {
     }
     if graphs.is_empty() {
         out::note(format_args!(
-            "no graphs are registered; register one with '{}', or run a file: '{}'. '{}' lists runs",
+            "no registered graphs; register one with '{}', or run a file with '{}'; list runs with '{}'",
             target.command("create FILE"),
             target.command("run FILE"),
             target.command("list --runs"),

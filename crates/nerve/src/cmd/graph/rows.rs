@@ -1,4 +1,4 @@
-//! A run as rows of a terminal. Pure in what is known of the run, the time and the window's size.
+//! Renders the progress of a run as terminal rows. Does no I/O and reads no clock.
 
 use std::time::Duration;
 
@@ -8,94 +8,95 @@ use unicode_width::UnicodeWidthChar;
 use super::progress::{Progress, StepRow, StepState};
 use crate::out;
 
-/// Columns for a step's id; shorter where none is so long, or where the window is narrow.
+/// Maximum width of the id column.
 const ID_COLUMNS: usize = 32;
-/// Columns of a step's state and time, and some air.
-const STATE_AND_TIME: usize = 20;
-/// Where a window is narrower than this, tokens and node are left out.
-const WIDE: usize = 60;
+/// Width of the state and time columns, with spacing.
+const STATE_AND_TIME_COLUMNS: usize = 20;
+/// Minimum window width for the tokens and node columns.
+const WIDE_COLUMNS: usize = 60;
 
-/// Pieces of a row, each in its style.
+/// A row of styled text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row {
     pieces: Vec<(Style, String)>,
 }
 
-/// The run as at most `height` rows of at most `width` columns. `now`: seconds since the Unix epoch.
+/// Renders at most `height` rows of at most `width` columns. `now`: seconds since the Unix epoch.
 pub(super) fn rows(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<Row> {
     let shown = selection(progress, height.saturating_sub(2));
     let longest = shown.iter().map(|row| columns(&row.step)).max().unwrap_or(0);
-    let id = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME).max(8));
+    let id = longest.min(ID_COLUMNS).min(width.saturating_sub(STATE_AND_TIME_COLUMNS).max(8));
     let mut rows: Vec<Row> = shown.iter().map(|step| step_row(step, now, id, width)).collect();
-    rows.extend(rest(progress, &shown, width));
+    rows.extend(hidden_summary(progress, &shown, width));
     rows.push(summary(progress, now, width));
     rows.truncate(height);
     rows
 }
 
 impl Row {
-    /// The row with or without its colours.
-    pub(super) fn written(&self, colours: bool) -> String {
-        let piece = |(style, text): &(Style, String)| match colours {
+    /// Returns the text of the row, with or without colors.
+    pub(super) fn render(&self, colors: bool) -> String {
+        let piece = |(style, text): &(Style, String)| match colors {
             true => format!("{style}{text}{style:#}"),
             false => text.clone(),
         };
         self.pieces.iter().map(piece).collect()
     }
 
-    /// Columns it takes.
+    /// Returns the width in columns.
     pub(super) fn columns(&self) -> usize {
         self.pieces.iter().map(|(_, text)| columns(text)).sum()
     }
 
-    /// Adds a piece, or as much of it as there is room for in `width` columns.
+    /// Appends text, truncated to the row width `width`.
     fn push(&mut self, style: Style, text: &str, width: usize) {
-        let room = width.saturating_sub(self.columns());
-        self.pieces.push((style, cut(text, room)));
+        let limit = width.saturating_sub(self.columns());
+        self.pieces.push((style, truncate(text, limit)));
     }
 }
 
-/// Which steps to show, in their order: all, or those that go on, those that failed, the latest that ended, the next to come.
-fn selection(progress: &Progress, most: usize) -> Vec<&StepRow> {
+/// Selects at most `limit` steps, in order. Prefers active steps, then failed, the latest completed, and the next pending ones.
+fn selection(progress: &Progress, limit: usize) -> Vec<&StepRow> {
     let mut steps: Vec<&StepRow> = progress.steps.iter().collect();
-    if steps.len() > most {
+    if steps.len() > limit {
         let rank = |row: &StepRow| match row.state {
             state if state.is_active() => 0,
             StepState::Failed => 1,
-            StepState::ToCome => 3,
+            StepState::Pending => 3,
             _ => 2,
         };
-        // Stable: of those to come the first in order stay first.
+        // The sort is stable, so pending steps keep their order.
         steps.sort_by(|one, other| {
             let latest = other.ended.unwrap_or(0.0).total_cmp(&one.ended.unwrap_or(0.0));
             rank(one).cmp(&rank(other)).then(latest)
         });
-        steps.truncate(most);
+        steps.truncate(limit);
     }
-    let order = |row: &&StepRow| progress.steps.iter().position(|known| std::ptr::eq(known, *row));
-    steps.sort_by_cached_key(|row| (row.below, order(row)));
+    let position = |row: &&StepRow| progress.steps.iter().position(|known| std::ptr::eq(known, *row));
+    steps.sort_by_cached_key(|row| (row.group, position(row)));
     steps
 }
 
 fn step_row(step: &StepRow, now: f64, id: usize, width: usize) -> Row {
     let mut row = Row::default();
-    let state = step.state.word();
+    let state = step.state.label();
     row.push(style(step.state), &format!("{state:<9}"), width);
     row.push(Style::new(), " ", width);
-    let name = cut(&step.step, id);
+    let name = truncate(&step.step, id);
     let pad = " ".repeat(id.saturating_sub(columns(&name)));
     row.push(Style::new(), &format!("{name}{pad}"), width);
-    if step.state == StepState::ToCome {
+    if step.state == StepState::Pending {
         return row;
     }
-    row.push(Style::new(), &format!("  {:>7}", time(step, now)), width);
-    if width >= WIDE {
-        let tokens = if step.tokens > 0 { format!("{} tokens", grouped(step.tokens)) } else { String::new() };
+    row.push(Style::new(), &format!("  {:>7}", elapsed(step, now)), width);
+    if width >= WIDE_COLUMNS {
+        let tokens =
+            if step.tokens > 0 { format!("{} tokens", group_digits(step.tokens)) } else { String::new() };
         row.push(out::FAINT, &format!("  {tokens:>14}"), width);
     }
     match &step.error {
         Some(error) => row.push(Style::new(), &format!("  {}", out::preview(error, 200)), width),
-        None if width >= WIDE && !step.node.is_empty() => {
+        None if width >= WIDE_COLUMNS && !step.node.is_empty() => {
             row.push(out::FAINT, &format!("  {}", step.node), width)
         }
         None => {}
@@ -103,15 +104,15 @@ fn step_row(step: &StepRow, now: f64, id: usize, width: usize) -> Row {
     row
 }
 
-fn time(step: &StepRow, now: f64) -> String {
+fn elapsed(step: &StepRow, now: f64) -> String {
     match step.state {
         StepState::Reused | StepState::Skipped => String::new(),
-        _ => span(step.ended.unwrap_or(now) - step.began),
+        _ => format_duration(step.ended.unwrap_or(now) - step.started),
     }
 }
 
-/// What is not shown, if there is such.
-fn rest(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
+/// Summarizes the steps that are not shown.
+fn hidden_summary(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
     if shown.len() == progress.steps.len() {
         return None;
     }
@@ -120,35 +121,35 @@ fn rest(progress: &Progress, shown: &[&StepRow], width: usize) -> Option<Row> {
         all - shown.iter().filter(|row| is(row.state)).count()
     };
     let counts = [
-        (count(&StepState::is_active), "at work"),
+        (count(&StepState::is_active), "active"),
         (count(&|state| matches!(state, StepState::Failed | StepState::Cancelled)), "failed or cancelled"),
         (count(&StepState::is_done), "done"),
-        (count(&|state| state == StepState::ToCome), "to come"),
+        (count(&|state| state == StepState::Pending), "pending"),
     ];
-    let said: Vec<String> = counts
+    let parts: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let mut row = Row::default();
-    row.push(out::FAINT, &format!("… and {}", said.join(", ")), width);
+    row.push(out::FAINT, &format!("… and {}", parts.join(", ")), width);
     Some(row)
 }
 
 fn summary(progress: &Progress, now: f64, width: usize) -> Row {
-    let mut said = vec![match &progress.status {
+    let mut parts = vec![match &progress.status {
         Some(status) => status.clone(),
-        None => format!("{} of {} steps done", progress.done(), progress.total),
+        None => format!("{} of {} steps done", progress.done_count(), progress.total),
     }];
     let tokens = progress.tokens();
     if tokens > 0 {
-        said.push(format!("{} tokens", grouped(tokens)));
+        parts.push(format!("{} tokens", group_digits(tokens)));
     }
-    if let Some(began) = progress.began {
-        said.push(span(progress.ended.unwrap_or(now) - began));
+    if let Some(started) = progress.started {
+        parts.push(format_duration(progress.ended.unwrap_or(now) - started));
     }
     let mut row = Row::default();
-    row.push(out::STRONG, &said.join(" · "), width);
+    row.push(out::STRONG, &parts.join(" · "), width);
     row
 }
 
@@ -157,13 +158,13 @@ fn style(state: StepState) -> Style {
         StepState::Done => out::GOOD,
         StepState::Queued | StepState::Running | StepState::Retrying => out::WORKING,
         StepState::Failed | StepState::Cancelled => out::BAD,
-        StepState::Asking => out::WAITING,
-        StepState::ToCome | StepState::Reused | StepState::Skipped => out::FAINT,
+        StepState::Waiting => out::WAITING,
+        StepState::Pending | StepState::Reused | StepState::Skipped => out::FAINT,
     }
 }
 
-/// `0.3 s`, `12 s`, `2:05`, `1:02:03`.
-pub(super) fn span(seconds: f64) -> String {
+/// Formats seconds as `0.3 s`, `12 s`, `2:05` or `1:02:03`.
+pub(super) fn format_duration(seconds: f64) -> String {
     let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     match seconds.as_secs() {
         0..10 => format!("{:.1} s", seconds.as_secs_f64()),
@@ -173,8 +174,8 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// `1,204`.
-pub(super) fn grouped(number: u64) -> String {
+/// Formats a number as `1,204`.
+pub(super) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
@@ -185,25 +186,25 @@ fn columns(text: &str) -> usize {
     text.chars().map(|char| char.width().unwrap_or(0)).sum()
 }
 
-/// As much of a text as fits; an ellipsis says that something is missing.
-fn cut(text: &str, room: usize) -> String {
+/// Truncates a text to `limit` columns, with an ellipsis.
+fn truncate(text: &str, limit: usize) -> String {
     let text: String = text.chars().filter(|char| !char.is_control()).collect();
-    if columns(&text) <= room {
+    if columns(&text) <= limit {
         return text;
     }
-    let mut cut = String::new();
+    let mut truncated = String::new();
     let mut used = 0;
     for char in text.chars() {
         used += char.width().unwrap_or(0);
-        if used + 1 > room {
+        if used + 1 > limit {
             break;
         }
-        cut.push(char);
+        truncated.push(char);
     }
-    if room > 0 {
-        cut.push('…');
+    if limit > 0 {
+        truncated.push('…');
     }
-    cut
+    truncated
 }
 
 #[cfg(test)]
@@ -216,26 +217,26 @@ mod tests {
 
     fn progress() -> Progress {
         let mut progress = Progress::new("r", "g", &["fetch".into(), "ask".into(), "ship".into()]);
-        let mut tell = |kind, at, data| progress.take(&event(kind, at, data));
-        tell(EventType::GraphStarted, 100.0, json!({"graph_id": "g", "steps": 3}));
-        tell(EventType::StepStarted, 100.0, json!({"step_id": "fetch", "node_id": "sh"}));
-        tell(
+        let mut apply = |kind, at, data| progress.apply(&event(kind, at, data));
+        apply(EventType::GraphStarted, 100.0, json!({"graph_id": "g", "steps": 3}));
+        apply(EventType::StepStarted, 100.0, json!({"step_id": "fetch", "node_id": "sh"}));
+        apply(
             EventType::StepCompleted,
             100.3,
             json!({"step_id": "fetch", "state": "completed", "tokens_used": 1204}),
         );
-        tell(EventType::StepStarted, 100.3, json!({"step_id": "ask", "node_id": "me"}));
+        apply(EventType::StepStarted, 100.3, json!({"step_id": "ask", "node_id": "me"}));
         progress
     }
 
     fn shown(progress: &Progress, now: f64, width: usize, height: usize) -> Vec<String> {
         let rows = rows(progress, now, width, height);
         assert!(rows.len() <= height && rows.iter().all(|row| row.columns() <= width), "{rows:#?}");
-        rows.iter().map(|row| row.written(false).trim_end().to_string()).collect()
+        rows.iter().map(|row| row.render(false).trim_end().to_string()).collect()
     }
 
     #[test]
-    fn each_step_has_a_row_with_state_time_and_tokens() {
+    fn shows_state_time_and_tokens() {
         assert_eq!(
             shown(&progress(), 112.5, 80, 24),
             [
@@ -249,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_rows_than_the_window_has() {
+    fn rows_fit_the_window() {
         let steps: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
         let mut progress = Progress::new("r", "g", &steps);
         for n in 0..30 {
-            progress.take(&event(
+            progress.apply(&event(
                 EventType::StepStarted,
                 f64::from(n),
                 json!({ "step_id": format!("s{n}") }),
@@ -263,7 +264,7 @@ mod tests {
                 29 => continue,
                 _ => (EventType::StepCompleted, json!({"step_id": format!("s{n}"), "state": "completed"})),
             };
-            progress.take(&event(kind, f64::from(n) + 0.5, data));
+            progress.apply(&event(kind, f64::from(n) + 0.5, data));
         }
         let rows = shown(&progress, 40.0, 80, 7);
         assert_eq!(
@@ -274,7 +275,7 @@ mod tests {
                 "done      s27    0.5 s",
                 "done      s28    0.5 s",
                 "running   s29     11 s",
-                "… and 25 done, 20 to come",
+                "… and 25 done, 20 pending",
                 "28 of 50 steps done",
             ]
         );
@@ -286,10 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn wide_letters_and_escapes_do_not_break_a_row() {
+    fn handles_wide_characters_and_escapes() {
         let mut progress = Progress::new("r", "g", &["日本語の長い名前のステップ".into()]);
         let failed = json!({"step_id": "日本語の長い名前のステップ", "error": "\u{1b}[2Jgone"});
-        progress.take(&event(EventType::StepFailed, 1.0, failed));
+        progress.apply(&event(EventType::StepFailed, 1.0, failed));
         for width in 1..80 {
             let rows = shown(&progress, 2.0, width, 5);
             assert!(!rows.concat().contains('\u{1b}'));
@@ -298,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_people() {
+    fn formats_numbers_and_durations() {
         assert_eq!(
-            (grouped(7), grouped(1204), grouped(1_234_567)),
+            (group_digits(7), group_digits(1204), group_digits(1_234_567)),
             ("7".into(), "1,204".into(), "1,234,567".into())
         );
-        let spans: Vec<String> = [0.0, 9.94, 59.9, 125.0, 3723.0, -1.0].map(span).to_vec();
+        let spans: Vec<String> = [0.0, 9.94, 59.9, 125.0, 3723.0, -1.0].map(format_duration).to_vec();
         assert_eq!(spans, ["0.0 s", "9.9 s", "59 s", "2:05", "1:02:03", "0.0 s"]);
     }
 }

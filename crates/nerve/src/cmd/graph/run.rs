@@ -1,4 +1,4 @@
-//! `graph run` and `graph resume`: a run, watched to its end.
+//! `graph run` and `graph resume`: starts a run and follows it to its end.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use nerve_record::name;
 use nerve_term::event::TsNs;
 use serde_json::{Map, Value};
 
-use super::follow::Follow;
+use super::follower::RunFollower;
 use super::progress::Progress;
-use super::source::{Source, definition, file};
-use super::{Asked, Target, dry, input, missing, outcome};
+use super::source::{Source, definition, load};
+use super::{CommonOptions, Target, dry_run, input, missing_nodes, outcome};
 use crate::cli::graph::{ResumeArgs, RunArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::{out, trace};
 
-/// What is run.
+/// The graph to run.
 enum Graph {
-    /// Given whole, as its file has it.
-    Whole(Map<String, Value>),
-    /// Registered under this id.
-    Named(String),
+    /// A definition from a file.
+    Inline(Map<String, Value>),
+    /// The id of a registered graph.
+    Registered(String),
 }
 
 /// Runs a graph.
-pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
+pub(super) async fn run(common: &CommonOptions, args: RunArgs) -> Result<()> {
     let given = input::read(&args.input)?;
     if let Some(id) = &args.run_id {
         name::check("run", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
@@ -36,33 +36,33 @@ pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
     let source = Source::find(&args.file)?;
     if args.dry_run {
         let (file, target) = match source {
-            // Needs no server; one that runs knows more.
-            Source::File(file) => (*file, asked.connect().await.ok()),
+            // A server is optional and only checks for missing nodes.
+            Source::File(file) => (*file, common.connect().await.ok()),
             Source::Id(id) => {
-                let target = asked.connect().await?;
-                (registered(&target, &id).await?, Some(target))
+                let target = common.connect().await?;
+                (fetch_registered(&target, &id).await?, Some(target))
             }
         };
-        dry::run(&file, given, asked.json).await?;
+        dry_run::run(&file, given, common.json).await?;
         return match target {
             Some(target) => warn_of_missing(&target, &file).await,
             None => Ok(()),
         };
     }
-    let target = asked.connect().await?;
-    let (graph, given, known) = match source {
+    let target = common.connect().await?;
+    let (graph, given, (graph_id, steps)) = match source {
         Source::File(file) => {
-            let given = input::fitting(&file, given)?;
+            let given = input::validate(&file, given)?;
             warn_of_missing(&target, &file).await?;
-            let steps = order(&file);
+            let steps = step_order(&file);
             let id = file.graph.clone();
-            (Graph::Whole(definition(*file)?), given, (id, steps))
+            (Graph::Inline(definition(*file)?), given, (id, steps))
         }
         Source::Id(id) => {
-            let file = registered(&target, &id).await?;
-            let given = input::fitting(&file, given)?;
+            let file = fetch_registered(&target, &id).await?;
+            let given = input::validate(&file, given)?;
             warn_of_missing(&target, &file).await?;
-            (Graph::Named(id.clone()), given, (id, order(&file)))
+            (Graph::Registered(id.clone()), given, (id, step_order(&file)))
         }
     };
     let options = RunOptions {
@@ -76,89 +76,92 @@ pub(super) async fn run(asked: &Asked, args: RunArgs) -> Result<()> {
     };
     if args.detach {
         let info = match graph {
-            Graph::Whole(definition) => target.client.start_graph(definition, &options).await?,
-            Graph::Named(id) => target.client.start_registered_graph(&id, &options).await?,
+            Graph::Inline(definition) => target.client.start_graph(definition, &options).await?,
+            Graph::Registered(id) => target.client.start_registered_graph(&id, &options).await?,
         };
-        return detached(&target, &info);
+        return print_detached(&target, &info);
     }
     let run = options.run_id.clone().unwrap_or_default();
-    let mut follow = follow(&target, Progress::new(&run, &known.0, &known.1)).await?;
+    let mut follower = start_follower(&target, Progress::new(&run, &graph_id, &steps)).await?;
     let end = match graph {
-        Graph::Whole(definition) => follow.until(target.client.execute_graph(definition, &options)).await?,
-        Graph::Named(id) => follow.until(target.client.run_graph(&id, &options)).await?,
+        Graph::Inline(definition) => {
+            follower.follow_until(target.client.execute_graph(definition, &options)).await?
+        }
+        Graph::Registered(id) => follower.follow_until(target.client.run_graph(&id, &options)).await?,
     };
-    outcome::conclude(&target, &follow, end, args.trace.as_deref())
+    outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
 }
 
-/// Goes on with a run.
-pub(super) async fn resume(asked: &Asked, args: ResumeArgs) -> Result<()> {
-    let edited = args.file.as_deref().map(file).transpose()?;
-    let target = asked.connect().await?;
-    // That there is such a run is better known before anything is drawn.
+/// Resumes a run.
+pub(super) async fn resume(common: &CommonOptions, args: ResumeArgs) -> Result<()> {
+    let edited = args.file.as_deref().map(load).transpose()?;
+    let target = common.connect().await?;
+    // Fails before anything is drawn if the run does not exist.
     let info = target.client.run_status(&args.run, Some(0)).await?;
     let steps = match &edited {
-        Some(file) => order(file),
+        Some(file) => step_order(file),
         None => info
             .journal
             .as_deref()
             .map(Path::new)
-            .and_then(journaled)
-            .map_or_else(Vec::new, |file| order(&file)),
+            .and_then(graph_from_journal)
+            .map_or_else(Vec::new, |file| step_order(&file)),
     };
     let edited = edited.map(definition).transpose()?;
     if args.detach {
         let info = target.client.restart_run(&args.run, edited).await?;
-        return detached(&target, &info);
+        return print_detached(&target, &info);
     }
-    let mut follow = follow(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
-    let end = follow.until(target.client.resume_run(&args.run, edited, args.trace.is_some())).await?;
-    outcome::conclude(&target, &follow, end, args.trace.as_deref())
+    let mut follower = start_follower(&target, Progress::new(&args.run, &info.graph_id, &steps)).await?;
+    let end =
+        follower.follow_until(target.client.resume_run(&args.run, edited, args.trace.is_some())).await?;
+    outcome::print_outcome(&target, &follower, end, args.trace.as_deref())
 }
 
-/// A node that a step names may come to be while the graph runs, or be misspelt: hours later is late to hear of it.
+/// Warns about missing nodes before the run, which may reach them only hours later.
 async fn warn_of_missing(target: &Target, file: &GraphFile) -> Result<()> {
-    missing::warn(file, &target.client.session(target.session()).await?);
+    missing_nodes::warn(file, &target.client.session(target.session()).await?);
     Ok(())
 }
 
-async fn follow(target: &Target, progress: Progress) -> Result<Follow<'_>> {
+async fn start_follower(target: &Target, progress: Progress) -> Result<RunFollower<'_>> {
     let run = progress.run.clone();
-    let follow = Follow::new(target, progress, true).await?;
-    if follow.is_live() {
+    let follower = RunFollower::new(target, progress, true).await?;
+    if follower.is_live() {
         out::note(format_args!("run {run}"));
     }
-    Ok(follow)
+    Ok(follower)
 }
 
-fn detached(target: &Target, info: &RunInfo) -> Result<()> {
+fn print_detached(target: &Target, info: &RunInfo) -> Result<()> {
     if target.json {
         return out::json(&serde_json::to_value(info)?);
     }
     let watch = target.command(&format!("status {} --watch", info.run_id));
-    out::note(format_args!("'{watch}' shows how far it is"));
+    out::note(format_args!("follow it with '{watch}'"));
     out::line(&info.run_id)
 }
 
-/// A graph of the server.
-pub(super) async fn registered(target: &Target, id: &str) -> Result<GraphFile> {
+/// Fetches a registered graph.
+pub(super) async fn fetch_registered(target: &Target, id: &str) -> Result<GraphFile> {
     let info = target.client.get_graph(id, target.session()).await.map_err(|error| {
         let mut failure = Failure::from(&error);
         if failure.code == NOT_FOUND {
-            failure.message = format!("{}, and there is no file '{id}'", failure.message);
+            failure.message = format!("{}, and no file '{id}' exists", failure.message);
         }
         failure
     })?;
     GraphFile::from_value(info.definition).with_context(|| format!("graph '{id}' of the server"))
 }
 
-/// The graph a run is of, from its journal, where this user can read it.
-pub(super) fn journaled(journal: &Path) -> Option<GraphFile> {
-    let past = nerve_core::graph::journal::ReplayState::read(journal).ok()?;
-    GraphFile::from_value(past.definition().clone()).ok()
+/// Reads a run's graph from its journal, if it is readable.
+pub(super) fn graph_from_journal(journal: &Path) -> Option<GraphFile> {
+    let replay = nerve_core::graph::journal::ReplayState::read(journal).ok()?;
+    GraphFile::from_value(replay.definition().clone()).ok()
 }
 
-/// Ids of the steps, in an order in which they can run.
-pub(super) fn order(file: &GraphFile) -> Vec<String> {
+/// Returns the step ids in execution order.
+pub(super) fn step_order(file: &GraphFile) -> Vec<String> {
     let compiled = file.compile().ok().and_then(|compiled| compiled.graph.execution_order().ok());
     compiled.unwrap_or_else(|| file.steps.iter().map(|step| step.id.clone()).collect())
 }

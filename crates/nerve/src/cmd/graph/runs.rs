@@ -1,4 +1,4 @@
-//! `graph list --runs`, `status`, `cancel` and `answer`: runs, looked at from outside.
+//! `graph list --runs`, `status`, `cancel` and `answer`: commands on runs.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -7,20 +7,20 @@ use nerve_api::reply::{GateInfo, RunInfo, RunList, RunStep};
 use nerve_client::ClientError;
 use serde_json::json;
 
-use super::follow::{Follow, goes_on};
-use super::keyboard::chosen;
-use super::lines::question;
+use super::event_format::format_question;
+use super::follower::{RunFollower, is_active};
+use super::keyboard::resolve_choice;
 use super::progress::Progress;
-use super::rows::{grouped, span};
-use super::screen::{clock, now};
-use super::{Asked, Target};
+use super::rows::{format_duration, group_digits};
+use super::screen::{format_clock, now};
+use super::{CommonOptions, Target};
 use crate::cli::graph::{AnswerArgs, StatusArgs};
 use crate::exit::{FAILED, Failure, INTERRUPTED, USAGE};
 use crate::out;
 
 /// Lists runs, newest first.
-pub(super) async fn list(asked: &Asked) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn list(common: &CommonOptions) -> Result<()> {
+    let target = common.connect().await?;
     let mut runs = target.client.runs().await?;
     if let Some(session) = target.session() {
         runs.retain(|run| run.session_id == session);
@@ -36,23 +36,26 @@ pub(super) async fn list(asked: &Asked) -> Result<()> {
 }
 
 fn row(run: &RunInfo) -> Vec<String> {
-    let took = run.ended_at.or_else(|| goes_on(&run.status).then(now)).map(|end| span(end - run.started_at));
-    let tokens = if run.tokens_used == 0 { String::new() } else { grouped(run.tokens_used) };
-    let (began, took) = (moment(run.started_at), took.unwrap_or_default());
-    vec![run.run_id.clone(), run.graph_id.clone(), run.status.clone(), steps(run), began, took, tokens]
+    let took = run
+        .ended_at
+        .or_else(|| is_active(&run.status).then(now))
+        .map(|end| format_duration(end - run.started_at));
+    let tokens = if run.tokens_used == 0 { String::new() } else { group_digits(run.tokens_used) };
+    let (started, took) = (format_time(run.started_at), took.unwrap_or_default());
+    vec![run.run_id.clone(), run.graph_id.clone(), run.status.clone(), steps(run), started, took, tokens]
 }
 
-/// A table without the columns in which nothing stands.
+/// Prints a table without its empty columns.
 fn table(header: &[&str], rows: &[Vec<String>]) -> Result<()> {
-    let told: Vec<usize> =
+    let used: Vec<usize> =
         (0..header.len()).filter(|at| rows.iter().any(|row| !row[*at].is_empty())).collect();
-    let header: Vec<&str> = told.iter().map(|at| header[*at]).collect();
+    let header: Vec<&str> = used.iter().map(|at| header[*at]).collect();
     let rows: Vec<Vec<String>> =
-        rows.iter().map(|row| told.iter().map(|at| row[*at].clone()).collect()).collect();
+        rows.iter().map(|row| used.iter().map(|at| row[*at].clone()).collect()).collect();
     out::table(&header, &rows)
 }
 
-/// How many are done, and of how many where that is known.
+/// Formats the number of completed steps, with the total if known.
 fn steps(run: &RunInfo) -> String {
     match run.total_steps {
         0 => run.done_steps.to_string(),
@@ -61,8 +64,8 @@ fn steps(run: &RunInfo) -> String {
 }
 
 /// Shows a run, once or until it ends.
-pub(super) async fn status(asked: &Asked, args: &StatusArgs) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn status(common: &CommonOptions, args: &StatusArgs) -> Result<()> {
+    let target = common.connect().await?;
     let watched = if args.watch { watch(&target, &args.run).await? } else { None };
     let info = match watched {
         Some(info) => info,
@@ -73,45 +76,49 @@ pub(super) async fn status(asked: &Asked, args: &StatusArgs) -> Result<()> {
     } else {
         print(&target, &info)?;
     }
-    if args.watch { verdict(&info) } else { Ok(()) }
+    if args.watch { exit_status(&info) } else { Ok(()) }
 }
 
-/// Follows a run to its end; `None` if it has ended before.
+/// Follows a run to its end. Returns `None` if it had ended already.
 async fn watch(target: &Target, run: &str) -> Result<Option<RunInfo>> {
-    let mut follow = Follow::new(target, Progress::new(run, "", &[]), false).await?;
-    if !goes_on(&follow.catch_up().await?.status) {
+    let mut follower = RunFollower::new(target, Progress::new(run, "", &[]), false).await?;
+    if !is_active(&follower.catch_up().await?.status) {
         return Ok(None);
     }
-    follow.until_end().await.map_err(|error| match error.downcast_ref() {
-        Some(ClientError::Closed(_)) => super::outcome::interrupted(target, run, "went away").into(),
+    follower.follow_to_end().await.map_err(|error| match error.downcast_ref() {
+        Some(ClientError::Closed(_)) => {
+            super::outcome::interrupted(target, run, "closed the connection").into()
+        }
         _ => error,
     })?;
     Ok(Some(target.client.run_status(run, None).await?))
 }
 
-/// The exit code of a run that was watched.
-fn verdict(info: &RunInfo) -> Result<()> {
+/// Returns the exit status of a followed run.
+fn exit_status(info: &RunInfo) -> Result<()> {
     let code = match info.status.as_str() {
         "completed" => return Ok(()),
         "cancelled" => INTERRUPTED,
         _ => FAILED,
     };
     let why = info.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    Err(Failure::new(code, format!("run '{}' is {}{why}", info.run_id, info.status)).into())
+    Err(Failure::new(code, format!("run '{}' {}{why}", info.run_id, info.status)).into())
 }
 
 fn print(target: &Target, info: &RunInfo) -> Result<()> {
-    let took =
-        info.ended_at.or_else(|| goes_on(&info.status).then(now)).map(|end| span(end - info.started_at));
+    let took = info
+        .ended_at
+        .or_else(|| is_active(&info.status).then(now))
+        .map(|end| format_duration(end - info.started_at));
     out::fields(&[
         ("run", info.run_id.clone()),
         ("graph", info.graph_id.clone()),
         ("session", info.session_id.clone()),
         ("state", info.status.clone()),
         ("steps", format!("{} done", steps(info))),
-        ("began", moment(info.started_at)),
+        ("began", format_time(info.started_at)),
         ("took", took.unwrap_or_default()),
-        ("tokens", if info.tokens_used == 0 { String::new() } else { grouped(info.tokens_used) }),
+        ("tokens", if info.tokens_used == 0 { String::new() } else { group_digits(info.tokens_used) }),
         ("error", info.error.clone().unwrap_or_default()),
         ("journal", info.journal.clone().unwrap_or_default()),
         ("fault", info.faults.join("; ")),
@@ -120,9 +127,11 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
         out::line("")?;
     }
     let row = |step: &RunStep| {
-        let took =
-            step.ended_at.or_else(|| goes_on(&info.status).then(now)).map(|end| span(end - step.started_at));
-        let tokens = if step.tokens_used == 0 { String::new() } else { grouped(step.tokens_used) };
+        let took = step
+            .ended_at
+            .or_else(|| is_active(&info.status).then(now))
+            .map(|end| format_duration(end - step.started_at));
+        let tokens = if step.tokens_used == 0 { String::new() } else { group_digits(step.tokens_used) };
         let error = step.error.as_deref().map(|error| out::preview(error, 80)).unwrap_or_default();
         let asks = info.gates.iter().any(|gate| gate.step_id == step.step_id);
         let state = if asks { "waiting".to_string() } else { step.state.clone() };
@@ -130,17 +139,15 @@ fn print(target: &Target, info: &RunInfo) -> Result<()> {
     };
     let rows: Vec<Vec<String>> = info.steps.iter().map(row).collect();
     table(&["step", "state", "node", "took", "tokens", "error"], &rows)?;
-    let own = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
-    let forgotten = info.done_steps.saturating_sub(info.steps.iter().filter(own).count());
-    if forgotten > 0 && !rows.is_empty() {
-        out::note(format_args!("{forgotten} more are done, and not remembered here; the journal has all"));
+    let is_own = |step: &&RunStep| !step.step_id.contains(['/', '[', '#']) && step.ended_at.is_some();
+    let hidden = info.done_steps.saturating_sub(info.steps.iter().filter(is_own).count());
+    if hidden > 0 && !rows.is_empty() {
+        out::note(format_args!("{hidden} more completed steps are only in the journal"));
     }
     gates(target, info)?;
     if info.status == "interrupted" {
         let resume = target.command(&format!("resume {}", info.run_id));
-        out::note(format_args!(
-            "its server ended in the middle of it; '{resume}' goes on with what is not done"
-        ));
+        out::note(format_args!("the server ended during the run; continue with '{resume}'"));
     }
     Ok(())
 }
@@ -152,15 +159,15 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
             out::WAITING,
             gate.step_id,
             out::WAITING,
-            question(gate)
+            format_question(gate)
         ))?;
-        let until = gate.deadline.map(|at| clock(at, &TimeZone::system()));
+        let until = gate.deadline.map(|at| format_clock(at, &TimeZone::system()));
         match (until, &gate.default) {
-            (Some(until), Some(default)) => out::line(format_args!("  at {until} the answer is {default}"))?,
-            (Some(until), None) => out::line(format_args!("  at {until} it has failed"))?,
+            (Some(until), Some(default)) => out::line(format_args!("  default at {until}: {default}"))?,
+            (Some(until), None) => out::line(format_args!("  fails at {until}"))?,
             (None, _) => {}
         }
-        if goes_on(&info.status) {
+        if is_active(&info.status) {
             let step = shell_words::quote(&gate.step_id);
             let answer = target.command(&format!("answer {} --step {step} CHOICE", info.run_id));
             out::note(format_args!("answer with '{answer}'"));
@@ -170,42 +177,42 @@ fn gates(target: &Target, info: &RunInfo) -> Result<()> {
 }
 
 /// Cancels a run, or all runs of a graph.
-pub(super) async fn cancel(asked: &Asked, id: &str) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn cancel(common: &CommonOptions, id: &str) -> Result<()> {
+    let target = common.connect().await?;
     let runs = target.client.cancel_run(id).await?;
     if target.json {
         return out::json(&json!({ "cancelled": !runs.is_empty(), "runs": runs }));
     }
     for run in runs {
-        out::line(format_args!("run '{run}' is told to end"))?;
+        out::line(format_args!("cancelling run '{run}'"))?;
     }
     Ok(())
 }
 
 /// Answers a gate.
-pub(super) async fn answer(asked: &Asked, args: &AnswerArgs) -> Result<()> {
-    let target = asked.connect().await?;
+pub(super) async fn answer(common: &CommonOptions, args: &AnswerArgs) -> Result<()> {
+    let target = common.connect().await?;
     let waiting = target.client.run_status(&args.run, Some(0)).await?.gates;
     if args.step.is_none() && waiting.len() > 1 {
         let steps: Vec<&str> = waiting.iter().map(|gate| gate.step_id.as_str()).collect();
         let message = format!("{} gates wait: {}", steps.len(), steps.join(", "));
-        return Err(Failure::new(USAGE, message).hint("say which with --step").into());
+        return Err(Failure::new(USAGE, message).hint("select one with --step").into());
     }
-    let meant = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
-    // Whether there is one, and one only, is the server's to say.
-    let choice = match waiting.iter().find(meant) {
-        Some(gate) => chosen(&args.choice, &gate.choices),
+    let is_selected = |gate: &&GateInfo| args.step.as_ref().is_none_or(|step| *step == gate.step_id);
+    // The server rejects a missing or ambiguous gate.
+    let choice = match waiting.iter().find(is_selected) {
+        Some(gate) => resolve_choice(&args.choice, &gate.choices),
         None => args.choice.clone(),
     };
     let run = target.client.answer_gate(&args.run, args.step.as_deref(), &choice).await?;
     if target.json {
         return out::json(&serde_json::to_value(run)?);
     }
-    out::line(format_args!("run '{}' goes on with: {}", run.run_id, out::preview(&choice, 200)))
+    out::line(format_args!("run '{}' continues with: {}", run.run_id, out::preview(&choice, 200)))
 }
 
-/// `2025-10-09 08:53:20`, as a clock here shows it.
-fn moment(at: f64) -> String {
+/// Formats a time as `2025-10-09 08:53:20` in local time.
+fn format_time(at: f64) -> String {
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }

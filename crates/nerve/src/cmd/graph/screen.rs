@@ -1,4 +1,4 @@
-//! Where the progress of a run is shown: rows that are drawn again in place on a terminal, lines anywhere else. All on stderr.
+//! Shows the progress of a run on stderr: rows redrawn in place on a terminal, otherwise lines.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -10,71 +10,72 @@ use nerve_api::EventMessage;
 use rustix::stdio::stderr;
 use rustix::termios::tcgetwinsize;
 
-use super::lines;
+use super::event_format;
 use super::progress::Progress;
 use super::rows::rows;
 use crate::out;
 
-/// Of a terminal that does not tell its size.
-const USUAL_WINDOW: (usize, usize) = (80, 24);
+/// Columns and rows of a terminal that does not report its size.
+const DEFAULT_WINDOW: (usize, usize) = (80, 24);
 
-/// Where progress is shown.
+/// The output for progress.
 #[derive(Debug)]
 pub(super) enum Screen {
-    /// A terminal: rows in place.
+    /// A terminal: rows redrawn in place.
     Live(Live),
-    /// No terminal: a line an event.
+    /// No terminal: a line per event.
     Lines { zone: TimeZone },
 }
 
-/// Rows that stand above the cursor and can be drawn over.
+/// Rows above the cursor that can be redrawn.
 #[derive(Debug)]
 pub(super) struct Live {
-    colours: bool,
-    /// Columns of each of them.
+    colors: bool,
+    /// Width of each drawn row, in columns.
     drawn: Vec<usize>,
 }
 
 impl Screen {
-    /// By what standard error is.
+    /// Creates the output according to the type of standard error.
     pub(super) fn new() -> Screen {
         let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         if io::stderr().is_terminal() && !dumb {
-            let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-            return Screen::Live(Live { colours, drawn: Vec::new() });
+            let colors = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+            return Screen::Live(Live { colors, drawn: Vec::new() });
         }
         Screen::Lines { zone: TimeZone::system() }
     }
 
+    /// Returns true if rows are redrawn in place.
     pub(super) fn is_live(&self) -> bool {
         matches!(self, Screen::Live(_))
     }
 
-    /// An event came in.
-    pub(super) fn tell(&mut self, event: &EventMessage, answer: &str) {
+    /// Prints the line of an event, unless rows are drawn.
+    pub(super) fn print_event(&mut self, event: &EventMessage, answer: &str) {
         if let Screen::Lines { zone } = self
-            && let Some(line) = lines::line(event, answer)
+            && let Some(line) = event_format::format_event(event, answer)
         {
-            out::note(format_args!("{} {line}", clock(event.timestamp, zone)));
+            out::note(format_args!("{} {line}", format_clock(event.timestamp, zone)));
         }
     }
 
-    /// Draws the rows anew.
+    /// Redraws the rows.
     pub(super) fn draw(&mut self, progress: &Progress) {
         if let Screen::Live(live) = self {
             live.draw(progress);
         }
     }
 
-    /// What comes next comes in place of the rows.
+    /// Erases the rows.
     pub(super) fn erase(&mut self) {
         if let Screen::Live(live) = self {
-            let text = live.over(&[], window().0);
+            let text = live.redraw(&[], window().0);
             let _ = io::stderr().lock().write_all(text.as_bytes());
         }
     }
 
-    /// What comes next comes below the rows.
+    /// Keeps the rows; further output appears below.
     pub(super) fn leave(&mut self) {
         if let Screen::Live(live) = self {
             live.drawn.clear();
@@ -85,21 +86,21 @@ impl Screen {
 impl Live {
     fn draw(&mut self, progress: &Progress) {
         let (width, height) = window();
-        // The last column stays free: some terminals wrap when it is filled. The last row is the cursor's.
+        // Some terminals wrap when the last column is filled. The cursor needs the last row.
         let rows = rows(progress, now(), width.saturating_sub(1), height.saturating_sub(1));
-        let text = self.over(
-            &rows.iter().map(|row| (row.written(self.colours), row.columns())).collect::<Vec<_>>(),
+        let text = self.redraw(
+            &rows.iter().map(|row| (row.render(self.colors), row.columns())).collect::<Vec<_>>(),
             width,
         );
-        // Nobody to show it to if stderr is gone.
+        // stderr may be closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// What draws rows over those that are there, in one write. A window that became narrower has wrapped them.
-    fn over(&mut self, rows: &[(String, usize)], width: usize) -> String {
+    /// Returns the output that replaces the drawn rows. They may be wrapped if the window became narrower.
+    fn redraw(&mut self, rows: &[(String, usize)], width: usize) -> String {
         let up: usize = self.drawn.iter().map(|columns| columns.div_ceil(width.max(1)).max(1)).sum();
         let mut text = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         if up > 0 {
             let _ = write!(text, "\x1b[{up}A");
         }
@@ -113,24 +114,24 @@ impl Live {
     }
 }
 
-/// The time, seconds since the Unix epoch.
+/// Returns the time in seconds since the Unix epoch.
 pub(super) fn now() -> f64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// `10:11:12`, as a clock in this time zone shows it.
-pub(super) fn clock(at: f64, zone: &TimeZone) -> String {
+/// Formats a time as `10:11:12` in a time zone.
+pub(super) fn format_clock(at: f64, zone: &TimeZone) -> String {
     let at = if at > 0.0 { at } else { now() };
     let stamp = Timestamp::from_microsecond((at * 1e6) as i64).unwrap_or(Timestamp::MAX);
     stamp.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
-/// Columns and rows of the window.
+/// Returns columns and rows of the window.
 fn window() -> (usize, usize) {
     match tcgetwinsize(stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => USUAL_WINDOW,
+        _ => DEFAULT_WINDOW,
     }
 }
 
@@ -146,23 +147,23 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_drawn_over_those_that_are_there() {
-        let mut live = Live { colours: false, drawn: Vec::new() };
+    fn redraw_replaces_rows() {
+        let mut live = Live { colors: false, drawn: Vec::new() };
         let mut terminal = TerminalState::new(Size::new(20, 5));
         let mut show = |text: String| {
             terminal.process_data(TsNs(0), text.replace('\n', "\r\n").as_bytes());
             terminal.screen().text()
         };
         show("before\n".to_string());
-        show(live.over(&[row("one"), row("two"), row("three")], 20));
-        assert_eq!(show(live.over(&[row("1"), row("two too")], 20)).trim_end(), "before\n1\ntwo too");
-        // At the bottom of the window nothing of them is lost or left behind.
-        show(live.over(&[row("a"), row("b"), row("c"), row("d")], 20));
-        assert_eq!(show(live.over(&[row("A"), row("B"), row("C"), row("D")], 20)).trim_end(), "A\nB\nC\nD");
+        show(live.redraw(&[row("one"), row("two"), row("three")], 20));
+        assert_eq!(show(live.redraw(&[row("1"), row("two too")], 20)).trim_end(), "before\n1\ntwo too");
+        // Also at the bottom of the window.
+        show(live.redraw(&[row("a"), row("b"), row("c"), row("d")], 20));
+        assert_eq!(show(live.redraw(&[row("A"), row("B"), row("C"), row("D")], 20)).trim_end(), "A\nB\nC\nD");
     }
 
     #[test]
-    fn a_clock_shows_the_time_of_the_event() {
-        assert_eq!(clock(36_672.9, &TimeZone::UTC), "10:11:12");
+    fn formats_clock_time() {
+        assert_eq!(format_clock(36_672.9, &TimeZone::UTC), "10:11:12");
     }
 }

@@ -1,4 +1,4 @@
-//! Where a graph comes from: a file, standard input, or the server.
+//! Sources of a graph: a file, standard input or the server.
 
 use std::path::Path;
 
@@ -10,45 +10,45 @@ use serde_json::{Map, Value};
 use crate::cmd::prompt::standard_input_as_is;
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 
-/// What a person may mean by the name of a graph.
+/// What a graph argument refers to.
 #[derive(Debug)]
 pub(super) enum Source {
     File(Box<GraphFile>),
-    /// Something the server may know.
+    /// The id of a registered graph or a run.
     Id(String),
 }
 
 impl Source {
-    /// A file if there is one of that name, else an id if it can be one.
+    /// Resolves `name`: a file if it exists, otherwise an id if it is valid.
     ///
     /// # Errors
-    /// Exit code 2 with all that is wrong with the file; 3 when there is no file and it can be no id.
+    /// Exit code 2 with all problems of the file; 3 if there is no file and `name` is no valid id.
     pub(super) fn find(name: &str) -> Result<Source> {
         let is_id = name::check("graph", name).is_ok();
-        // A folder that is called like a graph is not meant.
+        // A directory does not hide a graph of the same name.
         let is_file = Path::new(name).exists() && !(is_id && Path::new(name).is_dir());
         if name == "-" || is_file {
-            return Ok(Source::File(Box::new(file(name)?)));
+            return Ok(Source::File(Box::new(load(name)?)));
         }
         if is_id {
             return Ok(Source::Id(name.to_string()));
         }
-        Err(no_file(name).into())
+        Err(file_not_found(name).into())
     }
 }
 
-/// Reads and checks a graph file; `-` is standard input.
+/// Reads and validates a graph file; `-` is standard input.
 ///
 /// # Errors
 /// As [`Source::find`].
-pub(super) fn file(name: &str) -> Result<GraphFile> {
+pub(super) fn load(name: &str) -> Result<GraphFile> {
     if name != "-" && !Path::new(name).exists() {
-        return Err(no_file(name).into());
+        return Err(file_not_found(name).into());
     }
     read(name)?.map_err(|error| Failure::new(USAGE, error.to_string()).into())
 }
 
-/// The same; what is wrong with the graph is told as data.
+/// Like [`load`], but returns the problems of the graph as data.
 ///
 /// # Errors
 /// Standard input or the current directory cannot be read.
@@ -59,42 +59,41 @@ pub(super) fn read(name: &str) -> Result<Result<GraphFile, GraphFileError>> {
     let bytes = standard_input_as_is()?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(USAGE, format!("standard input is not UTF-8: the byte at {at} is not"))
+        Failure::new(USAGE, format!("standard input is not UTF-8: invalid byte at {at}"))
     })?;
-    let here = std::env::current_dir().context("cannot find the current directory")?;
-    Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&here)))
+    let cwd = std::env::current_dir().context("cannot find the current directory")?;
+    Ok(GraphFile::from_text(&text, "standard input", Format::Yaml, Some(&cwd)))
 }
 
-/// A graph as it is sent: nodes that do not say where they work do so in the directory of this command. To a server, whose directory
-/// is any, that would mean nothing.
+/// Returns the definition to send. Nodes without a working directory get the current one, because the server has another.
 ///
 /// # Errors
 /// The current directory cannot be found, or is not UTF-8.
 pub(crate) fn definition(mut file: GraphFile) -> Result<Map<String, Value>> {
-    let here = std::env::current_dir().context("cannot find the current directory")?;
-    let here = here.to_str().with_context(|| format!("{} is not UTF-8", here.display()))?;
-    settle(&mut file, here);
+    let cwd = std::env::current_dir().context("cannot find the current directory")?;
+    let cwd = cwd.to_str().with_context(|| format!("{} is not UTF-8", cwd.display()))?;
+    set_default_cwd(&mut file, cwd);
     match file.to_value() {
         Value::Object(definition) => Ok(definition),
         _ => anyhow::bail!("a graph is an object"),
     }
 }
 
-fn settle(file: &mut GraphFile, here: &str) {
+fn set_default_cwd(file: &mut GraphFile, cwd: &str) {
     for node in file.nodes.values_mut() {
-        if let Some(cwd) = node.cwd_mut() {
-            cwd.get_or_insert_with(|| here.to_string());
+        if let Some(node_cwd) = node.cwd_mut() {
+            node_cwd.get_or_insert_with(|| cwd.to_string());
         }
         if let NodeDefinition::Graph(node) = node
             && let Some(graph) = &mut node.graph
         {
-            settle(graph, here);
+            set_default_cwd(graph, cwd);
         }
     }
 }
 
-fn no_file(name: &str) -> Failure {
-    Failure::new(NOT_FOUND, format!("there is no file '{name}'"))
+fn file_not_found(name: &str) -> Failure {
+    Failure::new(NOT_FOUND, format!("file not found: {name}"))
 }
 
 #[cfg(test)]
@@ -102,15 +101,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_without_a_directory_get_this_one_in_nested_graphs_too() {
+    fn sets_default_cwd_in_nested_graphs() {
         let text = "graph: g\nnodes:\n  a: {type: bash}\n  b: {type: bash, cwd: /b}\n  t: {type: template, template: x}\n  \
             n:\n    type: graph\n    graph: {graph: i, nodes: {c: {type: pty}}, steps: [{id: s, node: c}]}\n\
             steps: [{id: s, node: a, input: x}]\n";
         let file = GraphFile::from_yaml(text, "g.yaml").unwrap_or_else(|error| panic!("{error}"));
         let definition = Value::Object(definition(file).unwrap_or_else(|error| panic!("{error}")));
-        let here = std::env::current_dir().map(|here| here.display().to_string()).unwrap_or_default();
-        assert_eq!(definition["nodes"]["a"]["cwd"], here.as_str());
+        let cwd = std::env::current_dir().map(|cwd| cwd.display().to_string()).unwrap_or_default();
+        assert_eq!(definition["nodes"]["a"]["cwd"], cwd.as_str());
         assert_eq!(definition["nodes"]["b"]["cwd"], "/b");
-        assert_eq!(definition["nodes"]["n"]["graph"]["nodes"]["c"]["cwd"], here.as_str());
+        assert_eq!(definition["nodes"]["n"]["graph"]["nodes"]["c"]["cwd"], cwd.as_str());
     }
 }

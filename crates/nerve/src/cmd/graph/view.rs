@@ -5,41 +5,43 @@ use nerve_core::graph::diagram;
 use nerve_core::graph::file::{GraphFile, GraphFileError};
 use serde_json::{Value, json};
 
-use super::lines::counted;
-use super::run::{journaled, registered};
+use super::event_format::step_count;
+use super::run::{fetch_registered, graph_from_journal};
 use super::source::{Source, read};
-use super::{Asked, Target};
+use super::{CommonOptions, Target};
 use crate::cli::graph::{GraphFormat, ShowArgs};
 use crate::exit::{Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Checks files and tells all that is wrong with them.
+/// Validates files and prints all problems.
 ///
 /// # Errors
-/// Exit code 2 when something is.
+/// Exit code 2 if a file is invalid.
 pub(super) fn validate(files: &[String], as_json: bool) -> Result<()> {
     let mut checked = Vec::new();
     for file in files {
         checked.push((file, read(file)?));
     }
-    let wrong = checked.iter().filter(|(_, checked)| checked.is_err()).count();
+    let invalid = checked.iter().filter(|(_, checked)| checked.is_err()).count();
     if as_json {
         let files: Vec<Value> = checked.iter().map(|(file, checked)| to_json(file, checked)).collect();
-        out::json(&json!({ "valid": wrong == 0, "files": files }))?;
+        out::json(&json!({ "valid": invalid == 0, "files": files }))?;
     } else {
         for (file, checked) in &checked {
             match checked {
-                Ok(graph) => {
-                    out::line(format_args!("{file}: graph {}, {}", graph.graph, counted(graph.steps.len())))?
-                }
+                Ok(graph) => out::line(format_args!(
+                    "{file}: graph {}, {}",
+                    graph.graph,
+                    step_count(graph.steps.len())
+                ))?,
                 Err(error) => out::text(&error.to_string())?,
             }
         }
     }
-    match wrong {
+    match invalid {
         0 => Ok(()),
-        1 if files.len() == 1 => Err(Failure::new(USAGE, format!("{} cannot be run", files[0])).into()),
-        wrong => Err(Failure::new(USAGE, format!("{wrong} of {} files cannot be run", files.len())).into()),
+        1 if files.len() == 1 => Err(Failure::new(USAGE, format!("{} is invalid", files[0])).into()),
+        invalid => Err(Failure::new(USAGE, format!("{invalid} of {} files are invalid", files.len())).into()),
     }
 }
 
@@ -60,24 +62,24 @@ fn to_json(file: &str, checked: &Result<GraphFile, GraphFileError>) -> Value {
     json!({ "file": file, "valid": false, "problems": problems, "more": error.more() })
 }
 
-/// Shows a graph in one of its forms.
-pub(super) async fn show(asked: &Asked, args: &ShowArgs) -> Result<()> {
+/// Prints a graph in the selected format.
+pub(super) async fn show(common: &CommonOptions, args: &ShowArgs) -> Result<()> {
     let file = match Source::find(&args.graph)? {
         Source::File(file) => *file,
-        Source::Id(id) => known(&asked.connect().await?, &id).await?,
+        Source::Id(id) => fetch_graph(&common.connect().await?, &id).await?,
     };
     match args.format {
         GraphFormat::Json => out::json(&file.to_value()),
-        _ if asked.json => out::json(&file.to_value()),
+        _ if common.json => out::json(&file.to_value()),
         GraphFormat::Text => out::text(&diagram::text(&file)),
         GraphFormat::Mermaid => out::text(&diagram::mermaid(&file)),
         GraphFormat::Dot => out::text(&diagram::dot(&file)),
     }
 }
 
-/// A registered graph of that id, else the graph of a run of that id.
-async fn known(target: &Target, id: &str) -> Result<GraphFile> {
-    let error = match registered(target, id).await {
+/// Fetches the registered graph with this id, otherwise the graph of the run with this id.
+async fn fetch_graph(target: &Target, id: &str) -> Result<GraphFile> {
+    let error = match fetch_registered(target, id).await {
         Ok(file) => return Ok(file),
         Err(error) => error,
     };
@@ -85,10 +87,10 @@ async fn known(target: &Target, id: &str) -> Result<GraphFile> {
         return Err(error);
     }
     let Ok(run) = target.client.run_status(id, Some(0)).await else {
-        return Err(Failure::new(NOT_FOUND, format!("there is no file, no graph and no run '{id}'"))
-            .hint(format!("'{}' lists graphs, with --runs runs", target.command("list")))
+        return Err(Failure::new(NOT_FOUND, format!("no file, graph or run '{id}'"))
+            .hint(format!("list graphs with '{}'; --runs lists runs", target.command("list")))
             .into());
     };
-    let graph = run.journal.as_deref().map(std::path::Path::new).and_then(journaled);
-    graph.ok_or_else(|| Failure::new(NOT_FOUND, format!("run '{id}' has no journal that can be read")).into())
+    let graph = run.journal.as_deref().map(std::path::Path::new).and_then(graph_from_journal);
+    graph.ok_or_else(|| Failure::new(NOT_FOUND, format!("run '{id}' has no readable journal")).into())
 }

@@ -1,4 +1,4 @@
-//! `node create`: a program in a terminal becomes a node.
+//! `node create`: creates a node.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use nerve_api::request::{ChatSettings, CommandLine, ConversationOptions, CreateNode, Seconds};
 
-use super::{Target, proxied};
+use super::{Target, proxy};
 use crate::cli::chat::ChatOptions;
 use crate::cli::node::{Backend, CreateArgs, name_of};
 use crate::cli::result::ConversationArgs;
@@ -14,14 +14,14 @@ use crate::cmd::record::trace_tools;
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// Creates it.
+/// Creates the node.
 pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
     check_pane(&args)?;
     if args.command.is_some() && matches!(args.backend, Backend::Bash | Backend::Chat) {
         let message = format!("--command is for terminals: a {} node runs no program", name_of(args.backend));
-        return Err(Failure::new(USAGE, message).hint("leave it out, or take another backend").into());
+        return Err(Failure::new(USAGE, message).hint("omit it, or use another backend").into());
     }
-    // A pane that is there works where it works.
+    // An existing pane keeps its working directory.
     let cwd = match args.pane.pane_id {
         Some(_) => None,
         None => Some(directory(args.cwd.as_deref())?),
@@ -37,7 +37,7 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         tmux_session: args.pane.tmux_session,
         socket: args.pane.socket,
         claude_session_id: args.claude_session_id,
-        chat: chat_of(args.model, args.backend)?,
+        chat: chat_params(args.model, args.backend)?,
         env,
         cols: Some(args.cols),
         rows: Some(args.rows),
@@ -47,26 +47,26 @@ pub(super) async fn run(target: &Target, args: CreateArgs) -> Result<()> {
         record: !args.no_record,
         ready_timeout: Seconds::from(args.ready_timeout.0),
         response_timeout: Seconds::from(args.response_timeout.0),
-        conversation: of_node(args.conversation),
-        proxy: proxied::of_node(args.proxy)?,
+        conversation: conversation_params(args.conversation),
+        proxy: proxy::proxy_params(args.proxy)?,
         ..CreateNode::new(args.name)
     };
-    let data = target.ask(&params).await?;
+    let data = target.request(&params).await?;
     if target.json {
         return out::json(&data);
     }
     out::line(format_args!("node '{}' created", params.node_id))
 }
 
-/// The model of a chat node.
-fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatSettings>> {
+/// Returns the parameters of a chat node.
+fn chat_params(args: ChatOptions, backend: Backend) -> Result<Option<ChatSettings>> {
     if backend != Backend::Chat {
         let Some(option) = args.given() else { return Ok(None) };
-        let message = format!("{option} is for chat nodes, and this is a {} node", name_of(backend));
-        return Err(Failure::new(USAGE, message).hint("take -b chat").into());
+        let message = format!("{option} requires a chat node; this is a {} node", name_of(backend));
+        return Err(Failure::new(USAGE, message).hint("use -b chat").into());
     }
     let Some(model) = args.model else {
-        return Err(Failure::new(USAGE, "a chat node needs a model").hint("name it: --model MODEL").into());
+        return Err(Failure::new(USAGE, "a chat node needs a model").hint("add --model MODEL").into());
     };
     let keep = args.keep.map(|path| path.into_os_string().into_string());
     let keep = keep.transpose().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
@@ -83,49 +83,48 @@ fn chat_of(args: ChatOptions, backend: Backend) -> Result<Option<ChatSettings>> 
     }))
 }
 
-/// The conversation that its prompts belong to.
-fn of_node(args: ConversationArgs) -> Option<ConversationOptions> {
+/// Returns the conversation of the node's prompts.
+fn conversation_params(args: ConversationArgs) -> Option<ConversationOptions> {
     let ConversationArgs { workspace, chat } = args;
     workspace.is_some().then(|| ConversationOptions { workspace, chat, ..ConversationOptions::default() })
 }
 
-/// What is meant for panes goes with panes; what is meant for a new one, not with one that is there.
+/// Rejects pane options without a pane backend, and options for new panes with an existing pane.
 fn check_pane(args: &CreateArgs) -> Result<(), Failure> {
     let is_tmux = matches!(args.backend, Backend::Tmux | Backend::ClaudeTmux);
     let is_wezterm = matches!(args.backend, Backend::Wezterm | Backend::ClaudeWezterm);
-    let wrong = |option: &str, place: &str, backends: &str| {
+    let mismatch = |option: &str, place: &str, backends: &str| {
         let message = format!("{option} is for {place}: a {} node has none", name_of(args.backend));
-        Failure::new(USAGE, message).hint(format!("take {backends}"))
+        Failure::new(USAGE, message).hint(format!("use {backends}"))
     };
     let pane = &args.pane;
     for (option, given) in [("--pane-id", pane.pane_id.is_some()), ("--socket", pane.socket.is_some())] {
         if given && !(is_tmux || is_wezterm) {
-            return Err(wrong(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
+            return Err(mismatch(option, "panes", "-b tmux, claude-tmux, wezterm or claude-wezterm"));
         }
     }
     if pane.tmux_session.is_some() && !is_tmux {
-        return Err(wrong("--tmux-session", "panes of tmux", "-b tmux or claude-tmux"));
+        return Err(mismatch("--tmux-session", "panes of tmux", "-b tmux or claude-tmux"));
     }
     let Some(id) = &pane.pane_id else { return Ok(()) };
-    let new = [
-        ("--command", args.command.is_some(), "runs its program already"),
-        ("--cwd", args.cwd.is_some(), "works where its program does"),
-        ("--env", !args.env.is_empty(), "has its environment already"),
+    let new_pane_options = [
+        ("--command", args.command.is_some(), "already runs a program"),
+        ("--cwd", args.cwd.is_some(), "has its program's working directory"),
+        ("--env", !args.env.is_empty(), "already has its environment"),
         ("--trace-tools", args.trace_tools, "was started without it"),
-        ("--tmux-session", pane.tmux_session.is_some(), "is in its session already"),
-        ("--proxy", args.proxy.proxy.is_some(), "has its environment already"),
+        ("--tmux-session", pane.tmux_session.is_some(), "is already in a session"),
+        ("--proxy", args.proxy.proxy.is_some(), "already has its environment"),
     ];
-    match new.into_iter().find(|(_, given, _)| *given) {
+    match new_pane_options.into_iter().find(|(_, given, _)| *given) {
         None => Ok(()),
         Some((option, _, why)) => {
-            let message = format!("{option} is for a new pane: pane {id} is there, and {why}");
-            Err(Failure::new(USAGE, message)
-                .hint("leave one of them out; --profile says what is known of the program"))
+            let message = format!("{option} requires a new pane: pane {id} exists and {why}");
+            Err(Failure::new(USAGE, message).hint("omit one of them; --profile selects the agent profile"))
         }
     }
 }
 
-/// The directory of this command, not of the server: that is what a relative path means to the one who types it.
+/// Returns the absolute working directory. Relative paths refer to the directory of this command, not of the server.
 fn directory(given: Option<&Path>) -> Result<String> {
     let here = std::env::current_dir().context("cannot find the current directory")?;
     let path = given.map_or(here.clone(), |given| here.join(given));

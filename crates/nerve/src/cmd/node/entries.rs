@@ -1,4 +1,4 @@
-//! Entries of an audit log for people (seed channel-history §8.4).
+//! Prints entries of an audit log.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::out;
 
-/// So many characters of a prompt, an answer and typed data are shown.
-const INPUT_CHARS: usize = 50;
-const ANSWER_CHARS: usize = 100;
-const TYPED_CHARS: usize = 80;
+/// Maximum printed length of a prompt, an answer and typed data, in characters.
+const MAX_INPUT: usize = 50;
+const MAX_ANSWER: usize = 100;
+const MAX_TYPED: usize = 80;
 
-/// Prints entries one after the other, a blank line between them.
+/// Prints entries, separated by blank lines.
 pub(crate) fn print(entries: &[Value]) -> Result<()> {
     for (number, entry) in entries.iter().enumerate() {
         if number > 0 {
@@ -26,7 +26,7 @@ pub(crate) fn print(entries: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// How many entries of each operation there are.
+/// Counts the entries by operation.
 pub(crate) fn count(entries: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in entries {
@@ -62,7 +62,7 @@ fn headline(entry: &Value) -> String {
         "INTERRUPT" => Some(" (Ctrl+C)".to_string()),
         "CLOSE" | "DELETE" => {
             let reason = text(entry, "reason").filter(|reason| !reason.is_empty());
-            Some(format!(" (reason: {})", out::preview(reason.unwrap_or("normal"), TYPED_CHARS)))
+            Some(format!(" (reason: {})", out::preview(reason.unwrap_or("normal"), MAX_TYPED)))
         }
         _ => None,
     };
@@ -73,24 +73,24 @@ fn details(entry: &Value) -> Vec<String> {
     let input = text(entry, "input").unwrap_or_default();
     match op(entry) {
         "send" => {
-            let mut lines = vec![format!("Input: {}", out::preview(input, INPUT_CHARS))];
+            let mut lines = vec![format!("Input: {}", out::preview(input, MAX_INPUT))];
             let sections = entry.pointer("/response/sections").and_then(Value::as_array);
             if let Some((first, all)) = sections.and_then(|all| Some((all.first()?, all))) {
-                let content = out::preview(text(first, "content").unwrap_or_default(), ANSWER_CHARS);
+                let content = out::preview(text(first, "content").unwrap_or_default(), MAX_ANSWER);
                 lines.push(format!("Response ({} sections): {content}", all.len()));
             }
             lines
         }
         "send_stream" => {
-            let shown = out::preview(text(entry, "final_buffer").unwrap_or_default(), ANSWER_CHARS);
-            vec![format!("Input: {}", out::preview(input, INPUT_CHARS)), format!("Final buffer: {shown}")]
+            let shown = out::preview(text(entry, "final_buffer").unwrap_or_default(), MAX_ANSWER);
+            vec![format!("Input: {}", out::preview(input, MAX_INPUT)), format!("Final buffer: {shown}")]
         }
-        "write" | "run" => vec![out::preview(&visible(input), TYPED_CHARS)],
+        "write" | "run" => vec![out::preview(&visible(input), MAX_TYPED)],
         _ => Vec::new(),
     }
 }
 
-/// Typed data with its control characters written out: they are what matters in `write \x03`.
+/// Escapes the control characters in typed data.
 fn visible(input: &str) -> String {
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     input.chars().map(shown).collect()
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_look_as_the_seed_shows_them() {
+    fn formats_entries() {
         let long = "x".repeat(60);
         let cases = [
             (
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_counts_operations() {
+    fn counts_operations() {
         let entries = [json!({"op": "run"}), json!({"op": "run"}), json!({})];
         assert_eq!(count(&entries), BTreeMap::from([("run".to_string(), 2), ("unknown".to_string(), 1)]));
     }

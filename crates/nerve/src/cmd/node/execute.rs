@@ -39,7 +39,7 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
                 StreamItem::Chunk(chunk) if target.json => out::json_line(&json!({ "chunk": chunk }))?,
                 StreamItem::Chunk(chunk) => out::piece(&chunk)?,
                 StreamItem::Missed(count) => {
-                    out::warning(format_args!("{count} pieces of the answer are missing here"))
+                    out::warning(format_args!("{count} chunks of the answer were dropped"))
                 }
                 StreamItem::Response(data) if target.json => {
                     out::json_line(&serde_json::to_value(&*data)?)?;
@@ -59,7 +59,7 @@ pub(super) async fn run(target: &Target, args: ExecuteArgs) -> Result<()> {
     check(&data.response)
 }
 
-/// Prints an answer: what the agent said, or, if it said nothing, what it did.
+/// Prints an answer: its text, or its other sections if it has no text.
 pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
     if as_json {
         return out::json(&serde_json::to_value(data)?);
@@ -67,10 +67,10 @@ pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
     if !data.response.text.is_empty() {
         return out::text(&data.response.text);
     }
-    let says_something = |section: &&ResponseSection| {
+    let is_shown = |section: &&ResponseSection| {
         section.kind != "error" && !(section.kind == "text" && section.content.is_empty())
     };
-    for section in data.response.sections.iter().filter(says_something) {
+    for section in data.response.sections.iter().filter(is_shown) {
         let tool = section.metadata.get("tool").and_then(|tool| tool.as_str()).unwrap_or_default();
         let head = format!("[{}{}{tool}]", section.kind, if tool.is_empty() { "" } else { " " });
         out::text(format!("{head} {}", section.content).trim_end())?;
@@ -78,13 +78,13 @@ pub(crate) fn print(data: &Turn, as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// A turn that ended and failed all the same.
+/// Returns an error if the turn failed.
 pub(crate) fn check(response: &TurnResponse) -> Result<()> {
     if response.success {
         return Ok(());
     }
     let message = response.error.clone().unwrap_or_else(|| "the turn failed".to_string());
-    // Of a command without a terminal: why it failed stands there.
+    // A command without a terminal explains its failure on stderr.
     let stderr = response.attributes.get("stderr").and_then(|stderr| stderr.as_str());
     let screen = stderr.filter(|stderr| !stderr.is_empty()).map(str::to_string);
     Err(Failure { screen, ..Failure::new(FAILED, message) }.into())

@@ -1,4 +1,4 @@
-//! `nerve server node fork`.
+//! `node fork`: creates a node with the conversation of another one.
 
 use anyhow::Result;
 use nerve_api::reply::NodeForked;
@@ -9,10 +9,10 @@ use super::Target;
 use crate::cli::node::ForkArgs;
 use crate::out;
 
-/// A name has at most so many characters.
+/// Maximum length of a node name, in characters.
 const NAME_LIMIT: usize = 32;
 
-/// Makes a node that goes on from another one.
+/// Forks a node.
 pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
     let session_id = target.session.clone();
     let source_id = source(&args.node).to_string();
@@ -21,26 +21,26 @@ pub(super) async fn run(target: &Target, args: ForkArgs) -> Result<()> {
         None => free_name(&target.client, session_id.as_deref(), &source_id).await?,
     };
     let params = ForkNode { source_id, target_id, at: args.at, session_id };
-    let data = target.ask(&params).await?;
+    let data = target.request(&params).await?;
     if target.json {
         return out::json(&data);
     }
     let data: NodeForked = serde_json::from_value(data)?;
-    out::line(format_args!("node '{}' is forked from '{}'", data.node_id, data.forked_from))
+    out::line(format_args!("node '{}' forked from '{}'", data.node_id, data.forked_from))
 }
 
-/// A node as it is named in a prompt's line, or just by its name.
+/// Strips the `@` that may precede a node name.
 pub(crate) fn source(node: &str) -> &str {
     node.strip_prefix('@').unwrap_or(node)
 }
 
-/// A name for a fork that no node has now.
+/// Returns an unused name for a fork.
 pub(crate) async fn free_name(client: &NerveClient, session: Option<&str>, source: &str) -> Result<String> {
     let taken = client.list_nodes(session).await?;
     Ok(name_for(source, |name| taken.iter().any(|node| node.id == name)))
 }
 
-/// `SRC-fork`, `SRC-fork-2` and so on; forks of forks are counted with them.
+/// Returns the first free name of `SRC-fork`, `SRC-fork-2` …; forks of forks share the numbering.
 fn name_for(source: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     let base = match source.rsplit_once("-fork") {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_made_of_the_sources_and_is_free() {
+    fn derives_free_name_from_source() {
         let name = |source: &str, taken: &[&str]| name_for(source, |name| taken.contains(&name));
         assert_eq!(name("me", &[]), "me-fork");
         assert_eq!(name("me", &["me-fork"]), "me-fork-2");

@@ -1,4 +1,4 @@
-//! `node history`: the audit log of a node, from the server or, if that does not run, from its file.
+//! `node history`: prints the audit log of a node, from the server or, if it is not running, from its file.
 
 use anyhow::Result;
 use nerve_api::reply::NodeHistory;
@@ -14,44 +14,42 @@ use crate::cmd::server::{connect, is_remote};
 use crate::exit::{FAILED, Failure, NOT_FOUND, USAGE};
 use crate::out;
 
-/// Prints the entries that are asked for.
+/// Prints the selected entries.
 pub(super) async fn run(server: &ServerOption, session: Option<&str>, args: &HistoryArgs) -> Result<()> {
     if is_remote(&server.server) {
-        let found = from_server(&connect(&server.server).await?, session, args).await?;
-        return print(&found, args, &found.server_name, server.json);
+        let history = from_server(&connect(&server.server).await?, session, args).await?;
+        return print(&history, args, &history.server_name, server.json);
     }
     let places = Places::from_env();
-    let found = match NerveClient::connect(&places.socket(&server.server)?).await {
+    let history = match NerveClient::connect(&places.socket(&server.server)?).await {
         Ok(client) => from_server(&client, session, args).await?,
         Err(ClientError::NotRunning { .. }) => from_file(&places, &server.server, session, args)?,
         Err(error) => return Err(error.into()),
     };
-    print(&found, args, &server.server, server.json)
+    print(&history, args, &server.server, server.json)
 }
 
-/// The same of a server that is connected to.
-pub(super) async fn of_server(target: &Target, args: &HistoryArgs) -> Result<()> {
-    let found = from_server(&target.client, target.session.as_deref(), args).await?;
-    print(&found, args, &found.server_name, target.json)
+/// Prints the selected entries over an existing connection.
+pub(super) async fn run_connected(target: &Target, args: &HistoryArgs) -> Result<()> {
+    let history = from_server(&target.client, target.session.as_deref(), args).await?;
+    print(&history, args, &history.server_name, target.json)
 }
 
-fn print(found: &NodeHistory, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
-    if let Some(seq) = args.seq.filter(|_| found.entries.is_empty()) {
-        return Err(
-            Failure::new(NOT_FOUND, format!("node '{}' has no entry with number {seq}", args.node)).into()
-        );
+fn print(history: &NodeHistory, args: &HistoryArgs, server: &str, as_json: bool) -> Result<()> {
+    if let Some(seq) = args.seq.filter(|_| history.entries.is_empty()) {
+        return Err(Failure::new(NOT_FOUND, format!("node '{}' has no entry {seq}", args.node)).into());
     }
     if args.summary {
-        return entries::print_summary(&args.node, server, &found.entries, as_json);
+        return entries::print_summary(&args.node, server, &history.entries, as_json);
     }
     if as_json {
-        // The entries alone, as the first nerve printed them.
-        return out::json(&Value::Array(found.entries.clone()));
+        // A plain list, for compatibility.
+        return out::json(&Value::Array(history.entries.clone()));
     }
-    if let Some(note) = &found.note {
+    if let Some(note) = &history.note {
         out::note(note);
     }
-    entries::print(&found.entries)
+    entries::print(&history.entries)
 }
 
 async fn from_server(client: &NerveClient, session: Option<&str>, args: &HistoryArgs) -> Result<NodeHistory> {
@@ -87,7 +85,7 @@ fn from_file(
         .map_err(|error| failure(&error, server))?;
     out::note(format_args!("server '{server}' is not running; read from {}", path.display()));
     if page.malformed > 0 {
-        out::warning(format_args!("{} malformed lines were passed over", page.malformed));
+        out::warning(format_args!("skipped {} malformed lines", page.malformed));
     }
     let parse = |entry: &String| serde_json::from_str(entry).unwrap_or_else(|_| Value::from(entry.as_str()));
     Ok(NodeHistory {
@@ -107,10 +105,9 @@ fn failure(error: &HistoryError, server: &str) -> Failure {
     };
     let failure = Failure::new(code, error.to_string());
     match error {
-        HistoryError::NotFound { .. } => failure.hint(format!(
-            "server '{server}' is not running, so only files under this directory are looked at"
-        )),
-        HistoryError::Ambiguous { .. } => failure.hint("name one with --session"),
+        HistoryError::NotFound { .. } => failure
+            .hint(format!("server '{server}' is not running, so only files in this directory are searched")),
+        HistoryError::Ambiguous { .. } => failure.hint("select one with --session"),
         _ => failure,
     }
 }

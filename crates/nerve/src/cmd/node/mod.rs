@@ -5,8 +5,8 @@ pub(crate) mod entries;
 pub(crate) mod execute;
 pub(crate) mod fork;
 mod history;
-mod look;
-pub(crate) mod proxied;
+mod inspect;
+pub(crate) mod proxy;
 mod write;
 
 use anyhow::Result;
@@ -22,27 +22,27 @@ use super::server::connect;
 use crate::cli::node::{AnswerArgs, NodeArgs, NodeCommand};
 use crate::out;
 
-/// What all of these commands need.
+/// Connection and options that all subcommands share.
 pub(crate) struct Target {
     pub(crate) client: NerveClient,
     pub(crate) session: Option<String>,
     pub(crate) json: bool,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(args: NodeArgs) -> Result<()> {
-    if let NodeCommand::History(wanted) = &args.command {
-        return history::run(&args.server, args.session.as_deref(), wanted).await;
+    if let NodeCommand::History(history_args) = &args.command {
+        return history::run(&args.server, args.session.as_deref(), history_args).await;
     }
     let client = connect(&args.server.server).await?;
     let target = Target { client, session: args.session, json: args.server.json };
     perform(&target, args.command).await
 }
 
-/// Does what the subcommand says, over a connection.
+/// Runs the subcommand over an existing connection.
 pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()> {
     let done = dispatch(target, command).await;
-    // What a server has to say beside its answers.
+    // The server sends warnings separately from its replies.
     target.client.take_warnings().iter().for_each(|warning| out::warning(out::sanitize(warning)));
     done
 }
@@ -50,8 +50,8 @@ pub(crate) async fn perform(target: &Target, command: NodeCommand) -> Result<()>
 async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
     match command {
         NodeCommand::Create(args) => create::run(target, *args).await,
-        NodeCommand::List => look::list(target).await,
-        NodeCommand::Info(args) => look::info(target, args.node).await,
+        NodeCommand::List => inspect::list(target).await,
+        NodeCommand::Info(args) => inspect::info(target, args.node).await,
         NodeCommand::Execute(args) | NodeCommand::Send(args) => execute::run(target, args).await,
         NodeCommand::Run(args) => {
             let (node_id, session_id, command) = (args.node, target.session.clone(), args.command);
@@ -62,12 +62,12 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
                 traceparent: crate::trace::parent(),
                 tracestate: crate::trace::state(),
             };
-            target.quietly(&params).await
+            target.request_silently(&params).await
         }
         NodeCommand::Read(args) => {
             let lines = args.lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX));
             let params = GetBuffer { node_id: args.node, session_id: target.session.clone(), lines };
-            let data = target.ask(&params).await?;
+            let data = target.request(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -75,20 +75,20 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         }
         NodeCommand::Write(args) => write::run(target, args).await,
         NodeCommand::Interrupt(args) => {
-            target.quietly(&SendInterrupt::new(args.node, target.session.clone())).await
+            target.request_silently(&SendInterrupt::new(args.node, target.session.clone())).await
         }
         NodeCommand::Resize(args) => {
             let (node_id, session_id) = (args.node, target.session.clone());
             let params = ResizeNode { node_id, session_id, cols: args.cols, rows: args.rows };
-            target.quietly(&params).await
+            target.request_silently(&params).await
         }
-        NodeCommand::Wait(args) => look::wait(target, args).await,
-        NodeCommand::Why(args) => look::why(target, args.node).await,
+        NodeCommand::Wait(args) => inspect::wait(target, args).await,
+        NodeCommand::Why(args) => inspect::why(target, args.node).await,
         NodeCommand::Answer(args) => answer(target, args).await,
-        NodeCommand::History(args) => history::of_server(target, &args).await,
+        NodeCommand::History(args) => history::run_connected(target, &args).await,
         NodeCommand::Start(args) => {
             let params = StartNode::new(args.node, target.session.clone());
-            let data = target.ask(&params).await?;
+            let data = target.request(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -97,7 +97,7 @@ async fn dispatch(target: &Target, command: NodeCommand) -> Result<()> {
         NodeCommand::Fork(args) => fork::run(target, args).await,
         NodeCommand::Stop(args) | NodeCommand::Delete(args) | NodeCommand::Close(args) => {
             let params = StopNode::new(args.node, target.session.clone());
-            let data = target.ask(&params).await?;
+            let data = target.request(&params).await?;
             if target.json {
                 return out::json(&data);
             }
@@ -112,26 +112,26 @@ async fn answer(target: &Target, args: AnswerArgs) -> Result<()> {
     let (node_id, session_id) = (args.node, target.session.clone());
     let timeout = args.timeout.map(|timeout| Seconds::from(timeout.0));
     let params = AnswerNode { node_id, session_id, choice, cancel: args.cancel, wait: args.wait, timeout };
-    let data = target.ask(&params).await?;
+    let data = target.request(&params).await?;
     match serde_json::from_value::<Turn>(data.clone()) {
         Ok(data) => {
             execute::print(&data, target.json)?;
             execute::check(&data.response)
         }
-        // No turn was interrupted by the dialog, or nobody wanted to wait for it.
+        // The dialog blocked no turn, or --wait was not given.
         Err(_) if target.json => out::json(&data),
         Err(_) => Ok(()),
     }
 }
 
 impl Target {
-    async fn ask<R: Request>(&self, request: &R) -> Result<Value> {
+    async fn request<R: Request>(&self, request: &R) -> Result<Value> {
         Ok(self.client.request_json(request).await?)
     }
 
-    /// For commands whose success says everything.
-    async fn quietly<R: Request>(&self, request: &R) -> Result<()> {
-        let data = self.ask(request).await?;
+    /// Sends a request that prints nothing on success, except as JSON.
+    async fn request_silently<R: Request>(&self, request: &R) -> Result<()> {
+        let data = self.request(request).await?;
         if self.json { out::json(&data) } else { Ok(()) }
     }
 }

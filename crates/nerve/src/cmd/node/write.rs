@@ -1,4 +1,4 @@
-//! `node write`: bytes and keys to a terminal.
+//! `node write`: writes data and keys to a terminal.
 
 use anyhow::Result;
 use nerve_api::request::WriteData;
@@ -15,10 +15,10 @@ pub(super) async fn run(target: &Target, args: WriteArgs) -> Result<()> {
     let data = bytes(&args)?;
     let data = String::from_utf8(data).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(USAGE, format!("the data is not UTF-8: the byte at {at} is not"))
+        Failure::new(USAGE, format!("the data is not UTF-8: invalid byte at {at}"))
     })?;
     let params = WriteData { node_id: args.node, session_id: target.session.clone(), data };
-    target.quietly(&params).await
+    target.request_silently(&params).await
 }
 
 fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {
@@ -34,7 +34,7 @@ fn bytes(args: &WriteArgs) -> Result<Vec<u8>> {
     }
     for name in &args.keys {
         let key: Key = name.parse().map_err(|error| Failure::new(USAGE, format!("{error}")))?;
-        // Which modes the terminal is in is not known here; programs read the plain form in all of them.
+        // The terminal's modes are unknown here. Programs accept the default form in all modes.
         bytes.extend(key.bytes(Modes::default()));
     }
     Ok(bytes)
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_only_when_asked_and_keys_after_the_data() {
+    fn unescapes_on_request_and_appends_keys() {
         assert_eq!(written(Some(r"ls\r"), false, &[]).unwrap(), br"ls\r");
         assert_eq!(written(Some(r"ls\r"), true, &[]).unwrap(), b"ls\r");
         assert_eq!(written(Some("ä"), false, &["enter", "C-c"]).unwrap(), "ä\r\x03".as_bytes());

@@ -7,34 +7,35 @@ use nerve_core::patterns::debate::{DebateConfig, DebateLoop};
 use nerve_core::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
-use super::{Stage, text};
+use super::{LoopContext, read_text};
 use crate::cli::pattern::DebateArgs;
 use crate::out;
 
-pub(super) async fn run(stage: &Stage, args: DebateArgs) -> Result<()> {
+/// Runs the debate and prints both final answers.
+pub(super) async fn run(context: &LoopContext, args: DebateArgs) -> Result<()> {
     let roles = [format!("a '{}'", args.a), format!("b '{}'", args.b)];
-    let a = stage.node(&args.a, &roles[0]).await?;
-    let b = stage.node(&args.b, &roles[1]).await?;
-    let topic = text(&args.topic)?;
+    let a = context.node(&args.a, &roles[0]).await?;
+    let b = context.node(&args.b, &roles[1]).await?;
+    let topic = read_text(&args.topic)?;
     let mut config = DebateConfig::new(topic.clone(), args.position_a, args.position_b)
         .rounds(args.rounds)
         .max_words(args.max_words);
     if let Some(template) = &args.template {
-        config = config.prompt_template(text(template)?);
+        config = config.prompt_template(read_text(template)?);
     }
-    let show = Arc::clone(&stage.show);
+    let display = Arc::clone(&context.display);
     let turns = std::sync::atomic::AtomicUsize::new(0);
     let config = config.on_turn(move |round, _, message| {
-        // Positions may be the same text: turns tell who it was.
+        // Both positions may be equal, so the turn number identifies the speaker.
         let turn = turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        show.end(round, &roles[turn % 2], message);
+        display.end_turn(round, &roles[turn % 2], message);
     });
     let mut debate = DebateLoop::new(a, b, config);
-    if let Some(timeout) = stage.timeout {
+    if let Some(timeout) = context.timeout {
         debate = debate.turn_timeout(timeout.0);
     }
-    match stage.ended(debate.run(&stage.context)).await? {
-        Ok(result) if stage.json => out::json(&result.to_dict()),
+    match context.run_loop(debate.run(&context.execution)).await? {
+        Ok(result) if context.json => out::json(&result.to_dict()),
         Ok(result) => {
             out::line(format_args!("{}A, '{}'{:#}", out::STRONG, args.a, out::STRONG))?;
             out::text(&result.final_a)?;
@@ -44,7 +45,7 @@ pub(super) async fn run(stage: &Stage, args: DebateArgs) -> Result<()> {
         Err(LoopError { error, history }) => {
             let rounds = history.len() / 2;
             let turns: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
-            stage.failed(error, json!({ "topic": topic, "rounds": rounds, "turns": turns }))
+            context.fail(error, json!({ "topic": topic, "rounds": rounds, "turns": turns }))
         }
     }
 }

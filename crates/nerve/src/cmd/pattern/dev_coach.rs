@@ -7,33 +7,34 @@ use nerve_core::patterns::dev_coach::{DevCoachConfig, DevCoachLoop, Role};
 use nerve_core::patterns::{LoopError, LoopTurn};
 use serde_json::{Value, json};
 
-use super::{Stage, text};
+use super::{LoopContext, read_text};
 use crate::cli::pattern::DevCoachArgs;
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
-pub(super) async fn run(stage: &Stage, args: DevCoachArgs) -> Result<()> {
-    let (dev_is, coach_is) = (format!("dev '{}'", args.dev), format!("coach '{}'", args.coach));
-    let dev = stage.node(&args.dev, &dev_is).await?;
-    let coach = stage.node(&args.coach, &coach_is).await?;
-    let (dev_show, coach_show) = (Arc::clone(&stage.show), Arc::clone(&stage.show));
+/// Runs the loop and prints the developer's last message.
+pub(super) async fn run(context: &LoopContext, args: DevCoachArgs) -> Result<()> {
+    let (dev_label, coach_label) = (format!("dev '{}'", args.dev), format!("coach '{}'", args.coach));
+    let dev = context.node(&args.dev, &dev_label).await?;
+    let coach = context.node(&args.coach, &coach_label).await?;
+    let (dev_display, coach_display) = (Arc::clone(&context.display), Arc::clone(&context.display));
     let config = config(&args)?
-        .on_dev_turn(move |round, message| dev_show.end(round, &dev_is, message))
-        .on_coach_turn(move |round, message| coach_show.end(round, &coach_is, message));
+        .on_dev_turn(move |round, message| dev_display.end_turn(round, &dev_label, message))
+        .on_coach_turn(move |round, message| coach_display.end_turn(round, &coach_label, message));
     let mut pair = DevCoachLoop::new(dev, coach, config);
-    if let Some(timeout) = stage.timeout {
+    if let Some(timeout) = context.timeout {
         pair = pair.turn_timeout(timeout.0);
     }
-    let result = match stage.ended(pair.run(&stage.context)).await? {
+    let result = match context.run_loop(pair.run(&context.execution)).await? {
         Ok(result) => result,
         Err(LoopError { error, history }) => {
             let rounds = history.iter().filter(|turn| turn.role == Role::Coach).count();
             let history: Vec<Value> = history.iter().map(LoopTurn::to_dict).collect();
             let so_far = json!({ "completed": false, "rounds": rounds, "history": history });
-            return stage.failed(error, so_far);
+            return context.fail(error, so_far);
         }
     };
-    if stage.json {
+    if context.json {
         out::json(&result.to_dict())?;
     } else {
         out::text(&result.final_dev_message)?;
@@ -46,21 +47,21 @@ pub(super) async fn run(stage: &Stage, args: DevCoachArgs) -> Result<()> {
         out::note(format_args!("accepted after {rounds}"));
         return Ok(());
     }
-    Err(Failure::new(FAILED, format!("'{}' has not accepted within {rounds}", args.coach))
-        .hint("give it more --max-rounds, or see what it misses: the nodes still know what was said")
+    Err(Failure::new(FAILED, format!("'{}' did not accept within {rounds}", args.coach))
+        .hint("increase --max-rounds, or continue by hand: the nodes keep their conversations")
         .into())
 }
 
 fn config(args: &DevCoachArgs) -> Result<DevCoachConfig> {
-    let mut config = DevCoachConfig::new(text(&args.task)?).max_rounds(args.max_rounds);
+    let mut config = DevCoachConfig::new(read_text(&args.task)?).max_rounds(args.max_rounds);
     if !args.accept.is_empty() {
         config = config.acceptance_phrases(&args.accept);
     }
     if let Some(template) = &args.dev_template {
-        config = config.dev_prompt_template(text(template)?);
+        config = config.dev_prompt_template(read_text(template)?);
     }
     if let Some(template) = &args.coach_template {
-        config = config.coach_prompt_template(text(template)?);
+        config = config.coach_prompt_template(read_text(template)?);
     }
     Ok(config)
 }

@@ -1,9 +1,9 @@
-//! `nerve pattern`: two nodes of a server that talk to each other.
+//! `nerve pattern`: runs a conversation between two nodes of a server.
 
 mod debate;
 mod dev_coach;
-mod remote;
-mod show;
+mod server_node;
+mod turn_display;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use nerve_core::node::NodeHandle;
 use nerve_core::session::Session;
 use serde_json::Value;
 
-use self::remote::ServerNode;
-use self::show::Show;
+use self::server_node::ServerNode;
+use self::turn_display::TurnDisplay;
 use super::prompt;
 use super::server::connect;
 use crate::cli::local::Prompt;
@@ -27,47 +27,48 @@ use crate::cli::pattern::{PatternArgs, PatternCommand};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::out;
 
-/// What both patterns need.
-struct Stage {
+/// Connection, options and display that both patterns share.
+struct LoopContext {
     client: NerveClient,
     session: Option<String>,
     timeout: Option<Seconds>,
-    show: Arc<Show>,
+    display: Arc<TurnDisplay>,
     cancellation: CancellationToken,
-    context: ExecutionContext,
+    execution: ExecutionContext,
     json: bool,
 }
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(crate) async fn run(args: PatternArgs) -> Result<()> {
     let client = connect(&args.server.server).await?;
     let cancellation = CancellationToken::new();
-    let show = Arc::new(Show::new());
-    let mut context = ExecutionContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
-    context.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
-    if show.streams() {
-        let show = Arc::clone(&show);
-        context = context.with_chunks(Arc::new(move |chunk| show.chunk(chunk)));
+    let display = Arc::new(TurnDisplay::new());
+    let mut execution =
+        ExecutionContext::new(&Session::new("pattern")).with_cancellation(cancellation.clone());
+    execution.parser = args.parser.map(|parser| name_of(parser).parse()).transpose()?;
+    if display.streams() {
+        let display = Arc::clone(&display);
+        execution = execution.with_chunks(Arc::new(move |chunk| display.chunk(chunk)));
     }
     let (session, timeout, json) = (args.session, args.timeout, args.server.json);
-    let stage = Stage { client, session, timeout, show, cancellation, context, json };
+    let context = LoopContext { client, session, timeout, display, cancellation, execution, json };
     match args.command {
-        PatternCommand::DevCoach(args) => dev_coach::run(&stage, *args).await,
-        PatternCommand::Debate(args) => debate::run(&stage, *args).await,
+        PatternCommand::DevCoach(args) => dev_coach::run(&context, *args).await,
+        PatternCommand::Debate(args) => debate::run(&context, *args).await,
     }
 }
 
-impl Stage {
-    /// A node of the server, which must be there: that the second one is missing is not to be found out when the first one has worked.
+impl LoopContext {
+    /// Returns a node of the server. Fails if it does not exist, before the other node starts to work.
     async fn node(&self, id: &str, role: &str) -> Result<NodeHandle> {
         let node = self.client.node(id, self.session.as_deref());
         node.info().await?;
-        Ok(Arc::new(ServerNode::new(node, role, Arc::clone(&self.show))))
+        Ok(Arc::new(ServerNode::new(node, role, Arc::clone(&self.display))))
     }
 
-    /// Waits for the end of a loop. The first signal to stop ends it and interrupts what works; the second one leaves.
-    async fn ended<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        // Signals are listened for before anything is done.
+    /// Waits for the end of a loop. The first stop signal cancels the loop and interrupts the turn; the second one stops waiting.
+    async fn run_loop<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        // Registered before the work starts.
         let stop = nerve_server::stop_signal();
         tokio::pin!(work);
         tokio::select! {
@@ -83,8 +84,8 @@ impl Stage {
         }
     }
 
-    /// A loop that ended before its time: what was said is printed for programs, the error is given back.
-    fn failed(&self, error: EngineError, mut so_far: Value) -> Result<()> {
+    /// Handles a loop that failed: prints the partial result with --json and returns the error.
+    fn fail(&self, error: EngineError, mut so_far: Value) -> Result<()> {
         if self.json
             && let Some(fields) = so_far.as_object_mut()
         {
@@ -100,11 +101,11 @@ impl Stage {
 }
 
 fn interrupted() -> Failure {
-    Failure::new(INTERRUPTED, "interrupted").hint("the nodes are still there, with what was said to them")
+    Failure::new(INTERRUPTED, "interrupted").hint("the nodes keep running, with their conversations")
 }
 
-/// A text as it is, of a file (`@FILE`), or of standard input (`-`).
-fn text(given: &str) -> Result<String> {
+/// Reads a text argument: verbatim, from a file (`@FILE`) or from standard input (`-`).
+fn read_text(given: &str) -> Result<String> {
     match given.strip_prefix('@') {
         Some(path) => prompt::read(&Prompt { text: None, file: Some(path.into()) }),
         None => prompt::read(&Prompt { text: Some(given.to_string()), file: None }),

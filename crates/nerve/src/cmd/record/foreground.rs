@@ -24,7 +24,7 @@ const NAME: usize = 40;
 pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     // The program is not started in the background.
     tty::job_control::wait_for_foreground();
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let gutter = settings.gutter(args.gutter);
     let (size, rule) = size(args, gutter).await;
     // Signals are handled before there is anything to clean up.
@@ -41,7 +41,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
         coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         clipboard: settings.clipboard,
         stay: args.stay,
-        notice: settings.unread,
+        notice: settings.load_error,
     };
     let (places, entry) = (Places::from_env(), recorder.entry.clone());
     // The host id is unique; a session id may equal a node's name.

@@ -22,7 +22,7 @@ use nerve_record::ahr::{AhrError, Lost, Part, Reader};
 use nerve_record::export::ExportError;
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
-use nerve_record::store::{Store, StoreError, id_of, longer};
+use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
 use nerve_server::paths::Places;
 use nerve_term::event::Size;
 

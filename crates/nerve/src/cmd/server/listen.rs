@@ -1,4 +1,4 @@
-//! What a server is told to listen on: from the command line to its config, and on to the process in the background.
+//! Listeners of a server: converts command line options to its configuration and to arguments of the background process.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use crate::cli::listen::{self, ListenArgs};
 use crate::exit::{Failure, USAGE};
 use crate::out;
 
-/// How the server is to be set up.
+/// Returns the server configuration.
 ///
 /// # Errors
-/// Exit code 2 when an address is none, or needs TLS and has none.
+/// Exit code 2 if an address is invalid or requires TLS.
 pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<ServerConfig> {
     let mut config = ServerConfig::new(name, places);
     config.tcp = tcp(args)?;
@@ -28,28 +28,28 @@ pub(crate) fn config(name: String, places: Places, args: &ListenArgs) -> Result<
     if let Some(file) = &args.token_file {
         config.token = TokenFile::new(file);
     }
-    for listened in config.tcp.iter().chain(&config.http) {
-        address::check(*listened, config.tls.is_some(), config.insecure)?;
+    for address in config.tcp.iter().chain(&config.http) {
+        address::check(*address, config.tls.is_some(), config.insecure)?;
     }
     Ok(config)
 }
 
-/// Says what the caller should change.
+/// Warns about deprecated and insecure options.
 pub(crate) fn warn(config: &ServerConfig, args: &ListenArgs) {
     if let Some(address) = config.tcp.filter(|_| args.port.is_some()) {
         out::warning(format_args!("'--host' and '--port' are now '--tcp {address}'"));
     }
-    for listened in config.tcp.iter().chain(&config.http) {
-        if address::check(*listened, config.tls.is_some(), false).is_err() {
+    for address in config.tcp.iter().chain(&config.http) {
+        if address::check(*address, config.tls.is_some(), false).is_err() {
             out::warning(format_args!(
-                "whoever sees what goes to {listened} can read the token, prompts and answers"
+                "connections to {address} are not encrypted: token, prompts and answers are exposed"
             ));
         }
     }
 }
 
-/// The same again for the process in the background. No secret is among it: other users can see it.
-pub(crate) fn again(config: &ServerConfig) -> Vec<OsString> {
+/// Returns the arguments for the background process. They contain no secrets, because other users can see them.
+pub(crate) fn daemon_args(config: &ServerConfig) -> Vec<OsString> {
     let address = |option: &str, address: Option<SocketAddr>| {
         address.map(|address| [OsString::from(option), address.to_string().into()])
     };

@@ -1,4 +1,4 @@
-//! `nerve server`: start, stop, status, list; and the way from a name to a connection.
+//! `nerve server`: start, stop, status, list; and connecting to a server.
 
 pub(crate) mod listen;
 mod remote;
@@ -15,7 +15,7 @@ use crate::exit::{Failure, NOT_FOUND};
 /// Connects to a server by its name, or by `tcp://HOST:PORT` or `tls://HOST:PORT`.
 ///
 /// # Errors
-/// Exit code 3 when it does not run.
+/// Exit code 3 if the server is not running.
 pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     if let Some((address, with_tls)) = remote::address(server) {
         return remote::connect(address, with_tls).await;
@@ -28,7 +28,7 @@ pub(crate) async fn connect(server: &str) -> Result<NerveClient> {
     }
 }
 
-/// The server is on the other side of a network: nothing of it is in this user's folders.
+/// Returns true if the server is addressed over the network, so its files are not local.
 pub(crate) fn is_remote(server: &str) -> bool {
     remote::address(server).is_some()
 }

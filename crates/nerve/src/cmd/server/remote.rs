@@ -1,4 +1,4 @@
-//! Servers that are talked to over TCP: `--server tcp://HOST:PORT`, and with TLS `tls://HOST:PORT`.
+//! Connects to servers over TCP: `--server tcp://HOST:PORT`, with TLS `tls://HOST:PORT`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,81 +11,81 @@ use nerve_server::paths::Places;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT, USAGE};
 
-/// To connect, to agree on TLS, and to be let in. A wrong token is answered within five seconds.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// The token; without it the token file of this user counts, for servers of this machine.
+/// Time limit for connecting, the TLS handshake and authentication. The server rejects a wrong token within five seconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Variable with the token. Without it, the user's token file applies, for servers on this machine.
 const TOKEN: &str = "NERVE_TOKEN";
-/// Says that whoever is on the way may read along.
+/// Variable that allows unencrypted connections.
 const INSECURE: &str = "NERVE_INSECURE";
-/// A file with the certificates that are believed, instead of the usual authorities.
-const AUTHORITY: &str = "NERVE_TLS_CA";
+/// Variable with a PEM file of trusted certificates, which replace the public authorities.
+const CA_FILE: &str = "NERVE_TLS_CA";
 
-/// The server's address, if its name is one.
+/// Returns the address in a `tcp://` or `tls://` name, and whether it uses TLS.
 pub(super) fn address(server: &str) -> Option<(&str, bool)> {
-    let in_the_clear = server.strip_prefix("tcp://").map(|address| (address, false));
-    in_the_clear.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
+    let tcp = server.strip_prefix("tcp://").map(|address| (address, false));
+    tcp.or_else(|| server.strip_prefix("tls://").map(|address| (address, true)))
 }
 
-/// Connects and shows the token.
+/// Connects and authenticates.
 ///
 /// # Errors
-/// Exit code 3 when nobody listens there; 2 when the token would go where it must not.
+/// Exit code 3 if the connection is refused; 2 if the token must not be sent to the address.
 pub(super) async fn connect(address: &str, with_tls: bool) -> Result<NerveClient> {
     if address.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
-        return Err(Failure::new(USAGE, format!("'{address}' is no HOST:PORT")).into());
+        return Err(Failure::new(USAGE, format!("'{address}' is not HOST:PORT")).into());
     }
-    let here = is_loopback(address);
-    if !with_tls && !here && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
-        let message =
-            format!("whoever sees what goes to {address} could read the token, prompts and answers");
+    let is_local = is_loopback(address);
+    if !with_tls && !is_local && std::env::var_os(INSECURE).is_none_or(|value| value != "1") {
+        let message = format!(
+            "the connection to {address} is not encrypted: it would expose the token, prompts and answers"
+        );
         return Err(Failure::new(USAGE, message)
-            .hint(format!("use tls://, or set {INSECURE}=1 if the network is your own"))
+            .hint(format!("use tls://, or set {INSECURE}=1 on a trusted network"))
             .into());
     }
-    let (token, tls) = (token(address, here)?, if with_tls { tls()? } else { Tls::Off });
+    let (token, tls) = (token(address, is_local)?, if with_tls { tls()? } else { Tls::Off });
     let connecting = NerveClient::connect_tcp(address, &token, &tls);
-    let Ok(connected) = tokio::time::timeout(PATIENCE, connecting).await else {
-        let message = format!("no connection to {address} within {} s", PATIENCE.as_secs());
+    let Ok(connected) = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await else {
+        let message = format!("no connection to {address} within {} s", CONNECT_TIMEOUT.as_secs());
         return Err(Failure::new(TIMED_OUT, message).into());
     };
     connected.map(|client| client.reconnect(Reconnect::Never)).map_err(|error| match error {
         ClientError::Protocol(problem) => Failure::new(USAGE, problem).into(),
         ClientError::Io { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused => {
-            Failure::new(NOT_FOUND, format!("nobody listens on {address}"))
+            Failure::new(NOT_FOUND, format!("connection to {address} refused"))
                 .hint("start a server there with 'nerve server start --tcp …'")
                 .into()
         }
         ClientError::Io { .. } if with_tls => Failure::new(FAILED, error.to_string())
-            .hint(format!("{AUTHORITY} names a file with the certificates to believe, if they are your own"))
+            .hint(format!("for your own certificates, set {CA_FILE} to a PEM file"))
             .into(),
         error => error.into(),
     })
 }
 
-/// This machine's own token is for this machine: another one that is shown it could use it here.
-fn token(address: &str, here: bool) -> Result<String> {
+/// Returns the token for a server. The local token file is never used for other machines, which could misuse it.
+fn token(address: &str, is_local: bool) -> Result<String> {
     if let Some(token) = std::env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
         return Ok(token);
     }
-    if !here {
+    if !is_local {
         return Err(Failure::new(USAGE, format!("no token for {address}"))
-            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))
             .into());
     }
     match TokenFile::new(Places::from_env().token()).read() {
         Ok(token) => Ok(token.reveal().to_string()),
         Err(error) => Err(Failure::new(FAILED, error.to_string())
-            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it on its machine"))
+            .hint(format!("set {TOKEN} to the server's token: 'nerve token show' prints it there"))
             .into()),
     }
 }
 
 fn tls() -> Result<Tls> {
-    let Some(file) = std::env::var_os(AUTHORITY).filter(|file| !file.is_empty()) else {
+    let Some(file) = std::env::var_os(CA_FILE).filter(|file| !file.is_empty()) else {
         return Ok(Tls::Public);
     };
-    let pem =
-        std::fs::read(&file).with_context(|| format!("cannot read {}, of {AUTHORITY}", file.display()))?;
+    let pem = std::fs::read(&file).with_context(|| format!("cannot read {} ({CA_FILE})", file.display()))?;
     Ok(Tls::Authorities(pem))
 }
 
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_name_or_an_address() {
+    fn parses_addresses() {
         assert_eq!(address("default"), None);
         assert_eq!(address("tcp://localhost:1"), Some(("localhost:1", false)));
         assert_eq!(address("tls://[::1]:1"), Some(("[::1]:1", true)));
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_address() {
+    fn recognizes_loopback() {
         assert!(["localhost:1", "127.0.0.1:1", "[::1]:1"].iter().all(|address| is_loopback(address)));
         assert!(
             !["localhost.example.com:1", "10.0.0.1:1", "example.com:1"]

@@ -1,7 +1,7 @@
-//! `nerve server start`: a server in the background, or here.
+//! `nerve server start`: starts a server in the background or the foreground.
 //!
-//! The background process is this program again, with `--foreground --daemon`. Its standard output is a pipe to the process that
-//! started it: one line says that it listens, or why not. Then it turns its standard output to the log, which closes the pipe.
+//! The background process is this program with `--foreground --daemon`. Its standard output is a pipe to the parent: one line
+//! reports that it is listening, or why it failed. Then it redirects its standard output to the log, which closes the pipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,16 +28,16 @@ use super::listen;
 use crate::cli::server::StartArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
-use crate::telemetry::Exporting;
+use crate::telemetry::TraceExport;
 
-/// A log that is longer when a server starts is put aside once, over the one put aside before.
-const LOG_BYTES: u64 = 4 * 1024 * 1024;
-/// A token for clients. A server has no use for it, and its nodes none but to do as its user elsewhere.
+/// Log size in bytes above which a starting server rotates the log. One old log is kept.
+const MAX_LOG: u64 = 4 * 1024 * 1024;
+/// Variable with the token of clients. The server removes it, so that its nodes do not inherit it.
 const TOKEN: &str = "NERVE_TOKEN";
-/// Binding a socket takes milliseconds; a machine that needs longer than this is stuck.
-const START_PATIENCE: Duration = Duration::from_secs(15);
+/// Time limit of the startup, which normally takes milliseconds.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Starts a server in the background and waits until it answers.
+/// Starts a server in the background and waits until it responds.
 pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let name = args.name.get();
     let places = Places::from_env();
@@ -49,47 +49,47 @@ pub(crate) async fn in_background(args: &StartArgs) -> Result<()> {
     let program = crate::current_exe::path()?;
     let mut child = Command::new(program)
         .args(["server", "start", "--foreground", "--daemon", "--name", &name])
-        .args(listen::again(&config))
+        .args(listen::daemon_args(&config))
         .env_remove(TOKEN)
-        // A server is not part of what starts it: what its programs do would be, for ever.
+        // The server's spans must not become part of the trace that starts it.
         .env_remove(TRACEPARENT)
         .env_remove(TRACESTATE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .context("cannot start this program again")?;
-    let said = child.stdout.take().context("the server's output is missing")?;
-    let reading = tokio::task::spawn_blocking(move || first_line(said));
-    let Ok(said) = tokio::time::timeout(START_PATIENCE, out::progress("starting", reading)).await else {
+        .context("cannot start the server process")?;
+    let status = child.stdout.take().context("the server's output is missing")?;
+    let reading = tokio::task::spawn_blocking(move || first_line(status));
+    let Ok(status) = tokio::time::timeout(START_TIMEOUT, out::progress("starting", reading)).await else {
         let _ = child.kill();
-        let message = format!("server '{name}' did not start within {} s", START_PATIENCE.as_secs());
+        let message = format!("server '{name}' did not start within {} s", START_TIMEOUT.as_secs());
         return Err(Failure::new(TIMED_OUT, message).hint(format!("see {}", log_path.display())).into());
     };
-    let said = said??;
-    if let Some(failure) = failure_in(&said) {
+    let status = status??;
+    if let Some(failure) = failure_in(&status) {
         let _ = child.wait();
         return Err(failure.into());
     }
-    if said.is_empty() {
-        let status = child.wait().context("cannot wait for the server")?;
+    if status.is_empty() {
+        let exit = child.wait().context("cannot wait for the server")?;
         let tail = log_since(&log_path, log_start);
-        let message = format!("server '{name}' ended before it listened ({status})");
+        let message = format!("server '{name}' exited during startup ({exit})");
         let hint = if tail.is_empty() { format!("see {}", log_path.display()) } else { tail };
         return Err(Failure::new(FAILED, message).hint(hint).into());
     }
-    warnings_in(&said).iter().for_each(|warning| out::warning(out::sanitize(warning)));
-    super::connect(&name).await?.ping().await.context("the server listens but does not answer")?;
-    out::line(format_args!("server '{name}' runs, pid {}: {}", child.id(), socket.display()))?;
+    warnings_in(&status).iter().for_each(|warning| out::warning(out::sanitize(warning)));
+    super::connect(&name).await?.ping().await.context("the server does not respond")?;
+    out::line(format_args!("server '{name}' started, pid {}: {}", child.id(), socket.display()))?;
     for url in addresses(&places, &name)?.urls() {
-        out::line(format_args!("it listens on {url}"))?;
+        out::line(format_args!("listening on {url}"))?;
     }
     Ok(())
 }
 
-/// Serves in this process until it is told to stop.
+/// Serves in this process until a stop signal or request.
 pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
-    without_token()?;
+    remove_token_from_env()?;
     let places = Places::from_env();
     log_to_stderr(!args.daemon);
     let mut config = listen::config(args.name.get(), places.clone(), &args.listen)?;
@@ -100,24 +100,24 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
     config.mounts.push(create_mcp_of(&config)?);
     let stop = nerve_server::stop_signal();
     if args.daemon {
-        // Away from the terminal it was started in. It fails only for a group leader (setsid(2)): started by hand, then.
+        // Detaches from the terminal. Fails only for a process group leader (setsid(2)), when started by hand.
         let _ = rustix::process::setsid();
     }
     let server = match Server::bind(&config) {
         Ok(server) => server,
         Err(error) if args.daemon => {
-            tell_starter(&json!({ "error": error.to_string(), "hint": error.hint() }));
+            notify_parent(&json!({ "error": error.to_string(), "hint": error.hint() }));
             return Err(error.into());
         }
         Err(error) => return Err(error.into()),
     };
-    let exporting = Exporting::from_env(&config.name, |problem| tracing::warn!("{problem}"));
+    let trace_export = TraceExport::from_env(&config.name, |problem| tracing::warn!("{problem}"));
     let program = crate::current_exe::path()?;
     let claimed = places.claim_hosts(&config.name);
     let hosts = match claimed {
         Ok(hosts) => hosts,
         Err(error) if args.daemon => {
-            tell_starter(&json!({ "error": error.to_string(), "hint": error.hint() }));
+            notify_parent(&json!({ "error": error.to_string(), "hint": error.hint() }));
             return Err(error.into());
         }
         Err(error) => return Err(error.into()),
@@ -136,45 +136,45 @@ pub(crate) async fn in_foreground(args: &StartArgs) -> Result<()> {
         sessions_file: Some(places.sessions_file()),
         conversations: Some(places.conversations()),
         results_dir: Some(places.results()),
-        telemetry: exporting.telemetry.clone(),
+        telemetry: trace_export.telemetry.clone(),
     });
     engine.adopt();
     engine.resume_interrupted();
     if args.daemon {
-        tell_starter(&json!({ "listening": true, "warnings": engine.troubles() }));
-        // From here on standard output is the log, like standard error.
+        notify_parent(&json!({ "listening": true, "warnings": engine.troubles() }));
+        // Redirects standard output to the log, like standard error.
         rustix::stdio::dup2_stdout(rustix::stdio::stderr())
-            .context("cannot turn standard output to the log")?;
+            .context("cannot redirect standard output to the log")?;
     }
     let served = server.run(engine, stop).await;
-    // The name is free: the next server must not wait for what this one still sends.
+    // Releases the name before the last spans are sent, so that the next server can start.
     drop(hosts);
-    exporting.finish().await;
+    trace_export.finish().await;
     Ok(served?)
 }
 
-/// Goes on as the same process without the token in its environment, where there is one: nodes get what this has, and the user's other
-/// programs can read it.
-fn without_token() -> Result<()> {
+/// Re-executes this program without the token in the environment, if it is set. Nodes inherit the environment, and the
+/// user's other programs can read it.
+fn remove_token_from_env() -> Result<()> {
     if std::env::var_os(TOKEN).is_none() {
         return Ok(());
     }
     let program = crate::current_exe::path()?;
     let error = Command::new(program).args(std::env::args_os().skip(1)).env_remove(TOKEN).exec();
-    Err(error).with_context(|| format!("cannot start this program again without {TOKEN}: unset it"))
+    Err(error).with_context(|| format!("cannot restart without {TOKEN} in the environment: unset it"))
 }
 
-fn log_to_stderr(for_people: bool) {
+fn log_to_stderr(with_colors: bool) {
     let filter = std::env::var("NERVE_LOG").ok().and_then(|filter| EnvFilter::try_new(filter).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("info,rmcp=error"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    let _ = if for_people { log.try_init() } else { log.with_ansi(false).try_init() };
+    let _ = if with_colors { log.try_init() } else { log.with_ansi(false).try_init() };
 }
 
-/// Opens the log for appending and says how long it is.
+/// Opens the log for appending. Returns the file and its length.
 fn open_log(path: &Path) -> Result<(File, u64)> {
     private_directory(path.parent().unwrap_or(path))?;
-    if fs::metadata(path).is_ok_and(|meta| meta.len() > LOG_BYTES) {
+    if fs::metadata(path).is_ok_and(|meta| meta.len() > MAX_LOG) {
         let _ = fs::rename(path, path.with_extension("log.old"));
     }
     let open = || {
@@ -189,7 +189,7 @@ fn cannot_open(path: &Path) -> String {
     format!("cannot open the log {}", path.display())
 }
 
-/// What a server that failed to start wrote: a few lines at most.
+/// Returns the last lines that were logged after offset `start`.
 fn log_since(path: &PathBuf, start: u64) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
@@ -205,20 +205,20 @@ fn first_line(output: impl io::Read) -> io::Result<String> {
 }
 
 fn failure_in(line: &str) -> Option<Failure> {
-    let said: Value = serde_json::from_str(line).ok()?;
-    let mut failure = Failure::new(FAILED, said.get("error")?.as_str()?);
-    failure.hint = said.get("hint").and_then(Value::as_str).map(str::to_string);
+    let status: Value = serde_json::from_str(line).ok()?;
+    let mut failure = Failure::new(FAILED, status.get("error")?.as_str()?);
+    failure.hint = status.get("hint").and_then(Value::as_str).map(str::to_string);
     Some(failure)
 }
 
-/// What is wrong and does not keep the server from running.
+/// Returns the warnings in the status line of a started server.
 fn warnings_in(line: &str) -> Vec<String> {
-    let said: Value = serde_json::from_str(line).unwrap_or_default();
-    let warnings = said["warnings"].as_array().into_iter().flatten();
+    let status: Value = serde_json::from_str(line).unwrap_or_default();
+    let warnings = status["warnings"].as_array().into_iter().flatten();
     warnings.filter_map(Value::as_str).map(str::to_string).collect()
 }
 
-fn tell_starter(what: &Value) {
-    // The one who started this process may be gone: the server runs all the same.
-    let _ = writeln!(io::stdout().lock(), "{what}");
+fn notify_parent(message: &Value) {
+    // The parent may have exited.
+    let _ = writeln!(io::stdout().lock(), "{message}");
 }

@@ -1,4 +1,4 @@
-//! `nerve server status` and `list`: which servers run and what they hold.
+//! `nerve server status` and `list`: shows running servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,48 +14,50 @@ use crate::cli::server::{ListArgs, StatusArgs};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
-/// A server that holds its name and does not answer within this time does not answer.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
+/// Time limit for a server's reply.
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known of one server.
+/// The status of a server.
 struct Status {
     name: String,
     socket: PathBuf,
     pid: Option<u32>,
     addresses: Addresses,
-    /// A process holds its name.
+    /// A process holds the lock on the name.
     held: bool,
     pong: Option<Pong>,
 }
 
-/// Says whether a server runs, or all that do.
+/// Shows the status of a server or of all servers.
 pub(crate) async fn run(args: &StatusArgs) -> Result<()> {
     let places = Places::from_env();
     if args.all {
         return print_all(&places, args.json).await;
     }
     let name = args.name.get();
-    let status = look(&places, &name).await?;
+    let status = query(&places, &name).await?;
     if args.json {
         out::json(&status.as_json())?;
     } else if status.held || status.pong.is_some() {
-        out::fields(&status.facts())?;
+        out::fields(&status.fields())?;
     }
     match (status.pong.is_some(), status.held) {
         (true, _) => Ok(()),
-        (false, true) => Err(Failure::new(FAILED, format!("server '{name}' runs and does not answer"))
-            .hint(format!("end it with 'nerve server stop {name} --force'"))
-            .into()),
+        (false, true) => {
+            Err(Failure::new(FAILED, format!("server '{name}' is running but does not respond"))
+                .hint(format!("kill it with 'nerve server stop {name} --force'"))
+                .into())
+        }
         (false, false) => Err(super::not_running(&name).into()),
     }
 }
 
-/// Lists the servers that run.
+/// Lists the running servers.
 pub(crate) async fn list(args: &ListArgs) -> Result<()> {
     print_all(&Places::from_env(), args.json).await
 }
 
-/// Names of the servers that hold their name, sorted.
+/// Returns the names of the running servers, sorted.
 pub(crate) async fn running(places: &Places) -> Vec<String> {
     all(places).await.into_iter().map(|status| status.name).collect()
 }
@@ -67,7 +69,7 @@ async fn print_all(places: &Places, as_json: bool) -> Result<()> {
         return out::json(&json!({ "servers": list }));
     }
     if all.is_empty() {
-        out::note("no server runs; start one with 'nerve server start'");
+        out::note("no server is running; start one with 'nerve server start'");
     }
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -81,14 +83,14 @@ async fn print_all(places: &Places, as_json: bool) -> Result<()> {
     out::table(&["name", "state", "pid", "nodes", "version"], &rows)
 }
 
-/// All servers that hold their name, asked side by side.
+/// Queries all running servers concurrently.
 async fn all(places: &Places) -> Vec<Status> {
-    let mut looks = tokio::task::JoinSet::new();
+    let mut queries = tokio::task::JoinSet::new();
     for name in places.servers() {
         let places = places.clone();
-        looks.spawn(async move { look(&places, &name).await });
+        queries.spawn(async move { query(&places, &name).await });
     }
-    let mut all: Vec<Status> = looks
+    let mut all: Vec<Status> = queries
         .join_all()
         .await
         .into_iter()
@@ -99,14 +101,14 @@ async fn all(places: &Places) -> Vec<Status> {
     all
 }
 
-async fn look(places: &Places, name: &str) -> Result<Status> {
+async fn query(places: &Places, name: &str) -> Result<Status> {
     let socket = places.socket(name)?;
     let (held, pid) = match holder(places, name)? {
         Held::Free => (false, None),
         Held::By(holder) => (true, holder.map(|holder| holder.pid)),
     };
-    let asked = async { NerveClient::connect(&socket).await?.ping().await };
-    let pong = tokio::time::timeout(ANSWER_PATIENCE, asked).await.ok().and_then(Result::ok);
+    let ping = async { NerveClient::connect(&socket).await?.ping().await };
+    let pong = tokio::time::timeout(PING_TIMEOUT, ping).await.ok().and_then(Result::ok);
     let addresses = addresses(places, name)?;
     Ok(Status { name: name.to_string(), socket, pid, addresses, held, pong })
 }
@@ -120,20 +122,20 @@ impl Status {
         }
     }
 
-    fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
             ("name", self.name.clone()),
             ("state", self.word().to_string()),
             ("pid", self.pid.map(|pid| pid.to_string()).unwrap_or_default()),
             ("socket", self.socket.display().to_string()),
         ];
-        facts.extend(self.addresses.urls().into_iter().map(|url| ("listens on", url)));
+        fields.extend(self.addresses.urls().into_iter().map(|url| ("listens on", url)));
         if let Some(pong) = &self.pong {
-            facts.push(("nodes", pong.nodes.to_string()));
-            facts.push(("sessions", pong.sessions.to_string()));
-            facts.push(("version", pong.version.clone()));
+            fields.push(("nodes", pong.nodes.to_string()));
+            fields.push(("sessions", pong.sessions.to_string()));
+            fields.push(("version", pong.version.clone()));
         }
-        facts
+        fields
     }
 
     fn as_json(&self) -> Value {

@@ -1,4 +1,4 @@
-//! `nerve server stop`: asks a server to go down and waits until its name is free.
+//! `nerve server stop`: requests a shutdown and waits until the server's name is free.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::cli::server::StopArgs;
 use crate::exit::{FAILED, Failure, TIMED_OUT};
 use crate::out;
 
-/// Nothing tells when a lock becomes free: it is looked at this often.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// A process told to end by a signal gets this long before it is ended.
-const TERM_PATIENCE: Duration = Duration::from_secs(3);
+/// Poll interval for the lock, whose release cannot be awaited.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time that a process gets to end after a signal.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Stops one server, or all side by side.
+/// Stops one server, or all concurrently.
 pub(crate) async fn run(args: &StopArgs) -> Result<()> {
     let places = Places::from_env();
     let names = if args.all { super::status::running(&places).await } else { vec![args.name.get()] };
@@ -40,45 +40,45 @@ pub(crate) async fn run(args: &StopArgs) -> Result<()> {
         out::line(format_args!("server '{name}' stopped"))?;
     }
     if names.is_empty() {
-        out::note("no server runs");
+        out::note("no server is running");
     }
     Ok(())
 }
 
-async fn stop(places: &Places, name: &str, patience: Duration, force: bool, keep_nodes: bool) -> Result<()> {
-    let deadline = Instant::now() + patience;
+async fn stop(places: &Places, name: &str, limit: Duration, force: bool, keep_nodes: bool) -> Result<()> {
+    let deadline = Instant::now() + limit;
     let held = holder(places, name)?;
-    let asked = timeout_at(deadline, ask(name, keep_nodes)).await;
-    match (asked, held) {
+    let request = timeout_at(deadline, request_shutdown(name, keep_nodes)).await;
+    match (request, held) {
         (Ok(Err(error)), Held::Free) => return Err(error),
-        (Ok(Ok(())), _) if free_by(places, name, deadline).await? => return Ok(()),
-        (_, Held::By(Some(holder))) if force => return end(places, name, holder).await,
+        (Ok(Ok(())), _) if wait_until_free(places, name, deadline).await? => return Ok(()),
+        (_, Held::By(Some(holder))) if force => return kill(places, name, holder).await,
         (Ok(Err(error)), _) => {
-            return Err(error).context(format!("server '{name}' runs and could not be asked to stop"));
+            return Err(error).context(format!("cannot stop server '{name}'"));
         }
         _ => {}
     }
-    let message = format!("server '{name}' did not stop within {} s", patience.as_secs_f64());
-    Err(Failure::new(TIMED_OUT, message).hint("end its process with --force").into())
+    let message = format!("server '{name}' did not stop within {} s", limit.as_secs_f64());
+    Err(Failure::new(TIMED_OUT, message).hint("kill it with --force").into())
 }
 
-async fn ask(name: &str, keep_nodes: bool) -> Result<()> {
+async fn request_shutdown(name: &str, keep_nodes: bool) -> Result<()> {
     Ok(super::connect(name).await?.shutdown(keep_nodes).await?)
 }
 
-/// Ends the process that holds the lock; no other, whatever ids have been given out since.
-async fn end(places: &Places, name: &str, holder: Holder) -> Result<()> {
+/// Kills the process that holds the lock, and no other process if its pid was reused.
+async fn kill(places: &Places, name: &str, holder: Holder) -> Result<()> {
     for signal in [Signal::TERM, Signal::KILL] {
-        // It may just have ended by itself: the lock decides.
+        // Fails if the process has just ended; the lock decides.
         let _ = holder.signal(signal);
-        if free_by(places, name, Instant::now() + TERM_PATIENCE).await? {
+        if wait_until_free(places, name, Instant::now() + SIGNAL_TIMEOUT).await? {
             return Ok(());
         }
     }
-    Err(Failure::new(FAILED, format!("server '{name}', pid {}, could not be ended", holder.pid)).into())
+    Err(Failure::new(FAILED, format!("cannot kill server '{name}', pid {}", holder.pid)).into())
 }
 
-async fn free_by(places: &Places, name: &str, deadline: Instant) -> Result<bool> {
+async fn wait_until_free(places: &Places, name: &str, deadline: Instant) -> Result<bool> {
     loop {
         if holder(places, name)? == Held::Free {
             return Ok(true);
@@ -86,6 +86,6 @@ async fn free_by(places: &Places, name: &str, deadline: Instant) -> Result<bool>
         if Instant::now() >= deadline {
             return Ok(false);
         }
-        sleep_until(Instant::now() + LOOK_EVERY).await;
+        sleep_until(Instant::now() + POLL_INTERVAL).await;
     }
 }

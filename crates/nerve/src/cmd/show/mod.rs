@@ -110,7 +110,7 @@ pub(crate) async fn shown(
     stay: bool,
     user_terminal: UserTerminal,
 ) -> Result<u8> {
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let options = ViewerOptions {
         name: run.name,
         gutter: Gutter::None,
@@ -119,7 +119,7 @@ pub(crate) async fn shown(
         clipboard: settings.clipboard,
         coloured: coloured(),
         stay,
-        notice: settings.unread.or(run.notice),
+        notice: settings.load_error.or(run.notice),
     };
     let outcome = attach::switch_target::show_runs(run.mirror, options, next_runs, user_terminal).await?;
     outcome.faults.iter().for_each(out::warning);

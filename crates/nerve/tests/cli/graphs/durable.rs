@@ -28,7 +28,7 @@ fn killed(more: &str) -> Home {
     assert!(wait_until(DEADLINE, known));
     home.kill_server("default");
     let done = ended(run);
-    done.says(1, &["server 'default' went away in the middle of run 'r1'", "nerve server graph resume r1"]);
+    done.says(1, &["server 'default' closed the connection during run 'r1'", "nerve server graph resume r1"]);
     home.ok(&["server", "start"]);
     home
 }
@@ -53,7 +53,7 @@ fn a_run_whose_server_was_killed_is_resumed_with_what_is_not_done() {
     );
     done.says(
         0,
-        &["run r1 of graph three goes on: 3 steps", "step a reused", "step b started", "run r1 completed"],
+        &["run r1 of graph three resumed: 3 steps", "step a reused", "step b started", "run r1 completed"],
     );
     assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 1));
     assert!(read(&home, "trace.json").contains("\"completed\""));
@@ -112,7 +112,7 @@ fn an_agent_that_was_at_work_is_asked_about() {
     let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
     assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"));
     home.kill_server("default");
-    ended(run).says(1, &["went away"]);
+    ended(run).says(1, &["closed the connection"]);
     home.ok(&["server", "start"]);
     home.ok(&["server", "graph", "resume", "r1", "--detach"]);
     let info = reaches(&home, "r1", "waiting");
@@ -128,7 +128,7 @@ fn a_server_that_is_stopped_says_that_the_run_can_be_resumed() {
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
     says(&home, "log", "b\n");
     home.ok(&["server", "stop"]);
-    ended(run).says(1, &["in the middle of run 'r1'", "nerve server graph resume r1"]);
+    ended(run).says(1, &["during run 'r1'", "nerve server graph resume r1"]);
     home.ok(&["server", "start"]);
     go(&home);
     assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));

@@ -37,8 +37,8 @@ fn a_run_that_fails_has_partial_results_and_exit_code_1() {
     // A node that nobody has is found out when its step begins.
     write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: nobody, input: x}]\n");
     graph(&home, &["run", "late.yaml"])
-        .says(1, &["no node 'nobody'", "warning: node 'nobody' is neither in the graph nor in the session"]);
-    graph(&home, &["run", "late.yaml", "--dry-run"]).says(0, &["warning: node 'nobody'"]);
+        .says(1, &["no node 'nobody'", "warning: no node 'nobody' in the graph or the session"]);
+    graph(&home, &["run", "late.yaml", "--dry-run"]).says(0, &["warning: no node 'nobody'"]);
     // The id of a run is used once.
     graph(&home, &["run", "fails.yaml", "--run-id", "r1"])
         .says(1, &["run 'r1' already exists", "use another id"]);
@@ -107,7 +107,7 @@ fn another_command_cancels_a_run_or_all_of_a_graph() {
     for (run, id) in [("r1", "r1"), ("r2", "long")] {
         let waits = begin(&home, &["run", "long.yaml", "--run-id", run]);
         reaches(&home, run, "running");
-        assert_eq!(home.ok(&["server", "graph", "cancel", id]), format!("run '{run}' is told to end\n"));
+        assert_eq!(home.ok(&["server", "graph", "cancel", id]), format!("cancelling run '{run}'\n"));
         ended(waits).says(130, &[&format!("run '{run}' was cancelled")]);
     }
     graph(&home, &["cancel", "r1"]).says(3, &["r1"]);
@@ -140,7 +140,7 @@ fn who_only_watches_leaves_the_run_alone() {
     seat.sees("running   a");
     seat.signal(Signal::INT);
     assert_eq!(seat.left(), Some(130));
-    seat.sees("interrupted; run 'r1' goes on");
+    seat.sees("interrupted; run 'r1' continues");
     go(&home);
     reaches(&home, "r1", "completed");
 }
@@ -166,7 +166,7 @@ fn a_second_ctrl_c_leaves_at_once() {
     };
     assert!(wait_until(DEADLINE, busy));
     seat.signal(Signal::INT);
-    seat.sees("Ctrl+C again leaves at once");
+    seat.sees("Ctrl+C again to exit immediately");
     seat.signal(Signal::INT);
     assert_eq!(seat.left(), Some(130));
 }

@@ -38,7 +38,7 @@ fn all_that_is_wrong_is_told_with_line_and_column() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "good.yaml: graph good, 2 steps\n"), "{done:?}");
 
     let done = graph(&home, &["validate", "good.yaml", "bad.yaml", "loop.yaml", "missing.yaml"]);
-    done.says(2, &["3 of 4 files cannot be run"]);
+    done.says(2, &["3 of 4 files are invalid"]);
     assert!(
         done.stdout.contains("bad.yaml:6:5: a step has no field \"nod\" (did you mean `node`?)"),
         "{done:?}"

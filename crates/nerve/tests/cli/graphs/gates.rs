@@ -38,7 +38,7 @@ fn a_gate_is_answered_by_another_command() {
         graph(&home, &["answer", run, "never"]).says(2, &["never"]);
         graph(&home, &["answer", run, "--step", "other", "yes"]).says(3, &["other"]);
         let answer = home.ok(&["server", "graph", "answer", run, "--step", "approve", choice]);
-        assert_eq!(answer, format!("run '{run}' goes on with: later\n"));
+        assert_eq!(answer, format!("run '{run}' continues with: later\n"));
         let done = ended(waits);
         assert_eq!(
             (done.code, done.stdout.as_str()),

@@ -32,7 +32,7 @@ fn results_are_on_stdout_and_each_event_is_a_line_on_stderr() {
     );
     let lines: Vec<&str> = done.stderr.lines().collect();
     let wanted = [
-        "run r1 of graph two began: 2 steps",
+        "run r1 of graph two started: 2 steps",
         "step greet started (node sh)",
         "step greet done in ",
         "step shout started (node sh)",
@@ -86,15 +86,15 @@ fn input_comes_as_text_as_json_from_a_file_and_in_fields() {
     for (args, words) in [
         (vec!["--input", "just text"], "expects a mapping"),
         (vec!["--set", "whom=x"], "did you mean 'who'"),
-        (vec!["--input", "[1]", "--set", "who=x"], "--set needs an input that is a JSON object"),
+        (vec!["--input", "[1]", "--set", "who=x"], "--set requires a JSON object"),
         (vec!["--set", "who"], "KEY=VALUE"),
         (vec!["--run-id", "Not A Name"], "run"),
     ] {
         graph(&home, &[vec!["run", "two.yaml"], args].concat()).says(2, &[words]);
     }
     graph(&home, &["run", "two.yaml", "--input", "@missing"]).says(1, &["cannot read missing"]);
-    graph(&home, &["run", "missing.yaml"]).says(3, &["there is no file 'missing.yaml'"]);
-    graph(&home, &["run", "missing"]).says(3, &["no graph 'missing'", "and there is no file 'missing'"]);
+    graph(&home, &["run", "missing.yaml"]).says(3, &["file not found: missing.yaml"]);
+    graph(&home, &["run", "missing"]).says(3, &["no graph 'missing'", "no file 'missing' exists"]);
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn a_dry_run_says_all_and_needs_no_server() {
         (done.code, done.stdout.as_str()),
         (
             0,
-            "graph two: 2 steps, 1 at once; nothing is started\ninput {\"who\":\"a b\",\"n\":1}\n  1. greet (node sh)\n     \
-            input: echo hello 'a b'; echo $PWD > where\n  2. shout (node sh, after greet)\n     input, later: printf %s \
+            "graph two: 2 steps, at most 1 at once; dry run\ninput {\"who\":\"a b\",\"n\":1}\n  1. greet (node sh)\n     \
+            input: echo hello 'a b'; echo $PWD > where\n  2. shout (node sh, after greet)\n     input, not yet known: printf %s \
             {{ steps.greet.text | sh }} | tr a-z A-Z; echo {{ input.n + 1 }}\n"
         ),
         "{done:?}"

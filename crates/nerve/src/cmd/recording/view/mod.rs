@@ -47,7 +47,7 @@ fn show(args: &ViewArgs, tool: Option<&str>, next_runs: Option<&str>) -> Result<
     let recording = find(&args.source)?;
     check(&recording)?;
     full_screen::needed("the viewer", "'nerve replay --fast' prints the lines of a recording")?;
-    let settings = Settings::of_viewer();
+    let settings = Settings::for_viewer();
     let coloured = !args.no_colors && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let name = tool.map_or_else(|| format::display_name(&recording), str::to_string);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

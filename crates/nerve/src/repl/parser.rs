@@ -1,36 +1,31 @@
-//! From an input to what it asks for. Pure.
+//! Parses an input into a request. Does no I/O.
 
 use clap::{CommandFactory, Parser};
 
-use super::command::{Command, Line};
-use super::text::Input;
+use super::command::{Command, CommandLine};
+use super::input::Input;
 use crate::exit::{Failure, USAGE};
 
-/// What an input asks for.
+/// A parsed input.
 #[derive(Debug)]
-pub(super) enum Asked {
-    /// `@NODE TEXT`: a prompt whose answer is shown as it grows.
-    Prompt {
-        /// To whom.
-        node: String,
-        /// What.
-        text: String,
-    },
-    /// Anything else.
+pub(super) enum Request {
+    /// `@NODE TEXT`: a prompt whose answer is streamed.
+    Prompt { node: String, text: String },
+    /// Any other command.
     Command(Box<Command>),
-    /// A text to be shown: the help of a command.
+    /// The help text of a command.
     Help(String),
 }
 
-/// Commands whose last argument is the rest of the line, as it stands.
+/// Commands whose last argument is the rest of the line, verbatim.
 const VERBATIM: [&str; 3] = ["send", "run", "write"];
 
-/// Understands an input.
+/// Parses an input.
 ///
 /// # Errors
-/// What is wrong with it, and what is near to it.
-pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
-    // The first nerve's commands began with a colon: `:fork @claude other`.
+/// A syntax error, with a hint.
+pub(super) fn parse(input: &Input) -> Result<Request, Failure> {
+    // An older syntax began commands with a colon: `:fork @claude other`.
     let input = &match input.head.trim_start().strip_prefix(':') {
         Some(head) => Input { head: head.to_string(), ..input.clone() },
         None => input.clone(),
@@ -44,57 +39,57 @@ pub(super) fn understand(input: &Input) -> Result<Asked, Failure> {
         Some(words) => words,
         None => words(input)?,
     };
-    match Line::try_parse_from(&words) {
-        Ok(line) => Ok(Asked::Command(Box::new(line.command))),
-        Err(error) => wrong(&error),
+    match CommandLine::try_parse_from(&words) {
+        Ok(line) => Ok(Request::Command(Box::new(line.command))),
+        Err(error) => convert_error(&error),
     }
 }
 
-/// What `help` says of a command.
+/// Returns the help text of a command.
 ///
 /// # Errors
-/// There is no such command.
+/// The command does not exist.
 pub(super) fn help(command: &[String]) -> Result<String, Failure> {
     let words = command.iter().map(String::as_str).chain(["--help"]);
-    match Line::try_parse_from(words) {
-        Err(error) => match wrong(&error)? {
-            Asked::Help(text) => Ok(text),
-            Asked::Prompt { .. } | Asked::Command(_) => Ok(String::new()),
+    match CommandLine::try_parse_from(words) {
+        Err(error) => match convert_error(&error)? {
+            Request::Help(text) => Ok(text),
+            Request::Prompt { .. } | Request::Command(_) => Ok(String::new()),
         },
         Ok(_) => Ok(String::new()),
     }
 }
 
-/// The declaration, for completion.
+/// Returns the command declaration, for completion.
 pub(super) fn declaration() -> clap::Command {
-    let mut command = Line::command();
+    let mut command = CommandLine::command();
     command.build();
     command
 }
 
-/// What the program says of its own command lines, as it is typed here.
-pub(super) fn as_typed_here(text: &str) -> String {
-    const SAID: [(&str, &str); 4] = [
+/// Replaces command lines of the program by the corresponding REPL commands.
+pub(super) fn to_repl_syntax(text: &str) -> String {
+    const REPLACEMENTS: [(&str, &str); 4] = [
         ("nerve server node ", "node "),
         ("nerve server graph validate", "validate"),
         ("nerve server graph list --runs", "runs"),
         ("nerve server graph status", "runs"),
     ];
-    SAID.iter().fold(text.to_string(), |text, (there, here)| text.replace(there, here))
+    REPLACEMENTS.iter().fold(text.to_string(), |text, (cli, repl)| text.replace(cli, repl))
 }
 
-fn prompt(node: &str, text: String) -> Result<Asked, Failure> {
+fn prompt(node: &str, text: String) -> Result<Request, Failure> {
     if node.is_empty() {
         return Err(Failure::new(USAGE, "'@' without a node").hint("@NODE TEXT sends TEXT to NODE"));
     }
     if text.trim().is_empty() {
-        return Err(Failure::new(USAGE, format!("there is no text for '{node}'")));
+        return Err(Failure::new(USAGE, format!("no text for '{node}'")));
     }
-    Ok(Asked::Prompt { node: node.to_string(), text })
+    Ok(Request::Prompt { node: node.to_string(), text })
 }
 
-/// The words of a command that ends with a text. `None` where it is to be read as others are: without a node or a text, or with
-/// options.
+/// Splits a command with a verbatim text. Returns `None` if it has options, or no node or text, and is parsed like any
+/// other command.
 fn verbatim_words(command: &str, rest: &str, input: &Input) -> Option<Vec<String>> {
     let (node, rest) = split_word(rest);
     let text = verbatim(rest, input.block.as_deref());
@@ -105,11 +100,10 @@ fn verbatim_words(command: &str, rest: &str, input: &Input) -> Option<Vec<String
 }
 
 fn words(input: &Input) -> Result<Vec<String>, Failure> {
-    let mut words = shell_words::split(&input.head).map_err(|_| {
-        Failure::new(USAGE, "a quote is not closed").hint("prompts behind '@NODE' need no quotes")
-    })?;
+    let mut words = shell_words::split(&input.head)
+        .map_err(|_| Failure::new(USAGE, "unclosed quote").hint("prompts after '@NODE' need no quotes"))?;
     words.extend(input.block.clone());
-    // The current graph is run: its input may stand here too.
+    // `run` without a node means `graph run`.
     if words.first().is_some_and(|word| word == "run") {
         let second = words.get(1).map(String::as_str);
         if second.is_none_or(|word| (word.starts_with('-') && word != "--help") || is_field("run", word)) {
@@ -119,37 +113,37 @@ fn words(input: &Input) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// `KEY=VALUE` behind `run`: no node has such a name.
+/// Returns true for `KEY=VALUE` after `run`, which is no valid node name.
 fn is_field(command: &str, word: &str) -> bool {
     command == "run" && word.contains('=')
 }
 
-/// The rest of a line, then the block.
+/// Joins the rest of the line and the block.
 fn verbatim(rest: &str, block: Option<&str>) -> String {
     format!("{rest}{}", block.unwrap_or_default())
 }
 
-/// The first word, and what stands behind it and the white space after it.
+/// Splits off the first word and the white space after it.
 fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
-/// What the parser says, as other failures are told.
-fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
+/// Converts a clap error.
+fn convert_error(error: &clap::Error) -> Result<Request, Failure> {
     use clap::error::ErrorKind;
-    let said = as_typed_here(&error.render().to_string());
+    let text = to_repl_syntax(&error.render().to_string());
     if matches!(error.kind(), ErrorKind::DisplayHelp) {
-        return Ok(Asked::Help(said));
+        return Ok(Request::Help(text));
     }
     if matches!(error.kind(), ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
-        let usage = said.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
+        let usage = text.lines().find(|line| line.starts_with("Usage:")).unwrap_or_default();
         let commands = "'help' lists the commands".to_string();
-        let failure = Failure::new(USAGE, "the command is not complete");
+        let failure = Failure::new(USAGE, "incomplete command");
         return Err(failure.hint(if usage.is_empty() { commands } else { usage.to_string() }));
     }
-    let mut parts = said.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
+    let mut parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     let message = parts.next().unwrap_or_default();
     let message = message.strip_prefix("error: ").unwrap_or(message).replace('\n', " ");
     let rest: Vec<&str> = parts.collect();
@@ -163,25 +157,25 @@ fn wrong(error: &clap::Error) -> Result<Asked, Failure> {
 mod tests {
     use super::*;
     use crate::cli::node::NodeCommand;
-    use crate::repl::command::{GraphLine, PlanLine, StepLine};
+    use crate::repl::command::{DraftCommand, GraphCommand, StepCommand};
 
-    fn asked(head: &str, block: Option<&str>) -> Result<Asked, Failure> {
-        understand(&Input { head: head.to_string(), block: block.map(str::to_string) })
+    fn parse_input(head: &str, block: Option<&str>) -> Result<Request, Failure> {
+        parse(&Input { head: head.to_string(), block: block.map(str::to_string) })
     }
 
     fn command(head: &str) -> Command {
-        match asked(head, None) {
-            Ok(Asked::Command(command)) => *command,
+        match parse_input(head, None) {
+            Ok(Request::Command(command)) => *command,
             other => panic!("{head}: {other:?}"),
         }
     }
 
     fn fails(head: &str) -> Failure {
-        asked(head, None).err().unwrap_or_else(|| panic!("{head} is understood"))
+        parse_input(head, None).err().unwrap_or_else(|| panic!("{head} is accepted"))
     }
 
     #[test]
-    fn prompts_are_taken_as_they_stand() {
+    fn prompts_are_verbatim() {
         let cases = [
             ("@me  say \"hi\" --help 'x", None, "say \"hi\" --help 'x"),
             ("@me trailing ", None, "trailing "),
@@ -189,7 +183,7 @@ mod tests {
             ("@me look: ", Some("x"), "look: x"),
         ];
         for (head, block, expected) in cases {
-            let Ok(Asked::Prompt { node, text }) = asked(head, block) else { panic!("{head}") };
+            let Ok(Request::Prompt { node, text }) = parse_input(head, block) else { panic!("{head}") };
             assert_eq!((node.as_str(), text.as_str()), ("me", expected));
         }
         let Command::Send(prompt) = command("send me it's -h \\o/") else { panic!() };
@@ -203,9 +197,9 @@ mod tests {
     #[test]
     fn run_without_a_node_runs_the_graph() {
         for line in ["run", "graph run", "run --detach", "run -i x", "run task=hello"] {
-            assert!(matches!(command(line), Command::Graph(GraphLine::Run(_))), "{line}");
+            assert!(matches!(command(line), Command::Graph(GraphCommand::Run(_))), "{line}");
         }
-        let Command::Graph(GraphLine::Run(run)) = command("run 'task=two words' n=3 --detach") else {
+        let Command::Graph(GraphCommand::Run(run)) = command("run 'task=two words' n=3 --detach") else {
             panic!()
         };
         assert_eq!((run.set.len(), run.detach), (2, true));
@@ -214,15 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_as_a_shell_would() {
-        let Command::Step(StepLine::Add(step)) = command("step add ask me 'Say {{ input }}' now --after a,b")
+    fn words_are_split_like_a_shell() {
+        let Command::Step(StepCommand::Add(step)) =
+            command("step add ask me 'Say {{ input }}' now --after a,b")
         else {
             panic!()
         };
         assert_eq!(step.input, ["Say {{ input }}", "now"]);
         assert_eq!(step.after, ["a", "b"]);
-        let Ok(Asked::Command(with_block)) = asked("step add ask me ", Some("one\ntwo")) else { panic!() };
-        let Command::Step(StepLine::Add(step)) = *with_block else { panic!() };
+        let Ok(Request::Command(with_block)) = parse_input("step add ask me ", Some("one\ntwo")) else {
+            panic!()
+        };
+        let Command::Step(StepCommand::Add(step)) = *with_block else { panic!() };
         assert_eq!(step.input, ["one\ntwo"]);
         let Command::Node(NodeCommand::Create(args)) = command("node create sh -c 'bash --norc'") else {
             panic!()
@@ -232,37 +229,40 @@ mod tests {
     }
 
     #[test]
-    fn the_word_graph_may_be_left_out() {
+    fn graph_prefix_is_optional() {
         for line in ["validate", "graph validate", "dry", "show dot", "graph show mermaid", "cancel"] {
             let command = command(line);
-            assert!(matches!(command, Command::Plan(_) | Command::Graph(GraphLine::Plan(_))), "{line}");
+            assert!(matches!(command, Command::Draft(_) | Command::Graph(GraphCommand::Draft(_))), "{line}");
         }
-        assert!(matches!(command("show"), Command::Plan(PlanLine::Show(_))));
+        assert!(matches!(command("show"), Command::Draft(DraftCommand::Show(_))));
     }
 
     #[test]
-    fn what_is_not_understood_says_what_is_near() {
-        let said = |line: &str| {
+    fn syntax_errors_suggest_commands() {
+        let error_of = |line: &str| {
             let Failure { message, hint, code, .. } = fails(line);
             assert_eq!(code, USAGE);
             format!("{message} | {}", hint.unwrap_or_default())
         };
-        assert_eq!(said("nod list"), "unrecognized subcommand 'nod' | a similar subcommand exists: 'node'");
-        assert!(said("node crate x").contains("'create'"), "{}", said("node crate x"));
-        assert!(said("show svg").contains("svg"), "{}", said("show svg"));
-        assert!(said("node").contains("Usage: node"), "{}", said("node"));
-        assert!(said("interrupt").contains("Usage: interrupt <NODE>"), "{}", said("interrupt"));
-        assert!(said("brew coffee").contains("'help' lists the commands"));
-        assert!(said("@ hello").contains("@NODE TEXT"));
-        assert!(said("@me  ").contains("no text"));
+        assert_eq!(
+            error_of("nod list"),
+            "unrecognized subcommand 'nod' | a similar subcommand exists: 'node'"
+        );
+        assert!(error_of("node crate x").contains("'create'"), "{}", error_of("node crate x"));
+        assert!(error_of("show svg").contains("svg"), "{}", error_of("show svg"));
+        assert!(error_of("node").contains("Usage: node"), "{}", error_of("node"));
+        assert!(error_of("interrupt").contains("Usage: interrupt <NODE>"), "{}", error_of("interrupt"));
+        assert!(error_of("brew coffee").contains("'help' lists the commands"));
+        assert!(error_of("@ hello").contains("@NODE TEXT"));
+        assert!(error_of("@me  ").contains("no text"));
     }
 
     #[test]
-    fn help_is_that_of_the_command_as_it_is_typed_here() {
+    fn help_uses_repl_syntax() {
         let text = help(&["node".to_string(), "create".to_string()]).unwrap();
         assert!(text.contains("node create me -c claude") && !text.contains("nerve server node"), "{text}");
         assert!(help(&["nod".to_string()]).is_err());
-        assert!(matches!(asked("read --help", None), Ok(Asked::Help(_))));
-        assert!(matches!(asked("run --help", None), Ok(Asked::Help(_))));
+        assert!(matches!(parse_input("read --help", None), Ok(Request::Help(_))));
+        assert!(matches!(parse_input("run --help", None), Ok(Request::Help(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! Spans in OpenTelemetry's words.
+//! Converts spans to OpenTelemetry's types.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use opentelemetry::trace::{Event, SpanContext, TraceFlags, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-/// A span as an exporter takes it.
+/// Converts a span for the exporter.
 pub(super) fn span(span: Span, scope: &InstrumentationScope) -> SpanData {
     let dropped_attributes_count = span.attributes.dropped();
     let mut events = SpanEvents::default();
@@ -29,7 +29,7 @@ pub(super) fn span(span: Span, scope: &InstrumentationScope) -> SpanData {
         name: span.name,
         start_time: time(span.start),
         end_time: time(span.end),
-        attributes: facts(&span.attributes),
+        attributes: attributes(&span.attributes),
         dropped_attributes_count,
         events,
         links: SpanLinks::default(),
@@ -42,7 +42,7 @@ pub(super) fn span(span: Span, scope: &InstrumentationScope) -> SpanData {
 }
 
 fn event(event: nerve_core::telemetry::SpanEvent) -> Event {
-    Event::new(event.name, time(event.at), facts(&event.attributes), event.attributes.dropped())
+    Event::new(event.name, time(event.at), attributes(&event.attributes), event.attributes.dropped())
 }
 
 fn context(context: &TraceContext) -> SpanContext {
@@ -56,18 +56,18 @@ fn context(context: &TraceContext) -> SpanContext {
     )
 }
 
-fn facts(facts: &Attributes) -> Vec<KeyValue> {
-    facts.iter().map(|(name, fact)| KeyValue::new(name, value(fact))).collect()
+fn attributes(attributes: &Attributes) -> Vec<KeyValue> {
+    attributes.iter().map(|(name, attribute)| KeyValue::new(name, value(attribute))).collect()
 }
 
-fn value(fact: &Attribute) -> Value {
-    match fact {
-        Attribute::Bool(fact) => Value::Bool(*fact),
-        Attribute::Int(fact) => Value::I64(*fact),
-        Attribute::Float(fact) => Value::F64(*fact),
-        Attribute::Text(fact) => Value::String(StringValue::from(fact.clone())),
-        Attribute::Texts(facts) => {
-            Value::Array(Array::String(facts.iter().map(|fact| StringValue::from(fact.clone())).collect()))
+fn value(attribute: &Attribute) -> Value {
+    match attribute {
+        Attribute::Bool(value) => Value::Bool(*value),
+        Attribute::Int(value) => Value::I64(*value),
+        Attribute::Float(value) => Value::F64(*value),
+        Attribute::Text(value) => Value::String(StringValue::from(value.clone())),
+        Attribute::Texts(values) => {
+            Value::Array(Array::String(values.iter().map(|value| StringValue::from(value.clone())).collect()))
         }
     }
 }

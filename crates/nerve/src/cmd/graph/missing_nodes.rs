@@ -1,4 +1,4 @@
-//! Nodes that steps name and nobody has: they may be made while the graph runs, or be misspelt.
+//! Finds nodes that steps name but that do not exist. They may be created during the run, or be misspelled.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,27 @@ use nerve_core::graph::file::{GraphFile, NodeDefinition};
 
 use crate::out;
 
-/// Says of each node that is neither in the graph nor in its session that it is missing.
+/// Warns about each node that is neither in the graph nor in its session.
 pub(crate) fn warn(file: &GraphFile, session: &SessionInfo) {
     let known = session.nodes.iter().chain(&session.graphs).map(String::as_str).collect();
     for node in missing(file, &known) {
         out::warning(format_args!(
-            "node '{}' is neither in the graph nor in the session; a run needs it",
+            "no node '{}' in the graph or the session; a run needs it",
             out::preview(node, 100)
         ));
     }
 }
 
-/// Of graphs in graphs too, which know what those around them know.
-fn missing<'a>(file: &'a GraphFile, around: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-    let mut known = around.clone();
+/// Returns the missing nodes of a graph and its nested graphs. `outer` are the names known outside the graph.
+fn missing<'a>(file: &'a GraphFile, outer: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    let mut known = outer.clone();
     known.extend(file.nodes.keys().map(String::as_str));
     let fallback = |step: &'a nerve_core::graph::file::StepDefinition| {
         step.error_policy.as_ref().and_then(|policy| policy.fallback_node.as_deref())
     };
-    let named = file.steps.iter().flat_map(|step| step.node.as_deref().into_iter().chain(fallback(step)));
-    let mut missing: BTreeSet<&str> = named.filter(|node| !known.contains(node)).collect();
+    let referenced =
+        file.steps.iter().flat_map(|step| step.node.as_deref().into_iter().chain(fallback(step)));
+    let mut missing: BTreeSet<&str> = referenced.filter(|node| !known.contains(node)).collect();
     for node in file.nodes.values() {
         if let NodeDefinition::Graph(node) = node
             && let Some(inner) = &node.graph
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_looked_for_in_the_graph_around_it_and_in_the_session() {
+    fn searches_nested_graphs_and_session() {
         let text = "graph: g\nnodes:\n  a: {type: bash}\n  n:\n    type: graph\n    graph: {graph: i, steps: [{id: s, node: a}, \
             {id: t, node: deep, depends_on: [s]}]}\nsteps:\n  - {id: s, node: a}\n  - {id: t, node: here}\n  - {id: u, node: n}\n  \
             - {id: v, node: gone, error_policy: {on_error: fallback, fallback_node: other}}\n";

@@ -1,4 +1,4 @@
-//! A node of a server as a node of this process.
+//! Adapts a node of a server to the [`Node`] trait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,21 +11,22 @@ use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::{Node, NodeFuture};
 use serde_json::Value;
 
-use super::show::Show;
+use super::turn_display::TurnDisplay;
 
-/// A node of a server that has a role in a loop.
+/// A node of a server with its role in a loop.
 #[derive(Debug)]
 pub(super) struct ServerNode {
     node: RemoteNode,
     role: String,
-    /// Turns that have begun.
+    /// Number of started turns.
     turns: AtomicU32,
-    show: Arc<Show>,
+    display: Arc<TurnDisplay>,
 }
 
 impl ServerNode {
-    pub(super) fn new(node: RemoteNode, role: &str, show: Arc<Show>) -> ServerNode {
-        ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), show }
+    /// Wraps a node.
+    pub(super) fn new(node: RemoteNode, role: &str, display: Arc<TurnDisplay>) -> ServerNode {
+        ServerNode { node, role: role.to_string(), turns: AtomicU32::new(0), display }
     }
 
     async fn turn(&self, context: &ExecutionContext) -> Result<Turn, ClientError> {
@@ -63,33 +64,33 @@ impl Node for ServerNode {
 
     fn execute<'a>(&'a self, context: &'a ExecutionContext) -> NodeFuture<'a> {
         Box::pin(async move {
-            self.show.begin(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
+            self.display.begin_turn(self.turns.fetch_add(1, Ordering::Relaxed) + 1, &self.role);
             let turn = self.turn(context);
             tokio::pin!(turn);
             tokio::select! {
                 biased;
-                done = &mut turn => return done.map(value).map_err(error),
+                done = &mut turn => return done.map(turn_value).map_err(to_engine_error),
                 () = context.cancellation().wait() => {}
             }
-            // A server that is gone has nothing to interrupt.
+            // Fails if the connection is closed.
             let _ = self.node.interrupt().await;
             let _ = turn.await;
             Err(EngineError::new(ErrorKind::Cancelled, "cancelled"))
         })
     }
 
-    /// An interrupt has its effect in that time, with an agent that has one.
+    /// Returns the time that an agent may need to end an interrupted turn.
     fn cancel_grace(&self) -> Duration {
         Duration::from_secs(5)
     }
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
-        Box::pin(async { self.node.interrupt().await.map_err(error) })
+        Box::pin(async { self.node.interrupt().await.map_err(to_engine_error) })
     }
 }
 
-/// The finished turn as a node of this process gives it.
-fn value(data: Turn) -> Value {
+/// Converts a completed turn to the result of a local node.
+fn turn_value(data: Turn) -> Value {
     let Turn { response, node_id, turn } = data;
     let mut value = response_value(&response);
     if let Some(fields) = value.as_object_mut() {
@@ -100,24 +101,26 @@ fn value(data: Turn) -> Value {
 }
 
 fn response_value(response: &TurnResponse) -> Value {
-    // It came as JSON.
+    // Cannot fail: it was decoded from JSON.
     serde_json::to_value(response).unwrap_or_default()
 }
 
-fn error(error: ClientError) -> EngineError {
+fn to_engine_error(error: ClientError) -> EngineError {
     const DELIVERIES: [&str; 4] = ["typed", "submitted", "started", "unknown"];
     match error {
         ClientError::Server(error) => {
-            let mut told = EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
-            told.hint = error.hint.clone();
-            told.screen = error.screen.clone();
-            told.choices = error.choices.clone().into();
-            told.delivery = DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
-            told
+            let mut engine_error =
+                EngineError::new(ErrorKind::parse(&error.error_type), error.message.clone());
+            engine_error.hint = error.hint.clone();
+            engine_error.screen = error.screen.clone();
+            engine_error.choices = error.choices.clone().into();
+            engine_error.delivery =
+                DELIVERIES.into_iter().find(|known| error.delivery.as_deref() == Some(*known));
+            engine_error
         }
         ClientError::NotRunning { .. } => EngineError::new(ErrorKind::NotFound, error.to_string()),
         ClientError::Closed(_) => {
-            EngineError::new(ErrorKind::Process, "the server went away in the middle of a turn")
+            EngineError::new(ErrorKind::Process, "the server closed the connection during a turn")
                 .hint(crate::cmd::RECONNECT_HINT)
         }
         ClientError::Io { .. } | ClientError::Protocol(_) => {

@@ -1,4 +1,4 @@
-//! `node list`, `info`, `wait` and `why`: what nodes are and how they are.
+//! `node list`, `info`, `wait` and `why`: shows nodes and their states.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use crate::cli::node::{WaitArgs, name_of};
 use crate::exit::{BLOCKED, FAILED, Failure};
 use crate::out;
 
-/// Letters of a command in a list.
-const COMMAND: usize = 60;
+/// Maximum printed length of a command, in characters.
+const MAX_COMMAND: usize = 60;
 
 /// Lists the nodes of a session.
 pub(super) async fn list(target: &Target) -> Result<()> {
     let params = ListNodes { session_id: target.session.clone() };
-    let data = target.ask(&params).await?;
+    let data = target.request(&params).await?;
     if target.json {
         return out::json(&data);
     }
@@ -27,12 +27,12 @@ pub(super) async fn list(target: &Target) -> Result<()> {
         out::note("no nodes; create one with 'nerve server node create NAME -c COMMAND'");
     }
     let row = |node: &NodeInfo| {
-        let fact = |name: &str| fact(&node.metadata, name);
-        let state = state_word(&node.state, &node.metadata);
-        // A chat has a model where others have a command; those of forks are long, and `info` has them whole.
-        let what =
-            Some(fact("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| fact("model"));
-        vec![node.id.clone(), node.kind.clone(), state, out::preview(&what, COMMAND), fact("cwd")]
+        let field = |name: &str| metadata_text(&node.metadata, name);
+        let state = format_state(&node.state, &node.metadata);
+        // Chat nodes have a model instead of a command. `info` shows long commands in full.
+        let command =
+            Some(field("command")).filter(|command| !command.is_empty()).unwrap_or_else(|| field("model"));
+        vec![node.id.clone(), node.kind.clone(), state, out::preview(&command, MAX_COMMAND), field("cwd")]
     };
     let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
     out::table(&["node", "type", "state", "command", "cwd"], &rows)
@@ -40,26 +40,26 @@ pub(super) async fn list(target: &Target) -> Result<()> {
 
 /// Shows one node.
 pub(super) async fn info(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(&GetNode::new(node, target.session.clone())).await?;
+    let data = target.request(&GetNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }
     let node: NodeDetails = serde_json::from_value(data)?;
-    let mut facts = vec![
+    let mut fields = vec![
         ("node", node.node_id.clone()),
         ("type", node.kind.clone()),
-        ("state", state_word(&node.state, &node.metadata)),
+        ("state", format_state(&node.state, &node.metadata)),
     ];
     let others = node.metadata.keys().filter(|name| *name != "blocked");
-    facts.extend(others.map(|name| (name.as_str(), fact(&node.metadata, name))));
-    out::fields(&facts)
+    fields.extend(others.map(|name| (name.as_str(), metadata_text(&node.metadata, name))));
+    out::fields(&fields)
 }
 
 /// Waits for a state.
 pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
-    let wanted: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
-    // A dialog or the end would otherwise only be seen when the time is over.
-    let mut until = wanted.clone();
+    let requested: Vec<String> = args.until.iter().map(|state| name_of(*state)).collect();
+    // Returns early when the node can no longer reach the state by itself.
+    let mut until = requested.clone();
     until.extend(["blocked", "suspended", "stopped"].map(String::from));
     let params = WaitNode {
         node_id: args.node.clone(),
@@ -68,58 +68,57 @@ pub(super) async fn wait(target: &Target, args: WaitArgs) -> Result<()> {
         timeout: Some(Seconds::from(args.timeout.0)),
     };
     let waiting = format!("waiting for '{}'", args.node);
-    let data = out::progress(&waiting, target.ask(&params)).await?;
+    let data = out::progress(&waiting, target.request(&params)).await?;
     let state = serde_json::from_value::<ReachedState>(data)?.state;
-    if wanted.contains(&state) {
+    if requested.contains(&state) {
         return if target.json {
             out::json(&json!({ "state": state }))
         } else {
             out::line(out::state(&state))
         };
     }
-    let message = format!("node '{}' is {state}, not {}", args.node, wanted.join(" or "));
+    let message = format!("node '{}' is {state}, not {}", args.node, requested.join(" or "));
     if state != "blocked" && state != "suspended" {
         return Err(Failure::new(FAILED, message).into());
     }
-    let why = target.ask(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
+    let why = target.request(&ExplainNode::new(args.node.clone(), target.session.clone())).await?;
     let why: NodeExplanation = serde_json::from_value(why)?;
     let mut failure = Failure::new(BLOCKED, format!("{message}: {}", why.evidence));
     failure.screen = Some(why.screen);
     failure.choices = why.choices;
     let hint = match failure.choices.is_empty() {
         _ if state == "suspended" => {
-            format!("wait for it, or end the waiting with 'nerve server node interrupt {}'", args.node)
+            format!("wait for it, or interrupt it with 'nerve server node interrupt {}'", args.node)
         }
-        true => format!(
-            "it offers no list to choose from: type with 'nerve server node write {} --key …'",
-            args.node
-        ),
+        true => {
+            format!("the dialog has no choices: type with 'nerve server node write {} --key …'", args.node)
+        }
         false => format!("choose with 'nerve server node answer {} NUMBER'", args.node),
     };
     Err(failure.hint(hint).into())
 }
 
-/// Says why a node is in its state.
+/// Explains a node's state.
 pub(super) async fn why(target: &Target, node: String) -> Result<()> {
-    let data = target.ask(&ExplainNode::new(node, target.session.clone())).await?;
+    let data = target.request(&ExplainNode::new(node, target.session.clone())).await?;
     if target.json {
         return out::json(&data);
     }
     let why: NodeExplanation = serde_json::from_value(data)?;
-    let mut facts = vec![
+    let mut fields = vec![
         ("node", why.node_id.clone()),
-        ("state", state_word(&why.state, &why.metadata)),
+        ("state", format_state(&why.state, &why.metadata)),
         ("evidence", why.evidence.clone()),
         ("source", format!("{}, seen after {} bytes of output", why.source, why.offset)),
     ];
     if let Some(turn) = &why.turn {
-        facts.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
+        fields.push(("turn", format!("{}, its prompt is {}", turn.turn, turn.delivery)));
     }
-    let faults = fact(&why.metadata, "faults");
+    let faults = metadata_text(&why.metadata, "faults");
     if !faults.is_empty() {
-        facts.push(("faults", faults));
+        fields.push(("faults", faults));
     }
-    out::fields(&facts)?;
+    out::fields(&fields)?;
     if !why.choices.is_empty() {
         out::line("\nchoices")?;
         for (number, choice) in why.choices.iter().enumerate() {
@@ -134,15 +133,15 @@ pub(super) async fn why(target: &Target, node: String) -> Result<()> {
     out::text(&screen)
 }
 
-/// The state, and of a blocked node by what.
-fn state_word(state: &str, metadata: &Map<String, Value>) -> String {
-    match fact(metadata, "blocked") {
+/// Formats the state, with the kind of dialog of a blocked node.
+fn format_state(state: &str, metadata: &Map<String, Value>) -> String {
+    match metadata_text(metadata, "blocked") {
         kind if state == "blocked" && !kind.is_empty() => format!("blocked ({kind})"),
         _ => state.to_string(),
     }
 }
 
-fn fact(metadata: &Map<String, Value>, name: &str) -> String {
+fn metadata_text(metadata: &Map<String, Value>, name: &str) -> String {
     match metadata.get(name) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

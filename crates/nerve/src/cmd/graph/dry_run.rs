@@ -1,4 +1,4 @@
-//! `graph run --dry-run`: all that can be said of a run before it begins.
+//! `graph run --dry-run`: shows the steps of a run without starting it.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use nerve_core::node::template::TemplateNode;
 use nerve_core::session::Session;
 use serde_json::{Value, json};
 
+use super::event_format::step_count;
 use super::input;
-use super::lines::counted;
-use super::run::order;
+use super::run::step_order;
 use crate::out;
 
-/// Characters of an input that are shown.
-const SHORT: usize = 400;
+/// Maximum length of a printed input, in characters.
+const MAX_PREVIEW: usize = 400;
 
-/// Checks the input and shows the steps in their order, each with what it will be given as far as that is known. Starts nothing.
+/// Validates the input and prints the steps in order, each with its input as far as it is known. Starts nothing.
 ///
 /// # Errors
-/// Exit code 2 when the input does not fit the graph.
+/// Exit code 2 if the input does not match the graph.
 pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result<()> {
-    let input = input::fitting(file, given)?;
+    let input = input::validate(file, given)?;
     let mut steps = Vec::new();
-    for id in order(file) {
+    for id in step_order(file) {
         let Some(step) = file.steps.iter().find(|step| step.id == id) else { continue };
-        let asked = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
-        let (value, known) = resolve(asked.as_ref().unwrap_or(&step.input), &input).await;
+        let question = step.gate.as_ref().map(|gate| Value::String(gate.question.clone()));
+        let (value, known) = resolve(question.as_ref().unwrap_or(&step.input), &input).await;
         steps.push((step, value, known));
     }
     if as_json {
@@ -37,13 +37,13 @@ pub(super) async fn run(file: &GraphFile, given: Value, as_json: bool) -> Result
         return out::json(&json!({ "graph_id": file.graph, "valid": true, "input": input, "steps": steps }));
     }
     out::line(format_args!(
-        "graph {}: {}, {} at once; nothing is started",
+        "graph {}: {}, at most {} at once; dry run",
         file.graph,
-        counted(steps.len()),
+        step_count(steps.len()),
         file.max_parallel
     ))?;
     if !input.is_null() {
-        out::text(&format!("input {}", out::preview(&input.to_string(), SHORT)))?;
+        out::text(&format!("input {}", out::preview(&input.to_string(), MAX_PREVIEW)))?;
     }
     for (number, (step, value, known)) in steps.iter().enumerate() {
         print(number + 1, step, value, *known)?;
@@ -60,15 +60,15 @@ fn to_json(step: &StepDefinition, value: &Value, known: bool) -> Value {
 }
 
 fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Result<()> {
-    let who = step.node.as_deref().map_or_else(|| "gate".to_string(), |node| format!("node {node}"));
+    let executor = step.node.as_deref().map_or_else(|| "gate".to_string(), |node| format!("node {node}"));
     let after = match step.depends_on.is_empty() {
         true => String::new(),
         false => format!(", after {}", step.depends_on.join(", ")),
     };
     out::line(format_args!(
-        "{number:>3}. {}{}{:#} ({who}{after})",
+        "{number:>3}. {}{}{:#} ({executor}{after})",
         out::STRONG,
-        out::preview(&step.id, SHORT),
+        out::preview(&step.id, MAX_PREVIEW),
         out::STRONG
     ))?;
     let conditions = [
@@ -79,17 +79,17 @@ fn print(number: usize, step: &StepDefinition, value: &Value, known: bool) -> Re
             .map(|until| format!("until {}, at most {} rounds", until.condition, until.max_rounds)),
     ];
     for condition in conditions.into_iter().flatten() {
-        out::line(format_args!("     {}", out::preview(&condition, SHORT)))?;
+        out::line(format_args!("     {}", out::preview(&condition, MAX_PREVIEW)))?;
     }
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
     match value {
         Value::Null => Ok(()),
-        _ if known => out::line(format_args!("     input: {}", out::preview(&text, SHORT))),
-        _ => out::line(format_args!("     input, later: {}", out::preview(&text, SHORT))),
+        _ if known => out::line(format_args!("     input: {}", out::preview(&text, MAX_PREVIEW))),
+        _ => out::line(format_args!("     input, not yet known: {}", out::preview(&text, MAX_PREVIEW))),
     }
 }
 
-/// What a step will be given, where it depends on nothing but the graph's input; else its templates as they are, and false.
+/// Resolves a step's input. Returns the unchanged templates and false if it depends on more than the graph's input.
 async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
     match value {
         Value::String(text) => match render(text, input).await {
@@ -116,11 +116,11 @@ async fn resolve(value: &Value, input: &Value) -> (Value, bool) {
     }
 }
 
-/// The template, by the engine that runs it later; `None` if it needs more than the graph's input.
+/// Renders a template. Returns `None` if it needs more than the graph's input.
 async fn render(text: &str, input: &Value) -> Option<Value> {
     let node = Arc::new(TemplateNode::new("input", text).ok()?);
     let context = ExecutionContext::new(&Session::new("dry-run")).with_input(input.clone());
-    // What comes before a step is not known: a template that uses it is left as it is.
+    // Upstream results are unknown.
     if text.contains("upstream") {
         return None;
     }
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn inputs_are_known_where_they_depend_on_the_graphs_input_only() {
+    async fn resolves_inputs_that_depend_on_graph_input_only() {
         let input = json!({ "task": "tea", "n": 3 });
         let known =
             [json!("make {{ input.task }}"), json!("plain"), json!(null), json!({"a": ["{{ input.n }}", 1]})];
-        let wanted = [json!("make tea"), json!("plain"), json!(null), json!({"a": ["3", 1]})];
-        for (value, wanted) in known.iter().zip(wanted) {
-            assert_eq!(resolve(value, &input).await, (wanted, true));
+        let expected = [json!("make tea"), json!("plain"), json!(null), json!({"a": ["3", 1]})];
+        for (value, expected) in known.iter().zip(expected) {
+            assert_eq!(resolve(value, &input).await, (expected, true));
         }
         for later in ["{{ steps.a.text }}", "{{ item }}", "{{ upstream }}", "{{ input.unknown }}"] {
             assert_eq!(resolve(&json!(later), &input).await, (json!(later), false));

@@ -1,55 +1,57 @@
-//! An event as a line for people. Pure.
+//! Formats events as readable lines.
 
 use nerve_api::{EventMessage, EventType};
 use serde_json::Value;
 
 use crate::out;
 
-/// Characters of a line that may be long: an error, a question.
-const SHORT: usize = 160;
+/// Maximum length of a line, in characters.
+const MAX_LENGTH: usize = 160;
 
-/// The line; `None` for what is not told: pieces of answers, activities.
-pub(super) fn line(event: &EventMessage) -> Option<String> {
+/// Formats an event. Returns `None` for events that are not shown, such as output chunks and activity.
+pub(super) fn format_event(event: &EventMessage) -> Option<String> {
     let node = event.node_id.as_deref().unwrap_or("?");
     let data = Fields(&event.data);
-    let told = match event.kind()? {
-        EventType::NodeCreated => format!("{node} is created ({})", data.text("type")),
+    let text = match event.kind()? {
+        EventType::NodeCreated => format!("{node} created ({})", data.text("type")),
         EventType::NodeReady => format!("{node} is ready"),
         EventType::NodeBusy => format!("{node} is busy"),
         EventType::NodeBlocked => blocked(node, &data),
         EventType::NodeSuspended => format!("{node} is suspended: {}", data.text("evidence")),
         EventType::NodeStopped => match data.text("reason") {
-            "" | "stopped" => format!("{node} is stopped"),
-            reason => format!("{node} is stopped: {reason}"),
+            "" | "stopped" => format!("{node} stopped"),
+            reason => format!("{node} stopped: {reason}"),
         },
         EventType::GraphStarted => {
-            let begins = if data.is("resumed") { "goes on" } else { "begins" };
+            let verb = if data.is("resumed") { "resumed" } else { "started" };
             let (steps, run) = (data.number("steps"), data.text("run_id"));
-            format!("{} {begins}: {}, run {run}", data.text("graph_id"), counted(steps, "step"))
+            format!("{} {verb}: {}, run {run}", data.text("graph_id"), pluralize(steps, "step"))
         }
         EventType::StepStarted => step_started(&data),
         EventType::StepCompleted => match data.text("state") {
-            "completed" => format!("{} is done{}", step(&data), effort(&data)),
-            how => format!("{} is {how}", step(&data)),
+            "completed" => format!("{} completed{}", step(&data), effort(&data)),
+            state => format!("{} {state}", step(&data)),
         },
         EventType::StepFailed => {
-            let again =
-                data.seconds("retry_in").map(|delay| format!("; again in {delay}")).unwrap_or_default();
-            format!("{} failed: {}{again}", step(&data), data.text("error"))
+            let retry =
+                data.seconds("retry_in").map(|delay| format!("; retry in {delay}")).unwrap_or_default();
+            format!("{} failed: {}{retry}", step(&data), data.text("error"))
         }
         EventType::GateAsked => gate_asked(&data),
         EventType::GateAnswered => format!("{}: {} ({})", step(&data), data.text("choice"), data.text("by")),
         EventType::GraphCompleted => {
             let why = Some(data.text("error")).filter(|error| !error.is_empty());
             let why = why.map(|error| format!(": {error}")).unwrap_or_default();
-            format!("{} is {}{}{why}", data.text("graph_id"), data.text("status"), effort(&data))
+            format!("{} {}{}{why}", data.text("graph_id"), data.text("status"), effort(&data))
         }
         EventType::ResultReady => {
             format!("{node}: result {} is {}", data.text("result_id"), data.text("status"))
         }
         EventType::Error => format!("error: {}", data.text("error")),
-        EventType::ServerShutdown => "the server goes down".to_string(),
-        EventType::EventsDropped => format!("{} are missing here", counted(data.number("dropped"), "event")),
+        EventType::ServerShutdown => "the server is shutting down".to_string(),
+        EventType::EventsDropped => {
+            format!("{} dropped", pluralize(data.number("dropped"), "event"))
+        }
         EventType::OutputChunk
         | EventType::OutputParsed
         | EventType::NodeActivity
@@ -57,11 +59,11 @@ pub(super) fn line(event: &EventMessage) -> Option<String> {
             return None;
         }
     };
-    Some(out::preview(&told, SHORT))
+    Some(out::preview(&text, MAX_LENGTH))
 }
 
-/// The run an event is of.
-pub(super) fn run_of(event: &EventMessage) -> Option<&str> {
+/// Returns the id of the event's run.
+pub(super) fn run_id(event: &EventMessage) -> Option<&str> {
     event.data.get("run_id")?.as_str()
 }
 
@@ -80,12 +82,12 @@ fn step_started(data: &Fields<'_>) -> String {
     let step = step(data);
     let by = match data.text("node_id") {
         "" => String::new(),
-        node if data.is("queued") => format!(", waits for {node}"),
+        node if data.is("queued") => format!(", waiting for {node}"),
         node => format!(" on {node}"),
     };
     match data.number("attempt") {
-        0 | 1 => format!("{step} begins{by}"),
-        attempt => format!("{step} begins{by}, attempt {attempt}"),
+        0 | 1 => format!("{step} started{by}"),
+        attempt => format!("{step} started{by}, attempt {attempt}"),
     }
 }
 
@@ -94,26 +96,26 @@ fn gate_asked(data: &Fields<'_>) -> String {
     let offered = if choices.is_empty() { String::new() } else { format!(" [{}]", choices.join(" | ")) };
     let default = match data.text("default") {
         "" => String::new(),
-        default => format!(", {default} if nobody does"),
+        default => format!(" [default: {default}]"),
     };
-    format!("{} asks: {}{offered}; 'gate CHOICE' answers{default}", step(data), data.text("question"))
+    format!("{} asks: {}{offered}; answer with 'gate CHOICE'{default}", step(data), data.text("question"))
 }
 
-/// `graph/step`, as a path goes on into graphs in graphs.
+/// Returns `graph/step`, the prefix of paths into nested graphs.
 fn step(data: &Fields<'_>) -> String {
     format!("{}/{}", data.text("graph_id"), data.text("step_id"))
 }
 
-/// Time and tokens.
+/// Formats time and tokens.
 fn effort(data: &Fields<'_>) -> String {
     let time = duration(data.number("duration_ms") as f64 / 1000.0);
     match data.number("tokens_used") {
         0 => format!(" after {time}"),
-        tokens => format!(" after {time}, {}", counted(tokens, "token")),
+        tokens => format!(" after {time}, {}", pluralize(tokens, "token")),
     }
 }
 
-/// Seconds for people.
+/// Formats seconds.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         short if short < 1.0 => format!("{:.0} ms", short * 1000.0),
@@ -122,8 +124,8 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A number of things.
-pub(super) fn counted(number: u64, thing: &str) -> String {
+/// Formats a count with its noun.
+pub(super) fn pluralize(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
@@ -157,8 +159,8 @@ mod tests {
 
     use super::*;
 
-    fn told(kind: EventType, node: Option<&str>, data: Value) -> Option<String> {
-        line(&EventMessage {
+    fn format(kind: EventType, node: Option<&str>, data: Value) -> Option<String> {
+        format_event(&EventMessage {
             event_type: kind.to_string(),
             node_id: node.map(str::to_string),
             channel_id: None,
@@ -170,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn nodes() {
+    fn formats_node_events() {
         let me = Some("me");
         let cases = [
-            (EventType::NodeCreated, json!({"type": "pty"}), "me is created (pty)"),
+            (EventType::NodeCreated, json!({"type": "pty"}), "me created (pty)"),
             (EventType::NodeReady, json!({}), "me is ready"),
             (
                 EventType::NodeBlocked,
@@ -181,70 +183,70 @@ mod tests {
                 "me is blocked (trust): 1. Yes 2. No; 'answer me N'",
             ),
             (EventType::NodeBlocked, json!({"kind": "login"}), "me is blocked (login); 'why me' shows it"),
-            (EventType::NodeStopped, json!({"reason": "exit code 3"}), "me is stopped: exit code 3"),
-            (EventType::NodeStopped, json!({"reason": "stopped"}), "me is stopped"),
+            (EventType::NodeStopped, json!({"reason": "exit code 3"}), "me stopped: exit code 3"),
+            (EventType::NodeStopped, json!({"reason": "stopped"}), "me stopped"),
         ];
         for (kind, data, expected) in cases {
-            assert_eq!(told(kind, me, data).as_deref(), Some(expected));
+            assert_eq!(format(kind, me, data).as_deref(), Some(expected));
         }
-        assert_eq!(told(EventType::OutputChunk, me, json!({"chunk": "x"})), None);
-        assert_eq!(told(EventType::NodeActivity, me, json!({})), None);
+        assert_eq!(format(EventType::OutputChunk, me, json!({"chunk": "x"})), None);
+        assert_eq!(format(EventType::NodeActivity, me, json!({})), None);
     }
 
     #[test]
-    fn runs_and_their_steps() {
+    fn formats_run_and_step_events() {
         let of = |more: Value| {
             let mut data = json!({"run_id": "r-1", "graph_id": "review", "step_id": "ask", "node_id": "me"});
             data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             data
         };
         let cases = [
-            (EventType::GraphStarted, json!({"steps": 1}), "review begins: 1 step, run r-1"),
+            (EventType::GraphStarted, json!({"steps": 1}), "review started: 1 step, run r-1"),
             (
                 EventType::GraphStarted,
                 json!({"steps": 3, "resumed": true}),
-                "review goes on: 3 steps, run r-1",
+                "review resumed: 3 steps, run r-1",
             ),
-            (EventType::StepStarted, json!({"attempt": 1}), "review/ask begins on me"),
+            (EventType::StepStarted, json!({"attempt": 1}), "review/ask started on me"),
             (
                 EventType::StepStarted,
                 json!({"attempt": 2, "queued": true}),
-                "review/ask begins, waits for me, attempt 2",
+                "review/ask started, waiting for me, attempt 2",
             ),
             (
                 EventType::StepCompleted,
                 json!({"state": "completed", "duration_ms": 1234, "tokens_used": 7}),
-                "review/ask is done after 1.2 s, 7 tokens",
+                "review/ask completed after 1.2 s, 7 tokens",
             ),
-            (EventType::StepCompleted, json!({"state": "skipped"}), "review/ask is skipped"),
+            (EventType::StepCompleted, json!({"state": "skipped"}), "review/ask skipped"),
             (
                 EventType::StepFailed,
                 json!({"error": "exit 1", "retry_in": 2.0}),
-                "review/ask failed: exit 1; again in 2.0 s",
+                "review/ask failed: exit 1; retry in 2.0 s",
             ),
             (
                 EventType::GateAsked,
                 json!({"question": "Ship?", "choices": ["yes", "no"], "default": "no"}),
-                "review/ask asks: Ship? [yes | no]; 'gate CHOICE' answers, no if nobody does",
+                "review/ask asks: Ship? [yes | no]; answer with 'gate CHOICE' [default: no]",
             ),
             (EventType::GateAnswered, json!({"choice": "yes", "by": "person"}), "review/ask: yes (person)"),
             (
                 EventType::GraphCompleted,
                 json!({"status": "failed", "duration_ms": 61000, "error": "ask failed"}),
-                "review is failed after 1 min 01 s: ask failed",
+                "review failed after 1 min 01 s: ask failed",
             ),
         ];
         for (kind, data, expected) in cases {
-            assert_eq!(told(kind, None, of(data)).as_deref(), Some(expected));
+            assert_eq!(format(kind, None, of(data)).as_deref(), Some(expected));
         }
     }
 
     #[test]
-    fn what_comes_from_agents_is_one_line_that_drives_no_terminal() {
-        let told =
-            told(EventType::Error, None, json!({"error": "a\n\x1b[2Jb".to_string() + &"x".repeat(500)}))
+    fn strips_line_breaks_and_escapes() {
+        let line =
+            format(EventType::Error, None, json!({"error": "a\n\x1b[2Jb".to_string() + &"x".repeat(500)}))
                 .unwrap();
-        assert!(told.starts_with("error: a [2Jb"), "{told}");
-        assert!(told.chars().count() <= SHORT + 1 && told.ends_with('…'));
+        assert!(line.starts_with("error: a [2Jb"), "{line}");
+        assert!(line.chars().count() <= MAX_LENGTH + 1 && line.ends_with('…'));
     }
 }

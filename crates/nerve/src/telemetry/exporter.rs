@@ -1,4 +1,4 @@
-//! Takes spans from the queue and sends them, batch by batch. A collector that is away or slow costs lost spans and a warning.
+//! Exports queued spans in batches. If the collector is unreachable or slow, spans are lost with a warning.
 
 use std::time::Duration;
 
@@ -13,30 +13,30 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::Settings;
 use super::transport::Transport;
-use super::{Tell, convert};
+use super::{Report, span_data};
 
-/// How long the last spans may take to be sent.
-const FLUSH: Duration = Duration::from_secs(3);
-/// How long it is silent of spans that were lost, after it has told of some.
-const QUIET: Duration = Duration::from_secs(60);
+/// Time limit for sending the last spans.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Minimum interval between reports of lost spans.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Spans on their way to a collector.
+/// Exports spans to a collector in a background task.
 #[derive(Debug)]
 pub(super) struct Exporter {
     task: JoinHandle<()>,
     stop: CancellationToken,
-    tell: Tell,
+    report: Report,
 }
 
 impl Exporter {
-    /// Begins to send.
+    /// Starts the export.
     ///
     /// # Errors
-    /// What of the environment cannot be used, for people.
+    /// The exporter cannot be configured from the environment.
     pub(super) fn start(
         server: &str,
         settings: Settings,
-        tell: Tell,
+        report: Report,
     ) -> Result<(Telemetry, Exporter), String> {
         let transport = Transport { limit: settings.timeout };
         let built = Otlp::builder()
@@ -50,25 +50,25 @@ impl Exporter {
         let (telemetry, spans) = Telemetry::new(settings.setup.clone());
         let stop = CancellationToken::new();
         let scope = InstrumentationScope::builder("nerve").with_version(env!("CARGO_PKG_VERSION")).build();
-        let sending = Sending { otlp, scope, settings, spans, losses: Losses::new(tell) };
-        let task = tokio::spawn(sending.run(stop.clone()));
-        Ok((telemetry, Exporter { task, stop, tell }))
+        let work = ExportTask { otlp, scope, settings, spans, losses: LossReporter::new(report) };
+        let task = tokio::spawn(work.run(stop.clone()));
+        Ok((telemetry, Exporter { task, stop, report }))
     }
 
-    /// Sends what waits, and ends.
+    /// Exports the queued spans and stops.
     pub(super) async fn finish(mut self) {
         self.stop.cancel();
-        if timeout(FLUSH, &mut self.task).await.is_err() {
+        if timeout(FLUSH_TIMEOUT, &mut self.task).await.is_err() {
             self.task.abort();
-            (self.tell)(&format!(
-                "the last traces are lost: they could not be sent within {} s",
-                FLUSH.as_secs()
+            (self.report)(&format!(
+                "the last traces were lost: not sent within {} s",
+                FLUSH_TIMEOUT.as_secs()
             ));
         }
     }
 }
 
-/// Who tells: `service.name` is `nerve` unless the environment has another.
+/// Returns the resource attributes. `service.name` is `nerve` unless the environment sets it.
 fn resource(server: &str) -> Resource {
     const SERVICE: Key = Key::from_static_str("service.name");
     let named = Resource::builder().build();
@@ -81,23 +81,23 @@ fn resource(server: &str) -> Resource {
     if is_named { builder } else { builder.with_service_name("nerve") }.build()
 }
 
-struct Sending {
+struct ExportTask {
     otlp: Otlp,
     scope: InstrumentationScope,
     settings: Settings,
     spans: Spans,
-    losses: Losses,
+    losses: LossReporter,
 }
 
-impl Sending {
+impl ExportTask {
     async fn run(mut self, stop: CancellationToken) {
         while let Some(batch) = self.batch(&stop).await {
             self.send(batch).await;
         }
-        self.losses.tell();
+        self.losses.flush();
     }
 
-    /// As many spans as are sent at once, or those that came in time. `None`: there will be none any more.
+    /// Collects a batch: until it is full or the delay is over. Returns `None` after the last span.
     async fn batch(&mut self, stop: &CancellationToken) -> Option<Vec<Span>> {
         let mut batch = vec![self.next(stop).await?];
         let until = Instant::now() + self.settings.delay;
@@ -110,10 +110,10 @@ impl Sending {
         Some(batch)
     }
 
-    /// The next span. After `stop` those that wait already still come, and then none.
+    /// Returns the next span. After `stop` returns the queued spans, then `None`.
     async fn next(&mut self, stop: &CancellationToken) -> Option<Span> {
         tokio::select! {
-            // It may have stopped at any time since the last one: seen first, whatever waits.
+            // Checks for a stop before any queued span.
             biased;
             () = stop.cancelled() => self.spans.close(),
             span = self.spans.next() => return span,
@@ -123,51 +123,51 @@ impl Sending {
 
     async fn send(&mut self, batch: Vec<Span>) {
         let count = batch.len() as u64;
-        let batch = batch.into_iter().map(|span| convert::span(span, &self.scope)).collect();
-        // Tries are bounded by the exporter, each by its request; this is for what neither thinks of.
+        let batch = batch.into_iter().map(|span| span_data::span(span, &self.scope)).collect();
+        // The exporter limits its retries and requests; this limit is a safeguard.
         let sent = timeout(2 * self.settings.timeout, self.otlp.export(batch)).await;
         let problem = match sent {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("it did not answer in time".to_string()),
+            Err(_) => Some("the collector timed out".to_string()),
         };
-        self.losses.count(self.spans.take_lost(), problem.map(|problem| (count, problem)));
+        self.losses.record(self.spans.take_lost(), problem.map(|problem| (count, problem)));
     }
 }
 
-/// What did not get through, told now and then.
+/// Counts lost spans and reports them at intervals.
 #[derive(Debug)]
-struct Losses {
-    tell: Tell,
+struct LossReporter {
+    report: Report,
     lost: u64,
     why: Option<String>,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
-impl Losses {
-    fn new(tell: Tell) -> Losses {
-        Losses { tell, lost: 0, why: None, told: None }
+impl LossReporter {
+    fn new(report: Report) -> LossReporter {
+        LossReporter { report, lost: 0, why: None, reported_at: None }
     }
 
-    fn count(&mut self, lost: u64, failed: Option<(u64, String)>) {
+    fn record(&mut self, lost: u64, failed: Option<(u64, String)>) {
         self.lost += lost;
         if let Some((count, why)) = failed {
             self.lost += count;
             self.why = Some(why);
         }
-        if self.told.is_none_or(|told| told.elapsed() >= QUIET) {
-            self.tell();
+        if self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+            self.flush();
         }
     }
 
-    fn tell(&mut self) {
+    fn flush(&mut self) {
         if self.lost == 0 {
             return;
         }
-        let why = self.why.take().unwrap_or_else(|| "there were more than the queue holds".to_string());
-        (self.tell)(&format!("{} spans are lost: {why}", self.lost));
+        let why = self.why.take().unwrap_or_else(|| "the queue was full".to_string());
+        (self.report)(&format!("{} spans were lost: {why}", self.lost));
         self.lost = 0;
-        self.told = Some(Instant::now());
+        self.reported_at = Some(Instant::now());
     }
 }
 
@@ -177,30 +177,30 @@ mod tests {
 
     use super::*;
 
-    /// A stop that comes while a batch is sent is seen before what waits, which is then sent at once.
+    /// A stop during an export is noticed before queued spans, which are then sent without delay.
     #[tokio::test(start_paused = true)]
-    async fn after_a_stop_nothing_is_waited_for() {
+    async fn stop_ends_the_batch_delay() {
         let settings = Settings {
             setup: TelemetrySetup::default(),
             batch: 512,
             delay: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
         };
-        // Which of two that are ready comes first is left to chance, where nothing says it.
+        // Without `biased`, select! chooses randomly.
         for _ in 0..20 {
             let transport = Transport { limit: settings.timeout };
             let otlp = Otlp::builder().with_http().with_http_client(transport).build().unwrap();
             let (telemetry, spans) = Telemetry::new(settings.setup.clone());
             let scope = InstrumentationScope::builder("nerve").build();
-            let losses = Losses::new(|_| {});
-            let mut sending = Sending { otlp, scope, settings: settings.clone(), spans, losses };
+            let losses = LossReporter::new(|_| {});
+            let mut task = ExportTask { otlp, scope, settings: settings.clone(), spans, losses };
             for _ in 0..3 {
                 telemetry.begin(SpanKind::Internal, None, || "x".into()).end(|_| {});
             }
             let (stop, began) = (CancellationToken::new(), Instant::now());
             stop.cancel();
-            assert_eq!(sending.batch(&stop).await.map(|batch| batch.len()), Some(3));
-            assert!(sending.batch(&stop).await.is_none());
+            assert_eq!(task.batch(&stop).await.map(|batch| batch.len()), Some(3));
+            assert!(task.batch(&stop).await.is_none());
             assert_eq!(began.elapsed(), Duration::ZERO);
         }
     }

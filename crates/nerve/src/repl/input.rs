@@ -1,36 +1,36 @@
-//! From typed lines to one input: continued lines, blocks between `"""`, comments. Pure.
+//! Joins typed lines into inputs: continued lines, blocks between `"""`, comments. Does no I/O.
 
-/// Opens a block at the end of a line, and closes it on a line of its own.
+/// Opens a block at the end of a line and closes it on its own line.
 pub(super) const FENCE: &str = "\"\"\"";
 
-/// What was typed as one command.
+/// One command with its text block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Input {
-    /// The command. Has line ends where lines were continued.
+    /// The command. Continued lines are joined with line feeds.
     pub(super) head: String,
     /// The text of the block that followed, without the fences.
     pub(super) block: Option<String>,
 }
 
-/// Why more lines are needed.
+/// Why an input needs more lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Open {
+pub(super) enum Incomplete {
     /// The last line ended with a backslash.
     Continued,
-    /// A block is not closed.
+    /// A block is open.
     Block,
 }
 
-/// Takes lines until they are an input.
+/// Collects lines until they form an input.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct InputReader {
     head: Vec<String>,
     continued: bool,
     block: Option<Vec<String>>,
 }
 
-impl Lines {
-    /// One line more, without its end. Gives the input that it completes; blank lines and comments give none.
+impl InputReader {
+    /// Adds a line without its line end. Returns the input that it completes; blank lines and comments complete none.
     pub(super) fn push(&mut self, line: &str) -> Option<Input> {
         if let Some(block) = &mut self.block {
             if line.trim() != FENCE {
@@ -48,66 +48,66 @@ impl Lines {
             self.head.push(line[..line.len() - 1].to_string());
             return None;
         }
-        if let Some(before) = before_fence(line) {
+        if let Some(before) = strip_fence(line) {
             self.head.push(before.to_string());
             self.block = Some(Vec::new());
             return None;
         }
         self.head.push(line.to_string());
-        if first && is_lone_address(line) {
+        if first && is_bare_address(line) {
             self.block = Some(Vec::new());
             return None;
         }
         Some(self.take())
     }
 
-    /// Why what was pushed is no input yet.
-    pub(super) fn open(&self) -> Option<Open> {
+    /// Returns why the lines so far are incomplete.
+    pub(super) fn incomplete(&self) -> Option<Incomplete> {
         match self.block {
-            Some(_) => Some(Open::Block),
-            None => self.continued.then_some(Open::Continued),
+            Some(_) => Some(Incomplete::Block),
+            None => self.continued.then_some(Incomplete::Continued),
         }
     }
 
     fn take(&mut self) -> Input {
-        let Lines { head, block, .. } = std::mem::take(self);
+        let InputReader { head, block, .. } = std::mem::take(self);
         Input { head: head.join("\n"), block: block.map(|lines| lines.join("\n")) }
     }
 }
 
-/// Whether an edited text is whole: Enter ends it.
-pub(super) fn open(text: &str) -> Option<Open> {
-    let mut lines = Lines::default();
+/// Returns why an edited text is incomplete, or `None` if Enter submits it.
+pub(super) fn incomplete(text: &str) -> Option<Incomplete> {
+    let mut reader = InputReader::default();
     for line in text.lines() {
-        lines.push(line);
+        reader.push(line);
     }
-    lines.open()
+    reader.incomplete()
 }
 
-/// The inputs in an edited text. Several lines that were pasted behind `@NODE` are one prompt; elsewhere each line is a command.
-pub(super) fn inputs(text: &str) -> Vec<Input> {
+/// Splits an edited text into inputs. Lines pasted after `@NODE` form one prompt; otherwise each line is a command.
+pub(super) fn split_inputs(text: &str) -> Vec<Input> {
     let first = text.lines().next().unwrap_or_default();
-    let whole = first.starts_with('@') && !is_lone_address(first) && !is_continued(first);
-    if whole && before_fence(first).is_none() {
+    let is_one_prompt = first.starts_with('@') && !is_bare_address(first) && !is_continued(first);
+    if is_one_prompt && strip_fence(first).is_none() {
         return vec![Input { head: text.to_string(), block: None }];
     }
-    let mut lines = Lines::default();
-    text.lines().filter_map(|line| lines.push(line)).collect()
+    let mut reader = InputReader::default();
+    text.lines().filter_map(|line| reader.push(line)).collect()
 }
 
-/// An odd number of backslashes at its end: an even one stands for itself.
+/// Returns true if the line ends with an odd number of backslashes.
 fn is_continued(line: &str) -> bool {
     line.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1
 }
 
-/// What stands before a fence that ends the line. Quotes that touch a word are part of it.
-fn before_fence(line: &str) -> Option<&str> {
+/// Returns the text before a fence at the end of the line. Quotes that touch a word belong to the word.
+fn strip_fence(line: &str) -> Option<&str> {
     let before = line.trim_end().strip_suffix(FENCE)?;
     (before.is_empty() || before.ends_with(char::is_whitespace)).then_some(before)
 }
 
-/// `@NODE` and nothing more.
-fn is_lone_address(line: &str) -> bool {
+/// Returns true for `@NODE` alone.
+fn is_bare_address(line: &str) -> bool {
     let line = line.trim();
     line.len() > 1 && line.starts_with('@') && !line.contains(char::is_whitespace)
 }
@@ -116,10 +116,10 @@ fn is_lone_address(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(lines: &[&str]) -> (Vec<Input>, Option<Open>) {
-        let mut reader = Lines::default();
+    fn read(lines: &[&str]) -> (Vec<Input>, Option<Incomplete>) {
+        let mut reader = InputReader::default();
         let inputs = lines.iter().filter_map(|line| reader.push(line)).collect();
-        (inputs, reader.open())
+        (inputs, reader.incomplete())
     }
 
     fn input(head: &str, block: Option<&str>) -> Input {
@@ -127,41 +127,47 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_an_input_unless_it_is_blank_or_a_comment() {
+    fn skips_blank_lines_and_comments() {
         let (inputs, open) = read(&["", "  # nothing", "node list", "@me  hi "]);
         assert_eq!(inputs, [input("node list", None), input("@me  hi ", None)]);
         assert_eq!(open, None);
     }
 
     #[test]
-    fn a_backslash_continues_and_an_escaped_one_does_not() {
+    fn backslash_continues_unless_escaped() {
         assert_eq!(read(&["@me one\\", "two"]).0, [input("@me one\ntwo", None)]);
         assert_eq!(read(&["@me one\\\\"]).0, [input("@me one\\\\", None)]);
-        assert_eq!(read(&["@me one\\"]), (vec![], Some(Open::Continued)));
+        assert_eq!(read(&["@me one\\"]), (vec![], Some(Incomplete::Continued)));
     }
 
     #[test]
-    fn a_block_keeps_its_lines_as_they_are() {
+    fn block_keeps_lines_verbatim() {
         let (inputs, open) = read(&["send me \"\"\"", "  one\\", "# two", "", "\"\"\" ", "sessions"]);
         assert_eq!(inputs, [input("send me ", Some("  one\\\n# two\n")), input("sessions", None)]);
         assert_eq!(open, None);
         assert_eq!(read(&["@me", "hello", "\"\"\""]).0, [input("@me", Some("hello"))]);
-        assert_eq!(read(&["@me", "hello"]).1, Some(Open::Block));
+        assert_eq!(read(&["@me", "hello"]).1, Some(Incomplete::Block));
     }
 
     #[test]
-    fn quotes_inside_a_line_open_nothing() {
+    fn quotes_inside_line_open_no_block() {
         for line in ["@me what is \"\"\"doc\"\"\"", "step add a me \"\"\"x\"\"\"", "@me \"\"\"x\"\"\" y"] {
             assert_eq!(read(&[line]).0, [input(line, None)], "{line}");
         }
     }
 
     #[test]
-    fn pasted_lines_are_commands_and_behind_an_address_one_prompt() {
-        assert_eq!(inputs("node list\n\nsessions"), [input("node list", None), input("sessions", None)]);
-        assert_eq!(inputs("@me a\n@you b"), [input("@me a\n@you b", None)]);
-        assert_eq!(inputs("@me\na\n\"\"\"\nsessions"), [input("@me", Some("a")), input("sessions", None)]);
-        assert_eq!(open("@me\na"), Some(Open::Block));
-        assert_eq!(open("@me a\nb"), None);
+    fn pasted_lines_after_address_are_one_prompt() {
+        assert_eq!(
+            split_inputs("node list\n\nsessions"),
+            [input("node list", None), input("sessions", None)]
+        );
+        assert_eq!(split_inputs("@me a\n@you b"), [input("@me a\n@you b", None)]);
+        assert_eq!(
+            split_inputs("@me\na\n\"\"\"\nsessions"),
+            [input("@me", Some("a")), input("sessions", None)]
+        );
+        assert_eq!(incomplete("@me\na"), Some(Incomplete::Block));
+        assert_eq!(incomplete("@me a\nb"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The proxy of a new node, as the command line has it.
+//! Options for the proxy of a new node.
 
 use anyhow::{Context, Result};
 use nerve_api::request::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
@@ -6,15 +6,15 @@ use nerve_api::request::{ProxyBudget, ProxyOption, ProxyPrices, ProxySettings};
 use crate::cli::node::name_of;
 use crate::cli::node_proxy::ProxyOptions;
 
-/// `None`: none was asked for.
-pub(crate) fn of_node(args: ProxyOptions) -> Result<Option<ProxyOption>> {
+/// Returns the proxy parameters, or `None` without `--proxy`.
+pub(crate) fn proxy_params(args: ProxyOptions) -> Result<Option<ProxyOption>> {
     let Some(kind) = args.proxy else { return Ok(None) };
     let budget = ProxyBudget {
         max_tokens: args.proxy_max_tokens,
         max_requests: args.proxy_max_requests,
         max_cost_usd: args.proxy_max_cost,
     };
-    // The path of this command, not of the server.
+    // Relative paths refer to the directory of this command, not of the server.
     let upstream_ca = args.proxy_upstream_ca.map(|path| {
         let path = std::path::absolute(path).context("cannot find the current directory")?;
         path.into_os_string().into_string().map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))
