@@ -30,7 +30,7 @@
 #![warn(missing_docs)]
 
 mod mcp;
-mod running;
+mod running_server;
 mod standalone;
 
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ use nerve_server::paths::{Places, private_directory};
 pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
 
 pub use crate::mcp::{create_mcp, create_mcp_of};
-pub use crate::running::{RunningServer, create_http_server, create_socket_server};
+pub use crate::running_server::{RunningServer, create_http_server, create_socket_server};
 pub use crate::standalone::{Standalone, StandaloneClient, create_standalone};
 
 /// The examples of the page for people are tried too.

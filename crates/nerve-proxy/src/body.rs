@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// What goes wrong in the middle of a body.
 pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;

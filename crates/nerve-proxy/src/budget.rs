@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use http::StatusCode;
 
+use crate::api_error::Fault;
 use crate::error::ProxyError;
-use crate::fault::Fault;
 use crate::usage::Usage;
 
 /// After how much a proxy refuses. What is under way when a limit is reached goes on to its end.

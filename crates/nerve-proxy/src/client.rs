@@ -12,13 +12,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 
-use crate::arriving::Arriving;
-use crate::authorities::Authorities;
+use crate::api_error::Fault;
 use crate::body::{self, AnyBody};
+use crate::connection_limit;
 use crate::error::ProxyError;
-use crate::fault::Fault;
-use crate::lanes::{self, Lanes};
-use crate::seats;
+use crate::pool::{self, Lanes};
+use crate::request_body::Arriving;
+use crate::root_certs::Authorities;
 use crate::upstream::Upstream;
 
 /// How long a connection may take to come about.
@@ -64,7 +64,7 @@ impl Client {
             .https_or_http()
             .enable_all_versions()
             .wrap_connector(http);
-        let lanes = Lanes::new(seats::MOST, || lane(https.clone()));
+        let lanes = Lanes::new(connection_limit::MOST, || lane(https.clone()));
         Ok(Client { lanes, patience })
     }
 
@@ -114,7 +114,7 @@ fn tls(authorities: Option<&Authorities>) -> Result<ClientConfig, ProxyError> {
 
 fn lane(https: HttpsConnector<HttpConnector>) -> Lane {
     // The window of a connection has room for those of all its streams: a client that does not read keeps no other one waiting.
-    const ALL: u32 = WINDOW * lanes::EACH as u32;
+    const ALL: u32 = WINDOW * pool::EACH as u32;
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())

@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::authorities::Authorities;
 use crate::budget::{Budget, Prices, Spent};
 use crate::error::ProxyError;
-use crate::gateway::Behind;
 use crate::report::{CurrentTurn, OnCall};
+use crate::root_certs::Authorities;
 use crate::secret::Secret;
+use crate::state::Behind;
 use crate::upstream::Upstream;
 
 /// Settings of a proxy.

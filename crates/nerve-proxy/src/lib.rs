@@ -17,44 +17,44 @@
 //! # }
 //! ```
 
-mod arriving;
-mod authorities;
+mod api_error;
+mod auth;
 mod body;
 mod budget;
-mod call;
 mod client;
 mod config;
-mod door;
+mod connection_limit;
 mod error;
-mod fault;
-mod gateway;
 mod headers;
-mod lanes;
-mod line;
 mod listener;
 mod log;
+mod log_entry;
 mod model;
 mod openai;
 mod passthrough;
 mod path;
+mod pool;
 mod proxy;
 mod relay;
 mod report;
-mod seats;
+mod request_body;
+mod request_log;
+mod root_certs;
 mod secret;
 mod sse;
+mod state;
 pub mod transform;
 mod upstream;
 mod usage;
 
-pub use authorities::Authorities;
+pub use api_error::Fault;
 pub use budget::{Budget, Prices, Spent};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
-pub use fault::Fault;
-pub use gateway::Behind;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
 pub use report::{CallOutcome, CallReport, CurrentTurn, OnCall};
+pub use root_certs::Authorities;
 pub use secret::Secret;
+pub use state::Behind;
 pub use upstream::Upstream;
 pub use usage::Usage;

@@ -17,13 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::arriving::Arriving;
+use crate::api_error::Fault;
+use crate::auth;
 use crate::body::{self, AnyBody, Broken};
-use crate::call::{Call, Outcome};
-use crate::door;
-use crate::fault::Fault;
-use crate::gateway::{Behind, Gateway};
-use crate::seats::{Asking, Seat, Seats};
+use crate::connection_limit::{Asking, Seat, Seats};
+use crate::request_body::Arriving;
+use crate::request_log::{Call, Outcome};
+use crate::state::{Behind, Gateway};
 use crate::{headers, openai, passthrough};
 
 /// How long a client that was let in may take to send the head of its next request.
@@ -160,7 +160,7 @@ async fn answer(
     let (head, incoming) = request.into_parts();
     let call = Call::begin(gateway.clone(), &head);
     let id = HeaderValue::from_str(call.id()).ok();
-    let allowed = door::check(&head, gateway.config.client_token.as_ref()).and_then(|()| {
+    let allowed = auth::check(&head, gateway.config.client_token.as_ref()).and_then(|()| {
         seat.let_in();
         let full = "the proxy has too many requests under way: try again";
         seat.ask().ok_or_else(|| Fault::new(StatusCode::SERVICE_UNAVAILABLE, full))

@@ -11,15 +11,15 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
 
-use crate::arriving::Arriving;
+use crate::api_error::Fault;
 use crate::body::{self, AnyBody, Broken, Unread};
-use crate::call::Call;
-use crate::fault::Fault;
-use crate::gateway::Gateway;
 use crate::headers;
 use crate::model;
 use crate::relay::Relay;
+use crate::request_body::Arriving;
+use crate::request_log::Call;
 use crate::sse::Parser;
+use crate::state::Gateway;
 use crate::transform::{self, Options, Stream};
 use crate::usage::Reader;
 

@@ -6,15 +6,15 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 
-use crate::arriving::Arriving;
+use crate::api_error::Fault;
 use crate::body::{self, AnyBody};
-use crate::call::Call;
-use crate::fault::Fault;
-use crate::gateway::Gateway;
 use crate::headers;
 use crate::model;
 use crate::path;
 use crate::relay::Relay;
+use crate::request_body::Arriving;
+use crate::request_log::Call;
+use crate::state::Gateway;
 use crate::usage::Reader;
 
 /// Passes a request on, and its reply back.

@@ -2,7 +2,7 @@
 
 use http::{Method, Uri};
 
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 const MESSAGES: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Spent;
 use crate::config::ProxyConfig;
 use crate::error::ProxyError;
-use crate::gateway::{Behind, Gateway};
 use crate::listener;
+use crate::state::{Behind, Gateway};
 
 /// A proxy that runs. It stops when it is dropped or [shut down](Proxy::shutdown).
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::body::{AnyBody, Broken};
-use crate::call::{Call, Outcome};
 use crate::client::in_words;
 use crate::headers;
+use crate::request_log::{Call, Outcome};
 use crate::usage::Reader;
 
 /// A body that tells the log and the budget what passes. An upstream that breaks off ends it with an error, so that the client's

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// The blocks of a content; a string is one of text.
 pub(super) fn of(content: &Value, place: &str) -> Result<Vec<Value>, Fault> {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// Characters of the upstream's own words.
 const WORDS: usize = 2000;

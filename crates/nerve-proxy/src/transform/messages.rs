@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{blocks, ids, names};
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// The messages of a request, the system's words first.
 pub(super) fn messages(body: &Value) -> Result<Vec<Value>, Fault> {

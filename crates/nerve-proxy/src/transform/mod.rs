@@ -22,8 +22,8 @@ mod messages;
 mod names;
 mod request;
 mod response;
+mod stop_reason;
 mod stream;
-mod told;
 mod tools;
 
 pub use count::count_tokens;

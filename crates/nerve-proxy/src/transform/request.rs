@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::names::Names;
 use super::{Options, Plan, messages, tools};
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// A request of the Messages API as one of Chat Completions.
 #[derive(Debug, Clone)]

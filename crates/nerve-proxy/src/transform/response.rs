@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, told};
-use crate::fault::Fault;
+use super::{Plan, error, ids, stop_reason};
+use crate::api_error::Fault;
 
 /// Translates a whole answer of Chat Completions into a message.
 ///
@@ -22,13 +22,13 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, Fault> {
         ));
     }
     let finish = choice["finish_reason"].as_str();
-    let id = told::message_id(&completion["id"]);
+    let id = stop_reason::message_id(&completion["id"]);
     let mut content = Vec::new();
-    let thinking = told::thinking(message);
+    let thinking = stop_reason::thinking(message);
     if !thinking.is_empty() {
         content.push(json!({ "type": "thinking", "thinking": thinking, "signature": "" }));
     }
-    let words = told::words(message);
+    let words = stop_reason::words(message);
     if !words.is_empty() {
         content.push(json!({ "type": "text", "text": words }));
     }
@@ -41,8 +41,9 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, Fault> {
             Err(fault) => return Err(fault),
         }
     }
-    let (stop_reason, stop_sequence) = told::ending(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
-    let mut tokens = told::Tokens::default();
+    let (stop_reason, stop_sequence) =
+        stop_reason::ending(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
+    let mut tokens = stop_reason::Tokens::default();
     tokens.take(&completion["usage"]);
     Ok(json!({
         "id": id,

@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, told};
-use crate::fault::Fault;
+use super::{Plan, error, ids, stop_reason};
+use crate::api_error::Fault;
 
 /// The last event of OpenAI's streams.
 const DONE: &str = "[DONE]";
@@ -30,7 +30,7 @@ pub struct Stream {
     held: usize,
     finish: Option<String>,
     matched: Value,
-    tokens: told::Tokens,
+    tokens: stop_reason::Tokens,
     is_done: bool,
     has_ended: bool,
 }
@@ -67,7 +67,7 @@ impl Stream {
             held: 0,
             finish: None,
             matched: Value::Null,
-            tokens: told::Tokens::default(),
+            tokens: stop_reason::Tokens::default(),
             is_done: false,
             has_ended: false,
         }
@@ -97,8 +97,8 @@ impl Stream {
         let choice = &chunk["choices"][0];
         // Who was asked for a stream and answers whole has a message here.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        self.think(told::thinking(delta), &mut out);
-        self.say(&told::words(delta), &mut out)?;
+        self.think(stop_reason::thinking(delta), &mut out);
+        self.say(&stop_reason::words(delta), &mut out)?;
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
             self.call(piece, &mut out)?;
         }
@@ -132,7 +132,7 @@ impl Stream {
         self.say(&late, &mut out)?;
         self.close(&mut out);
         let (reason, sequence) =
-            told::ending(&self.plan, self.finish.as_deref(), !self.calls.is_empty(), &self.matched);
+            stop_reason::ending(&self.plan, self.finish.as_deref(), !self.calls.is_empty(), &self.matched);
         let delta = json!({ "stop_reason": reason, "stop_sequence": sequence });
         event(&mut out, &json!({ "type": "message_delta", "delta": delta, "usage": self.tokens.to_json() }));
         event(&mut out, &json!({ "type": "message_stop" }));
@@ -148,13 +148,13 @@ impl Stream {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
         }
-        self.id = told::message_id(&chunk["id"]);
+        self.id = stop_reason::message_id(&chunk["id"]);
         let message = json!({
             "id": self.id, "type": "message", "role": "assistant", "content": [],
             "model": chunk["model"].as_str().unwrap_or(&self.plan.model),
             "stop_reason": null, "stop_sequence": null,
             // How many it took is told at the end.
-            "usage": told::Tokens::default().to_json(),
+            "usage": stop_reason::Tokens::default().to_json(),
         });
         event(out, &json!({ "type": "message_start", "message": message }));
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::names;
-use crate::fault::Fault;
+use crate::api_error::Fault;
 
 /// The tools of a request.
 pub(super) fn tools(body: &Value) -> Result<Vec<Value>, Fault> {

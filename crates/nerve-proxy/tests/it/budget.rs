@@ -4,7 +4,7 @@ use hyper::Method;
 use nerve_proxy::{Budget, Prices, ProxyConfig, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::Script;
 
-use crate::stage::{Front, config, message, model, whole};
+use crate::harness::{Front, config, message, model, whole};
 
 #[tokio::test]
 async fn what_is_used_up_is_refused_and_not_worth_trying_again() {

@@ -5,7 +5,7 @@ use nerve_proxy::{ProxyConfig, Secret, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Raw as RawAnswer, Script, ToolCall};
 use serde_json::{Value, json};
 
-use crate::stage::{Front, Raw, config, message, model, piece, say, soon, whole};
+use crate::harness::{Front, Raw, config, message, model, piece, say, soon, whole};
 
 fn calls() -> Answer {
     let own = |name: &str, input: Value| ToolCall::Own { name: name.into(), input };

@@ -10,7 +10,7 @@ use nerve_proxy::{
 };
 use nerve_testkit::mock_model::Script;
 
-use crate::stage::{Front, Raw, config, message, model, piece, say, whole};
+use crate::harness::{Front, Raw, config, message, model, piece, say, whole};
 
 type Reports = Arc<Mutex<Vec<CallReport>>>;
 

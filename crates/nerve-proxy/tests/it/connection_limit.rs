@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::stage::{Front, answered, closed, config, soon, whole};
+use crate::harness::{Front, answered, closed, config, soon, whole};
 
 /// Places for connections.
 const PLACES: usize = 256;

@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::stage::{config, soon};
+use crate::harness::{config, soon};
 
 /// Who vouches for a test's upstreams.
 pub(crate) struct Authority {

@@ -5,7 +5,7 @@ use nerve_proxy::{ProxyConfig, ProxyError, Secret, create_anthropic_proxy, creat
 use nerve_testkit::mock_model::Script;
 use tokio::net::TcpStream;
 
-use crate::stage::{Front, answered, config, message, model, whole};
+use crate::harness::{Front, answered, config, message, model, whole};
 
 #[tokio::test]
 async fn pages_are_not_let_in() {

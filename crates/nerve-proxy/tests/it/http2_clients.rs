@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::stage::{Front, Raw, config, message, model, say, soon, whole};
+use crate::harness::{Front, Raw, config, message, model, say, soon, whole};
 
 /// A connection, and the task that ends with it.
 async fn connect(address: SocketAddr) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
@@ -55,7 +55,7 @@ async fn both_versions_are_spoken_on_one_port() {
 async fn curl_speaks_it() {
     let has_http2 = std::process::Command::new("curl").arg("--version").output();
     if !has_http2.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
-        return skip("http2_front::curl_speaks_it", "no curl with HTTP/2");
+        return skip("http2_clients::curl_speaks_it", "no curl with HTTP/2");
     }
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();

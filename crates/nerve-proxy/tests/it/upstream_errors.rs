@@ -7,7 +7,7 @@ use nerve_proxy::{ProxyConfig, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Script};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::stage::{Front, Raw, closed, config, message, model, piece, say, soon, whole};
+use crate::harness::{Front, Raw, closed, config, message, model, piece, say, soon, whole};
 
 /// An address where nobody listens.
 async fn nobody() -> String {

@@ -11,8 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::stage::{Front, config, message, piece, soon, whole};
-use crate::tls::{Authority, Http2, Order, end_with, send};
+use crate::harness::{Front, config, message, piece, soon, whole};
+use crate::tls_upstream::{Authority, Http2, Order, end_with, send};
 
 const BEGIN: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
 

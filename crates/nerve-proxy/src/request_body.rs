@@ -7,7 +7,7 @@ use http::{Request, Response, Version};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
 use crate::body::Broken;
-use crate::lanes::Ticket;
+use crate::pool::Ticket;
 
 /// A body that comes in pieces, with an end that is one.
 ///

@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{StatusCode, Version};
 
-use crate::fault::Fault;
+use crate::api_error::Fault;
 use crate::headers;
 use crate::secret::Secret;
 

@@ -5,7 +5,7 @@ use nerve_proxy::{ProxyConfig, Secret, create_anthropic_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Script};
 use serde_json::json;
 
-use crate::stage::{Front, Raw, closed, config, message, model, piece, say, soon, whole};
+use crate::harness::{Front, Raw, closed, config, message, model, piece, say, soon, whole};
 
 #[tokio::test]
 async fn replies_are_the_upstreams_byte_for_byte() {

@@ -5,7 +5,7 @@ use nerve_proxy::{LogConfig, Prices, ProxyConfig, Secret, create_anthropic_proxy
 use nerve_testkit::mock_model::{Answer, Ending, Script};
 use serde_json::Value;
 
-use crate::stage::{Front, config, message, model, piece, whole};
+use crate::harness::{Front, config, message, model, piece, whole};
 
 fn lines(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();

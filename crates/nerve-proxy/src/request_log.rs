@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use http::request::Parts;
 
 use crate::body::Place;
-use crate::gateway::Gateway;
 use crate::headers;
-use crate::line::{self, Answering, Asking};
+use crate::log_entry::{self, Answering, Asking};
 use crate::model::Asked;
 use crate::path;
 use crate::report::{CallOutcome, CallReport};
 use crate::secret::Secret;
+use crate::state::Gateway;
 use crate::usage::Usage;
 
 /// The longest name or id in the log, in characters.
@@ -81,16 +81,16 @@ impl Call {
     pub(crate) fn begin(gateway: Arc<Gateway>, head: &Parts) -> Call {
         let shown: Vec<Secret> = headers::shown(&head.headers).map(Secret::new).collect();
         let secrets: Vec<&Secret> = gateway.secrets().into_iter().chain(&shown).collect();
-        let path = line::path(&head.uri, &secrets);
-        let session = headers::session(&head.headers).map(|id| line::text(id, NAME, &secrets));
-        let traceparent = headers::traceparent(&head.headers).map(|id| line::text(id, NAME, &secrets));
+        let path = log_entry::path(&head.uri, &secrets);
+        let session = headers::session(&head.headers).map(|id| log_entry::text(id, NAME, &secrets));
+        let traceparent = headers::traceparent(&head.headers).map(|id| log_entry::text(id, NAME, &secrets));
         Call {
             id: uuid::Uuid::now_v7().to_string(),
             started: Instant::now(),
             began: SystemTime::now(),
             turn: gateway.config.turn.get(),
             spends: path::spends(&head.method, head.uri.path()),
-            method: line::text(head.method.as_str(), NAME, &secrets),
+            method: log_entry::text(head.method.as_str(), NAME, &secrets),
             path,
             session,
             gateway,
@@ -120,10 +120,10 @@ impl Call {
     pub(crate) fn asked(&mut self, asked: &Asked, body: &[u8], place: Place) {
         self.place = place;
         self.stream = asked.stream;
-        self.model = asked.model.as_deref().map(|model| line::text(model, NAME, &self.secrets()));
+        self.model = asked.model.as_deref().map(|model| log_entry::text(model, NAME, &self.secrets()));
         self.asked_model = self.model.clone();
         let Some(log) = &self.gateway.log else { return };
-        let logged = (log.bodies && !body.is_empty()).then(|| line::body(body, true, &self.secrets()));
+        let logged = (log.bodies && !body.is_empty()).then(|| log_entry::body(body, true, &self.secrets()));
         let asking = Asking {
             id: &self.id,
             time: now(),
@@ -146,7 +146,7 @@ impl Call {
         self.bytes += bytes.len() as u64;
         if self.gateway.logs_bodies() {
             // One byte more than is logged says that something is missing.
-            let room = (line::BODY + 1).saturating_sub(self.body.len());
+            let room = (log_entry::BODY + 1).saturating_sub(self.body.len());
             self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
@@ -156,7 +156,7 @@ impl Call {
         self.usage = usage;
         self.cost_usd = usage.and_then(|usage| self.gateway.ledger.add(usage));
         if let Some(model) = model {
-            self.model = Some(line::text(model, NAME, &self.secrets()));
+            self.model = Some(log_entry::text(model, NAME, &self.secrets()));
         }
     }
 
@@ -178,13 +178,13 @@ impl Call {
             return;
         }
         let (outcome, error) = self.outcome.told();
-        let error = error.map(|why| line::text(why, ERROR, &self.secrets()));
+        let error = error.map(|why| log_entry::text(why, ERROR, &self.secrets()));
         if let Some(hear) = &self.gateway.config.on_call {
             hear.tell(&self.report(outcome, error.clone()));
         }
         let Some(log) = &self.gateway.log else { return };
         let is_whole = self.outcome == Outcome::Whole;
-        let logged = (!self.body.is_empty()).then(|| line::body(&self.body, is_whole, &self.secrets()));
+        let logged = (!self.body.is_empty()).then(|| log_entry::body(&self.body, is_whole, &self.secrets()));
         let answering = Answering {
             id: &self.id,
             time: now(),

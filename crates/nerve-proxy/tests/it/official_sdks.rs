@@ -1,4 +1,4 @@
-//! The official clients of both vendors, from PyPI, in front of the proxies. What they do and check is in `official.py`.
+//! The official clients of both vendors, from PyPI, in front of the proxies. What they do and check is in `official_sdks.py`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use nerve_testkit::mock_model::{Answer, Ending, MockModel, Script, ToolCall};
 use nerve_testkit::{Hermetic, skip};
 use serde_json::json;
 
-use crate::stage::{config, model};
+use crate::harness::{config, model};
 
 /// Python and its packages take seconds to start on a busy machine.
 const CLIENT: Duration = Duration::from_secs(90);
@@ -39,7 +39,7 @@ async fn clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
         return false;
     };
     let home = Hermetic::new().unwrap();
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/official.py");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/official_sdks.py");
     let mut command = tokio::process::Command::from(home.command(&python));
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&program).arg(proxy.url()).args(cases).kill_on_drop(true);
     let output = tokio::time::timeout(CLIENT, command.output()).await.expect("the client ends").unwrap();
