@@ -1,8 +1,7 @@
-//! The places for connections, and for the requests of all of them.
+//! Limits the connections of a proxy, and the total of their concurrent requests.
 //!
-//! When all are taken, a new connection gets the place of another: the oldest of those that have not been let in yet, for they sent no
-//! whole head, or not the token. So who opens connections and says nothing keeps nobody out. Requests that were let in keep their places until
-//! their answers have gone out.
+//! If all slots are taken, a new connection replaces the oldest unauthenticated one, which has not sent a complete head
+//! or the token. Idle connections therefore cannot lock out others. Authenticated connections keep their slots.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,84 +10,84 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at once, and requests of all of them together: over HTTP/2 a connection may have many.
-pub(crate) const MOST: usize = 256;
-/// How long a connection may take until the head of a request has let it in.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of connections, and of concurrent requests on all of them. HTTP/2 allows many requests per
+/// connection.
+pub(crate) const MAX_ACTIVE: usize = 256;
+/// Time limit for the first authenticated request of a connection.
+const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All places of a proxy.
+/// Limits connections and concurrent requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seats(Arc<Mutex<Taken>>);
+pub(crate) struct Limiter(Arc<Mutex<Occupancy>>);
 
 #[derive(Debug, Default)]
-struct Taken {
-    last: u64,
-    /// In the order they came. What pushes one out is there until it is let in.
-    seats: BTreeMap<u64, Option<CancellationToken>>,
-    /// Under way.
+struct Occupancy {
+    last_id: u64,
+    /// In order of arrival. The token evicts a connection; authenticated connections have none.
+    slots: BTreeMap<u64, Option<CancellationToken>>,
+    /// Requests in flight.
     requests: usize,
 }
 
-/// The place of one connection; given back when it is dropped.
+/// The slot of a connection; released on drop.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    number: u64,
-    pushed_out: CancellationToken,
-    /// Its requests that are under way.
+pub(crate) struct Slot {
+    id: u64,
+    evicted: CancellationToken,
+    /// Number of requests in flight on this connection.
     requests: watch::Sender<usize>,
-    all: Seats,
+    limiter: Limiter,
 }
 
-/// The place of one request; given back when it is dropped.
+/// The permit of a request; released on drop.
 #[derive(Debug)]
-pub(crate) struct Asking(Arc<Seat>);
+pub(crate) struct RequestPermit(Arc<Slot>);
 
-impl Seats {
-    /// A place for one more; `None` if all belong to connections that were let in.
-    pub(crate) fn take(&self) -> Option<Seat> {
-        let mut taken = self.lock();
-        if taken.seats.len() >= MOST {
-            let (number, oldest) =
-                taken.seats.iter().find_map(|(number, seat)| Some((*number, seat.clone()?)))?;
-            taken.seats.remove(&number);
+impl Limiter {
+    /// Returns a slot for a new connection, or `None` if authenticated connections hold all slots.
+    pub(crate) fn acquire(&self) -> Option<Slot> {
+        let mut occupancy = self.lock();
+        if occupancy.slots.len() >= MAX_ACTIVE {
+            let (id, oldest) = occupancy.slots.iter().find_map(|(id, slot)| Some((*id, slot.clone()?)))?;
+            occupancy.slots.remove(&id);
             oldest.cancel();
         }
-        taken.last += 1;
-        let (number, pushed_out) = (taken.last, CancellationToken::new());
-        taken.seats.insert(number, Some(pushed_out.clone()));
-        drop(taken);
-        Some(Seat { number, pushed_out, requests: watch::Sender::new(0), all: self.clone() })
+        occupancy.last_id += 1;
+        let (id, evicted) = (occupancy.last_id, CancellationToken::new());
+        occupancy.slots.insert(id, Some(evicted.clone()));
+        drop(occupancy);
+        Some(Slot { id, evicted, requests: watch::Sender::new(0), limiter: self.clone() })
     }
 
-    /// No code panics while it holds this lock; if it did, the places would still be right.
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    /// No code panics while it holds this lock, and the counts would still be valid.
+    fn lock(&self) -> MutexGuard<'_, Occupancy> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
-    /// Its client may use the proxy: from now on it keeps its place.
-    pub(crate) fn let_in(&self) {
-        if let Some(seat) = self.all.lock().seats.get_mut(&self.number) {
-            *seat = None;
+impl Slot {
+    /// Protects the connection from eviction.
+    pub(crate) fn mark_authenticated(&self) {
+        if let Some(slot) = self.limiter.lock().slots.get_mut(&self.id) {
+            *slot = None;
         }
     }
 
-    /// A place for a request of a client that was let in; `None` if all are taken.
-    pub(crate) fn ask(self: &Arc<Seat>) -> Option<Asking> {
-        let mut taken = self.all.lock();
-        if taken.requests >= MOST {
+    /// Returns a permit for a request, or `None` at the limit.
+    pub(crate) fn acquire_request(self: &Arc<Slot>) -> Option<RequestPermit> {
+        let mut occupancy = self.limiter.lock();
+        if occupancy.requests >= MAX_ACTIVE {
             return None;
         }
-        taken.requests += 1;
-        drop(taken);
+        occupancy.requests += 1;
+        drop(occupancy);
         self.requests.send_modify(|requests| *requests += 1);
-        Some(Asking(self.clone()))
+        Some(RequestPermit(self.clone()))
     }
 
-    /// Ends when no request was under way for so long.
-    pub(crate) async fn quiet(&self, time: Duration) {
-        // The sender is here: it is not gone before this ends.
+    /// Completes when no request was in flight for `time`.
+    pub(crate) async fn wait_idle(&self, time: Duration) {
+        // Cannot fail: `self` keeps the sender alive.
         let mut requests = self.requests.subscribe();
         loop {
             if requests.wait_for(|requests| *requests == 0).await.is_err()
@@ -99,26 +98,26 @@ impl Seat {
         }
     }
 
-    /// Ends when the connection is to be closed: its place is needed, or it was not let in in time.
-    pub(crate) async fn lost(&self) {
-        if tokio::time::timeout(PATIENCE, self.pushed_out.cancelled()).await.is_ok() {
+    /// Completes when the connection must be closed: it was evicted, or not authenticated in time.
+    pub(crate) async fn wait_evicted(&self) {
+        if tokio::time::timeout(AUTH_TIMEOUT, self.evicted.cancelled()).await.is_ok() {
             return;
         }
-        if matches!(self.all.lock().seats.get(&self.number), Some(None)) {
+        if matches!(self.limiter.lock().slots.get(&self.id), Some(None)) {
             std::future::pending::<()>().await;
         }
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.all.lock().seats.remove(&self.number);
+        self.limiter.lock().slots.remove(&self.id);
     }
 }
 
-impl Drop for Asking {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.0.all.lock().requests -= 1;
+        self.0.limiter.lock().requests -= 1;
         self.0.requests.send_modify(|requests| *requests -= 1);
     }
 }
@@ -130,63 +129,64 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_have_places_of_their_own() {
-        let seats = Seats::default();
-        let (one, other) = (Arc::new(seats.take().unwrap()), Arc::new(seats.take().unwrap()));
-        let mut all: Vec<Asking> = (0..MOST).map(|_| one.ask().unwrap()).collect();
-        assert!(one.ask().is_none() && other.ask().is_none());
-        all.pop();
-        let last = other.ask().unwrap();
-        assert!(one.ask().is_none());
-        drop((all, last));
-        assert!(seats.lock().requests == 0 && one.ask().is_some());
+    fn requests_are_limited_across_connections() {
+        let slots = Limiter::default();
+        let (one, other) = (Arc::new(slots.acquire().unwrap()), Arc::new(slots.acquire().unwrap()));
+        let mut limiter: Vec<RequestPermit> =
+            (0..MAX_ACTIVE).map(|_| one.acquire_request().unwrap()).collect();
+        assert!(one.acquire_request().is_none() && other.acquire_request().is_none());
+        limiter.pop();
+        let last_id = other.acquire_request().unwrap();
+        assert!(one.acquire_request().is_none());
+        drop((limiter, last_id));
+        assert!(slots.lock().requests == 0 && one.acquire_request().is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_quiet_when_nothing_was_asked_for_some_time() {
-        let seat = Arc::new(Seats::default().take().unwrap());
+    async fn idle_only_after_time_without_requests() {
+        let slot = Arc::new(Limiter::default().acquire().unwrap());
         let started = tokio::time::Instant::now();
         let second = Duration::from_secs(1);
-        let mut quiet = std::pin::pin!(seat.quiet(second * 10));
-        let mut is_quiet_within = async |time| timeout(time, quiet.as_mut()).await.is_ok();
+        let mut wait_idle = std::pin::pin!(slot.wait_idle(second * 10));
+        let mut is_quiet_within = async |time| timeout(time, wait_idle.as_mut()).await.is_ok();
         for _ in 0..3 {
             assert!(!is_quiet_within(second * 9).await);
-            let asking = seat.ask();
+            let permit = slot.acquire_request();
             assert!(!is_quiet_within(second * 100).await);
-            drop(asking);
+            drop(permit);
         }
         assert!(is_quiet_within(second * 11).await);
         assert!(started.elapsed().abs_diff(second * (3 * 109 + 10)) < second, "{:?}", started.elapsed());
     }
 
     #[test]
-    fn the_oldest_that_was_not_let_in_goes_first() {
-        let seats = Seats::default();
-        let all: Vec<Seat> = (0..MOST).map(|_| seats.take().unwrap()).collect();
-        all[0].let_in();
-        let late = seats.take().unwrap();
-        let is_out = |seat: &Seat| seat.pushed_out.is_cancelled();
-        assert!(!is_out(&all[0]) && is_out(&all[1]) && !is_out(&all[2]) && !is_out(&late));
-        all.iter().chain([&late]).for_each(Seat::let_in);
-        assert!(seats.take().is_none(), "who was let in stays");
-        // One that was pushed out has no place to give back.
-        let mut all = all;
-        drop(all.remove(1));
-        assert!(seats.take().is_none());
+    fn oldest_unauthenticated_connection_is_evicted() {
+        let slots = Limiter::default();
+        let limiter: Vec<Slot> = (0..MAX_ACTIVE).map(|_| slots.acquire().unwrap()).collect();
+        limiter[0].mark_authenticated();
+        let late = slots.acquire().unwrap();
+        let is_out = |slot: &Slot| slot.evicted.is_cancelled();
+        assert!(!is_out(&limiter[0]) && is_out(&limiter[1]) && !is_out(&limiter[2]) && !is_out(&late));
+        limiter.iter().chain([&late]).for_each(Slot::mark_authenticated);
+        assert!(slots.acquire().is_none(), "authenticated connections stay");
+        // An evicted connection has no slot to release.
+        let mut limiter = limiter;
+        drop(limiter.remove(1));
+        assert!(slots.acquire().is_none());
         drop(late);
-        assert!(seats.take().is_some());
-        drop(all);
-        assert!(seats.lock().seats.is_empty());
+        assert!(slots.acquire().is_some());
+        drop(limiter);
+        assert!(slots.lock().slots.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_not_let_in_in_time_is_lost() {
-        let seats = Seats::default();
-        let (silent, guest) = (seats.take().unwrap(), seats.take().unwrap());
-        guest.let_in();
+    async fn unauthenticated_connection_times_out() {
+        let slots = Limiter::default();
+        let (silent, authenticated) = (slots.acquire().unwrap(), slots.acquire().unwrap());
+        authenticated.mark_authenticated();
         let started = tokio::time::Instant::now();
-        silent.lost().await;
-        assert!(started.elapsed().abs_diff(PATIENCE) < Duration::from_millis(100));
-        assert!(tokio::time::timeout(PATIENCE * 10, guest.lost()).await.is_err());
+        silent.wait_evicted().await;
+        assert!(started.elapsed().abs_diff(AUTH_TIMEOUT) < Duration::from_millis(100));
+        assert!(tokio::time::timeout(AUTH_TIMEOUT * 10, authenticated.wait_evicted()).await.is_err());
     }
 }

@@ -1,47 +1,51 @@
-//! Several connections to one upstream.
+//! Spreads requests over several connections to one upstream.
 //!
-//! Over HTTP/2 all requests share a connection, and an upstream takes so many at once on each (100, say): the next one would wait until
-//! an answer ends, which takes minutes. So there are several lanes, each with connections of its own, and a request takes the first that
-//! has room.
+//! HTTP/2 multiplexes requests on one connection, but upstreams limit the concurrent streams, often to 100. Further
+//! requests would wait minutes for an answer to end. The pool therefore has several clients, each with its own
+//! connections, and uses the first one with a free stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Requests of a lane at once: fewer than any upstream allows (RFC 9113 §6.5.2 recommends no less than 100).
-pub(crate) const EACH: usize = 64;
+/// Concurrent requests per client, below the limit of any upstream (RFC 9113 §6.5.2 recommends at least 100).
+pub(crate) const STREAMS_PER_CONNECTION: usize = 64;
 
-/// Lanes with room for `EACH` requests.
+/// Clients with a count of their active requests, each up to [`STREAMS_PER_CONNECTION`].
 #[derive(Debug)]
-pub(crate) struct Lanes<T>(Vec<(T, Arc<AtomicUsize>)>);
+pub(crate) struct ConnectionPool<T>(Vec<(T, Arc<AtomicUsize>)>);
 
-/// A place in a lane; given back when it is dropped.
+/// Counts a request as active until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<AtomicUsize>);
+pub(crate) struct Permit(Arc<AtomicUsize>);
 
-impl<T> Lanes<T> {
-    /// As many lanes as `most` requests at once need.
-    pub(crate) fn new(most: usize, lane: impl Fn() -> T) -> Lanes<T> {
-        Lanes((0..most.div_ceil(EACH).max(1)).map(|_| (lane(), Arc::default())).collect())
+impl<T> ConnectionPool<T> {
+    /// Creates as many clients as `max_requests` concurrent requests need.
+    pub(crate) fn new(max_requests: usize, client: impl Fn() -> T) -> ConnectionPool<T> {
+        ConnectionPool(
+            (0..max_requests.div_ceil(STREAMS_PER_CONNECTION).max(1))
+                .map(|_| (client(), Arc::default()))
+                .collect(),
+        )
     }
 
-    /// The first lane with room; the emptiest if there is none.
-    pub(crate) fn take(&self) -> (&T, Ticket) {
-        let has_room = |taken: &AtomicUsize| {
-            let one_more = |count: usize| (count < EACH).then_some(count + 1);
-            taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    /// Returns the first client below its limit, otherwise the least busy one.
+    pub(crate) fn acquire(&self) -> (&T, Permit) {
+        let try_acquire = |active: &AtomicUsize| {
+            let one_more = |count: usize| (count < STREAMS_PER_CONNECTION).then_some(count + 1);
+            active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
         };
-        let free = self.0.iter().find(|(_, taken)| has_room(taken));
-        let (lane, taken) = free.unwrap_or_else(|| {
-            let emptiest = self.0.iter().min_by_key(|(_, taken)| taken.load(Ordering::Relaxed));
-            let lane = emptiest.unwrap_or(&self.0[0]);
-            lane.1.fetch_add(1, Ordering::Relaxed);
-            lane
+        let free = self.0.iter().find(|(_, active)| try_acquire(active));
+        let (client, active) = free.unwrap_or_else(|| {
+            let least_busy = self.0.iter().min_by_key(|(_, active)| active.load(Ordering::Relaxed));
+            let client = least_busy.unwrap_or(&self.0[0]);
+            client.1.fetch_add(1, Ordering::Relaxed);
+            client
         });
-        (lane, Ticket(taken.clone()))
+        (client, Permit(active.clone()))
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -52,18 +56,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_is_filled_before_the_next_one() {
+    fn client_is_filled_before_the_next_one() {
         let number = AtomicUsize::new(0);
-        let lanes = Lanes::new(2 * EACH - 1, || number.fetch_add(1, Ordering::Relaxed));
-        let mut first: Vec<_> = (0..EACH).map(|_| lanes.take()).collect();
-        assert!(first.iter().all(|(lane, _)| **lane == 0));
-        let second: Vec<_> = (0..EACH).map(|_| lanes.take()).collect();
-        assert!(second.iter().all(|(lane, _)| **lane == 1));
+        let pool =
+            ConnectionPool::new(2 * STREAMS_PER_CONNECTION - 1, || number.fetch_add(1, Ordering::Relaxed));
+        let mut first: Vec<_> = (0..STREAMS_PER_CONNECTION).map(|_| pool.acquire()).collect();
+        assert!(first.iter().all(|(client, _)| **client == 0));
+        let second: Vec<_> = (0..STREAMS_PER_CONNECTION).map(|_| pool.acquire()).collect();
+        assert!(second.iter().all(|(client, _)| **client == 1));
         drop(first.pop());
-        assert_eq!(*lanes.take().0, 0, "a place that was given back");
-        let _back = lanes.take();
-        let (_, over) = lanes.take();
+        assert_eq!(*pool.acquire().0, 0, "a released permit");
+        let _back = pool.acquire();
+        let (_, over) = pool.acquire();
         drop((first, second, over));
-        assert!(lanes.0.iter().all(|(_, taken)| taken.load(Ordering::Relaxed) <= 1));
+        assert!(pool.0.iter().all(|(_, active)| active.load(Ordering::Relaxed) <= 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies that come over a network.
+//! Detects request and response bodies that end early.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,49 +6,49 @@ use std::task::{Context, Poll};
 use http::{Request, Response, Version};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 
-use crate::body::Broken;
-use crate::pool::Ticket;
+use crate::body::BodyError;
+use crate::pool::Permit;
 
-/// A body that comes in pieces, with an end that is one.
+/// A streamed body that reports a missing end as an error.
 ///
-/// In HTTP/2 a stream may be reset with `NO_ERROR`, and a connection closed after a `GOAWAY` with `NO_ERROR`, in the middle of a body.
-/// hyper ends such a body as if it were whole (RFC 9113 §8.1 allows that for what a client sends). Here it is whole when the other side
-/// said so (`END_STREAM`), and broken otherwise.
+/// In HTTP/2 a stream may be reset with `NO_ERROR`, or a connection closed after a `GOAWAY` with `NO_ERROR`, in the
+/// middle of a body. hyper ends such a body as if it were complete (RFC 9113 §8.1 allows that for requests). This type
+/// requires the peer's `END_STREAM`.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct NetworkBody {
     incoming: Incoming,
-    must_say_its_end: bool,
-    /// Given back with the body.
-    _ticket: Option<Ticket>,
+    needs_end_stream: bool,
+    /// Released together with the body.
+    _permit: Option<Permit>,
 }
 
-impl Arriving {
-    /// The body of a request.
-    pub(crate) fn request(request: Request<Incoming>) -> Request<Arriving> {
-        let must_say_its_end = request.version() == Version::HTTP_2;
-        request.map(|incoming| Arriving { incoming, must_say_its_end, _ticket: None })
+impl NetworkBody {
+    /// Wraps the body of a request.
+    pub(crate) fn from_request(request: Request<Incoming>) -> Request<NetworkBody> {
+        let needs_end_stream = request.version() == Version::HTTP_2;
+        request.map(|incoming| NetworkBody { incoming, needs_end_stream, _permit: None })
     }
 
-    /// The body of a reply; its request is under way as long as it comes.
-    pub(crate) fn reply(reply: Response<Incoming>, ticket: Ticket) -> Response<Arriving> {
-        let must_say_its_end = reply.version() == Version::HTTP_2;
-        reply.map(|incoming| Arriving { incoming, must_say_its_end, _ticket: Some(ticket) })
+    /// Wraps the body of a response, whose request stays active until the body is dropped.
+    pub(crate) fn from_response(response: Response<Incoming>, permit: Permit) -> Response<NetworkBody> {
+        let needs_end_stream = response.version() == Version::HTTP_2;
+        response.map(|incoming| NetworkBody { incoming, needs_end_stream, _permit: Some(permit) })
     }
 }
 
-impl Body for Arriving {
+impl Body for NetworkBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match Pin::new(&mut self.incoming).poll_frame(context) {
-            Poll::Ready(None) if self.must_say_its_end && !self.incoming.is_end_stream() => {
+            Poll::Ready(None) if self.needs_end_stream && !self.incoming.is_end_stream() => {
                 Poll::Ready(Some(Err("the stream was closed before its end".into())))
             }
-            Poll::Ready(Some(frame)) => Poll::Ready(Some(frame.map_err(Broken::from))),
+            Poll::Ready(Some(frame)) => Poll::Ready(Some(frame.map_err(BodyError::from))),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }

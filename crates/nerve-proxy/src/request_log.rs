@@ -1,41 +1,41 @@
-//! One request and what came of it: told to the log and the budget once, however it ends.
+//! Collects the data of one request and reports it once, however the request ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::request::Parts;
 
-use crate::body::Place;
+use crate::body::Reservation;
 use crate::headers;
-use crate::log_entry::{self, Answering, Asking};
-use crate::model::Asked;
+use crate::log_entry::{self, RequestEntry, ResponseEntry};
+use crate::model::RequestSummary;
 use crate::path;
 use crate::report::{CallOutcome, CallReport};
 use crate::secret::Secret;
-use crate::state::Gateway;
+use crate::state::ProxyState;
 use crate::usage::Usage;
 
-/// The longest name or id in the log, in characters.
-const NAME: usize = 200;
-/// The longest error in the log, in characters.
-const ERROR: usize = 4000;
+/// Maximum length of a name or id in the log, in characters.
+const MAX_NAME: usize = 200;
+/// Maximum length of an error in the log, in characters.
+const MAX_ERROR: usize = 4000;
 
-/// How a request ended.
+/// How a request ended, with the error text. [`CallOutcome`] is its public form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All of the reply went to the client.
+    /// The client received the whole response.
     Whole,
-    /// The proxy answered with an error of its own.
+    /// The proxy answered with its own error.
     Refused(String),
-    /// The upstream broke off in the middle of its reply.
+    /// The upstream failed in the middle of its response.
     Broken(String),
-    /// The client left.
+    /// The client disconnected.
     ClientGone,
 }
 
 impl Outcome {
-    /// How it is told, and what was wrong.
-    fn told(&self) -> (CallOutcome, Option<&str>) {
+    /// Returns the public outcome and the error text.
+    fn to_report(&self) -> (CallOutcome, Option<&str>) {
         match self {
             Outcome::Whole => (CallOutcome::Whole, None),
             Outcome::Refused(why) => (CallOutcome::Refused, Some(why)),
@@ -45,22 +45,22 @@ impl Outcome {
     }
 }
 
-/// A request under way. When it has ended, at the latest when it is dropped, it is told to the log and to whoever wants to know.
+/// A request in flight. When it ends, at the latest on drop, it is reported to the log and the callback.
 #[derive(Debug)]
-pub(crate) struct Call {
-    gateway: Arc<Gateway>,
+pub(crate) struct RequestLog {
+    state: Arc<ProxyState>,
     id: String,
     started: Instant,
     began: SystemTime,
-    /// The turn that ran when it began.
+    /// Turn at the start of the request.
     turn: Option<u64>,
     method: String,
     path: String,
     session: Option<String>,
-    /// The client's own keys.
-    shown: Vec<Secret>,
-    /// It may cost something.
-    spends: bool,
+    /// Keys that the client sent.
+    client_secrets: Vec<Secret>,
+    /// The request may cost something.
+    is_billable: bool,
     stream: bool,
     asked_model: Option<String>,
     model: Option<String>,
@@ -72,29 +72,30 @@ pub(crate) struct Call {
     first: Option<Duration>,
     bytes: u64,
     body: Vec<u8>,
-    /// Of the request's body.
-    place: Place,
-    is_told: bool,
+    /// Reservation of the request's body.
+    reservation: Reservation,
+    is_finished: bool,
 }
 
-impl Call {
-    pub(crate) fn begin(gateway: Arc<Gateway>, head: &Parts) -> Call {
-        let shown: Vec<Secret> = headers::shown(&head.headers).map(Secret::new).collect();
-        let secrets: Vec<&Secret> = gateway.secrets().into_iter().chain(&shown).collect();
-        let path = log_entry::path(&head.uri, &secrets);
-        let session = headers::session(&head.headers).map(|id| log_entry::text(id, NAME, &secrets));
-        let traceparent = headers::traceparent(&head.headers).map(|id| log_entry::text(id, NAME, &secrets));
-        Call {
+impl RequestLog {
+    pub(crate) fn begin(state: Arc<ProxyState>, head: &Parts) -> RequestLog {
+        let client_secrets: Vec<Secret> = headers::credentials(&head.headers).map(Secret::new).collect();
+        let secrets: Vec<&Secret> = state.secrets().into_iter().chain(&client_secrets).collect();
+        let path = log_entry::clean_path(&head.uri, &secrets);
+        let session = headers::session(&head.headers).map(|id| log_entry::clean_text(id, MAX_NAME, &secrets));
+        let traceparent =
+            headers::traceparent(&head.headers).map(|id| log_entry::clean_text(id, MAX_NAME, &secrets));
+        RequestLog {
             id: uuid::Uuid::now_v7().to_string(),
             started: Instant::now(),
             began: SystemTime::now(),
-            turn: gateway.config.turn.get(),
-            spends: path::spends(&head.method, head.uri.path()),
-            method: log_entry::text(head.method.as_str(), NAME, &secrets),
+            turn: state.config.turn.get(),
+            is_billable: path::is_billable(&head.method, head.uri.path()),
+            method: log_entry::clean_text(head.method.as_str(), MAX_NAME, &secrets),
             path,
             session,
-            gateway,
-            shown,
+            state,
+            client_secrets,
             stream: false,
             asked_model: None,
             model: None,
@@ -106,89 +107,92 @@ impl Call {
             first: None,
             bytes: 0,
             body: Vec::new(),
-            place: Place::default(),
-            is_told: false,
+            reservation: Reservation::default(),
+            is_finished: false,
         }
     }
 
-    /// The id in the log.
+    /// Returns the request's id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// The request is there as a whole.
-    pub(crate) fn asked(&mut self, asked: &Asked, body: &[u8], place: Place) {
-        self.place = place;
-        self.stream = asked.stream;
-        self.model = asked.model.as_deref().map(|model| log_entry::text(model, NAME, &self.secrets()));
+    /// Records the complete request and logs it.
+    pub(crate) fn record_request(&mut self, summary: &RequestSummary, body: &[u8], reservation: Reservation) {
+        self.reservation = reservation;
+        self.stream = summary.stream;
+        self.model =
+            summary.model.as_deref().map(|model| log_entry::clean_text(model, MAX_NAME, &self.secrets()));
         self.asked_model = self.model.clone();
-        let Some(log) = &self.gateway.log else { return };
-        let logged = (log.bodies && !body.is_empty()).then(|| log_entry::body(body, true, &self.secrets()));
-        let asking = Asking {
+        let Some(log) = &self.state.log else { return };
+        let logged =
+            (log.bodies && !body.is_empty()).then(|| log_entry::clean_body(body, true, &self.secrets()));
+        let entry = RequestEntry {
             id: &self.id,
             time: now(),
-            node: self.gateway.config.node.as_deref(),
+            node: self.state.config.node.as_deref(),
             turn: self.turn,
             session: self.session.as_deref(),
             method: &self.method,
             path: &self.path,
             model: self.model.as_deref(),
-            stream: asked.stream,
+            stream: summary.stream,
             bytes: body.len() as u64,
             body: logged,
         };
-        log.add(asking.to_json());
+        log.add(entry.to_json());
     }
 
-    /// A piece of the reply's body goes to the client.
-    pub(crate) fn sends(&mut self, bytes: &[u8]) {
+    /// Records a piece of the response's body.
+    pub(crate) fn record_bytes(&mut self, bytes: &[u8]) {
         self.first.get_or_insert_with(|| self.started.elapsed());
         self.bytes += bytes.len() as u64;
-        if self.gateway.logs_bodies() {
-            // One byte more than is logged says that something is missing.
-            let room = (log_entry::BODY + 1).saturating_sub(self.body.len());
-            self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if self.state.logs_bodies() {
+            // One byte above the limit marks the logged body as cut.
+            let left = (log_entry::MAX_BODY + 1).saturating_sub(self.body.len());
+            self.body.extend_from_slice(&bytes[..bytes.len().min(left)]);
         }
     }
 
-    /// What is known of the answer when it ends, before its last byte goes out: the next request finds it counted. To be called once.
-    pub(crate) fn ends(&mut self, usage: Option<Usage>, model: Option<&str>) {
+    /// Records usage and model before the last byte is sent, so that the next request finds them counted. Call it once.
+    pub(crate) fn record_usage(&mut self, usage: Option<Usage>, model: Option<&str>) {
         self.usage = usage;
-        self.cost_usd = usage.and_then(|usage| self.gateway.ledger.add(usage));
+        self.cost_usd = usage.and_then(|usage| self.state.ledger.add(usage));
         if let Some(model) = model {
-            self.model = Some(log_entry::text(model, NAME, &self.secrets()));
+            self.model = Some(log_entry::clean_text(model, MAX_NAME, &self.secrets()));
         }
     }
 
     fn secrets(&self) -> Vec<&Secret> {
-        self.gateway.secrets().into_iter().chain(&self.shown).collect()
+        self.state.secrets().into_iter().chain(&self.client_secrets).collect()
     }
 }
 
-impl Drop for Call {
+impl Drop for RequestLog {
     fn drop(&mut self) {
-        self.tell();
+        self.finish();
     }
 }
 
-impl Call {
-    /// Nothing more comes of it: it is told, once.
-    pub(crate) fn tell(&mut self) {
-        if std::mem::replace(&mut self.is_told, true) {
+impl RequestLog {
+    /// Reports the request, once.
+    pub(crate) fn finish(&mut self) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        let (outcome, error) = self.outcome.told();
-        let error = error.map(|why| log_entry::text(why, ERROR, &self.secrets()));
-        if let Some(hear) = &self.gateway.config.on_call {
-            hear.tell(&self.report(outcome, error.clone()));
+        let (outcome, error) = self.outcome.to_report();
+        let error = error.map(|why| log_entry::clean_text(why, MAX_ERROR, &self.secrets()));
+        if let Some(on_call) = &self.state.config.on_call {
+            on_call.notify(&self.report(outcome, error.clone()));
         }
-        let Some(log) = &self.gateway.log else { return };
+        let Some(log) = &self.state.log else { return };
         let is_whole = self.outcome == Outcome::Whole;
-        let logged = (!self.body.is_empty()).then(|| log_entry::body(&self.body, is_whole, &self.secrets()));
-        let answering = Answering {
+        let logged =
+            (!self.body.is_empty()).then(|| log_entry::clean_body(&self.body, is_whole, &self.secrets()));
+        let entry = ResponseEntry {
             id: &self.id,
             time: now(),
-            node: self.gateway.config.node.as_deref(),
+            node: self.state.config.node.as_deref(),
             turn: self.turn,
             session: self.session.as_deref(),
             method: &self.method,
@@ -204,21 +208,21 @@ impl Call {
             bytes: self.bytes,
             body: logged,
         };
-        log.add(answering.to_json());
+        log.add(entry.to_json());
     }
 
     fn report(&self, outcome: CallOutcome, error: Option<String>) -> CallReport {
-        let config = &self.gateway.config;
+        let config = &self.state.config;
         CallReport {
             id: self.id.clone(),
             node: config.node.clone(),
             turn: self.turn,
-            provider: self.gateway.behind.as_str(),
+            provider: self.state.provider.as_str(),
             upstream: config.upstream.host().to_string(),
             session: self.session.clone(),
             method: self.method.clone(),
             path: self.path.clone(),
-            spends: self.spends,
+            spends: self.is_billable,
             stream: self.stream,
             asked_model: self.asked_model.clone(),
             model: self.model.clone(),
@@ -236,7 +240,7 @@ impl Call {
     }
 }
 
-/// The time, as RFC 3339 in UTC.
+/// Returns the current time in UTC (RFC 3339).
 fn now() -> String {
     jiff::Timestamp::now().to_string()
 }

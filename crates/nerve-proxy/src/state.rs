@@ -1,6 +1,6 @@
-//! What all requests of a proxy share.
+//! State shared by all requests of a proxy.
 
-use crate::body::Room;
+use crate::body::BufferPool;
 use crate::budget::Ledger;
 use crate::client::Client;
 use crate::config::ProxyConfig;
@@ -8,51 +8,51 @@ use crate::error::ProxyError;
 use crate::log::Log;
 use crate::secret::Secret;
 
-/// Which API is behind the proxy.
+/// The provider of the upstream API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Behind {
-    /// Anthropic's: everything is passed on.
+pub enum Provider {
+    /// Anthropic: requests are forwarded unchanged.
     Anthropic,
-    /// OpenAI's: what is said is translated.
+    /// OpenAI: requests and answers are translated.
     OpenAi,
 }
 
-impl Behind {
-    /// `anthropic` or `openai`.
+impl Provider {
+    /// Returns `anthropic` or `openai`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Behind::Anthropic => "anthropic",
-            Behind::OpenAi => "openai",
+            Provider::Anthropic => "anthropic",
+            Provider::OpenAi => "openai",
         }
     }
 }
 
-/// The proxy without its port.
+/// A proxy without its listener.
 #[derive(Debug)]
-pub(crate) struct Gateway {
-    pub(crate) behind: Behind,
+pub(crate) struct ProxyState {
+    pub(crate) provider: Provider,
     pub(crate) config: ProxyConfig,
     pub(crate) client: Client,
     pub(crate) ledger: Ledger,
     pub(crate) log: Option<Log>,
-    pub(crate) room: Room,
+    pub(crate) buffers: BufferPool,
 }
 
-impl Gateway {
-    pub(crate) fn open(behind: Behind, config: ProxyConfig) -> Result<Gateway, ProxyError> {
-        config.check(behind == Behind::Anthropic)?;
+impl ProxyState {
+    pub(crate) fn open(provider: Provider, config: ProxyConfig) -> Result<ProxyState, ProxyError> {
+        config.check(provider == Provider::Anthropic)?;
         let log = config.log.as_ref().map(Log::open).transpose()?;
-        let client = Client::new(config.patience, config.authorities.as_ref())?;
-        let ledger = Ledger::new(config.budget, config.prices, config.spent).of_node(config.node.is_some());
-        Ok(Gateway { behind, config, client, ledger, log, room: Room::new() })
+        let client = Client::new(config.upstream_timeout, config.root_certs.as_ref())?;
+        let ledger = Ledger::new(config.budget, config.prices, config.spent).for_node(config.node.is_some());
+        Ok(ProxyState { provider, config, client, ledger, log, buffers: BufferPool::new() })
     }
 
-    /// Whether bodies are logged.
+    /// Returns true if bodies are logged.
     pub(crate) fn logs_bodies(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.bodies)
     }
 
-    /// The keys that must not be in the log.
+    /// Returns the keys that must not appear in the log.
     pub(crate) fn secrets(&self) -> Vec<&Secret> {
         [&self.config.api_key, &self.config.client_token].into_iter().flatten().collect()
     }

@@ -122,11 +122,11 @@ pub(super) fn open(
         on_call: Some(proxies.on_call.iter().cloned().fold(hear, OnCall::and)),
         log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
         spent,
-        shutdown_patience: SHUTDOWN,
+        shutdown_timeout: SHUTDOWN,
         ..spec.config()?
     };
     let upstream = config.upstream.host().to_string();
-    let proxy = Proxy::start(spec.kind.behind(), config).map_err(|error| not_started(&error))?;
+    let proxy = Proxy::start(spec.kind.provider(), config).map_err(|error| not_started(&error))?;
     Ok(Inner {
         id: id.to_string(),
         spec: Some(spec.clone()),

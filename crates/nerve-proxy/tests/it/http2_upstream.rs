@@ -1,37 +1,38 @@
-//! Upstreams that speak HTTP/2, and such that an authority of one's own vouches for.
+//! Upstreams with HTTP/2, and with a private certificate authority.
 
 use std::time::Duration;
 
 use h2::{Reason, SendStream};
 use hyper::body::Bytes;
 use hyper::{Method, Version};
-use nerve_proxy::{Authorities, Proxy, ProxyConfig, create_anthropic_proxy, create_openai_proxy};
+use nerve_proxy::{Proxy, ProxyConfig, RootCerts, create_anthropic_proxy, create_openai_proxy};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::harness::{Front, config, message, piece, soon, whole};
-use crate::tls_upstream::{Authority, Http2, Order, end_with, send};
+use crate::harness::{TestClient, config, message, next_piece, read_reply, within_deadline};
+use crate::tls_upstream::{CertAuthority, ConnectionCommand, Http2Upstream, end_with, send};
 
 const BEGIN: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
 
-async fn behind() -> (Http2, Proxy) {
-    let authority = Authority::new();
-    let upstream = Http2::listen(&authority).await;
+async fn start_upstream() -> (Http2Upstream, Proxy) {
+    let authority = CertAuthority::new();
+    let upstream = Http2Upstream::listen(&authority).await;
     let proxy = create_anthropic_proxy(authority.config(&upstream.url())).await.unwrap();
     (upstream, proxy)
 }
 
 #[tokio::test]
-async fn pieces_go_on_as_they_come_whatever_the_client_speaks() {
-    let (mut upstream, proxy) = behind().await;
-    for front in [Front::of(&proxy), Front::http2(&proxy)] {
+async fn pieces_are_streamed_to_http1_and_http2_clients() {
+    let (mut upstream, proxy) = start_upstream().await;
+    for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
         let headers = [("te", "trailers"), ("anthropic-beta", "x"), ("cookie", "a=b")];
         let body = message("hello", true).to_string();
-        let (mut reply, mut stream) =
-            tokio::join!(front.send(Method::POST, "/v1/messages?beta=true", &headers, body.clone()), async {
-                let mut asked = upstream.asked().await;
+        let (mut reply, mut stream) = tokio::join!(
+            client.send(Method::POST, "/v1/messages?beta=true", &headers, body.clone()),
+            async {
+                let mut asked = upstream.next_request().await;
                 assert_eq!(asked.request.version(), Version::HTTP_2);
                 assert_eq!(
                     asked.request.uri().to_string(),
@@ -45,133 +46,139 @@ async fn pieces_go_on_as_they_come_whatever_the_client_speaks() {
                 let mut stream = asked.begin();
                 send(&mut stream, BEGIN);
                 stream
-            });
-        assert_eq!(piece(&mut reply).await.unwrap().unwrap(), BEGIN, "before there is more");
+            }
+        );
+        assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), BEGIN, "before there is more");
         send(&mut stream, "data: 2\n\n");
-        assert_eq!(piece(&mut reply).await.unwrap().unwrap(), "data: 2\n\n");
+        assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), "data: 2\n\n");
         end_with(&mut stream, "x-sum", "7");
-        assert_eq!(whole(reply).await.unwrap().body, "");
+        assert_eq!(read_reply(reply).await.unwrap().body, "");
     }
     assert_eq!(proxy.shutdown().await.requests, 2);
 }
 
 #[tokio::test]
-async fn trailers_reach_a_client_that_knows_them() {
-    let (mut upstream, proxy) = behind().await;
-    let front = Front::http2(&proxy);
-    let (reply, ()) = tokio::join!(front.send(Method::GET, "/v1/models", &[], ""), async {
-        let mut stream = upstream.asked().await.begin();
+async fn trailers_reach_http2_clients() {
+    let (mut upstream, proxy) = start_upstream().await;
+    let client = TestClient::http2(&proxy);
+    let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
+        let mut stream = upstream.next_request().await.begin();
         send(&mut stream, "x");
         end_with(&mut stream, "x-sum", "7");
     });
-    let body = soon("a body", http_body_util::BodyExt::collect(reply.into_body())).await.unwrap();
+    let body = within_deadline("a body", http_body_util::BodyExt::collect(reply.into_body())).await.unwrap();
     assert_eq!(body.trailers().unwrap()["x-sum"], "7");
 }
 
 #[tokio::test]
-async fn half_an_answer_never_looks_whole() {
+async fn incomplete_answer_breaks_the_response() {
     let resets = [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR].map(Some);
-    // What happens to its connection is told to all of the upstream: one after the other.
-    let orders = [Order::GoAway(Reason::NO_ERROR), Order::GoAway(Reason::ENHANCE_YOUR_CALM), Order::Close];
-    let (mut upstream, proxy) = behind().await;
-    for (reset, order) in
-        resets.map(|reset| (reset, None)).into_iter().chain(orders.map(|order| (None, Some(order))))
+    // A connection command affects all streams, so the cases run one after the other.
+    let commands = [
+        ConnectionCommand::GoAway(Reason::NO_ERROR),
+        ConnectionCommand::GoAway(Reason::ENHANCE_YOUR_CALM),
+        ConnectionCommand::Close,
+    ];
+    let (mut upstream, proxy) = start_upstream().await;
+    for (reset, command) in
+        resets.map(|reset| (reset, None)).into_iter().chain(commands.map(|command| (None, Some(command))))
     {
-        for front in [Front::of(&proxy), Front::http2(&proxy)] {
+        for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
             let (mut reply, mut stream) =
-                tokio::join!(front.send(Method::POST, "/v1/messages", &[], "{}"), async {
-                    let mut stream = upstream.asked().await.begin();
+                tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
+                    let mut stream = upstream.next_request().await.begin();
                     send(&mut stream, BEGIN);
                     stream
                 });
-            assert_eq!(piece(&mut reply).await.unwrap().unwrap(), BEGIN);
+            assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), BEGIN);
             reset.into_iter().for_each(|reason| stream.send_reset(reason));
-            order.into_iter().for_each(|order| upstream.order(order));
-            assert!(whole(reply).await.is_err(), "{reset:?} {order:?}");
+            command.into_iter().for_each(|command| upstream.command(command));
+            assert!(read_reply(reply).await.is_err(), "{reset:?} {command:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_upstream_that_goes_before_it_answers_is_a_502() {
-    let (mut upstream, proxy) = behind().await;
-    let front = Front::of(&proxy);
-    for order in [Order::GoAway(Reason::NO_ERROR), Order::Close] {
-        let (told, _asked) = tokio::join!(front.ask("hello", true), async {
-            let asked = upstream.asked().await;
-            upstream.order(order);
+async fn upstream_closing_before_its_answer_is_a_502() {
+    let (mut upstream, proxy) = start_upstream().await;
+    let client = TestClient::of(&proxy);
+    for command in [ConnectionCommand::GoAway(Reason::NO_ERROR), ConnectionCommand::Close] {
+        let (reply, _asked) = tokio::join!(client.ask("hello", true), async {
+            let asked = upstream.next_request().await;
+            upstream.command(command);
             asked
         });
-        told.says(502, "api_error", "broke off");
+        reply.assert_error(502, "api_error", "closed the connection");
     }
-    let (told, _asked) = tokio::join!(front.ask("hello", true), async {
-        let mut asked = upstream.asked().await;
+    let (reply, _asked) = tokio::join!(client.ask("hello", true), async {
+        let mut asked = upstream.next_request().await;
         asked.refuse(Reason::INTERNAL_ERROR);
         asked
     });
-    told.says(502, "api_error", "broke off");
+    reply.assert_error(502, "api_error", "closed the connection");
     assert_eq!(proxy.spent().requests, 3, "they may have cost something");
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_looked_at_is_sent_again() {
-    let (mut upstream, proxy) = behind().await;
-    let front = Front::of(&proxy);
-    let (told, ()) = tokio::join!(front.ask("hello", true), async {
-        upstream.asked().await.refuse(Reason::REFUSED_STREAM);
-        let mut again = upstream.asked().await;
+async fn refused_stream_is_retried() {
+    let (mut upstream, proxy) = start_upstream().await;
+    let client = TestClient::of(&proxy);
+    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+        upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
+        let mut again = upstream.next_request().await;
         assert!(again.body().await.contains("hello"));
-        again.say(BEGIN);
+        again.respond(BEGIN);
     });
-    assert_eq!((told.status, told.body.as_str()), (200, BEGIN));
+    assert_eq!((reply.status, reply.body.as_str()), (200, BEGIN));
     assert_eq!(proxy.spent().requests, 1);
-    // Not for ever.
-    let (told, ()) = tokio::join!(front.ask("hello", true), async {
+    // Retries are limited.
+    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
         for _ in 0..3 {
-            upstream.asked().await.refuse(Reason::REFUSED_STREAM);
+            upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
         }
     });
-    told.says(502, "api_error", "refused the request");
+    reply.assert_error(502, "api_error", "refused the request");
     assert_eq!(proxy.spent().requests, 1, "it cost nothing");
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_the_request_behind() {
-    let (mut upstream, proxy) = behind().await;
-    for front in [Front::of(&proxy), Front::http2(&proxy)] {
+async fn client_disconnect_resets_upstream_stream() {
+    let (mut upstream, proxy) = start_upstream().await;
+    for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
         let (mut reply, mut stream) =
-            tokio::join!(front.send(Method::POST, "/v1/messages", &[], "{}"), async {
-                let mut stream = upstream.asked().await.begin();
+            tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
+                let mut stream = upstream.next_request().await.begin();
                 send(&mut stream, BEGIN);
                 stream
             });
-        piece(&mut reply).await.unwrap().unwrap();
-        drop((reply, front));
-        let reason = soon("a reset", std::future::poll_fn(|context| stream.poll_reset(context))).await;
+        next_piece(&mut reply).await.unwrap().unwrap();
+        drop((reply, client));
+        let reason =
+            within_deadline("a reset", std::future::poll_fn(|context| stream.poll_reset(context))).await;
         assert_eq!(reason.unwrap(), Reason::CANCEL);
     }
 }
 
 #[tokio::test]
-async fn more_at_once_than_an_upstream_takes_on_a_connection() {
-    let (mut upstream, proxy) = behind().await;
-    let front = std::sync::Arc::new(Front::of(&proxy));
+async fn more_requests_than_streams_per_connection() {
+    let (mut upstream, proxy) = start_upstream().await;
+    let client = std::sync::Arc::new(TestClient::of(&proxy));
     let mut asking = JoinSet::new();
     for _ in 0..150 {
-        let front = front.clone();
-        asking.spawn(async move { front.ask("hello", true).await.status });
+        let client = client.clone();
+        asking.spawn(async move { client.ask("hello", true).await.status });
     }
     let mut all = Vec::new();
     for _ in 0..150 {
-        all.push(upstream.asked().await);
+        all.push(upstream.next_request().await);
     }
-    all.iter_mut().for_each(|asked| asked.say(BEGIN));
+    all.iter_mut().for_each(|asked| asked.respond(BEGIN));
     while let Some(status) = asking.join_next().await {
         assert_eq!(status.unwrap(), 200);
     }
 }
 
-/// Sends until nothing goes on any more: all windows and sockets on the way are full.
+/// Sends until all windows and socket buffers on the way are full.
 async fn fill(stream: &mut SendStream<Bytes>) {
     let still = Duration::from_millis(300);
     loop {
@@ -183,30 +190,31 @@ async fn fill(stream: &mut SendStream<Bytes>) {
 }
 
 #[tokio::test]
-async fn clients_that_do_not_read_keep_no_other_waiting() {
-    let (mut upstream, proxy) = behind().await;
-    let front = Front::of(&proxy);
+async fn slow_clients_do_not_block_others() {
+    let (mut upstream, proxy) = start_upstream().await;
+    let client = TestClient::of(&proxy);
     let mut unread = Vec::new();
     for _ in 0..4 {
-        let (reply, mut stream) = tokio::join!(front.send(Method::POST, "/v1/messages", &[], "{}"), async {
-            upstream.asked().await.begin()
+        let (reply, mut stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
+            upstream.next_request().await.begin()
         });
-        soon("a full way", fill(&mut stream)).await;
+        within_deadline("a full way", fill(&mut stream)).await;
         unread.push((reply, stream));
     }
-    let (told, ()) = tokio::join!(front.ask("hello", true), async { upstream.asked().await.say(BEGIN) });
-    assert_eq!(told.body, BEGIN);
+    let (reply, ()) =
+        tokio::join!(client.ask("hello", true), async { upstream.next_request().await.respond(BEGIN) });
+    assert_eq!(reply.body, BEGIN);
 }
 
 #[tokio::test]
-async fn an_upstream_with_tls_that_knows_only_http1_is_spoken_to_so() {
-    let authority = Authority::new();
+async fn tls_upstream_without_http2_gets_http1() {
+    let authority = CertAuthority::new();
     for protocols in [&["http/1.1"][..], &[]] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let upstream = format!("https://{}", listener.local_addr().unwrap());
         let proxy = create_anthropic_proxy(authority.config(&upstream)).await.unwrap();
-        let front = Front::http2(&proxy);
-        let (reply, ()) = tokio::join!(front.send(Method::GET, "/v1/models", &[], ""), async {
+        let client = TestClient::http2(&proxy);
+        let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = authority.acceptor(protocols).accept(stream).await.unwrap();
             let mut asked = vec![0; 24];
@@ -218,35 +226,35 @@ async fn an_upstream_with_tls_that_knows_only_http1_is_spoken_to_so() {
                 .unwrap();
             stream.shutdown().await.unwrap();
         });
-        let told = whole(reply).await.unwrap();
-        assert_eq!((told.body.as_str(), told.headers.get("connection")), ("ok", None));
+        let reply = read_reply(reply).await.unwrap();
+        assert_eq!((reply.body.as_str(), reply.headers.get("connection")), ("ok", None));
     }
 }
 
 #[tokio::test]
-async fn an_upstream_that_nobody_vouches_for_gets_nothing() {
-    let (ours, other) = (Authority::new(), Authority::new());
-    let upstream = Http2::listen(&ours).await;
-    for authorities in [None, Some(Authorities::read(other.file()).unwrap())] {
+async fn untrusted_upstream_gets_no_request() {
+    let (ours, other) = (CertAuthority::new(), CertAuthority::new());
+    let upstream = Http2Upstream::listen(&ours).await;
+    for root_certs in [None, Some(RootCerts::read(other.file()).unwrap())] {
         let proxy =
-            create_anthropic_proxy(ProxyConfig { authorities, ..config(&upstream.url()) }).await.unwrap();
-        Front::of(&proxy).ask("hello", false).await.says(502, "api_error", "certificate");
+            create_anthropic_proxy(ProxyConfig { root_certs, ..config(&upstream.url()) }).await.unwrap();
+        TestClient::of(&proxy).ask("hello", false).await.assert_error(502, "api_error", "certificate");
         assert_eq!(proxy.spent().requests, 0);
     }
 }
 
 #[tokio::test]
-async fn authorities_are_for_tls_only() {
-    let authority = Authority::new();
+async fn root_certs_require_tls() {
+    let authority = CertAuthority::new();
     let error = create_anthropic_proxy(authority.config("http://127.0.0.1:1")).await.unwrap_err().to_string();
     assert!(error.contains("http://127.0.0.1:1") && error.contains("use https"), "{error}");
 }
 
-/// Chat Completions in pieces of any size: what comes of them is the same.
+/// The translation does not depend on how Chat Completions are cut into pieces.
 #[tokio::test]
-async fn a_translated_stream_is_the_same_however_it_is_cut() {
-    let authority = Authority::new();
-    let mut upstream = Http2::listen(&authority).await;
+async fn translation_does_not_depend_on_piece_size() {
+    let authority = CertAuthority::new();
+    let mut upstream = Http2Upstream::listen(&authority).await;
     let proxy = create_openai_proxy(authority.config(&upstream.url())).await.unwrap();
     let delta = |delta| json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": delta }] });
     let call = |arguments: &str| json!({ "tool_calls": [{ "index": 0, "id": "call_1", "type": "function", "function": { "name": "Read", "arguments": arguments } }] });
@@ -263,38 +271,38 @@ async fn a_translated_stream_is_the_same_however_it_is_cut() {
         "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
     );
     text.push_str("data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":7}}\n\ndata: [DONE]\n\n");
-    let front = Front::http2(&proxy);
+    let client = TestClient::http2(&proxy);
     let mut first = None;
     for step in [text.len(), 1, 2, 3, 7, 31, 64, 200] {
-        let (told, ()) = tokio::join!(front.ask("hello", true), async {
-            let mut asked = upstream.asked().await;
+        let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+            let mut asked = upstream.next_request().await;
             let mut stream = asked.begin();
             for piece in text.as_bytes().chunks(step) {
                 stream.send_data(piece.to_vec().into(), false).unwrap();
             }
             stream.send_data(Default::default(), true).unwrap();
         });
-        assert_eq!(told.joined("/delta/text"), "ä 日本 \"x\"\n");
-        assert_eq!(told.joined("/delta/partial_json"), "{\"file\":\"日\"}");
-        // The id of a message is made up for each.
+        assert_eq!(reply.joined("/delta/text"), "ä 日本 \"x\"\n");
+        assert_eq!(reply.joined("/delta/partial_json"), "{\"file\":\"日\"}");
+        // Each message has a new id.
         let events: Vec<_> =
-            told.events().into_iter().filter(|event| event["type"] != "message_start").collect();
+            reply.events().into_iter().filter(|event| event["type"] != "message_start").collect();
         assert_eq!(first.get_or_insert_with(|| events.clone()), &events, "in pieces of {step}");
     }
     assert_eq!(proxy.spent().usage.output, 7 * 8);
 }
 
 #[tokio::test]
-async fn a_translated_stream_that_breaks_off_does_so_here() {
-    let authority = Authority::new();
-    let mut upstream = Http2::listen(&authority).await;
+async fn broken_translated_stream_breaks_the_response() {
+    let authority = CertAuthority::new();
+    let mut upstream = Http2Upstream::listen(&authority).await;
     let proxy = create_openai_proxy(authority.config(&upstream.url())).await.unwrap();
-    let front = Front::of(&proxy);
+    let client = TestClient::of(&proxy);
     for reason in [Reason::NO_ERROR, Reason::INTERNAL_ERROR] {
         let body = message("hello", true).to_string();
         let (mut reply, mut stream) =
-            tokio::join!(front.send(Method::POST, "/v1/messages", &[], body), async {
-                let mut stream = upstream.asked().await.begin();
+            tokio::join!(client.send(Method::POST, "/v1/messages", &[], body), async {
+                let mut stream = upstream.next_request().await.begin();
                 send(
                     &mut stream,
                     "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"he\"}}]}\n\n",
@@ -302,9 +310,10 @@ async fn a_translated_stream_that_breaks_off_does_so_here() {
                 stream
             });
         assert!(
-            String::from_utf8_lossy(&piece(&mut reply).await.unwrap().unwrap()).contains("message_start")
+            String::from_utf8_lossy(&next_piece(&mut reply).await.unwrap().unwrap())
+                .contains("message_start")
         );
         stream.send_reset(reason);
-        assert!(whole(reply).await.is_err(), "{reason:?}");
+        assert!(read_reply(reply).await.is_err(), "{reason:?}");
     }
 }

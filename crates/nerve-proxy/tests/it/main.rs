@@ -1,5 +1,5 @@
-//! Proxies on loopback: an HTTP client in front, the scripted model API or a few bytes of a test's own behind.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+//! Tests of proxies on loopback, with an HTTP client and a scripted upstream.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod harness;
 mod tls_upstream;
