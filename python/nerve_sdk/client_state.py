@@ -1,4 +1,4 @@
-"""What the connections of one client leave for it, one after the other: ids, warnings, events, and how far it has come in those."""
+"""State that outlives a client's connections: request ids, warnings, events and the position in them."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from itertools import count
 from typing import Any, Dict, Mapping, Optional
 
 from .events import EventHub
-from .order import StreamOrder
-from .warner import Warner
+from .stream_order import StreamOrder
+from .server_warnings import ServerWarnings
 
 
 @dataclass(frozen=True)
-class Subscribing:
-    """A SUBSCRIBE that is on its way."""
+class Subscription:
+    """A SUBSCRIBE request."""
 
-    #: Its params, `since` left out; None: all events.
+    #: Its params without `since`; None: all events.
     filter: Optional[Mapping[str, Any]]
     since: Optional[int]
-    #: A new connection goes on where the last one ended.
+    #: Continues on a new connection where the last one ended.
     resumes: bool = False
-    #: It leads to another server, all of whose events are new.
-    anew: bool = False
+    #: The server is another one, so all of its events are new.
+    from_start: bool = False
 
     @classmethod
-    def asked(cls, params: Mapping[str, Any]) -> Subscribing:
-        """What somebody asks for with these params."""
+    def from_params(cls, params: Mapping[str, Any]) -> Subscription:
+        """Creates the subscription that these params request."""
         since = params.get("since")
         return cls({name: value for name, value in params.items() if name != "since"}, since if isinstance(since, int) else None)
 
-    def from_the_beginning(self) -> Subscribing:
-        """The same events once more: all that the server has."""
-        return replace(self, since=0, anew=True)
+    def from_the_beginning(self) -> Subscription:
+        """Returns a subscription to all events that the server still has."""
+        return replace(self, since=0, from_start=True)
 
     def params(self) -> Dict[str, Any]:
-        """The params of the command."""
+        """Returns the params of the command."""
         return {**(self.filter or {}), "since": self.since}
 
 
-class Inbox:
-    """Shared by the connections of one client."""
+class ClientState:
+    """State shared by the connections of one client."""
 
     def __init__(self) -> None:
         self.hub = EventHub()
-        self.warner = Warner()
+        self.warnings = ServerWarnings()
         self.order = StreamOrder()
-        #: Answers that came to what was never asked. They were passed over.
+        #: Number of ignored answers that match no request.
         self.unmatched = 0
         self._ids = count(1)
         self._last_id = 0
@@ -54,53 +54,53 @@ class Inbox:
         self._seq: Optional[int] = None
 
     def new_id(self) -> str:
-        """The id of a new request; no other one of this client has it, over whatever connection."""
+        """Returns a request id that is unique for this client."""
         self._last_id = next(self._ids)
         return str(self._last_id)
 
     def count_unmatched(self, request_id: object) -> None:
-        """An answer to a request that was given up is no surprise; any other that nobody waits for is counted."""
+        """Counts an answer that matches no request. Answers to cancelled requests do not count."""
         text = str(request_id)
         if not (text.isascii() and text.isdigit() and 0 < int(text) <= self._last_id):
             self.unmatched += 1
 
     def publish(self, message: Mapping[str, Any]) -> None:
-        """Raises `ProtocolError` for what is no event."""
+        """Delivers an event. Raises `ProtocolError` if it is invalid."""
         seq = message.get("seq")
         if isinstance(seq, int) and seq > 0 and message.get("event_type") != "EVENTS_DROPPED":
             self._seq = seq
-        self.order.heed_event(message)
+        self.order.observe_event(message)
         self.hub.publish(message)
 
-    def to_resume(self) -> Optional[Subscribing]:
-        """What a new connection must ask for before it is as the last one was; None if nothing."""
-        if not self.hub.heard and self._filter is None:
+    def to_resume(self) -> Optional[Subscription]:
+        """Returns the subscription that a new connection needs to continue the last one; None if there is none."""
+        if not self.hub.has_readers and self._filter is None:
             return None
-        return Subscribing(self._filter, self._seq if self.hub.heard else None, resumes=True)
+        return Subscription(self._filter, self._seq if self.hub.has_readers else None, resumes=True)
 
-    def subscribed(self, asked: Subscribing, data: object) -> bool:
-        """The server has taken a SUBSCRIBE: what comes from here on is what was asked for.
+    def subscribed(self, subscription: Subscription, data: object) -> bool:
+        """Records that the server accepted a subscription.
 
-        Not so where it turns out to be another server: then gives False, and it must be asked anew.
+        Returns False if it turns out to be another server: then subscribe again from the beginning.
         """
-        told = data if isinstance(data, Mapping) else {}
-        seq, server = told.get("seq"), told.get("server")
+        fields = data if isinstance(data, Mapping) else {}
+        seq, server = fields.get("seq"), fields.get("server")
         newest = seq if isinstance(seq, int) else 0
-        if not asked.resumes:
-            self._filter = asked.filter
-        elif asked.anew:
+        if not subscription.resumes:
+            self._filter = subscription.filter
+        elif subscription.from_start:
             self.hub.drop()
-        elif asked.since is None:
-            # Where the last connection ended is not known: no event came over it.
+        elif subscription.since is None:
+            # The position is unknown: the last connection delivered no event.
             self.hub.drop()
         elif self._is_elsewhere(server, newest):
             return False
         self._server = server if isinstance(server, str) else None
-        self._seq = asked.since if asked.since is not None and asked.since <= newest else newest
+        self._seq = subscription.since if subscription.since is not None and subscription.since <= newest else newest
         return True
 
     def _is_elsewhere(self, server: object, newest: int) -> bool:
-        """The server that says this counts its events anew."""
+        """Returns True if this is another server, which counts its own events."""
         if self._server is not None and isinstance(server, str):
             return self._server != server
         return self._seq is not None and newest < self._seq

@@ -1,4 +1,4 @@
-"""What a server warns of."""
+"""Reports the warnings of a server."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import List, Set
 
 from .errors import NerveWarning
 
-#: Texts of warnings that are remembered, so that each is told once.
-KEPT_WARNINGS = 64
+#: Maximum number of remembered warnings.
+MAX_WARNINGS = 64
 
 
-class Warner:
-    """Tells each warning of a server once."""
+class ServerWarnings:
+    """Reports each warning of a server once."""
 
     def __init__(self) -> None:
-        self._told: Set[str] = set()
+        self._reported: Set[str] = set()
 
-    def tell(self, texts: List[str]) -> None:
-        """Warns in the name of who waits for the answer."""
+    def report(self, texts: List[str]) -> None:
+        """Issues warnings, attributed to the caller of the request."""
         for text in texts:
-            if text not in self._told and len(self._told) < KEPT_WARNINGS:
-                self._told.add(text)
+            if text not in self._reported and len(self._reported) < MAX_WARNINGS:
+                self._reported.add(text)
                 warnings.warn(text, NerveWarning, stacklevel=4)

@@ -1,24 +1,24 @@
-"""Which of a client's streams a chunk of an answer belongs to."""
+"""Assigns the chunks of answers to a client's streams."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-#: Nodes whose turns are remembered; then the oldest are forgotten.
-KEPT_NODES = 1024
+#: Maximum number of nodes whose turns are remembered.
+MAX_NODES = 1024
 
 #: A node: its session and its id.
 Key = Tuple[Optional[str], str]
 
-#: After these a node's turns count from one again. In a request or an event.
-_ANEW = frozenset(("NODE_CREATED", "NODE_STOPPED", "CREATE_NODE", "STOP_NODE", "START_NODE"))
+#: Commands and events after which a node's turns are counted from one again.
+_RESET_EVENTS = frozenset(("NODE_CREATED", "NODE_STOPPED", "CREATE_NODE", "STOP_NODE", "START_NODE"))
 
 
 class StreamOrder:
-    """Which stream a chunk is of that does not name its request: a node does one turn at a time, in the order they were asked for.
+    """Assigns chunks that do not name their request. A node runs one turn at a time, in the order of the requests.
 
-    So a chunk is of the stream that was opened first, and of no turn that is known to be another's. What other clients stream on the same
-    node at the same time cannot be told apart.
+    A chunk therefore belongs to the oldest open stream, unless its turn is known to be another's. Streams of other clients on the
+    same node cannot be distinguished.
     """
 
     def __init__(self) -> None:
@@ -27,16 +27,16 @@ class StreamOrder:
         self._server = ""
 
     def begin(self, key: Key, stream: object) -> None:
-        """A prompt goes out."""
+        """Records that a stream's prompt is sent."""
         self._open.setdefault(key, []).append(stream)
 
-    def takes(self, key: Key, stream: object, turn: int) -> bool:
-        """A chunk of this turn may be the stream's; 0 is a turn that is not known."""
+    def accepts(self, key: Key, stream: object, turn: int) -> bool:
+        """Returns True if a chunk of this turn may belong to the stream; 0: unknown turn."""
         first = self._open.get(key, [None])[0]
         return first is stream and (turn == 0 or turn > self._ended.get(key, 0))
 
     def end(self, key: Key, stream: object, turn: int, answered: bool) -> None:
-        """Its answer is there, or was given up when this turn was seen last. May be called again."""
+        """Records that the stream was answered or closed; `turn` is the last one seen. Can be called again."""
         streams = self._open.get(key, [])
         if stream in streams:
             streams.remove(stream)
@@ -44,28 +44,28 @@ class StreamOrder:
         if not streams:
             self._open.pop(key, None)
             if answered:
-                # All chunks of this turn and of those before it have come: a later stream gets none of them.
+                # All chunks up to this turn have arrived, so a later stream gets none of them.
                 return
         self._ended[key] = max(turn, known)
-        while len(self._ended) > KEPT_NODES:
+        while len(self._ended) > MAX_NODES:
             del self._ended[next(iter(self._ended))]
 
-    def heed(self, kind: object, session: object, node: object) -> None:
-        """A node was made or has stopped, by the type of an event or of a command. Others change nothing."""
-        if kind in _ANEW:
+    def observe(self, kind: object, session: object, node: object) -> None:
+        """Handles the creation or stop of a node, reported by an event or a command. Ignores other types."""
+        if kind in _RESET_EVENTS:
             for key in [key for key in self._ended if key[1] == node and (key[0] == session or None in (key[0], session))]:
                 del self._ended[key]
 
-    def heed_event(self, event: Mapping[str, Any]) -> None:
-        """The same by an event."""
-        self.heed(event.get("event_type"), event.get("session_id"), event.get("node_id"))
+    def observe_event(self, event: Mapping[str, Any]) -> None:
+        """Handles an event like `observe`."""
+        self.observe(event.get("event_type"), event.get("session_id"), event.get("node_id"))
 
-    def forget(self) -> None:
-        """What comes now may be of another server."""
+    def reset(self) -> None:
+        """Forgets all turns, because the server may be another one."""
         self._ended.clear()
 
-    def meet(self, server: str) -> None:
-        """What comes now is of this server; empty: nobody knows."""
+    def set_server(self, server: str) -> None:
+        """Sets the server that events come from; empty: unknown."""
         if server and self._server != server:
-            self.forget()
+            self.reset()
             self._server = server
