@@ -1,4 +1,4 @@
-"""A client of one server."""
+"""The asyncio client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Awaitable, Callable, Dict, Generator, Iterable, List, Mapping, Optional, Sequence, Type, Union
 
-from .again import Dial, LastingConnection
+from .reconnect import Dial, ReconnectingConnection
 from .connection import Connection
 from .events import EventStream
 from .graphs import GraphCommands
@@ -19,16 +19,16 @@ from .paths import socket_path
 from .standalone import Standalone
 from .types import Lifecycle, NodeInfo, Pong, Result, SessionInfo, from_wire, list_of
 
-#: True stands for the system's certificate authorities.
+#: True uses the system's certificate authorities.
 Tls = Union[tls.SSLContext, bool, None]
 
 
 class NerveClient(GraphCommands):
     """A connection to a server, shared by any number of tasks of one event loop.
 
-    Made by `connect`, `connect_tcp`, `connect_http` or `standalone`, each to be awaited or used with `async with`. A connection that has ended
-    is made again when it is needed, by a request or a stream of events: for `reconnect` seconds, 0 for never. What was asked and not
-    answered then fails with `ConnectionClosedError`, which says whether it had gone out; what only looks is asked once more.
+    Created by `connect`, `connect_tcp`, `connect_http` or `standalone`; await these, or use them with `async with`. A closed connection is
+    reopened when a request or an event stream needs it, for at most `reconnect` seconds (0: never). Pending requests fail with
+    `ConnectionClosedError`, whose `sent` tells whether they were sent; read-only commands are repeated once.
     """
 
     def __init__(self, connection: Connection, own: Optional[Standalone] = None) -> None:
@@ -44,15 +44,15 @@ class NerveClient(GraphCommands):
         timeout: Optional[float] = 10.0,
         reconnect: float = 10.0,
     ) -> Connecting:
-        """Connects to the Unix socket `path`; to that of this user's server of this name if None (`NERVE_SERVER`, or `default`).
+        """Connects to the Unix socket `path`. None: the socket of this user's server named `server` (default: `NERVE_SERVER` or `default`).
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds.
+        Raises `NotRunningError` if no server accepts the connection within `timeout` seconds.
         """
 
         async def connect() -> NerveClient:
             where = str(socket_path(server) if path is None else Path(path))
-            dial: Dial = lambda inbox, muted: open_unix(where, timeout, inbox, muted)
-            return cls(await LastingConnection.open(dial, reconnect))
+            dial: Dial = lambda state, muted: open_unix(where, timeout, state, muted)
+            return cls(await ReconnectingConnection.open(dial, reconnect))
 
         return Connecting(connect)
 
@@ -67,18 +67,18 @@ class NerveClient(GraphCommands):
         timeout: Optional[float] = 10.0,
         reconnect: float = 10.0,
     ) -> Connecting:
-        """Connects to a server's TCP port. `token` is what `nerve token show` prints on its machine.
+        """Connects to a server's TCP port. `nerve token show` prints the `token` on the server's machine.
 
-        `ssl` is True or a context for a server with TLS; `ssl.create_default_context(cafile=…)` trusts a certificate of your own. Without it
-        token and prompts go over the network as they are.
+        For TLS, `ssl` is True or a context; `ssl.create_default_context(cafile=…)` trusts your own certificate. Without TLS, token and
+        prompts are sent unencrypted.
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
 
         async def connect() -> NerveClient:
             tls = _context(ssl)
-            dial: Dial = lambda inbox, muted: open_tcp(host, port, token, tls, timeout, inbox, muted)
-            return cls(await LastingConnection.open(dial, reconnect))
+            dial: Dial = lambda state, muted: open_tcp(host, port, token, tls, timeout, state, muted)
+            return cls(await ReconnectingConnection.open(dial, reconnect))
 
         return Connecting(connect)
 
@@ -86,11 +86,11 @@ class NerveClient(GraphCommands):
     def connect_http(
         cls, url: str, token: str, ssl: Tls = None, *, timeout: Optional[float] = 10.0, reconnect: float = 10.0
     ) -> Connecting:
-        """Talks to a server over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as of `connect_tcp`.
+        """Connects over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as for `connect_tcp`.
 
-        Each request that waits has a connection of its own there, and each stream of events too.
+        Each pending request and each event stream uses its own connection.
 
-        Raises `NotRunningError` when nobody answers there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
 
         async def connect() -> NerveClient:
@@ -102,17 +102,17 @@ class NerveClient(GraphCommands):
     def standalone(
         cls, nerve: Union[str, os.PathLike[str], None] = None, *, env: Optional[Mapping[str, str]] = None, timeout: float = 30.0
     ) -> Connecting:
-        """Starts a server of its own in a temporary directory; closing the client stops it, with its nodes, and removes all it wrote.
+        """Starts a private server in a temporary directory. Closing the client stops it with its nodes, and removes its files.
 
-        `nerve` is the program, `nerve` in `PATH` if None. `env` is added to the server's environment. Raises `NotRunningError` when it does
+        `nerve` is the program (None: `nerve` in `PATH`). `env` is added to the server's environment. Raises `NotRunningError` if it does
         not answer within `timeout` seconds.
         """
 
         async def connect() -> NerveClient:
             own = await Standalone.start(nerve, env, timeout)
             try:
-                dial: Dial = lambda inbox, muted: open_unix(str(own.socket), timeout, inbox, muted)
-                return cls(await LastingConnection.open(dial, 0), own)
+                dial: Dial = lambda state, muted: open_unix(str(own.socket), timeout, state, muted)
+                return cls(await ReconnectingConnection.open(dial, 0), own)
             except BaseException:
                 await own.stop()
                 raise
@@ -121,16 +121,16 @@ class NerveClient(GraphCommands):
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Number of requests that wait for their answer."""
         return self._connection.in_flight
 
     @property
     def unmatched_answers(self) -> int:
-        """Answers that came to what this client never asked. They were passed over; a server that works as it should sends none."""
+        """Number of ignored answers that match no request; 0 with a correct server."""
         return self._connection.unmatched_answers
 
     async def close(self) -> None:
-        """Ends the connection, and the server if it is the client's own."""
+        """Closes the connection, and stops a `standalone` server."""
         try:
             if self._own is not None:
                 await self._own.stop(self)
@@ -146,14 +146,14 @@ class NerveClient(GraphCommands):
         await self.close()
 
     async def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
-        """Sends any command of the wire and waits for the `data` of its result. There is no limit of time: put it into a timeout.
+        """Sends any command and waits for the `data` of its result. There is no time limit: use a timeout.
 
-        Raises a `ServerError` when the server could not or would not do it, `ConnectionClosedError`, `ProtocolError`.
+        Raises `ServerError`, `ConnectionClosedError` or `ProtocolError`.
         """
         return await self._connection.request(command, params or {})
 
     def events(self) -> EventStream:
-        """The events from now on: all, until `subscribe` says which."""
+        """Returns a stream of all events from now on, until `subscribe` selects some."""
         return self._connection.events()
 
     async def subscribe(
@@ -166,9 +166,9 @@ class NerveClient(GraphCommands):
         since: Optional[int] = None,
         aliases: bool = False,
     ) -> EventStream:
-        """Says which events this client is to get, and gives them. Over a socket it holds for all its streams.
+        """Subscribes to events and returns their stream. On a socket this applies to all streams of the client.
 
-        `types`: only these; `since`: also those after this `seq`, as far as the server still has them; `aliases`: older names too.
+        `types`: only these types; `since`: also stored events after this `seq`; `aliases`: deprecated names too.
         """
         wanted: Dict[str, Any] = {
             "types": None if types is None else list(types),
@@ -181,7 +181,7 @@ class NerveClient(GraphCommands):
         return await self._connection.subscribe(wanted)
 
     async def ping(self) -> Pong:
-        """Is anybody there?"""
+        """Checks that the server answers."""
         return from_wire(Pong, await self.request("PING"))
 
     async def shutdown(self, keep_nodes: bool = False) -> None:
@@ -207,10 +207,10 @@ class NerveClient(GraphCommands):
         response_timeout: Optional[float] = None,
         **more: Any,
     ) -> RemoteNode:
-        """Starts a node; what is None has the server's default.
+        """Starts a node. None selects the server's default.
 
-        `command` is a text, split into words as a shell does, or a list of words; your shell if None. `backend` is `pty` (the default),
-        `bash`, `chat`, `tmux`, `wezterm` … `more` goes to the server as it is: `chat`, `conversation`, `pane_id`, `claude_session_id` …
+        `command` is a string, split into words like in a shell, or a list of words; None: your shell. `backend` is `pty` (the default),
+        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `claude_session_id` …
         """
         params: Dict[str, Any] = {
             "node_id": node_id,
@@ -233,39 +233,39 @@ class NerveClient(GraphCommands):
         return RemoteNode(self, str(field_of(data, "node_id")), session_id)
 
     async def get_node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
-        """A node that is there already. Raises `NotFoundError` when it is not."""
+        """Returns an existing node. Raises `NotFoundError` if it does not exist."""
         node = self.node(node_id, session_id)
         await node.info()
         return node
 
     def node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
-        """A node that is believed to be there: nothing is asked."""
+        """Returns a node without checking that it exists."""
         return RemoteNode(self, node_id, session_id)
 
     async def list_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
-        """All nodes of a session."""
+        """Lists the nodes of a session."""
         data = await self.request("LIST_NODES", {"session_id": session_id})
         return list_of(NodeInfo, field_of(data, "nodes_info"))
 
     async def create_session(self, name: str, description: str = "", tags: Iterable[str] = ()) -> SessionInfo:
-        """Makes a session."""
+        """Creates a session."""
         params = {"name": name, "description": description, "tags": list(tags)}
         return from_wire(SessionInfo, await self.request("CREATE_SESSION", params))
 
     async def get_session(self, name: Optional[str] = None) -> SessionInfo:
-        """One session; the default one if None."""
+        """Returns a session; None: the default session."""
         return from_wire(SessionInfo, await self.request("GET_SESSION", {"name": name}))
 
     async def list_sessions(self) -> List[SessionInfo]:
-        """All sessions."""
+        """Lists all sessions."""
         return list_of(SessionInfo, field_of(await self.request("LIST_SESSIONS"), "sessions"))
 
     async def delete_session(self, name: str) -> None:
-        """Stops a session's nodes and forgets it."""
+        """Deletes a session and stops its nodes."""
         await self.request("DELETE_SESSION", {"name": name})
 
     async def start_session(self, name: str) -> Lifecycle:
-        """Starts all nodes of a session that do not run; tells which were started and which could not be."""
+        """Starts all stopped nodes of a session; returns which were started and which failed."""
         return from_wire(Lifecycle, await self.request("START_SESSION", {"name": name}))
 
     async def stop_session(self, name: str) -> Lifecycle:
@@ -273,23 +273,23 @@ class NerveClient(GraphCommands):
         return from_wire(Lifecycle, await self.request("STOP_SESSION", {"name": name}))
 
     async def get_result(self, result_id: str) -> Result:
-        """What is known of an execution that `RemoteNode.execute_async` began. One that failed is no error here: see its `status`."""
+        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
         return from_wire(Result, await self.request("GET_RESULT", {"result_id": result_id}))
 
     async def wait_for_result(self, result_id: str, timeout: Optional[float] = None) -> Result:
-        """The same when it has ended. Raises `NerveTimeoutError` when it has not within `timeout` seconds (no limit if None)."""
+        """Waits for the end of an execution. Raises `NerveTimeoutError` after `timeout` seconds (None: no limit)."""
         params = {"result_id": result_id, "wait": True, "timeout": timeout}
         return from_wire(Result, await self.request("GET_RESULT", params))
 
     async def list_results(
         self, *, session_id: Optional[str] = None, node_id: Optional[str] = None, last: Optional[int] = None
     ) -> List[Result]:
-        """Results, newest first, without their responses; the newest 100 if `last` is None."""
+        """Lists results, newest first, without responses; the newest 100 if `last` is None."""
         params: Dict[str, Any] = {"session_id": session_id, "node_id": node_id, "last": last}
         return list_of(Result, field_of(await self.request("LIST_RESULTS", params), "results"))
 
     async def cancel_result(self, result_id: str) -> Result:
-        """Takes a prompt back, or interrupts its turn; gives the result as it is then."""
+        """Withdraws a queued prompt or interrupts its turn; returns the result afterwards."""
         return from_wire(Result, await self.request("CANCEL_RESULT", {"result_id": result_id}))
 
     def create_channel(
@@ -314,7 +314,7 @@ class NerveClient(GraphCommands):
         return get()
 
     def list_channels(self) -> Awaitable[List[str]]:
-        """Deprecated: `list_nodes`. Gives ids only."""
+        """Deprecated: `list_nodes`. Returns only ids."""
         deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
 
         async def ids() -> List[str]:
@@ -324,7 +324,7 @@ class NerveClient(GraphCommands):
 
 
 class Connecting:
-    """A client to be: await it, or use it with `async with`, which closes the client at the end."""
+    """A pending connection: await it, or use `async with`, which closes the client at the end."""
 
     def __init__(self, connect: Callable[[], Awaitable[NerveClient]]) -> None:
         self._connect = connect

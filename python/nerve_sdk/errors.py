@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its server."""
+"""Errors of clients and servers."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ class NerveError(Exception):
 
 
 class NerveWarning(UserWarning):
-    """What a server warned of: an older name that was used, a file that could not be read whole."""
+    """A warning from the server, for example about a deprecated name or an incomplete file."""
 
 
 class NotRunningError(NerveError, ConnectionError):
-    """Nobody listens where a server was looked for."""
+    """No server listens at the address."""
 
 
 class ConnectionClosedError(NerveError, ConnectionError):
-    """The connection ended before the answer came. What changes something is never sent twice: `sent` says whether it was sent at all."""
+    """The connection ended before the answer arrived. Requests with side effects are never repeated; `sent` tells whether this one was sent."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        #: Something of the request had gone out: it may have been done. If not, it was not done, and asking again is safe.
+        #: True if the request was sent, so the command may take effect. If False, repeating it is safe.
         self.sent: bool = False
-        #: The id of the request on the wire; None where nothing was asked.
+        #: The id of the request on the wire; None if there was no request.
         self.request_id: Optional[str] = None
 
     def __str__(self) -> str:
         reason = str(self.args[0])
-        return f"{reason}; what was asked may have been done" if self.sent else reason
+        return f"{reason}; the command may still take effect" if self.sent else reason
 
 
 class ProtocolError(NerveError):
-    """What came is not what a nerve server sends, or what should go cannot be sent."""
+    """The server sent an invalid message, or a request cannot be encoded."""
 
 
 class ServerError(NerveError):
-    """The server could not or would not do it. Its subclasses tell which kind of error it is."""
+    """The server reported an error. Subclasses correspond to the values of `error_type`."""
 
     def __init__(self, message: str, data: Optional[Mapping[str, Any]] = None) -> None:
         super().__init__(message)
         data = data or {}
-        #: The id of the request on the wire, where it is known which one failed.
+        #: The id of the request on the wire, if known.
         self.request_id: Optional[str] = None
-        #: What happened, to what.
+        #: The error message.
         self.message: str = message
-        #: Which kind, as the wire names it; empty if the server says none.
+        #: The kind of error, as on the wire; empty if unknown.
         self.error_type: str = _text(data.get("error_type")) or ""
-        #: What to do about it.
+        #: What to do about the error.
         self.hint: Optional[str] = _text(data.get("hint"))
-        #: What the terminal showed, where that explains it.
+        #: The terminal's screen, if it explains the error.
         self.screen: Optional[str] = _text(data.get("screen"))
-        #: The choices of the dialog that blocks, if one does.
+        #: The choices of the blocking dialog, if any.
         self.choices: List[str] = [str(choice) for choice in data.get("choices") or []]
-        #: How far a prompt came: `typed`, `submitted`, `started`, `unknown`.
+        #: How far the prompt was delivered: `typed`, `submitted`, `started`, `unknown`.
         self.delivery: Optional[str] = _text(data.get("delivery"))
-        #: All the server said. Of a run that failed: `graph_id`, `run_id`, `status`, `results`, `trace`, `exceeded`.
+        #: All data of the error. For a failed run: `graph_id`, `run_id`, `status`, `results`, `trace`, `exceeded`.
         self.data: Dict[str, Any] = dict(data)
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class InvalidRequestError(ServerError):
 
 
 class NotFoundError(ServerError):
-    """There is no such thing."""
+    """The object does not exist."""
 
 
 class AlreadyExistsError(ServerError):
@@ -80,7 +80,7 @@ class ProcessError(ServerError):
 
 
 class NodeStoppedError(ServerError):
-    """The node is stopped or stops."""
+    """The node is stopped or stopping."""
 
 
 class BlockedError(ServerError):
@@ -88,23 +88,23 @@ class BlockedError(ServerError):
 
 
 class BusyError(ServerError):
-    """Another turn runs, or the queue is full."""
+    """Another turn is running, or the queue is full."""
 
 
 class NerveTimeoutError(ServerError, TimeoutError):
-    """Not done in time."""
+    """The operation timed out."""
 
 
 class TurnInterruptedError(ServerError):
-    """Somebody interrupted it."""
+    """The turn was interrupted."""
 
 
 class DeliveryError(ServerError):
-    """The prompt could not be shown to have arrived."""
+    """The delivery of the prompt could not be confirmed."""
 
 
 class RunCancelledError(ServerError):
-    """The run was cancelled; `data` has what was done."""
+    """The run was cancelled; `data` contains the completed steps."""
 
 
 class BudgetExceededError(ServerError):
@@ -120,15 +120,15 @@ class AuthenticationError(ServerError):
 
 
 class PermissionDeniedError(ServerError):
-    """A model's API does not allow it to this key."""
+    """A model's API denies permission to this key."""
 
 
 class RateLimitError(ServerError):
-    """A model's API was asked too often."""
+    """A model's API reached its rate limit."""
 
 
 class NetworkError(ServerError):
-    """The server has no connection to a model's API, or it broke."""
+    """The connection to a model's API failed."""
 
 
 class TooLargeError(ServerError):
@@ -163,7 +163,7 @@ _BY_TYPE: Dict[str, Type[ServerError]] = {
 
 
 def server_error(message: object, data: object) -> ServerError:
-    """The error of a result that is a failure. A kind this package does not know is a plain `ServerError`."""
+    """Creates the error of a failed result. An unknown kind is a plain `ServerError`."""
     fields = data if isinstance(data, Mapping) else {}
     kind = _BY_TYPE.get(_text(fields.get("error_type")) or "", ServerError)
     return kind(_text(message) or "the server gave no reason", fields)

@@ -1,4 +1,4 @@
-"""Events as they come."""
+"""Event streams."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any, Awaitable, Callable, Deque, Mapping, Optional, Type
 
 from .types import Event, from_wire
 
-#: Events kept for a reader that is slow; then the oldest are lost, and it is told.
+#: Maximum number of events kept for a slow reader; then the oldest are dropped and reported.
 EVENT_QUEUE = 1024
 
 
 class EventStream:
-    """The events of a client from the moment the stream was made: an async iterator.
+    """An async iterator of a client's events since the stream was created.
 
-    A reader that is too slow loses the oldest events and gets an EVENTS_DROPPED in their place, as it does from a server. When the connection
-    has ended and is made again, the stream goes on after the last event that came. Where that is another server (it was started anew), an
-    EVENTS_DROPPED comes first, whose `dropped` is None, then all that the new server has; `seq` begins anew. It ends when the client is
-    closed, or its connection has ended and none is made again.
+    A slow reader loses the oldest events and gets an EVENTS_DROPPED instead. After a reconnect the stream continues after the last event.
+    If the server was restarted, it gets an EVENTS_DROPPED whose `dropped` is None, then all events of the new server, with `seq` counted
+    from one again. The stream ends when the client is closed, or when reconnecting fails.
     """
 
     def __init__(self, on_close: Optional[Callable[[], Awaitable[None]]] = None) -> None:
@@ -48,7 +47,7 @@ class EventStream:
         return self._queue.popleft()
 
     async def aclose(self) -> None:
-        """Ends the stream; the connection goes on."""
+        """Closes the stream but not the connection."""
         self._end()
         self._queue.clear()
         self._dropped = 0
@@ -80,15 +79,15 @@ class EventStream:
 
 
 class EventHub:
-    """Hands events to all streams of a connection."""
+    """Distributes events to all streams of a connection."""
 
     def __init__(self) -> None:
-        # A stream that nobody holds any more must not be filled for ever.
+        # Weak references: an abandoned stream must not be filled.
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         self._ended = False
 
     def open(self) -> EventStream:
-        """A stream of all events from now on; of a closed connection none."""
+        """Returns a stream of all events from now on; an ended one if the connection is closed."""
         stream = EventStream()
         if self._ended:
             stream._end()
@@ -96,27 +95,27 @@ class EventHub:
         return stream
 
     @property
-    def heard(self) -> bool:
-        """Somebody reads events."""
+    def has_readers(self) -> bool:
+        """True if an open stream exists."""
         return any(not stream._ended for stream in list(self._streams))
 
     def publish(self, message: Mapping[str, Any]) -> None:
-        """Raises `ProtocolError` for what is no event."""
+        """Delivers an event. Raises `ProtocolError` if it is invalid."""
         event = from_wire(Event, message)
         for stream in list(self._streams):
             stream._offer(event)
 
     def drop(self) -> None:
-        """Events are missing here; how many is not known."""
+        """Reports an unknown number of missing events."""
         for stream in list(self._streams):
             stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
 
     def end(self) -> None:
-        """The streams end after what they hold, later ones at once."""
+        """Ends all streams after their queued events, and later ones at once."""
         self._ended = True
         self.end_streams()
 
     def end_streams(self) -> None:
-        """The streams end after what they hold; later ones may have events again."""
+        """Ends all streams after their queued events; later ones may get events again."""
         for stream in list(self._streams):
             stream._end()

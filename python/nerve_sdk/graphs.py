@@ -1,4 +1,4 @@
-"""Graphs and their runs, seen from a client."""
+"""Commands for graphs and their runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .types import GraphInfo, RunEnded, RunInfo, from_wire, list_of
 
 
 class GraphCommands:
-    """The part of a client that concerns graphs. `definition` is a graph as a graph file has it."""
+    """A client's commands for graphs. `definition` has the format of a graph file."""
 
     async def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
         """Sends a command and waits for the `data` of its result."""
@@ -26,9 +26,9 @@ class GraphCommands:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunEnded:
-        """Runs a graph and waits for its end. Cancelling does not end the run: `cancel_run` does.
+        """Runs a graph and waits for its end. Cancelling the task does not cancel the run: use `cancel_run`.
 
-        A run that failed or was cancelled is a `ServerError` whose `data` has what was done.
+        A failed or cancelled run raises a `ServerError` whose `data` has the completed steps.
         """
         options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         return from_wire(RunEnded, await self.request("EXECUTE_GRAPH", {"definition": definition, **options}))
@@ -44,7 +44,7 @@ class GraphCommands:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunInfo:
-        """The same without waiting: gives the run as it has begun."""
+        """Starts a graph without waiting; returns the new run."""
         options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         params = {"definition": definition, "detach": True, **options}
         return from_wire(RunInfo, await self.request("EXECUTE_GRAPH", params))
@@ -60,7 +60,7 @@ class GraphCommands:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunEnded:
-        """Runs a registered graph and waits for its end, as `execute_graph` does."""
+        """Runs a registered graph and waits for its end, like `execute_graph`."""
         options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         return from_wire(RunEnded, await self.request("RUN_GRAPH", {"graph_id": graph_id, **options}))
 
@@ -75,7 +75,7 @@ class GraphCommands:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunInfo:
-        """The same without waiting: gives the run as it has begun."""
+        """Starts a graph without waiting; returns the new run."""
         options = _options(input, session_id, run_id, trace, keep_nodes, traceparent)
         params = {"graph_id": graph_id, "detach": True, **options}
         return from_wire(RunInfo, await self.request("RUN_GRAPH", params))
@@ -86,54 +86,54 @@ class GraphCommands:
         return from_wire(GraphInfo, await self.request("CREATE_GRAPH", params))
 
     async def get_graph(self, graph_id: str, session_id: Optional[str] = None) -> GraphInfo:
-        """One registered graph, with its definition."""
+        """Returns a registered graph with its definition."""
         params = {"graph_id": graph_id, "session_id": session_id}
         return from_wire(GraphInfo, await self.request("GET_GRAPH", params))
 
     async def list_graphs(self, session_id: Optional[str] = None) -> List[GraphInfo]:
-        """All graphs of a session, without their definitions."""
+        """Lists the graphs of a session, without definitions."""
         data = await self.request("LIST_GRAPHS", {"session_id": session_id})
         return list_of(GraphInfo, field_of(data, "graphs_info"))
 
     async def delete_graph(self, graph_id: str, session_id: Optional[str] = None) -> None:
-        """Forgets a graph; its runs go on."""
+        """Deletes a graph; its runs continue."""
         await self.request("DELETE_GRAPH", {"graph_id": graph_id, "session_id": session_id})
 
     async def cancel_graph(self, graph_id: str) -> List[str]:
-        """Cancels all runs of a graph; gives their ids."""
+        """Cancels all runs of a graph; returns their ids."""
         data = await self.request("CANCEL_GRAPH", {"graph_id": graph_id})
         return list(field_of(data, "runs"))
 
     async def cancel_run(self, run_id: str) -> List[str]:
-        """Cancels a run; gives its id."""
+        """Cancels a run; returns its id."""
         data = await self.request("CANCEL_GRAPH", {"run_id": run_id})
         return list(field_of(data, "runs"))
 
     async def list_runs(self) -> List[RunInfo]:
-        """All runs the server knows, newest first, without their steps."""
+        """Lists all runs, newest first, without steps."""
         return list_of(RunInfo, field_of(await self.request("LIST_RUNS"), "runs"))
 
     async def get_run(self, run_id: str, last: Optional[int] = None) -> RunInfo:
-        """A run as it is now. `last`: only so many of its steps, the latest."""
+        """Returns a run. `last`: only this many of its latest steps."""
         return from_wire(RunInfo, await self.request("GET_RUN", {"run_id": run_id, "last": last}))
 
     async def resume_run(
         self, run_id: str, definition: Optional[Mapping[str, Any]] = None, *, trace: bool = False
     ) -> RunEnded:
-        """Goes on with a run whose server died, and waits for its end.
+        """Resumes a run whose server died, and waits for its end.
 
-        `definition` takes the place of the run's own graph: what is unchanged in it is not run again.
+        `definition` replaces the run's graph; unchanged steps are not run again.
         """
         params = {"run_id": run_id, "definition": definition, "trace": trace}
         return from_wire(RunEnded, await self.request("RESUME_RUN", params))
 
     async def restart_run(self, run_id: str, definition: Optional[Mapping[str, Any]] = None) -> RunInfo:
-        """The same without waiting: gives the run as it goes on."""
+        """Resumes a run without waiting; returns the run."""
         params = {"run_id": run_id, "definition": definition, "detach": True}
         return from_wire(RunInfo, await self.request("RESUME_RUN", params))
 
     async def answer_gate(self, run_id: str, choice: str, step_id: Optional[str] = None) -> RunInfo:
-        """Answers a gate that a run waits at; gives the run as it goes on. `step_id` may be left out where only one gate waits."""
+        """Answers the gate that a run waits at; returns the run. `step_id` is optional if only one gate waits."""
         params = {"run_id": run_id, "choice": choice, "step_id": step_id}
         return from_wire(RunInfo, await self.request("ANSWER_GATE", params))
 

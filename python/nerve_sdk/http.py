@@ -1,4 +1,4 @@
-"""A server over HTTP: commands by POST, events as server-sent events."""
+"""Connections over HTTP: commands as POST, events as server-sent events."""
 
 from __future__ import annotations
 
@@ -9,81 +9,81 @@ from itertools import count
 from typing import Any, AsyncIterator, Dict, Mapping, Optional, Set, Tuple
 from urllib.parse import urlencode
 
-from .again import LOOKS, Backoff, is_passing
+from .reconnect import READ_ONLY_COMMANDS, Backoff, is_transient
 from .connection import Answer, Sink, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
 from .events import EventStream
 from .http1 import Channel, Head, Pool, Site, site_of
-from .order import StreamOrder
+from .stream_order import StreamOrder
 from .sse import SseParser
 from .types import Event, from_wire
-from .warner import Warner
+from .server_warnings import ServerWarnings
 from .wire import decode, encode
 
-#: How long the last chunks of an answer may come after it, in seconds: they come by another connection.
-CHUNKS_PATIENCE = 2.0
-#: A stream of events on which nothing comes for so long is dead, in seconds: a server sends a sign of life every 15.
-SILENCE = 60.0
+#: Time to wait for chunks after the answer, in seconds: they arrive on another connection.
+LATE_CHUNKS_TIMEOUT = 2.0
+#: An event stream without data for this long is dead, in seconds: servers send a keepalive every 15.
+SILENCE_TIMEOUT = 60.0
 
 
 class HttpConnection:
-    """Requests to a site. Each that waits has a connection of its own, and so has each stream of events.
+    """Requests to a site. Each pending request and each event stream has its own connection.
 
-    A server that is not there is waited for, for `patience` seconds.
+    Waits up to `reconnect_timeout` seconds for an unreachable server.
     """
 
-    def __init__(self, site: Site, patience: float) -> None:
-        self.patience = patience
-        #: Which of the client's streams chunks belong to.
+    def __init__(self, site: Site, reconnect_timeout: float) -> None:
+        self.reconnect_timeout = reconnect_timeout
+        #: Assigns chunks to the client's streams.
         self.order = StreamOrder()
         self._pool = Pool(site)
         self._ids = count(1)
-        self._warner = Warner()
+        self._warnings = ServerWarnings()
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._in_flight = 0
         self._closed = False
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Number of requests that wait for their answer."""
         return self._in_flight
 
     @property
     def unmatched_answers(self) -> int:
-        """None: an answer comes by the connection of its request."""
+        """Always 0: an answer arrives on the connection of its request."""
         return 0
 
     async def request(self, command: str, params: Mapping[str, Any], sink: Optional[Sink] = None) -> Any:
-        """Sends a command and waits for the `data` of its result. Cancelling gives up the answer and nothing else.
+        """Sends a command and waits for the `data` of its result. Cancelling discards only the answer.
 
-        What goes out is never sent twice, unless it changes nothing.
+        Commands with side effects are never sent twice.
         """
         request_id = str(next(self._ids))
         line = encode(command, params, request_id)
         self._in_flight += 1
         try:
-            answer: Answer = await self._watched(self._ask(line, params, sink, command in LOOKS))
+            answer: Answer = await self._watched(self._ask(line, params, sink, command in READ_ONLY_COMMANDS))
         except (ConnectionClosedError, ServerError) as error:
             error.request_id = request_id
             raise
         finally:
             self._in_flight -= 1
-        self._warner.tell(answer.warnings)
+        self._warnings.report(answer.warnings)
         if answer.error is not None:
             if isinstance(answer.error, ServerError):
                 answer.error.request_id = request_id
             raise answer.error
-        self.order.heed(command, params.get("session_id"), params.get("node_id"))
+        self.order.observe(command, params.get("session_id"), params.get("node_id"))
         return answer.data
 
     async def subscribe(self, filter: Mapping[str, Any]) -> EventStream:
-        """The events that match, by a connection of their own; other streams are not touched."""
+        """Subscribes to events on a separate connection; other streams are not affected."""
         channel, head = await self._watched(self._open_events(filter))
         stream = EventStream()
         return self._owned(stream, self._fill(stream, filter, channel, head))
 
     def events(self) -> EventStream:
-        """All events, from the moment the server has taken the stream's connection."""
+        """Returns a stream of all events since the server accepted its connection."""
         if self._closed:
             raise ConnectionClosedError("this client is closed")
         stream = EventStream()
@@ -91,7 +91,7 @@ class HttpConnection:
         return self._owned(stream, self._fill(stream, {}))
 
     async def close(self) -> None:
-        """Ends everything that is open; all that wait are told."""
+        """Closes all connections; pending requests fail."""
         self._closed = True
         for task in list(self._tasks):
             task.cancel()
@@ -100,7 +100,7 @@ class HttpConnection:
         await self._pool.close()
 
     async def _watched(self, work: Any) -> Any:
-        """Awaits it in a task that `close` can end: who waits is told then, and is not cancelled itself."""
+        """Awaits `work` in a task that `close` can cancel. The caller then gets an error and is not cancelled itself."""
         if self._closed:
             work.close()
             raise ConnectionClosedError("this client is closed")
@@ -116,18 +116,18 @@ class HttpConnection:
             raise ConnectionClosedError("this client is closed")
         return task.result()
 
-    async def _ask(self, line: bytes, params: Mapping[str, Any], sink: Optional[Sink], again: bool) -> Answer:
-        tries = Tries(self.patience)
+    async def _ask(self, line: bytes, params: Mapping[str, Any], sink: Optional[Sink], retry: bool) -> Answer:
+        retries = RetryPolicy(self.reconnect_timeout)
         while True:
             try:
                 return await (self._post(line) if sink is None else self._post_with_chunks(line, params, sink))
             except NerveError as error:
                 if isinstance(error, ConnectionClosedError) and error.sent:
-                    if not again or not self.patience:
+                    if not retry or not self.reconnect_timeout:
                         raise
-                    again, tries = False, Tries(self.patience)
+                    retry, retries = False, RetryPolicy(self.reconnect_timeout)
                 else:
-                    await tries.failed(error)
+                    await retries.failed(error)
 
     async def _post(self, line: bytes) -> Answer:
         channel = await self._pool.take()
@@ -154,8 +154,8 @@ class HttpConnection:
 
         async def listen() -> None:
             try:
-                async for place, message in _messages(channel, head):
-                    self.order.meet(server_in(place))
+                async for cursor, message in _messages(channel, head):
+                    self.order.set_server(server_in(cursor))
                     if message is None:
                         continue
                     if message.get("event_type") == "OUTPUT_PARSED":
@@ -171,12 +171,12 @@ class HttpConnection:
             turn = answer.data.get("turn") if isinstance(answer.data, dict) else None
             if turn is not None:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(_until(ends, turn), CHUNKS_PATIENCE)
+                    await asyncio.wait_for(_until(ends, turn), LATE_CHUNKS_TIMEOUT)
             return answer
         finally:
             listening.cancel()
             channel.close()
-            # Its error would only be that the stream of events broke; the answer counts.
+            # Ignores errors of the event stream; the answer is complete.
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _open_events(self, filter: Mapping[str, Any]) -> Any:
@@ -196,7 +196,7 @@ class HttpConnection:
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        # Looked at, so that asyncio does not complain of the error of a request that was given up.
+        # Retrieves the exception, otherwise asyncio logs it as unhandled.
         if not task.cancelled():
             task.exception()
 
@@ -207,39 +207,39 @@ class HttpConnection:
         channel: Optional[Channel] = None,
         head: Optional[Head] = None,
     ) -> None:
-        """Fills a stream by one connection after the other, each from the last event on that has come."""
-        place = Place()
+        """Fills a stream, reconnecting after the last event."""
+        cursor = EventCursor()
         try:
             while True:
                 if channel is None or head is None:
-                    # Where the last connection ended is not known: it told nothing.
-                    lost = place.begun and not place.last and filter.get("since") is None
-                    channel, head = await self._resumed(filter, place)
+                    # The position is unknown: the last connection delivered no event.
+                    lost = cursor.started and not cursor.last and filter.get("since") is None
+                    channel, head = await self._resumed(filter, cursor)
                     if lost:
                         stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
                 with contextlib.suppress(ConnectionClosedError):
-                    await _pump(channel, head, stream, place)
-                if not self.patience:
+                    await _pump(channel, head, stream, cursor)
+                if not self.reconnect_timeout:
                     return
                 channel = None
         except (ConnectionClosedError, NotRunningError) as error:
-            # The server is gone: a stream that had begun ends then, over a socket too.
-            stream._end(None if place.begun else error)
+            # The server is gone: a started stream ends without an error, as on a socket.
+            stream._end(None if cursor.started else error)
         except NerveError as error:
             stream._end(error)
 
-    async def _resumed(self, filter: Mapping[str, Any], place: Place) -> Any:
-        tries = Tries(self.patience if place.begun else 0)
+    async def _resumed(self, filter: Mapping[str, Any], cursor: EventCursor) -> Any:
+        retries = RetryPolicy(self.reconnect_timeout if cursor.started else 0)
         while True:
             try:
-                opened = await self._open_events({**filter, **place.since()})
-                place.begun = True
+                opened = await self._open_events({**filter, **cursor.since()})
+                cursor.started = True
                 return opened
             except NerveError as error:
-                await tries.failed(error)
+                await retries.failed(error)
 
     def _owned(self, stream: EventStream, work: Any) -> EventStream:
-        """Runs what fills a stream until the stream or the client is closed."""
+        """Runs the task that fills a stream until the stream or the client is closed."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -253,56 +253,56 @@ class HttpConnection:
         return stream
 
 
-class Tries:
-    """Tries for so many seconds."""
+class RetryPolicy:
+    """Limits retries to a number of seconds."""
 
-    def __init__(self, patience: float) -> None:
-        self._deadline = asyncio.get_running_loop().time() + patience
+    def __init__(self, reconnect_timeout: float) -> None:
+        self._deadline = asyncio.get_running_loop().time() + reconnect_timeout
         self._backoff = Backoff()
 
     async def failed(self, error: NerveError) -> None:
-        """Waits until the next one may begin. Raises the error when there is to be none."""
+        """Waits until the next attempt may begin. Raises the error if the time is over or a retry is useless."""
         now = asyncio.get_running_loop().time()
         self._backoff.failed(now)
-        if not is_passing(error) or now + self._backoff.pause(now) > self._deadline:
+        if not is_transient(error) or now + self._backoff.pause(now) > self._deadline:
             raise error
         await asyncio.sleep(self._backoff.pause(now))
 
 
-class Place:
-    """How far a stream has come in the events of a server."""
+class EventCursor:
+    """The position of a stream in the events of a server."""
 
     def __init__(self) -> None:
-        self.begun = False
-        #: The id of the last event; empty: none has come.
+        self.started = False
+        #: Id of the last event; empty before the first.
         self.last = ""
 
-    def take(self, last: str) -> bool:
-        """An event with this id has come, or one without. Gives False where it is another server's: its events count from one again."""
+    def advance(self, last: str) -> bool:
+        """Records an event's id, which may be empty. Returns False if it comes from another server."""
         same = not last or not self.last or server_in(last) == server_in(self.last)
         self.last = last or self.last
         return same
 
     def since(self) -> Dict[str, Any]:
-        """What the next connection asks for beside its filter."""
+        """Returns the position as a parameter of the next subscription."""
         return {"since": self.last} if self.last else {}
 
 
 def server_in(last: str) -> str:
-    """The server that an event's id names: it has a name of its own from one start to the next."""
+    """Returns the server's instance in an event's id; it changes with each start."""
     return last.rpartition("-")[0]
 
 
 async def open_http(
-    url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float], patience: float
+    url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float], reconnect_timeout: float
 ) -> HttpConnection:
-    """A connection to a server's HTTP port, after a PING.
+    """Connects to a server's HTTP port and sends a PING.
 
-    Raises `NotRunningError` when nobody answers within `timeout` seconds, `AuthenticationError` when the token is wrong, `ValueError` for
+    Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ValueError` for
     what is no URL of a server.
     """
     site = site_of(url, token, tls, timeout)
-    # Once, and without patience.
+    # The first connection is not retried.
     connection = HttpConnection(site, 0)
     try:
         await asyncio.wait_for(connection.request("PING", {}), timeout)
@@ -312,15 +312,15 @@ async def open_http(
     except BaseException:
         await connection.close()
         raise
-    connection.patience = patience
+    connection.reconnect_timeout = reconnect_timeout
     return connection
 
 
-async def _pump(channel: Channel, head: Head, stream: EventStream, place: Place) -> None:
-    place.begun = True
+async def _pump(channel: Channel, head: Head, stream: EventStream, cursor: EventCursor) -> None:
+    cursor.started = True
     try:
         async for last, message in _messages(channel, head):
-            if not place.take(last):
+            if not cursor.advance(last):
                 stream._offer(Event("EVENTS_DROPPED", data={"dropped": None}))
             if message is not None:
                 stream._offer(from_wire(Event, message))
@@ -329,9 +329,9 @@ async def _pump(channel: Channel, head: Head, stream: EventStream, place: Place)
 
 
 async def _messages(channel: Channel, head: Head) -> AsyncIterator[Tuple[str, Optional[Dict[str, Any]]]]:
-    """Events, each with its id. None: only an id may have come."""
+    """Yields events with their ids. None: only the id may have changed."""
     parser = SseParser()
-    async for part in channel.parts(head, SILENCE):
+    async for part in channel.parts(head, SILENCE_TIMEOUT):
         for data in parser.feed(part):
             message = decode(data)
             if message.get("type") == "event":
@@ -348,14 +348,14 @@ def _message(head: Head, body: bytes) -> Dict[str, Any]:
     try:
         return decode(body)
     except ProtocolError as error:
-        raise ProtocolError(f"HTTP {head.status} without an object of JSON: is it a nerve server?") from error
+        raise ProtocolError(f"HTTP {head.status} without a JSON object: is it a nerve server?") from error
 
 
 def _problem(head: Head, body: Mapping[str, Any]) -> NerveError:
-    """The error in an `application/problem+json` (RFC 9457), or in the wire's own message of type `error`."""
+    """Returns the error in an `application/problem+json` (RFC 9457), or in the wire's own message of type `error`."""
     text = body.get("detail") or body.get("error") or body.get("title")
     if isinstance(text, str) and head.status >= 400:
         more = body.get("data")
         fields = {**body, **more} if isinstance(more, dict) else body
         return server_error(text, {"error_type": "invalid_request_error", **fields})
-    return ProtocolError(f"HTTP {head.status} that is not what was asked for: is it a nerve server?")
+    return ProtocolError(f"unexpected HTTP {head.status}: is it a nerve server?")

@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 (RFC 9112) as a client of a nerve server needs."""
+"""A minimal HTTP/1.1 client (RFC 9112) for nerve servers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import AsyncIterator, Dict, List, Optional, Tuple
 from urllib.parse import urlsplit
 
-from .alive import keep_alive
+from .keepalive import keep_alive
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError
 
-#: The longest head of an answer, in bytes.
+#: Maximum size of a response head, in bytes.
 MAX_HEAD = 64 << 10
-#: The longest body: a line of the wire, and what stands around it.
+#: Maximum size of a response body, in bytes: a line of the wire protocol and its envelope.
 MAX_BODY = 17 << 20
-#: Connections that are kept for the next request.
+#: Maximum number of idle connections.
 MAX_IDLE = 32
-#: How long they are kept, in seconds: shorter than servers wait, so that no request goes into a connection that is just being closed.
+#: Lifetime of an idle connection, in seconds: shorter than the server's, so that no request meets a closing connection.
 IDLE_SECONDS = 4.0
 
 
@@ -31,27 +31,27 @@ class Site:
     port: int
     tls: Optional[ssl.SSLContext]
     timeout: Optional[float]
-    #: Not in `repr`: it would get into logs.
+    #: Not in `repr`, which may be logged.
     token: str = field(repr=False)
 
     @property
     def name(self) -> str:
-        """As the header Host has it."""
+        """The value of the header Host."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def site_of(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Optional[float]) -> Site:
-    """The site of `http://host:port` or `https://host:port`.
+    """Parses `http://host:port` or `https://host:port`.
 
-    Raises `ValueError` for any other URL, and for a token that no header can hold.
+    Raises `ValueError` for any other URL, and for a token that is not valid in a header.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
         raise ValueError(f"{url!r}: expected http://host:port or https://host:port")
     if parts.username or parts.password:
-        raise ValueError("a URL with a user name or a password: the token is given beside it")
+        raise ValueError("the URL contains a user name or password: pass the token separately")
     if not token.isascii() or not token.isprintable():
-        raise ValueError("the token has characters that no token of nerve has")
+        raise ValueError("the token contains invalid characters")
     if parts.scheme == "http":
         if tls is not None:
             raise ValueError(f"{url!r}: TLS needs https://")
@@ -61,19 +61,19 @@ def site_of(url: str, token: str, tls: Optional[ssl.SSLContext], timeout: Option
 
 @dataclass(frozen=True)
 class Head:
-    """The head of an answer. Names of headers are in lower case."""
+    """The head of a response. Header names are in lower case."""
 
     status: int
     headers: Dict[str, str]
 
     @property
     def content_type(self) -> str:
-        """Without its parameters."""
+        """The content type without its parameters."""
         return self.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
 class Channel:
-    """One connection to a site; it carries one exchange at a time."""
+    """A connection for one exchange at a time."""
 
     def __init__(self, site: Site, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._site = site
@@ -84,7 +84,7 @@ class Channel:
 
     @classmethod
     async def open(cls, site: Site) -> Channel:
-        """Raises `NotRunningError` when nobody takes the connection in time."""
+        """Connects. Raises `NotRunningError` if no server accepts the connection in time."""
         try:
             opening = asyncio.open_connection(site.host, site.port, ssl=site.tls, limit=MAX_HEAD)
             reader, writer = await asyncio.wait_for(opening, site.timeout)
@@ -94,14 +94,14 @@ class Channel:
             hint = f"start one with: nerve server start --http {site.name}"
             raise NotRunningError(f"no server is running at {site.name} ({hint})") from error
         except asyncio.TimeoutError as error:
-            raise NotRunningError(f"nobody at {site.name} took the connection within {site.timeout} s") from error
+            raise NotRunningError(f"no server at {site.name} accepted the connection within {site.timeout} s") from error
         except OSError as error:
             raise NerveError(f"cannot connect to {site.name}: {error}") from error
         keep_alive(writer.transport)
         return cls(site, reader, writer)
 
     async def send(self, method: str, target: str, body: bytes = b"", accept: str = "application/json") -> Head:
-        """Sends a request and gives the head of its answer."""
+        """Sends a request and returns the head of its response."""
         head = [
             f"{method} {target} HTTP/1.1",
             f"Host: {self._site.name}",
@@ -120,7 +120,7 @@ class Channel:
             raise ConnectionClosedError("the server closed the connection") from error
 
     async def body(self, head: Head) -> bytes:
-        """The whole body of the answer."""
+        """Returns the whole body of the response."""
         parts: List[bytes] = []
         size = 0
         async for part in self.parts(head):
@@ -132,7 +132,7 @@ class Channel:
         return b"".join(parts)
 
     async def parts(self, head: Head, silence: Optional[float] = None) -> AsyncIterator[bytes]:
-        """The body as it comes. The connection is ended when nothing comes for `silence` seconds."""
+        """Yields the body in pieces. Closes the connection after `silence` seconds without data."""
         try:
             if head.headers.get("transfer-encoding", "").lower() == "chunked":
                 async for part in self._chunks(silence):
@@ -142,49 +142,49 @@ class Channel:
                 while left:
                     part = await self._reader.read(min(left, MAX_HEAD))
                     if not part:
-                        raise ConnectionClosedError("the server closed the connection in the middle of an answer")
+                        raise ConnectionClosedError("the server closed the connection in the middle of a response")
                     left -= len(part)
                     yield part
         except (asyncio.IncompleteReadError, OSError) as error:
-            raise ConnectionClosedError("the server closed the connection in the middle of an answer") from error
+            raise ConnectionClosedError("the server closed the connection in the middle of a response") from error
         except asyncio.LimitOverrunError as error:
-            raise ProtocolError("the server sent chunks that are wrong") from error
+            raise ProtocolError("the server sent invalid chunks") from error
 
     def close(self) -> None:
-        """Ends it at once."""
+        """Closes it at once."""
         self._writer.transport.abort()
 
     async def closed(self) -> None:
-        """Ends it, and waits until it is gone."""
+        """Closes it and waits until it is closed."""
         self.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     @property
     def reusable(self) -> bool:
-        """It can carry another exchange."""
+        """True if it can carry another exchange."""
         return self._reusable and not self._reader.at_eof() and not self._writer.is_closing()
 
     @property
     def stale(self) -> bool:
-        """It was kept for too long."""
+        """True if it was idle for too long."""
         return time.monotonic() - self._idle_since > IDLE_SECONDS
 
     def rest(self) -> None:
-        """Begins to be kept."""
+        """Marks it as idle."""
         self._idle_since = time.monotonic()
 
     async def _head(self) -> Head:
         while True:
             text = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             head = _parse(text)
-            # 1xx: the answer comes later.
+            # 1xx: the final response follows.
             if head.status >= 200:
                 return head
 
     async def _chunks(self, silence: Optional[float]) -> AsyncIterator[bytes]:
         while True:
-            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the data.
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that coincides with data.
             watchdog = asyncio.get_running_loop().call_later(silence, self.close) if silence else None
             try:
                 line = await self._reader.readuntil(b"\r\n")
@@ -194,9 +194,9 @@ class Channel:
             try:
                 left = int(line.split(b";")[0], 16)
             except ValueError as error:
-                raise ProtocolError("the server sent chunks that are wrong") from error
+                raise ProtocolError("the server sent invalid chunks") from error
             if left == 0:
-                # Trailers, which nobody needs.
+                # Ignores trailers.
                 while await self._reader.readuntil(b"\r\n") != b"\r\n":
                     pass
                 return
@@ -210,14 +210,14 @@ class Channel:
 
 
 class Pool:
-    """Connections of one site, kept for a short while."""
+    """Keeps idle connections of one site."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self._idle: List[Channel] = []
 
     async def take(self) -> Channel:
-        """A connection: one that is there, or a new one."""
+        """Returns an idle connection or a new one."""
         while self._idle:
             channel = self._idle.pop()
             if channel.reusable and not channel.stale:
@@ -226,7 +226,7 @@ class Pool:
         return await Channel.open(self.site)
 
     def give_back(self, channel: Channel) -> None:
-        """Keeps a connection if it is of use."""
+        """Keeps a connection if it is reusable."""
         if channel.reusable and len(self._idle) < MAX_IDLE:
             channel.rest()
             self._idle.append(channel)
@@ -234,7 +234,7 @@ class Pool:
             channel.close()
 
     async def close(self) -> None:
-        """Ends those that are kept."""
+        """Closes all idle connections."""
         idle, self._idle = self._idle, []
         for channel in idle:
             await channel.closed()
@@ -244,7 +244,7 @@ def _parse(text: str) -> Head:
     first, *lines = text.split("\r\n")
     version, _, rest = first.partition(" ")
     if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
-        raise ProtocolError("what answers there does not speak HTTP/1.1: is it a nerve server?")
+        raise ProtocolError("the response is not HTTP/1.1: is it a nerve server?")
     pairs: List[Tuple[str, str, str]] = [line.partition(":") for line in lines if line]
     return Head(int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in pairs})
 
@@ -254,5 +254,5 @@ def _length(head: Head) -> int:
         return 0
     length = head.headers.get("content-length", "")
     if not length.isdigit():
-        raise ProtocolError("the server sent an answer that does not say how long it is")
+        raise ProtocolError("the server sent a response without a length")
     return int(length)

@@ -1,4 +1,4 @@
-"""A socket that carries the wire's lines: Unix or TCP, with TLS or without."""
+"""Connections over a Unix or TCP socket, with or without TLS."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import asyncio
 import ssl
 from typing import Any, Callable, List, Mapping, Optional, cast
 
-from .alive import keep_alive
-from .connection import Answer, Asked, Pending, answer_of
+from .keepalive import keep_alive
+from .connection import Answer, Request, Pending, answer_of
 from .errors import ConnectionClosedError, NerveError, NotRunningError, ProtocolError, ServerError, server_error
-from .inbox import Inbox
+from .client_state import ClientState
 from .wire import MAX_LINE, decode, encode
 
-#: How long what was written may take to leave when a connection is closed, in seconds.
-CLOSE_PATIENCE = 1.0
+#: Time to flush pending writes when a connection is closed, in seconds.
+CLOSE_TIMEOUT = 1.0
 
 
 class LineConnection(asyncio.Protocol):
-    """A connected socket, shared by all requests. What is asked goes out whole or not at all."""
+    """A connected socket, shared by all requests. A request is written completely or not at all."""
 
-    def __init__(self, inbox: Inbox, muted: bool = False) -> None:
-        #: Events are passed over: what they are is not asked for yet.
+    def __init__(self, state: ClientState, muted: bool = False) -> None:
+        #: Ignores events, because the subscription is not restored yet.
         self.muted = muted
-        #: The server has said something.
-        self.heard = False
-        #: Told of the end: this connection, and what makes the reason.
+        #: The server has sent a message.
+        self.has_received = False
+        #: Called at the end with this connection and a function that creates the error.
         self.on_end: Optional[Callable[[LineConnection, Callable[[], NerveError]], None]] = None
-        self._inbox = inbox
+        self._state = state
         self._transport: Optional[asyncio.Transport] = None
         self._parts: List[bytes] = []
         self._held = 0
@@ -37,62 +37,62 @@ class LineConnection(asyncio.Protocol):
 
     @property
     def ended(self) -> bool:
-        """It is of no more use."""
+        """True if the connection has ended."""
         return self._why is not None
 
-    async def ask(self, asked: Asked) -> Answer:
-        """Sends a request and waits for its answer. Cancelling gives up the answer and nothing else.
+    async def ask(self, request: Request) -> Answer:
+        """Sends a request and waits for its answer. Cancelling discards only the answer.
 
-        Raises `ConnectionClosedError`, which says whether the request went out, and `ProtocolError`.
+        Raises `ConnectionClosedError`, whose `sent` tells whether the request was sent, and `ProtocolError`.
         """
         sent = False
         try:
             self._check_open()
-            self._pending.add(asked)
+            self._pending.add(request)
             await self._writable.wait()
             self._check_open()
-            self._write(asked.line)
+            self._write(request.line)
             sent = True
-            answer = await self._pending.wait(asked.request_id)
+            answer = await self._pending.wait(request.request_id)
             if isinstance(answer.error, (ConnectionClosedError, ProtocolError)):
                 raise answer.error
         except ConnectionClosedError as error:
-            error.sent, error.request_id = sent, asked.request_id
+            error.sent, error.request_id = sent, request.request_id
             raise
         finally:
-            self._pending.give_up(asked.request_id)
+            self._pending.give_up(request.request_id)
         if isinstance(answer.error, ServerError):
-            answer.error.request_id = asked.request_id
+            answer.error.request_id = request.request_id
         return answer
 
     async def close(self) -> None:
-        """Ends the connection; all that wait are told."""
+        """Closes the connection; pending requests fail."""
         self._end(lambda: ConnectionClosedError("this client is closed"))
         if self._transport is None:
             return
         self._transport.close()
         try:
-            await asyncio.wait_for(self._lost.wait(), CLOSE_PATIENCE)
+            await asyncio.wait_for(self._lost.wait(), CLOSE_TIMEOUT)
         except asyncio.TimeoutError:
-            # The server does not read what was written.
+            # The server does not read.
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Of asyncio."""
+        """Implements `asyncio.Protocol`."""
         self._transport = cast(asyncio.Transport, transport)
         keep_alive(transport)
         self._writable.set()
 
     def pause_writing(self) -> None:
-        """Of asyncio: the server reads slower than is written. Who comes now waits."""
+        """Implements `asyncio.Protocol`: the server reads too slowly, so new requests wait."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Of asyncio."""
+        """Implements `asyncio.Protocol`."""
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        """Of asyncio: takes the lines apart."""
+        """Implements `asyncio.Protocol`: splits the data into lines."""
         start = 0
         while self._why is None:
             end = data.find(b"\n", start)
@@ -112,12 +112,12 @@ class LineConnection(asyncio.Protocol):
                 self._take(line)
 
     def connection_lost(self, error: Optional[Exception]) -> None:
-        """Of asyncio."""
+        """Implements `asyncio.Protocol`."""
         self._lost.set()
         if error is None or isinstance(error, (ConnectionResetError, BrokenPipeError)):
             self._end(lambda: ConnectionClosedError("the server closed the connection"))
         else:
-            reason = f"the connection to the server broke: {error}"
+            reason = f"the connection to the server failed: {error}"
             self._end(lambda: ConnectionClosedError(reason))
 
     def _take(self, line: bytes) -> None:
@@ -127,29 +127,29 @@ class LineConnection(asyncio.Protocol):
             self._break(error)
 
     def _deliver(self, message: Mapping[str, Any]) -> None:
-        self.heard = True
+        self.has_received = True
         kind = message.get("type")
         if kind == "result":
             self._answer(message)
         elif kind == "event":
             self._pending.offer(message)
             if not self.muted:
-                self._inbox.publish(message)
+                self._state.publish(message)
         elif kind == "error":
             self._refuse(message)
-        # A newer server may have more kinds of messages; they concern nobody here.
+        # Messages of other types come from newer servers and are ignored.
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         answer = answer_of(message)
-        asked = self._pending.answer(message.get("request_id"), answer)
-        if asked is None:
-            self._inbox.count_unmatched(message.get("request_id"))
-        elif asked.subscribing is not None and answer.error is None:
-            # Before the events that come behind the answer.
-            self.muted = not self._inbox.subscribed(asked.subscribing, answer.data)
+        request = self._pending.answer(message.get("request_id"), answer)
+        if request is None:
+            self._state.count_unmatched(message.get("request_id"))
+        elif request.subscription is not None and answer.error is None:
+            # Takes effect before the events that follow the answer.
+            self.muted = not self._state.subscribed(request.subscription, answer.data)
 
     def _refuse(self, message: Mapping[str, Any]) -> None:
-        """The server could not read something. Which request that was it can only sometimes say; if not, none may wait for ever."""
+        """Handles an unreadable request. If the server does not know its id, all pending requests fail."""
         text = message.get("error")
 
         def refused() -> ServerError:
@@ -159,26 +159,26 @@ class LineConnection(asyncio.Protocol):
         if request_id is None:
             self._pending.fail_all(refused)
         elif self._pending.answer(request_id, Answer(error=refused())) is None:
-            self._inbox.count_unmatched(request_id)
+            self._state.count_unmatched(request_id)
 
     def _write(self, line: bytes) -> None:
         if self._transport is not None:
             self._transport.write(line)
 
     def _break(self, error: ProtocolError) -> None:
-        """After what could not be read nothing can be believed."""
+        """Ends the connection after an invalid message."""
         reason = str(error)
         self._end(lambda: ProtocolError(reason))
         if self._transport is not None:
             self._transport.abort()
 
     def _end(self, why: Callable[[], NerveError]) -> None:
-        """The first reason counts."""
+        """Ends the connection; the first reason is kept."""
         if self._why is not None:
             return
         self._why = why
         self._parts.clear()
-        # Who waits to write must find out too.
+        # Wakes requests that wait to write.
         self._writable.set()
         self._pending.fail_all(why)
         if self.on_end is not None:
@@ -189,19 +189,19 @@ class LineConnection(asyncio.Protocol):
             raise self._why()
 
 
-async def open_unix(path: str, timeout: Optional[float], inbox: Inbox, muted: bool = False) -> LineConnection:
+async def open_unix(path: str, timeout: Optional[float], state: ClientState, muted: bool = False) -> LineConnection:
     """Connects to a server's Unix socket.
 
-    Raises `NotRunningError` when nobody listens there within `timeout` seconds.
+    Raises `NotRunningError` if no server accepts the connection within `timeout` seconds.
     """
     loop = asyncio.get_running_loop()
     try:
-        opening = loop.create_unix_connection(lambda: LineConnection(inbox, muted), path)
+        opening = loop.create_unix_connection(lambda: LineConnection(state, muted), path)
         _, connection = await asyncio.wait_for(opening, timeout)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NotRunningError(f"no server is running at {path} (start one with: nerve server start)") from error
     except asyncio.TimeoutError as error:
-        raise NotRunningError(f"the server at {path} took no connection within {timeout} s") from error
+        raise NotRunningError(f"the server at {path} did not accept the connection within {timeout} s") from error
     except OSError as error:
         raise NerveError(f"cannot connect to {path}: {error}") from error
     return connection
@@ -213,17 +213,17 @@ async def open_tcp(
     token: str,
     tls: Optional[ssl.SSLContext],
     timeout: Optional[float],
-    inbox: Inbox,
+    state: ClientState,
     muted: bool = False,
 ) -> LineConnection:
-    """Connects to a server's TCP port and shows the token.
+    """Connects to a server's TCP port and authenticates.
 
-    Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+    Raises `NotRunningError` if no server accepts the connection within `timeout` seconds, `AuthenticationError` if the token is wrong.
     """
     loop = asyncio.get_running_loop()
     where = f"{host}:{port}"
     try:
-        opening = loop.create_connection(lambda: LineConnection(inbox, muted), host, port, ssl=tls)
+        opening = loop.create_connection(lambda: LineConnection(state, muted), host, port, ssl=tls)
         _, connection = await asyncio.wait_for(opening, timeout)
     except ssl.SSLError as error:
         raise NerveError(f"cannot connect to {where}: TLS: {error}") from error
@@ -232,12 +232,12 @@ async def open_tcp(
             f"no server is running at {where} (start one with: nerve server start --tcp {where})"
         ) from error
     except asyncio.TimeoutError as error:
-        raise NotRunningError(f"nobody at {where} took the connection within {timeout} s") from error
+        raise NotRunningError(f"no server at {where} accepted the connection within {timeout} s") from error
     except OSError as error:
         raise NerveError(f"cannot connect to {where}: {error}") from error
     try:
-        request_id = inbox.new_id()
-        shown = Asked(request_id, encode("AUTHENTICATE", {"token": token}, request_id), None, None)
+        request_id = state.new_id()
+        shown = Request(request_id, encode("AUTHENTICATE", {"token": token}, request_id), None, None)
         answer = await asyncio.wait_for(connection.ask(shown), timeout)
         if answer.error is not None:
             raise answer.error

@@ -1,4 +1,4 @@
-"""A node on a server, seen from a client."""
+"""Commands for a node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .types import Explanation, History, NodeInfo, Response, from_wire, response
 if TYPE_CHECKING:
     from .client import NerveClient
 
-#: `claude`, `codex`, `gemini`, `none`, or an enum with such values.
+#: `claude`, `codex`, `gemini`, `none`, or an enum with these values.
 Parser = Union[str, enum.Enum]
 
 
 class RemoteNode:
-    """A node on a server. All methods fail as `NerveClient.request` does."""
+    """A node on a server. All methods raise the same errors as `NerveClient.request`."""
 
     def __init__(self, client: NerveClient, node_id: str, session_id: Optional[str] = None) -> None:
         self._client = client
@@ -30,16 +30,16 @@ class RemoteNode:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The node's id."""
         return self._node_id
 
     @property
     def session_id(self) -> Optional[str]:
-        """Its session; None is the server's default one."""
+        """The node's session; None: the default session."""
         return self._session_id
 
     async def info(self) -> NodeInfo:
-        """What is known of it."""
+        """Returns information about the node."""
         data = await self._ask("GET_NODE")
         fields = {**data, "id": data.get("node_id")} if isinstance(data, dict) else data
         return from_wire(NodeInfo, fields)
@@ -55,12 +55,12 @@ class RemoteNode:
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> Response:
-        """Sends a prompt and waits for the finished turn, for at most `timeout` seconds (the node's limit if None).
+        """Sends a prompt and waits at most `timeout` seconds for the finished turn (None: the node's limit).
 
-        `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError` are to be expected. A node that did not do what it was asked
-        (a command with another exit code than 0) is no error: see `success`. Cancelling does not stop the turn: `interrupt` does.
+        Expect `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError`. A failed task, for example a command with a non-zero
+        exit code, raises nothing: see `success`. Cancelling does not stop the turn: use `interrupt`.
 
-        `traceparent`: the span that the turn is part of (W3C Trace Context).
+        `traceparent`: the parent span of the turn (W3C Trace Context).
         """
         options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         return response_of(await self._ask("EXECUTE_INPUT", **options))
@@ -76,7 +76,7 @@ class RemoteNode:
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> ExecuteStream:
-        """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
+        """Sends a prompt and streams its answer; at the end, the stream's `response` is the finished turn."""
         options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         return ExecuteStream(self._client._connection, self._params(stream=True, **options))
 
@@ -92,46 +92,46 @@ class RemoteNode:
         webhook: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> str:
-        """Sends a prompt and does not wait: gives the id that `NerveClient.wait_for_result` takes.
+        """Sends a prompt without waiting; returns the id for `NerveClient.wait_for_result`.
 
-        `webhook` has `url`, and `secret` if what is sent there is to be signed.
+        `webhook` has `url`, and `secret` to sign the notification.
         """
         options = _prompt(input, parser, timeout, fail_if_busy, detach_on_timeout, conversation, traceparent)
         data = await self._ask("EXECUTE_INPUT", **options, **{"async": True}, webhook=webhook)
         return str(field_of(data, "result_id"))
 
     async def write(self, data: str) -> int:
-        """Writes data as it is; gives the number of bytes written."""
+        """Writes data unchanged; returns the number of bytes written."""
         return int(field_of(await self._ask("WRITE_DATA", data=data), "written"))
 
     async def run(self, command: str) -> None:
-        """Types a command and does not wait for its end."""
+        """Types a command without waiting for its end."""
         await self._ask("RUN_COMMAND", command=command)
 
     async def read(self, lines: Optional[int] = None) -> str:
-        """The last `lines` lines of text, all if None."""
+        """Returns the last `lines` lines of text; None: all."""
         return str(field_of(await self._ask("GET_BUFFER", lines=lines), "buffer"))
 
     async def read_tail(self, lines: int = 50) -> str:
-        """The last `lines` lines of text."""
+        """Returns the last `lines` lines of text."""
         return await self.read(lines)
 
     async def clear_buffer(self) -> None:
-        """Forgets the text so far; the screen stays."""
+        """Clears the text buffer but not the screen."""
         await self._ask("CLEAR_BUFFER")
 
     async def interrupt(self) -> None:
-        """Interrupts what it does now."""
+        """Interrupts the current turn."""
         await self._ask("SEND_INTERRUPT")
 
     async def resize(self, cols: int, rows: int) -> None:
-        """Gives its terminal another size."""
+        """Resizes the terminal."""
         await self._ask("RESIZE_NODE", cols=cols, rows=rows)
 
     async def wait(self, until: Union[str, Iterable[str]] = "ready", timeout: Optional[float] = None) -> str:
-        """Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
+        """Waits until the node is in one of the states `until`; returns the state.
 
-        Raises `NerveTimeoutError` when none came within `timeout` seconds (the node's limit if None).
+        Raises `NerveTimeoutError` after `timeout` seconds (None: the node's limit).
         """
         states = until if isinstance(until, str) else list(until)
         return str(field_of(await self._ask("WAIT_NODE", until=states, timeout=timeout), "state"))
@@ -145,40 +145,40 @@ class RemoteNode:
         inputs_only: bool = False,
         server_name: Optional[str] = None,
     ) -> History:
-        """Its audit log: the last so many entries of those with this operation, this number, or that are inputs."""
+        """Returns the `last` entries of the audit log, filtered by operation, number or inputs."""
         options: Dict[str, Any] = {"last": last, "op": op, "seq": seq, "server_name": server_name}
         return from_wire(History, await self._ask("GET_HISTORY", **options, inputs_only=inputs_only))
 
     async def why(self) -> Explanation:
-        """Why it is in its state, and what its terminal shows."""
+        """Explains the node's state and returns its screen."""
         return from_wire(Explanation, await self._ask("EXPLAIN_NODE"))
 
     async def answer(
         self, choice: Union[int, str], *, wait: bool = False, timeout: Optional[float] = None
     ) -> Optional[Response]:
-        """Answers the dialog it shows: with the number of a choice, from 1, or a part of its label.
+        """Answers the current dialog with the number of a choice (from 1) or part of its label.
 
-        With `wait` it waits for the end of the turn that the dialog interrupted and gives its response, if there is one.
+        `wait` waits for the end of the interrupted turn and returns its response, if any.
         """
         data = await self._ask("ANSWER_NODE", choice=choice, wait=wait, timeout=timeout)
         return response_of(data) if isinstance(data, Mapping) and data.get("response") is not None else None
 
     async def cancel_dialog(self) -> None:
-        """Leaves the dialog it shows without an answer."""
+        """Cancels the current dialog."""
         await self._ask("ANSWER_NODE", cancel=True)
 
     async def fork(self, target_id: str, at: Optional[int] = None) -> RemoteNode:
-        """Makes a node that goes on from where this one is, or was after turn `at`, counted from 1."""
+        """Creates a node that continues this one's conversation, from its end or from turn `at` (from 1)."""
         params = {"source_id": self._node_id, "target_id": target_id, "at": at, "session_id": self._session_id}
         data = await self._client.request("FORK_NODE", params)
         return RemoteNode(self._client, str(field_of(data, "node_id")), self._session_id)
 
     async def start(self) -> None:
-        """Starts it again when it is defined and does not run."""
+        """Starts the stopped node again."""
         await self._ask("START_NODE")
 
     async def stop(self) -> None:
-        """Stops it."""
+        """Stops the node."""
         await self._ask("STOP_NODE")
 
     def _params(self, **params: Any) -> Dict[str, Any]:
@@ -189,7 +189,7 @@ class RemoteNode:
 
 
 class RemoteChannel(RemoteNode):
-    """A node under its older names, each of which warns."""
+    """A node with its deprecated method names."""
 
     @property
     def channel_id(self) -> str:
@@ -216,7 +216,7 @@ class RemoteChannel(RemoteNode):
 
 
 def deprecated(old: str, new: str) -> None:
-    """Warns who calls the caller."""
+    """Issues a DeprecationWarning for the caller's caller."""
     warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
 
 
@@ -241,7 +241,7 @@ def _prompt(
 
 
 def field_of(data: Any, name: str) -> Any:
-    """A field that the data of a result must have."""
+    """Returns a required field of a result's data."""
     if not isinstance(data, Mapping) or data.get(name) is None:
-        raise ProtocolError(f"{name} is missing in what the server sent")
+        raise ProtocolError(f"the server's result has no {name}")
     return data[name]

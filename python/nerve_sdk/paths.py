@@ -1,4 +1,4 @@
-"""Where a server of this user listens: the same places that `nerve` itself looks in."""
+"""Finds the socket of a server of this user, in the same places as `nerve`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
 def socket_path(server: Optional[str] = None, env: Optional[Mapping[str, str]] = None) -> Path:
-    """The Unix socket of a server; of `NERVE_SERVER` or `default` if None. Says nothing about whether it is there.
+    """Returns the path of a server's Unix socket, which may not exist. None: `NERVE_SERVER` or `default`.
 
-    Raises `ValueError` for a name that is not 1–32 of `a-z 0-9 -`, with no `-` at either end.
+    Raises `ValueError` unless the name has 1–32 of `a-z 0-9 -`, with no `-` at either end.
     """
     env = os.environ if env is None else env
     name = server or env.get("NERVE_SERVER") or "default"
@@ -27,7 +27,7 @@ def _runtime(env: Mapping[str, str]) -> Path:
     if home:
         return Path.cwd() / home / "run"
     runtime = Path(env.get("XDG_RUNTIME_DIR") or ".")
-    # `su` leaves the directory of another user behind.
+    # After `su`, this may be the directory of another user.
     if runtime.is_absolute() and runtime.is_dir() and runtime.stat().st_uid == os.getuid():
         return runtime / "nerve"
     temporary = Path(env.get("TMPDIR") or ".")

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for programs that have none."""
+"""Runs an event loop in a thread, for programs without one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .types import Event, Response
 
 T = TypeVar("T")
 
-#: How long the thread may take to end, in seconds.
-END_PATIENCE = 5.0
+#: Time limit for the thread to end, in seconds.
+JOIN_TIMEOUT = 5.0
 
 
 class Portal:
-    """Runs coroutines in its loop for any thread. The thread is a daemon: it does not keep the program alive."""
+    """Runs coroutines in its loop for any thread. Its daemon thread does not keep the program alive."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -27,7 +27,7 @@ class Portal:
         self._thread.start()
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Waits for what `work` gives. A ^C cancels it."""
+        """Waits for the result of `work`. Ctrl+C cancels it."""
 
         async def awaited() -> T:
             return await work()
@@ -35,7 +35,7 @@ class Portal:
         return self._wait(awaited())
 
     def call(self, work: Callable[[], T]) -> T:
-        """Calls it in the loop."""
+        """Calls `work` in the loop."""
 
         async def called() -> T:
             return work()
@@ -44,15 +44,15 @@ class Portal:
 
     @property
     def alive(self) -> bool:
-        """It can still run something."""
+        """True while the thread runs."""
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Ends the thread. May be called again."""
+        """Ends the thread. Can be called again."""
         if not self._thread.is_alive():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(END_PATIENCE)
+        self._thread.join(JOIN_TIMEOUT)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -74,13 +74,13 @@ class Portal:
         try:
             return future.result()
         except BaseException:
-            # Also ^C: the work goes on in the thread otherwise.
+            # Also on Ctrl+C: otherwise the work would continue in the thread.
             future.cancel()
             raise
 
 
 class EventStream:
-    """Events as they come: an iterator that ends with the connection. Other threads may use it and close it."""
+    """An iterator of events that ends with the connection. Other threads may use and close it."""
 
     def __init__(self, portal: Portal, stream: AsyncEventStream) -> None:
         self._portal = portal
@@ -96,7 +96,7 @@ class EventStream:
         return event
 
     def next(self, timeout: Optional[float] = None) -> Optional[Event]:
-        """The next event; None at the end. Raises `TimeoutError` when none came within `timeout` seconds."""
+        """Returns the next event; None at the end. Raises `TimeoutError` after `timeout` seconds."""
 
         async def step() -> Optional[Event]:
             try:
@@ -109,7 +109,7 @@ class EventStream:
         return self._portal.run(step)
 
     def close(self) -> None:
-        """Ends the stream; the connection goes on."""
+        """Closes the stream but not the connection."""
         self._portal.run(self._stream.aclose)
 
     def __enter__(self) -> EventStream:
@@ -122,7 +122,7 @@ class EventStream:
 
 
 class ExecuteStream:
-    """An answer as it grows: an iterator of texts, which raises what the turn fails with."""
+    """An iterator of the chunks of an answer. Raises the error of a failed turn."""
 
     def __init__(self, portal: Portal, stream: AsyncExecuteStream) -> None:
         self._portal = portal
@@ -144,16 +144,16 @@ class ExecuteStream:
 
     @property
     def response(self) -> Optional[Response]:
-        """The finished turn; None until the last chunk was taken."""
+        """The finished turn; None before the last chunk was read."""
         return self._stream.response
 
     @property
     def missed(self) -> int:
-        """Chunks that were lost because the stream was read too slowly; the response still has everything."""
+        """Number of chunks dropped because of slow reading; the response is still complete."""
         return self._stream.missed
 
     def close(self) -> None:
-        """Gives up the rest of the answer; the turn goes on."""
+        """Discards the rest of the answer; the turn continues."""
         self._portal.run(self._stream.aclose)
 
     def __enter__(self) -> ExecuteStream:

@@ -1,4 +1,4 @@
-"""Server-sent events, as the HTML standard has them."""
+"""Parses server-sent events (HTML standard)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Iterator, List, Optional
 from .errors import ProtocolError
 from .wire import MAX_LINE
 
-#: The longest id that is remembered, in bytes: those of nerve have some forty.
+#: Maximum length of an id, in bytes; nerve's have about forty.
 MAX_ID = 256
 
 
 class SseParser:
-    """Takes a stream of bytes apart; gives the `data` of each event."""
+    """An incremental parser that returns the `data` of each event."""
 
     def __init__(self) -> None:
-        #: The id of the last event, also of one without data; empty: none has come.
+        #: Id of the last event, even of one without data; empty before the first.
         self.last_id = ""
         self._id = ""
         self._rest = bytearray()
@@ -23,7 +23,7 @@ class SseParser:
         self._size = 0
 
     def feed(self, part: bytes) -> Iterator[bytes]:
-        """The data that is complete with this part. Raises `ProtocolError` for more than a line of the wire holds."""
+        """Yields the data of the events that this part completes. Raises `ProtocolError` for an oversized event."""
         scanned = len(self._rest)
         self._rest += part
         start = 0
@@ -51,5 +51,5 @@ class SseParser:
             self._size += len(value)
         elif name == b"id" and b"\0" not in value and len(value) <= MAX_ID:
             self._id = value.strip().decode("utf-8", "replace")
-        # Comments and times to wait concern only browsers.
+        # Comments and retry times matter only to browsers.
         return None

@@ -1,4 +1,4 @@
-"""A server of a client's own."""
+"""A private server for one client."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .errors import NerveError, NotRunningError
 if TYPE_CHECKING:
     from .client import NerveClient
 
-#: How often is looked whether the server has begun to listen, or has ended, in seconds.
+#: Interval for checking whether the server listens or has ended, in seconds.
 POLL = 0.02
-#: How long a server may take to stop its nodes and itself, in seconds. Then it is killed.
-STOP_PATIENCE = 20.0
-#: The longest home: sockets of hosts are below it, and the kernel takes paths of 107 bytes.
-LONGEST_HOME = 107 - len("/run/hosts/0123456789ab/hooks/socket")
-#: What is quoted of the log of a server that did not start, in bytes.
+#: Time limit for the server to stop with its nodes, in seconds. After that it is killed.
+STOP_TIMEOUT = 20.0
+#: Maximum length of the home's path: it contains sockets, whose paths are limited to 107 bytes.
+MAX_HOME_LENGTH = 107 - len("/run/hosts/0123456789ab/hooks/socket")
+#: Bytes quoted from the log of a server that failed to start.
 LOG_TAIL = 2000
 
 
 class Standalone:
-    """A server process with a home of its own."""
+    """A server process with its own home."""
 
     def __init__(self, process: subprocess.Popen[bytes], home: Path) -> None:
         self._process = process
         self._home = home
-        # If nobody closes the client: a server that nobody knows of must not stay behind.
+        # Stops the server if the client is never closed.
         atexit.register(self._abandon)
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The path of its socket."""
         return self._home / "run" / "default.sock"
 
     @property
@@ -66,7 +66,7 @@ class Standalone:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    # A ^C is for this program, which then closes its client.
+                    # Ctrl+C must reach only this program, which then closes its client.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -84,14 +84,14 @@ class Standalone:
         return server
 
     async def stop(self, client: Optional[NerveClient] = None) -> None:
-        """Stops it with its nodes, through `client` if it still can, and removes its home. May be called again."""
+        """Stops it with its nodes, through `client` if possible, and removes its home. Can be called again."""
         if client is not None and self._process.poll() is None:
             with contextlib.suppress(NerveError, asyncio.TimeoutError):
-                await asyncio.wait_for(client.shutdown(), STOP_PATIENCE)
+                await asyncio.wait_for(client.shutdown(), STOP_TIMEOUT)
         elif self._process.poll() is None:
             self._process.terminate()
         try:
-            await asyncio.wait_for(self._ended(), STOP_PATIENCE)
+            await asyncio.wait_for(self._ended(), STOP_TIMEOUT)
         except asyncio.TimeoutError:
             self._process.kill()
             await self._ended()
@@ -118,11 +118,11 @@ class Standalone:
             return f"(its log cannot be read: {error})"
 
     def _abandon(self) -> None:
-        """At the end of this program: there is no event loop any more."""
+        """Stops it at the end of the program, without an event loop."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_PATIENCE)
+                self._process.wait(STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -134,9 +134,9 @@ class Standalone:
 
 
 def _private_home() -> Path:
-    """A directory of mode 0700 whose path is short enough for sockets below it."""
+    """Creates a directory of mode 0700 whose path is short enough for sockets."""
     home = tempfile.mkdtemp(prefix="nerve-")
-    if len(os.fsencode(home)) > LONGEST_HOME:
+    if len(os.fsencode(home)) > MAX_HOME_LENGTH:
         os.rmdir(home)
         home = tempfile.mkdtemp(prefix="nerve-", dir="/tmp")
     return Path(home)

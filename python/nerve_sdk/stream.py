@@ -1,4 +1,4 @@
-"""A prompt whose answer is wanted as it grows."""
+"""Streaming execution of a prompt."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from types import TracebackType
 from typing import Any, Deque, Mapping, Optional, Type
 
 from .connection import Connection
-from .order import Key
+from .stream_order import Key
 from .types import Response, response_of
 
-#: Chunks kept for a reader that is slow; further ones are lost, and counted.
+#: Maximum number of chunks kept for a slow reader; further ones are dropped and counted.
 CHUNK_QUEUE = 1024
 
 
 class ExecuteStream:
-    """An answer as it grows: an async iterator of texts, which raises what the turn fails with. The prompt goes out with the first step.
+    """An async iterator of the chunks of an answer. Raises the error of a failed turn. The first step sends the prompt.
 
-    After the last chunk `response` is the finished turn. Closing the stream does not stop the turn: interrupt the node for that.
-    A connection that has subscribed to events without OUTPUT_CHUNK gets no chunks, only the response.
+    After the last chunk, `response` is the finished turn. Closing the stream does not stop the turn: interrupt the node for that.
+    A connection subscribed to events without OUTPUT_CHUNK gets only the response.
     """
 
     def __init__(self, connection: Connection, params: Mapping[str, Any]) -> None:
         #: The finished turn; None until then.
         self.response: Optional[Response] = None
-        #: Chunks that were lost because the stream was read too slowly; the response still has everything.
+        #: Number of chunks dropped because of slow reading; the response is still complete.
         self.missed = 0
         self._connection = connection
         self._params = params
@@ -61,7 +61,7 @@ class ExecuteStream:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Gives up the rest of the answer."""
+        """Discards the rest of the answer."""
         self._ended = True
         self._arrived.set()
         if self._request is not None and not self._request.done():
@@ -77,7 +77,7 @@ class ExecuteStream:
         await self.aclose()
 
     def _done(self, request: asyncio.Task[Any]) -> None:
-        # Looked at, so that asyncio does not complain of an error that nobody waited for.
+        # Retrieves the exception, otherwise asyncio logs it as unhandled.
         answered = not request.cancelled() and request.exception() is None
         if answered:
             self._turn = max(self._turn, _turn_in(request.result()))
@@ -95,7 +95,7 @@ class ExecuteStream:
         self._arrived.set()
 
     def _text(self, request_id: str, event: Mapping[str, Any]) -> Optional[str]:
-        """A server that names session and request in the event is believed; one that does not leaves only the node to go by."""
+        """Returns the chunk if the event belongs to this request. Older servers name only the node."""
         data = event.get("data")
         if event.get("event_type") != "OUTPUT_CHUNK" or not isinstance(data, Mapping):
             return None
@@ -105,7 +105,7 @@ class ExecuteStream:
         named, chunk, turn = data.get("request_id"), data.get("chunk"), _turn_in(data)
         if event.get("node_id") != self._params["node_id"] or not isinstance(chunk, str):
             return None
-        if named != request_id if named is not None else not self._order.takes(self._key, self, turn):
+        if named != request_id if named is not None else not self._order.accepts(self._key, self, turn):
             return None
         self._turn = max(self._turn, turn)
         return chunk

@@ -1,4 +1,4 @@
-"""The same client for programs without an event loop: every call waits. Made from the asyncio client by tools/generate_sync.py.
+"""The blocking client, for programs without an event loop. Generated from the asyncio client by tools/generate_sync.py.
 
     from nerve_sdk.sync import NerveClient
 
@@ -8,7 +8,7 @@
             print(chunk, end="")
         node.stop()
 
-A client may be used by several threads at once. Do not use it in a coroutine: it would hold up the event loop.
+Several threads may share a client. Do not use it in a coroutine: it would block the event loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "Remo
 
 
 class RemoteNode:
-    """A node on a server. All methods fail as `NerveClient.request` does."""
+    """A node on a server. All methods raise the same errors as `NerveClient.request`."""
 
     def __init__(self, portal: Portal, inner: _node.RemoteNode) -> None:
         self._portal = portal
@@ -51,16 +51,16 @@ class RemoteNode:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The node's id."""
         return self._inner.id
 
     @property
     def session_id(self) -> Optional[str]:
-        """Its session; None is the server's default one."""
+        """The node's session; None: the default session."""
         return self._inner.session_id
 
     def info(self) -> NodeInfo:
-        """What is known of it."""
+        """Returns information about the node."""
         return self._portal.run(lambda: self._inner.info())
 
     def execute(
@@ -74,12 +74,12 @@ class RemoteNode:
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> Response:
-        """Sends a prompt and waits for the finished turn, for at most `timeout` seconds (the node's limit if None).
+        """Sends a prompt and waits at most `timeout` seconds for the finished turn (None: the node's limit).
 
-        `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError` are to be expected. A node that did not do what it was asked
-        (a command with another exit code than 0) is no error: see `success`. Cancelling does not stop the turn: `interrupt` does.
+        Expect `NerveTimeoutError`, `BlockedError`, `BusyError` and `DeliveryError`. A failed task, for example a command with a non-zero
+        exit code, raises nothing: see `success`. Cancelling does not stop the turn: use `interrupt`.
 
-        `traceparent`: the span that the turn is part of (W3C Trace Context).
+        `traceparent`: the parent span of the turn (W3C Trace Context).
         """
         return self._portal.run(lambda: self._inner.execute(
             input,
@@ -102,7 +102,7 @@ class RemoteNode:
         conversation: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> ExecuteStream:
-        """Sends a prompt and gives its answer as it grows; the finished turn is the stream's `response` at the end."""
+        """Sends a prompt and streams its answer; at the end, the stream's `response` is the finished turn."""
         return ExecuteStream(self._portal, self._portal.call(lambda: self._inner.execute_stream(
             input,
             parser,
@@ -125,9 +125,9 @@ class RemoteNode:
         webhook: Optional[Mapping[str, Any]] = None,
         traceparent: Optional[str] = None,
     ) -> str:
-        """Sends a prompt and does not wait: gives the id that `NerveClient.wait_for_result` takes.
+        """Sends a prompt without waiting; returns the id for `NerveClient.wait_for_result`.
 
-        `webhook` has `url`, and `secret` if what is sent there is to be signed.
+        `webhook` has `url`, and `secret` to sign the notification.
         """
         return self._portal.run(lambda: self._inner.execute_async(
             input,
@@ -141,37 +141,37 @@ class RemoteNode:
         ))
 
     def write(self, data: str) -> int:
-        """Writes data as it is; gives the number of bytes written."""
+        """Writes data unchanged; returns the number of bytes written."""
         return self._portal.run(lambda: self._inner.write(data))
 
     def run(self, command: str) -> None:
-        """Types a command and does not wait for its end."""
+        """Types a command without waiting for its end."""
         self._portal.run(lambda: self._inner.run(command))
 
     def read(self, lines: Optional[int] = None) -> str:
-        """The last `lines` lines of text, all if None."""
+        """Returns the last `lines` lines of text; None: all."""
         return self._portal.run(lambda: self._inner.read(lines))
 
     def read_tail(self, lines: int = 50) -> str:
-        """The last `lines` lines of text."""
+        """Returns the last `lines` lines of text."""
         return self._portal.run(lambda: self._inner.read_tail(lines))
 
     def clear_buffer(self) -> None:
-        """Forgets the text so far; the screen stays."""
+        """Clears the text buffer but not the screen."""
         self._portal.run(lambda: self._inner.clear_buffer())
 
     def interrupt(self) -> None:
-        """Interrupts what it does now."""
+        """Interrupts the current turn."""
         self._portal.run(lambda: self._inner.interrupt())
 
     def resize(self, cols: int, rows: int) -> None:
-        """Gives its terminal another size."""
+        """Resizes the terminal."""
         self._portal.run(lambda: self._inner.resize(cols, rows))
 
     def wait(self, until: Union[str, Iterable[str]] = 'ready', timeout: Optional[float] = None) -> str:
-        """Waits until it is in one of the states `until`; gives which. Answers at once when it is already.
+        """Waits until the node is in one of the states `until`; returns the state.
 
-        Raises `NerveTimeoutError` when none came within `timeout` seconds (the node's limit if None).
+        Raises `NerveTimeoutError` after `timeout` seconds (None: the node's limit).
         """
         return self._portal.run(lambda: self._inner.wait(until, timeout))
 
@@ -184,7 +184,7 @@ class RemoteNode:
         inputs_only: bool = False,
         server_name: Optional[str] = None,
     ) -> History:
-        """Its audit log: the last so many entries of those with this operation, this number, or that are inputs."""
+        """Returns the `last` entries of the audit log, filtered by operation, number or inputs."""
         return self._portal.run(lambda: self._inner.history(
             last,
             op=op,
@@ -194,35 +194,35 @@ class RemoteNode:
         ))
 
     def why(self) -> Explanation:
-        """Why it is in its state, and what its terminal shows."""
+        """Explains the node's state and returns its screen."""
         return self._portal.run(lambda: self._inner.why())
 
     def answer(self, choice: Union[int, str], *, wait: bool = False, timeout: Optional[float] = None) -> Optional[Response]:
-        """Answers the dialog it shows: with the number of a choice, from 1, or a part of its label.
+        """Answers the current dialog with the number of a choice (from 1) or part of its label.
 
-        With `wait` it waits for the end of the turn that the dialog interrupted and gives its response, if there is one.
+        `wait` waits for the end of the interrupted turn and returns its response, if any.
         """
         return self._portal.run(lambda: self._inner.answer(choice, wait=wait, timeout=timeout))
 
     def cancel_dialog(self) -> None:
-        """Leaves the dialog it shows without an answer."""
+        """Cancels the current dialog."""
         self._portal.run(lambda: self._inner.cancel_dialog())
 
     def fork(self, target_id: str, at: Optional[int] = None) -> RemoteNode:
-        """Makes a node that goes on from where this one is, or was after turn `at`, counted from 1."""
+        """Creates a node that continues this one's conversation, from its end or from turn `at` (from 1)."""
         return RemoteNode(self._portal, self._portal.run(lambda: self._inner.fork(target_id, at)))
 
     def start(self) -> None:
-        """Starts it again when it is defined and does not run."""
+        """Starts the stopped node again."""
         self._portal.run(lambda: self._inner.start())
 
     def stop(self) -> None:
-        """Stops it."""
+        """Stops the node."""
         self._portal.run(lambda: self._inner.stop())
 
 
 class RemoteChannel(RemoteNode):
-    """A node under its older names, each of which warns."""
+    """A node with its deprecated method names."""
 
     @property
     def channel_id(self) -> str:
@@ -247,7 +247,7 @@ class RemoteChannel(RemoteNode):
 
 
 class NerveClient:
-    """A connection to a server. Made by `connect`, `connect_tcp`, `connect_http` or `standalone`; use it with `with`, or close it."""
+    """A connection to a server. Created by `connect`, `connect_tcp`, `connect_http` or `standalone`; use `with`, or close it."""
 
     def __init__(self, connect: Callable[[], Connecting]) -> None:
         self._portal = Portal()
@@ -258,7 +258,7 @@ class NerveClient:
             raise
 
     def close(self) -> None:
-        """Ends the connection, and the server if it is the client's own. May be called again."""
+        """Closes the connection, and stops a `standalone` server. Can be call again."""
         if self._portal.alive:
             try:
                 self._portal.run(lambda: self._inner.close())
@@ -286,7 +286,7 @@ class NerveClient:
         return RemoteChannel(self._portal, self.get_node(channel_id)._inner)
 
     def list_channels(self) -> List[str]:
-        """Deprecated: `list_nodes`. Gives ids only."""
+        """Deprecated: `list_nodes`. Returns only ids."""
         deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
         return [node.id for node in self.list_nodes()]
 
@@ -299,9 +299,9 @@ class NerveClient:
         timeout: Optional[float] = 10.0,
         reconnect: float = 10.0,
     ) -> NerveClient:
-        """Connects to the Unix socket `path`; to that of this user's server of this name if None (`NERVE_SERVER`, or `default`).
+        """Connects to the Unix socket `path`. None: the socket of this user's server named `server` (default: `NERVE_SERVER` or `default`).
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds.
+        Raises `NotRunningError` if no server accepts the connection within `timeout` seconds.
         """
         return cls(lambda: _client.NerveClient.connect(path, server=server, timeout=timeout, reconnect=reconnect))
 
@@ -316,12 +316,12 @@ class NerveClient:
         timeout: Optional[float] = 10.0,
         reconnect: float = 10.0,
     ) -> NerveClient:
-        """Connects to a server's TCP port. `token` is what `nerve token show` prints on its machine.
+        """Connects to a server's TCP port. `nerve token show` prints the `token` on the server's machine.
 
-        `ssl` is True or a context for a server with TLS; `ssl.create_default_context(cafile=…)` trusts a certificate of your own. Without it
-        token and prompts go over the network as they are.
+        For TLS, `ssl` is True or a context; `ssl.create_default_context(cafile=…)` trusts your own certificate. Without TLS, token and
+        prompts are sent unencrypted.
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
         return cls(lambda: _client.NerveClient.connect_tcp(
             host,
@@ -342,11 +342,11 @@ class NerveClient:
         timeout: Optional[float] = 10.0,
         reconnect: float = 10.0,
     ) -> NerveClient:
-        """Talks to a server over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as of `connect_tcp`.
+        """Connects over HTTP: `http://127.0.0.1:8080`, or `https://…` with `ssl` as for `connect_tcp`.
 
-        Each request that waits has a connection of its own there, and each stream of events too.
+        Each pending request and each event stream uses its own connection.
 
-        Raises `NotRunningError` when nobody answers there within `timeout` seconds, `AuthenticationError` when the token is wrong.
+        Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
         return cls(lambda: _client.NerveClient.connect_http(url, token, ssl, timeout=timeout, reconnect=reconnect))
 
@@ -358,32 +358,32 @@ class NerveClient:
         env: Optional[Mapping[str, str]] = None,
         timeout: float = 30.0,
     ) -> NerveClient:
-        """Starts a server of its own in a temporary directory; closing the client stops it, with its nodes, and removes all it wrote.
+        """Starts a private server in a temporary directory. Closing the client stops it with its nodes, and removes its files.
 
-        `nerve` is the program, `nerve` in `PATH` if None. `env` is added to the server's environment. Raises `NotRunningError` when it does
+        `nerve` is the program (None: `nerve` in `PATH`). `env` is added to the server's environment. Raises `NotRunningError` if it does
         not answer within `timeout` seconds.
         """
         return cls(lambda: _client.NerveClient.standalone(nerve, env=env, timeout=timeout))
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Number of requests that wait for their answer."""
         return self._inner.in_flight
 
     @property
     def unmatched_answers(self) -> int:
-        """Answers that came to what this client never asked. They were passed over; a server that works as it should sends none."""
+        """Number of ignored answers that match no request; 0 with a correct server."""
         return self._inner.unmatched_answers
 
     def request(self, command: str, params: Optional[Mapping[str, Any]] = None) -> Any:
-        """Sends any command of the wire and waits for the `data` of its result. There is no limit of time: put it into a timeout.
+        """Sends any command and waits for the `data` of its result. There is no time limit: use a timeout.
 
-        Raises a `ServerError` when the server could not or would not do it, `ConnectionClosedError`, `ProtocolError`.
+        Raises `ServerError`, `ConnectionClosedError` or `ProtocolError`.
         """
         return self._portal.run(lambda: self._inner.request(command, params))
 
     def events(self) -> EventStream:
-        """The events from now on: all, until `subscribe` says which."""
+        """Returns a stream of all events from now on, until `subscribe` selects some."""
         return EventStream(self._portal, self._portal.call(lambda: self._inner.events()))
 
     def subscribe(
@@ -396,9 +396,9 @@ class NerveClient:
         since: Optional[int] = None,
         aliases: bool = False,
     ) -> EventStream:
-        """Says which events this client is to get, and gives them. Over a socket it holds for all its streams.
+        """Subscribes to events and returns their stream. On a socket this applies to all streams of the client.
 
-        `types`: only these; `since`: also those after this `seq`, as far as the server still has them; `aliases`: older names too.
+        `types`: only these types; `since`: also stored events after this `seq`; `aliases`: deprecated names too.
         """
         return EventStream(self._portal, self._portal.run(lambda: self._inner.subscribe(
             types=types,
@@ -410,7 +410,7 @@ class NerveClient:
         )))
 
     def ping(self) -> Pong:
-        """Is anybody there?"""
+        """Checks that the server answers."""
         return self._portal.run(lambda: self._inner.ping())
 
     def shutdown(self, keep_nodes: bool = False) -> None:
@@ -436,10 +436,10 @@ class NerveClient:
         response_timeout: Optional[float] = None,
         **more: Any,
     ) -> RemoteNode:
-        """Starts a node; what is None has the server's default.
+        """Starts a node. None selects the server's default.
 
-        `command` is a text, split into words as a shell does, or a list of words; your shell if None. `backend` is `pty` (the default),
-        `bash`, `chat`, `tmux`, `wezterm` … `more` goes to the server as it is: `chat`, `conversation`, `pane_id`, `claude_session_id` …
+        `command` is a string, split into words like in a shell, or a list of words; None: your shell. `backend` is `pty` (the default),
+        `bash`, `chat`, `tmux`, `wezterm` … `more` is sent to the server unchanged: `chat`, `conversation`, `pane_id`, `claude_session_id` …
         """
         return RemoteNode(self._portal, self._portal.run(lambda: self._inner.create_node(
             node_id,
@@ -460,35 +460,35 @@ class NerveClient:
         )))
 
     def get_node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
-        """A node that is there already. Raises `NotFoundError` when it is not."""
+        """Returns an existing node. Raises `NotFoundError` if it does not exist."""
         return RemoteNode(self._portal, self._portal.run(lambda: self._inner.get_node(node_id, session_id)))
 
     def node(self, node_id: str, session_id: Optional[str] = None) -> RemoteNode:
-        """A node that is believed to be there: nothing is asked."""
+        """Returns a node without checking that it exists."""
         return RemoteNode(self._portal, self._portal.call(lambda: self._inner.node(node_id, session_id)))
 
     def list_nodes(self, session_id: Optional[str] = None) -> List[NodeInfo]:
-        """All nodes of a session."""
+        """Lists the nodes of a session."""
         return self._portal.run(lambda: self._inner.list_nodes(session_id))
 
     def create_session(self, name: str, description: str = '', tags: Iterable[str] = ()) -> SessionInfo:
-        """Makes a session."""
+        """Creates a session."""
         return self._portal.run(lambda: self._inner.create_session(name, description, tags))
 
     def get_session(self, name: Optional[str] = None) -> SessionInfo:
-        """One session; the default one if None."""
+        """Returns a session; None: the default session."""
         return self._portal.run(lambda: self._inner.get_session(name))
 
     def list_sessions(self) -> List[SessionInfo]:
-        """All sessions."""
+        """Lists all sessions."""
         return self._portal.run(lambda: self._inner.list_sessions())
 
     def delete_session(self, name: str) -> None:
-        """Stops a session's nodes and forgets it."""
+        """Deletes a session and stops its nodes."""
         self._portal.run(lambda: self._inner.delete_session(name))
 
     def start_session(self, name: str) -> Lifecycle:
-        """Starts all nodes of a session that do not run; tells which were started and which could not be."""
+        """Starts all stopped nodes of a session; returns which were started and which failed."""
         return self._portal.run(lambda: self._inner.start_session(name))
 
     def stop_session(self, name: str) -> Lifecycle:
@@ -496,11 +496,11 @@ class NerveClient:
         return self._portal.run(lambda: self._inner.stop_session(name))
 
     def get_result(self, result_id: str) -> Result:
-        """What is known of an execution that `RemoteNode.execute_async` began. One that failed is no error here: see its `status`."""
+        """Returns an execution started by `RemoteNode.execute_async`. A failed one raises nothing: see its `status`."""
         return self._portal.run(lambda: self._inner.get_result(result_id))
 
     def wait_for_result(self, result_id: str, timeout: Optional[float] = None) -> Result:
-        """The same when it has ended. Raises `NerveTimeoutError` when it has not within `timeout` seconds (no limit if None)."""
+        """Waits for the end of an execution. Raises `NerveTimeoutError` after `timeout` seconds (None: no limit)."""
         return self._portal.run(lambda: self._inner.wait_for_result(result_id, timeout))
 
     def list_results(
@@ -510,11 +510,11 @@ class NerveClient:
         node_id: Optional[str] = None,
         last: Optional[int] = None,
     ) -> List[Result]:
-        """Results, newest first, without their responses; the newest 100 if `last` is None."""
+        """Lists results, newest first, without responses; the newest 100 if `last` is None."""
         return self._portal.run(lambda: self._inner.list_results(session_id=session_id, node_id=node_id, last=last))
 
     def cancel_result(self, result_id: str) -> Result:
-        """Takes a prompt back, or interrupts its turn; gives the result as it is then."""
+        """Withdraws a queued prompt or interrupts its turn; returns the result afterwards."""
         return self._portal.run(lambda: self._inner.cancel_result(result_id))
 
     def execute_graph(
@@ -528,9 +528,9 @@ class NerveClient:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunEnded:
-        """Runs a graph and waits for its end. Cancelling does not end the run: `cancel_run` does.
+        """Runs a graph and waits for its end. Cancelling the task does not cancel the run: use `cancel_run`.
 
-        A run that failed or was cancelled is a `ServerError` whose `data` has what was done.
+        A failed or cancelled run raises a `ServerError` whose `data` has the completed steps.
         """
         return self._portal.run(lambda: self._inner.execute_graph(
             definition,
@@ -553,7 +553,7 @@ class NerveClient:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunInfo:
-        """The same without waiting: gives the run as it has begun."""
+        """Starts a graph without waiting; returns the new run."""
         return self._portal.run(lambda: self._inner.start_graph(
             definition,
             input,
@@ -575,7 +575,7 @@ class NerveClient:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunEnded:
-        """Runs a registered graph and waits for its end, as `execute_graph` does."""
+        """Runs a registered graph and waits for its end, like `execute_graph`."""
         return self._portal.run(lambda: self._inner.run_graph(
             graph_id,
             input,
@@ -597,7 +597,7 @@ class NerveClient:
         keep_nodes: bool = False,
         traceparent: Optional[str] = None,
     ) -> RunInfo:
-        """The same without waiting: gives the run as it has begun."""
+        """Starts a graph without waiting; returns the new run."""
         return self._portal.run(lambda: self._inner.start_registered_graph(
             graph_id,
             input,
@@ -613,44 +613,44 @@ class NerveClient:
         return self._portal.run(lambda: self._inner.create_graph(definition, session_id))
 
     def get_graph(self, graph_id: str, session_id: Optional[str] = None) -> GraphInfo:
-        """One registered graph, with its definition."""
+        """Returns a registered graph with its definition."""
         return self._portal.run(lambda: self._inner.get_graph(graph_id, session_id))
 
     def list_graphs(self, session_id: Optional[str] = None) -> List[GraphInfo]:
-        """All graphs of a session, without their definitions."""
+        """Lists the graphs of a session, without definitions."""
         return self._portal.run(lambda: self._inner.list_graphs(session_id))
 
     def delete_graph(self, graph_id: str, session_id: Optional[str] = None) -> None:
-        """Forgets a graph; its runs go on."""
+        """Deletes a graph; its runs continue."""
         self._portal.run(lambda: self._inner.delete_graph(graph_id, session_id))
 
     def cancel_graph(self, graph_id: str) -> List[str]:
-        """Cancels all runs of a graph; gives their ids."""
+        """Cancels all runs of a graph; returns their ids."""
         return self._portal.run(lambda: self._inner.cancel_graph(graph_id))
 
     def cancel_run(self, run_id: str) -> List[str]:
-        """Cancels a run; gives its id."""
+        """Cancels a run; returns its id."""
         return self._portal.run(lambda: self._inner.cancel_run(run_id))
 
     def list_runs(self) -> List[RunInfo]:
-        """All runs the server knows, newest first, without their steps."""
+        """Lists all runs, newest first, without steps."""
         return self._portal.run(lambda: self._inner.list_runs())
 
     def get_run(self, run_id: str, last: Optional[int] = None) -> RunInfo:
-        """A run as it is now. `last`: only so many of its steps, the latest."""
+        """Returns a run. `last`: only this many of its latest steps."""
         return self._portal.run(lambda: self._inner.get_run(run_id, last))
 
     def resume_run(self, run_id: str, definition: Optional[Mapping[str, Any]] = None, *, trace: bool = False) -> RunEnded:
-        """Goes on with a run whose server died, and waits for its end.
+        """Resumes a run whose server died, and waits for its end.
 
-        `definition` takes the place of the run's own graph: what is unchanged in it is not run again.
+        `definition` replaces the run's graph; unchanged steps are not run again.
         """
         return self._portal.run(lambda: self._inner.resume_run(run_id, definition, trace=trace))
 
     def restart_run(self, run_id: str, definition: Optional[Mapping[str, Any]] = None) -> RunInfo:
-        """The same without waiting: gives the run as it goes on."""
+        """Resumes a run without waiting; returns the run."""
         return self._portal.run(lambda: self._inner.restart_run(run_id, definition))
 
     def answer_gate(self, run_id: str, choice: str, step_id: Optional[str] = None) -> RunInfo:
-        """Answers a gate that a run waits at; gives the run as it goes on. `step_id` may be left out where only one gate waits."""
+        """Answers the gate that a run waits at; returns the run. `step_id` is optional if only one gate waits."""
         return self._portal.run(lambda: self._inner.answer_gate(run_id, choice, step_id))

@@ -1,4 +1,4 @@
-"""What a server answers, as frozen dataclasses. Times are seconds since the Unix epoch.
+"""A server's answers as frozen dataclasses. Times are seconds since the Unix epoch.
 
 Fields that a newer server adds are passed over; one that is missing and has no default, or is of another type, is a `ProtocolError`.
 """
@@ -24,7 +24,7 @@ _PLAIN: Dict[str, Tuple[type, ...]] = {
 
 
 def from_wire(cls: Type[T], data: object) -> T:
-    """Makes a `cls` of a JSON object.
+    """Creates a `cls` from a JSON object.
 
     Raises `ProtocolError` where it does not fit.
     """
@@ -46,7 +46,7 @@ def _value(cls: type, spec: dataclasses.Field[Any], value: Any) -> Any:
         return read(value)
     kind = str(spec.type).replace("Optional[", "").split("[")[0].rstrip("]")
     allowed = _PLAIN.get(kind)
-    # In Python true and false are numbers.
+    # In Python, bool is a subclass of int.
     wrong_bool = isinstance(value, bool) and kind in ("int", "float")
     if allowed is not None and (wrong_bool or not isinstance(value, allowed)):
         raise ProtocolError(f"{cls.__name__}: {spec.name} is {type(value).__name__}, not {kind}")
@@ -62,7 +62,7 @@ def _many(cls: Type[T]) -> Dict[str, Callable[[Any], List[T]]]:
 
 
 def list_of(cls: Type[T], data: object) -> List[T]:
-    """The same for a list of objects."""
+    """Creates a list of `cls` from a JSON array."""
     if not isinstance(data, list):
         raise ProtocolError(f"{cls.__name__}: the server sent {type(data).__name__} instead of a list")
     return [from_wire(cls, value) for value in data]
@@ -70,7 +70,7 @@ def list_of(cls: Type[T], data: object) -> List[T]:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """What is known of a node."""
+    """Information about a node."""
 
     id: str
     #: `pty`, `bash`, `chat` …
@@ -79,7 +79,7 @@ class NodeInfo:
     state: str
     #: Keeps state between executions.
     persistent: bool = False
-    #: Facts for people: command, cwd, pid, profile, size …
+    #: Further information: command, cwd, pid, profile, size …
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -90,13 +90,13 @@ class Section:
     #: `text`, `thinking`, `tool_call`, `error`, `interrupted`.
     type: str
     content: str = ""
-    #: `tool`, `args`, `result` … where known.
+    #: `tool`, `args`, `result` … if known.
     metadata: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens, as far as they are known."""
+    """Token counts, if known."""
 
     input: Optional[int] = None
     output: Optional[int] = None
@@ -105,33 +105,33 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Response:
-    """A finished turn. `str()` of it is its text."""
+    """A finished turn. `str()` returns its text."""
 
-    #: What the agent said.
+    #: The agent's answer.
     text: str = ""
-    #: All text of the turn as the terminal showed it.
+    #: All terminal text of the turn.
     raw: str = ""
     sections: List[Section] = field(default_factory=list, metadata=_many(Section))
     tokens: Optional[Tokens] = field(default=None, metadata=_one(Tokens))
-    #: The end of the turn was seen.
+    #: The end of the turn was detected.
     is_complete: bool = False
     #: The node waits for the next prompt.
     is_ready: bool = False
-    #: Where the text comes from: `transcript`, `screen`, `process`, `api`.
+    #: Source of the text: `transcript`, `screen`, `process`, `api`.
     source: str = ""
-    #: How far the prompt is proved to have come: `unknown`, `typed`, `submitted`, `started`.
+    #: Confirmed delivery of the prompt: `unknown`, `typed`, `submitted`, `started`.
     delivery: str = ""
-    #: The node did what it was asked.
+    #: The task succeeded.
     success: bool = False
     error: Optional[str] = None
     error_type: Optional[str] = None
-    #: The same as `text`, under the first nerve's name.
+    #: Deprecated name of `text`.
     output: str = ""
-    #: More facts: `ended_by`, `exit_code`, `stdout`, `stderr` …
+    #: Further information: `ended_by`, `exit_code`, `stdout`, `stderr` …
     attributes: Dict[str, Any] = field(default_factory=dict)
-    #: The node that gave it.
+    #: The node that answered.
     node_id: str = ""
-    #: Number of the turn on this node, from 1; 0 where it is not known.
+    #: Number of the turn on this node, from 1; 0 if unknown.
     turn: int = 0
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ class Response:
 
 
 def response_of(data: object) -> Response:
-    """The `Response` in the data of an execution, with its node and turn."""
+    """Returns the `Response` in the data of an execution, with its node and turn."""
     if not isinstance(data, Mapping):
         raise ProtocolError(f"Response: the server sent {type(data).__name__} instead of an object")
     response = from_wire(Response, data.get("response"))
@@ -148,7 +148,7 @@ def response_of(data: object) -> Response:
 
 @dataclass(frozen=True)
 class RunningTurn:
-    """A turn that runs."""
+    """A running turn."""
 
     turn: int
     #: As in `Response`.
@@ -157,19 +157,19 @@ class RunningTurn:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A node's state, and what it rests on."""
+    """A node's state and its evidence."""
 
     node_id: str
     state: str
-    #: In words.
+    #: Explanation.
     evidence: str = ""
     #: Kind of signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
     source: str = ""
-    #: The byte offset at which it was seen.
+    #: Output byte offset of the signal.
     offset: int = 0
     #: Choices of the dialog, if blocked.
     choices: List[str] = field(default_factory=list)
-    #: What the terminal shows.
+    #: The terminal's screen.
     screen: str = ""
     turn: Optional[RunningTurn] = field(default=None, metadata=_one(RunningTurn))
     metadata: Dict[str, Any] = field(default_factory=dict)
@@ -183,26 +183,26 @@ class History:
     entries: List[Dict[str, Any]]
     total: int
     server_name: str = ""
-    #: Why there are none, or not all.
+    #: Why entries are missing.
     note: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """An execution that nobody waits for."""
+    """An asynchronous execution."""
 
     result_id: str
     node_id: str
-    #: `queued`, `running`, `done`, `failed`, or `lost`: its server ended before it did.
+    #: `queued`, `running`, `done`, `failed`, or `lost` (its server ended first).
     status: str
     session_id: str = ""
-    #: How the prompt begins.
+    #: Beginning of the prompt.
     prompt: str = ""
     created_at: float = 0.0
     started_at: Optional[float] = None
     ended_at: Optional[float] = None
     turn: Optional[int] = None
-    #: The answer. Not in lists.
+    #: The answer; omitted in lists.
     response: Optional[Response] = field(default=None, metadata=_one(Response))
     error: Optional[str] = None
     error_type: Optional[str] = None
@@ -210,18 +210,18 @@ class Result:
     screen: Optional[str] = None
     choices: List[str] = field(default_factory=list)
     delivery: Optional[str] = None
-    #: Who is told over HTTP, and what came of it.
+    #: The webhook and its delivery status.
     webhook: Optional[Dict[str, Any]] = None
 
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """What is known of a session."""
+    """Information about a session."""
 
     name: str
     description: str = ""
     tags: List[str] = field(default_factory=list)
-    #: Ids of its nodes, those that do not run too.
+    #: Ids of its nodes, including stopped ones.
     nodes: List[str] = field(default_factory=list)
     graphs: List[str] = field(default_factory=list)
     created_at: float = 0.0
@@ -229,7 +229,7 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class NotDone:
-    """A node that could not be started or stopped with the others."""
+    """A node that failed to start or stop with its session."""
 
     node_id: str
     error: str
@@ -237,7 +237,7 @@ class NotDone:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """What starting or stopping a session did."""
+    """Outcome of starting or stopping a session."""
 
     #: Nodes that were started or stopped.
     nodes: List[str] = field(default_factory=list)
@@ -250,9 +250,9 @@ class GraphInfo:
 
     graph_id: str
     session_id: str = ""
-    #: Ids of its steps, in an order in which they can run.
+    #: Ids of its steps in topological order.
     steps: List[str] = field(default_factory=list)
-    #: As a graph file has it. Not in lists.
+    #: The definition, as in a graph file; omitted in lists.
     definition: Optional[Dict[str, Any]] = None
 
 
@@ -275,11 +275,11 @@ class RunStep:
 
 @dataclass(frozen=True)
 class Gate:
-    """A step that waits for a person's answer."""
+    """A gate that waits for an answer."""
 
     step_id: str
     question: str
-    #: What may be answered; anything if empty.
+    #: Allowed answers; empty: any.
     choices: List[str] = field(default_factory=list)
     default: Optional[str] = None
     deadline: Optional[float] = None
@@ -287,48 +287,48 @@ class Gate:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run as it is now."""
+    """The current state of a run."""
 
     run_id: str
     graph_id: str
-    #: `running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted`: its server is gone.
+    #: `running`, `waiting`, `completed`, `failed`, `cancelled`, or `interrupted` (its server is gone).
     status: str
     session_id: str = ""
     started_at: float = 0.0
     ended_at: Optional[float] = None
     total_steps: int = 0
     done_steps: int = 0
-    #: Those that have begun. Not in lists of runs.
+    #: The started steps; omitted in lists of runs.
     steps: List[RunStep] = field(default_factory=list, metadata=_many(RunStep))
     gates: List[Gate] = field(default_factory=list, metadata=_many(Gate))
     tokens_used: int = 0
     error: Optional[str] = None
-    #: The file of its journal, on the server's machine.
+    #: Path of its journal on the server's machine.
     journal: Optional[str] = None
     faults: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RunEnded:
-    """A run that has ended, with what came of it."""
+    """An ended run with its results."""
 
     graph_id: str
     run_id: str
     status: str
-    #: Results of the steps by id, nested as the graphs are.
+    #: Results of the steps by id, nested like the graphs.
     results: Dict[str, Any] = field(default_factory=dict)
     started_at: float = 0.0
     ended_at: Optional[float] = None
     tokens_used: int = 0
     journal: Optional[str] = None
     faults: List[str] = field(default_factory=list)
-    #: What was done, if it was asked for.
+    #: The trace, if requested.
     trace: Optional[Any] = None
 
 
 @dataclass(frozen=True)
 class Pong:
-    """What a server holds."""
+    """Counts of a server's objects."""
 
     pong: bool
     nodes: int = 0
@@ -339,12 +339,12 @@ class Pong:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened on the server."""
+    """An event on the server."""
 
     event_type: str
     node_id: Optional[str] = None
     session_id: Optional[str] = None
     data: Dict[str, Any] = field(default_factory=dict)
     timestamp: float = 0.0
-    #: Counts up by one for each event of a server; 0 where this package made the event itself.
+    #: Sequence number of the server's events; 0 for events created by this package.
     seq: int = 0

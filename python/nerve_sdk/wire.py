@@ -1,4 +1,4 @@
-"""The wire's lines: one JSON object each, at most 16 MiB long in both directions."""
+"""Encodes and decodes lines: one JSON object each, at most 16 MiB in both directions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, Dict, Mapping
 
 from .errors import ProtocolError
 
-#: The longest line in bytes, its newline not counted.
+#: Maximum length of a line in bytes, without its newline.
 MAX_LINE = 16 << 20
 
-#: Objects and lists within each other. A server reads no deeper ones, and could not say whose request that was.
+#: Maximum nesting depth. A server cannot parse deeper requests, and could not name their id in the error.
 MAX_DEPTH = 120
 
 
 def encode(command: str, params: Mapping[str, Any], request_id: str) -> bytes:
-    """The line of a request, newline included. Parameters that are None are left out: they are the same as absent ones.
+    """Returns the line of a request with its newline. Omits parameters that are None.
 
-    Raises `ProtocolError` for what no server would read.
+    Raises `ProtocolError` for a request that no server would accept.
     """
     given = {name: value for name, value in params.items() if value is not None}
     _check_depth(command, given)
@@ -26,29 +26,29 @@ def encode(command: str, params: Mapping[str, Any], request_id: str) -> bytes:
         text = json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         line = text.encode("utf-8")
     except (TypeError, ValueError) as error:
-        # UnicodeEncodeError, half of a surrogate pair, is a ValueError.
-        raise ProtocolError(f"{command}: parameters that are no JSON: {error}") from error
+        # UnicodeEncodeError (half of a surrogate pair) is a ValueError.
+        raise ProtocolError(f"{command}: parameters are not JSON: {error}") from error
     if len(line) > MAX_LINE:
         raise ProtocolError(f"{command}: {len(line)} bytes not sent: a line holds at most {MAX_LINE}")
     return line + b"\n"
 
 
 def decode(line: bytes) -> Dict[str, Any]:
-    """The message of a line.
+    """Returns the message of a line.
 
-    Raises `ProtocolError` for what is no JSON object.
+    Raises `ProtocolError` if it is not a JSON object.
     """
     try:
         message = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"the server sent what is not JSON: {str(error)[:200]}") from error
+        raise ProtocolError(f"the server sent a line that is not JSON: {str(error)[:200]}") from error
     if not isinstance(message, dict):
-        raise ProtocolError("the server sent JSON that is no message")
+        raise ProtocolError("the server sent JSON that is not an object")
     return message
 
 
 def _check_depth(command: str, params: Any) -> None:
-    # Level by level and not by recursion, which has a limit of its own. A value that holds itself ends here too.
+    # Iterative, because recursion has its own limit. Also ends for a value that contains itself.
     level = [params]
     for _ in range(MAX_DEPTH):
         inner = [value for value in level if isinstance(value, (dict, list, tuple))]

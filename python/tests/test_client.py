@@ -1,4 +1,4 @@
-"""What a client can do beside its nodes: sessions, graphs, events, warnings; over each transport where that matters."""
+"""Sessions, graphs, events and warnings, over each transport where it matters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Dict, List
 
 import pytest
-from running import SHELL, Server, until_async
+from servers import SHELL, Server, until_async
 
 from nerve_sdk import (
     Event,
@@ -31,7 +31,7 @@ ENDLESS: Dict[str, Any] = {"nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "
 GATE: Dict[str, Any] = {"steps": [{"id": "ask", "gate": {"question": "Go on?", "choices": ["yes", "no"]}}]}
 
 
-async def test_ping_says_what_the_server_holds(server: Server, transport: str) -> None:
+async def test_ping_returns_counts(server: Server, transport: str) -> None:
     async with server.connect(transport) as client:
         pong = await client.ping()
         assert pong.pong and pong.sessions >= 1 and pong.version
@@ -55,7 +55,7 @@ async def test_sessions(server: Server, transport: str, name: str) -> None:
             await client.get_session(name)
 
 
-async def test_a_stopped_node_is_started_again(server: Server, name: str) -> None:
+async def test_stopped_node_is_restarted(server: Server, name: str) -> None:
     async with server.connect() as client:
         await client.create_session(name)
         node = await client.create_node("sh", command=SHELL, session_id=name)
@@ -65,7 +65,7 @@ async def test_a_stopped_node_is_started_again(server: Server, name: str) -> Non
         await client.delete_session(name)
 
 
-async def test_a_graph_runs_from_its_definition(server: Server, transport: str) -> None:
+async def test_graph_runs_from_its_definition(server: Server, transport: str) -> None:
     async with server.connect(transport) as client:
         run = await client.execute_graph(HELLO, input="world", trace=True)
         assert run.status == "completed" and run.results["b"]["text"] == "hello world again"
@@ -75,7 +75,7 @@ async def test_a_graph_runs_from_its_definition(server: Server, transport: str) 
         assert run.run_id in [one.run_id for one in await client.list_runs()]
 
 
-async def test_a_graph_that_fails_says_what_was_done(server: Server, transport: str) -> None:
+async def test_failed_graph_reports_completed_steps(server: Server, transport: str) -> None:
     steps = [
         {"id": "a", "node": "sh", "input": "echo done"},
         {"id": "b", "node": "sh", "input": "exit 7", "depends_on": ["a"]},
@@ -120,7 +120,7 @@ async def test_runs_are_cancelled(server: Server, transport: str, name: str) -> 
         assert await client.cancel_graph(f"{name}-g") == [begun.run_id]
 
 
-async def test_a_gate_is_answered(server: Server, transport: str, name: str) -> None:
+async def test_gate_is_answered(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         begun = await client.start_graph({**GATE, "graph": name})
 
@@ -140,7 +140,7 @@ async def test_a_gate_is_answered(server: Server, transport: str, name: str) -> 
         await until_async("the run ends", ended)
 
 
-async def test_a_run_goes_on_after_its_server_died(mortal: Server) -> None:
+async def test_run_resumes_after_server_death(mortal: Server) -> None:
     slow = {"id": "b", "node": "sh", "input": "sleep 60", "depends_on": ["a"]}
     async with mortal.connect() as client:
         begun = await client.start_graph({**HELLO, "steps": [HELLO["steps"][0], slow]}, input="x", run_id="r")
@@ -160,7 +160,7 @@ async def test_a_run_goes_on_after_its_server_died(mortal: Server) -> None:
             await client.restart_run("r")
 
 
-async def test_events_are_told_to_who_asks(server: Server, transport: str, name: str) -> None:
+async def test_subscription_selects_events(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         async with await client.subscribe(node_id=name, types=["NODE_CREATED", "NODE_STOPPED"]) as events:
             node = await client.create_node(name, backend="bash")
@@ -170,12 +170,12 @@ async def test_events_are_told_to_who_asks(server: Server, transport: str, name:
             await node.stop()
             stopped = await asyncio.wait_for(events.__anext__(), 30)
             assert stopped.event_type == "NODE_STOPPED"
-        # Those that are past are there again.
+        # Past events are delivered again.
         async with await client.subscribe(node_id=name, since=created.seq) as events:
             assert (await asyncio.wait_for(events.__anext__(), 30)).seq > created.seq
 
 
-async def test_without_a_subscription_all_events_come(server: Server, transport: str, name: str) -> None:
+async def test_all_events_without_a_subscription(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         async with client.events() as events:
             seen: List[Event] = []
@@ -188,7 +188,7 @@ async def test_without_a_subscription_all_events_come(server: Server, transport:
             serial = 0
 
             async def heard() -> bool:
-                # Over HTTP the stream opens by itself, somewhat later.
+                # Over HTTP the stream opens a little later.
                 nonlocal serial
                 serial += 1
                 await (await client.create_node(f"{name}-{serial}", backend="bash")).stop()
@@ -198,7 +198,7 @@ async def test_without_a_subscription_all_events_come(server: Server, transport:
         await asyncio.wait_for(collecting, 30)
 
 
-async def test_a_slow_reader_is_told_what_it_lost() -> None:
+async def test_slow_reader_gets_events_dropped() -> None:
     hub = EventHub()
     stream = hub.open()
     for seq in range(1, EVENT_QUEUE + 4):
@@ -209,7 +209,7 @@ async def test_a_slow_reader_is_told_what_it_lost() -> None:
     assert [event.seq for event in events[1:]] == list(range(4, EVENT_QUEUE + 4))
 
 
-async def test_a_warning_of_the_server_is_told_once(server: Server, transport: str) -> None:
+async def test_server_warning_is_issued_once(server: Server, transport: str) -> None:
     async with server.connect(transport) as client:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -219,7 +219,7 @@ async def test_a_warning_of_the_server_is_told_once(server: Server, transport: s
         assert "LIST_NODES" in str(caught[0].message) and caught[0].filename == __file__
 
 
-async def test_older_names_work_and_warn(server: Server, transport: str, name: str) -> None:
+async def test_deprecated_names_work_and_warn(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         with pytest.warns(DeprecationWarning, match="create_node") as caught:
             channel = await client.create_channel(name, command=SHELL)
@@ -239,7 +239,7 @@ async def test_older_names_work_and_warn(server: Server, transport: str, name: s
             await again.close()
 
 
-async def test_any_command_can_be_sent(server: Server, transport: str) -> None:
+async def test_request_sends_any_command(server: Server, transport: str) -> None:
     async with server.connect(transport) as client:
         assert (await client.request("PING"))["pong"] is True
         with pytest.raises(InvalidRequestError) as error:

@@ -1,4 +1,4 @@
-"""Many requests on one connection, cancelled ones, servers that die or talk nonsense."""
+"""Concurrent and cancelled requests, and servers that die or send invalid data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from typing import Any, List
 
 import pytest
-from running import PONG, SHELL, Fake, Server, asked, result, told, until_async
+from servers import PONG, SHELL, Fake, Server, next_request, result, message_line, until_async
 
 from nerve_sdk import (
     ConnectionClosedError,
@@ -20,10 +20,10 @@ from nerve_sdk import (
 )
 from nerve_sdk.wire import MAX_LINE
 
-PATIENCE = 30
+RECONNECT_TIMEOUT = 30
 
 
-async def test_a_hundred_requests_at_once_get_each_its_own_answer(server: Server, transport: str, name: str) -> None:
+async def test_concurrent_requests_get_their_own_answers(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         nodes = [await client.create_node(f"{name}-{at}", backend="bash") for at in range(4)]
         answers = await asyncio.gather(*(nodes[at % 4].execute(f"echo answer {at}") for at in range(100)))
@@ -33,7 +33,7 @@ async def test_a_hundred_requests_at_once_get_each_its_own_answer(server: Server
         await asyncio.gather(*(node.stop() for node in nodes))
 
 
-async def test_a_cancelled_request_gives_up_its_answer_and_nothing_else(server: Server, transport: str, name: str) -> None:
+async def test_cancelling_a_request_discards_only_its_answer(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         await node.wait(timeout=60)
@@ -44,14 +44,14 @@ async def test_a_cancelled_request_gives_up_its_answer_and_nothing_else(server: 
         with pytest.raises(asyncio.CancelledError):
             await given_up
         assert (await client.ping()).pong
-        # The turn went on: the next one comes after it, and has nothing of it.
+        # The turn continued: the next one follows it and contains none of its output.
         assert (await node.execute("echo mine", timeout=60)).text == "mine"
         assert "given up" in await node.read()
         await node.stop()
         assert await kept == "stopped"
 
 
-async def test_requests_that_were_given_up_leave_nothing_behind(server: Server, transport: str, name: str) -> None:
+async def test_cancelled_requests_leave_no_state(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         for _ in range(50):
@@ -61,7 +61,7 @@ async def test_requests_that_were_given_up_leave_nothing_behind(server: Server, 
         await node.stop()
 
 
-async def test_texts_of_megabytes_arrive_whole(server: Server, transport: str, name: str) -> None:
+async def test_large_texts_are_complete(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, backend="bash")
         answer = await node.execute("head -c 400000 /dev/zero | tr '\\0' x; echo ü")
@@ -72,9 +72,9 @@ async def test_texts_of_megabytes_arrive_whole(server: Server, transport: str, n
         assert (await client.ping()).pong
 
 
-async def test_the_longest_line_is_taken() -> None:
+async def test_longest_line_is_accepted() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await asked(reader)
+        request = await next_request(reader)
         short = len(result(request, {"buffer": ""})) - 1
         line = result(request, {"buffer": "x" * (MAX_LINE - short)})
         assert len(line) == MAX_LINE + 1
@@ -85,7 +85,7 @@ async def test_the_longest_line_is_taken() -> None:
         assert len(await client.node("me").read()) > MAX_LINE - 1000
 
 
-async def test_what_no_server_would_read_is_not_sent(server: Server, transport: str) -> None:
+async def test_invalid_requests_are_not_sent(server: Server, transport: str) -> None:
     deep: Any = []
     for _ in range(200):
         deep = [deep]
@@ -106,7 +106,7 @@ async def test_what_no_server_would_read_is_not_sent(server: Server, transport: 
         assert (await client.ping()).pong
 
 
-async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server) -> None:
+async def test_server_death_fails_all_pending_requests(mortal: Server) -> None:
     async with mortal.connect(reconnect=0) as client:
         node = await client.create_node("me", command=SHELL)
         await node.wait(timeout=60)
@@ -116,7 +116,7 @@ async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server) -> No
         waiting.append(asyncio.ensure_future(stream.__anext__()))
         await node.wait("busy", timeout=60)
         mortal.kill()
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), RECONNECT_TIMEOUT)
         assert all(isinstance(outcome, ConnectionClosedError) and outcome.sent for outcome in outcomes), outcomes
         assert len({outcome.request_id for outcome in outcomes}) == len(outcomes)
         assert len({id(outcome) for outcome in outcomes}) == len(outcomes)
@@ -127,14 +127,14 @@ async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server) -> No
         assert not caught.value.sent
 
 
-async def test_nobody_waits_for_a_server_that_was_never_there(mortal: Server) -> None:
+async def test_missing_server_fails_at_once(mortal: Server) -> None:
     mortal.kill()
     with pytest.raises(NotRunningError) as error:
         await mortal.connect()
     assert "nerve server start" in str(error.value)
 
 
-async def test_a_closed_client_says_so(server: Server, transport: str) -> None:
+async def test_closed_client_raises(server: Server, transport: str) -> None:
     client = await server.connect(transport)
     waiting = asyncio.ensure_future(client.request("WAIT_NODE", {"node_id": "none", "until": "ready"}))
     events = client.events()
@@ -153,7 +153,7 @@ async def test_a_closed_client_says_so(server: Server, transport: str) -> None:
     [
         (b"this is no JSON\n", "not JSON"),
         (b"\xff\xfe\n", "not JSON"),
-        (b"[1, 2]\n", "no message"),
+        (b"[1, 2]\n", "not an object"),
         (b"[" * 100_000 + b"\n", "not JSON"),
         (b'{"type": "event"}\n', "event_type"),
         (b'{"type": "event", "event_type": "X", "seq": "one"}\n', "seq"),
@@ -162,9 +162,9 @@ async def test_a_closed_client_says_so(server: Server, transport: str) -> None:
     ],
     ids=["text", "bytes", "list", "deep", "event", "seq", "long", "long-line"],
 )
-async def test_after_nonsense_nothing_is_believed(words: bytes, reason: str) -> None:
+async def test_invalid_message_ends_the_connection(words: bytes, reason: str) -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await asked(reader)
+        request = await next_request(reader)
         writer.write(words + b"\n" + result(request, PONG))
         await reader.read()
 
@@ -172,7 +172,7 @@ async def test_after_nonsense_nothing_is_believed(words: bytes, reason: str) -> 
         waiting = [asyncio.ensure_future(client.ping()) for _ in range(3)]
         for one in waiting:
             with pytest.raises(ProtocolError, match=reason):
-                await asyncio.wait_for(one, PATIENCE)
+                await asyncio.wait_for(one, RECONNECT_TIMEOUT)
         with pytest.raises(ProtocolError, match=reason):
             await client.ping()
 
@@ -183,34 +183,34 @@ async def test_after_nonsense_nothing_is_believed(words: bytes, reason: str) -> 
         ({"success": True, "data": {"nodes": 1}}, "pong is missing"),
         ({"success": True, "data": {"pong": True, "nodes": "one"}}, "nodes is str"),
         ({"success": True, "data": [1]}, "instead of an object"),
-        ({"data": {}}, "does not say"),
+        ({"data": {}}, "without `success`"),
     ],
 )
-async def test_a_wrong_result_concerns_its_request_only(answer: Any, reason: str) -> None:
+async def test_invalid_result_fails_only_its_request(answer: Any, reason: str) -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first, second = await asked(reader), await asked(reader)
-        writer.write(told({"type": "result", "request_id": first["request_id"], **answer}) + result(second, PONG))
+        first, second = await next_request(reader), await next_request(reader)
+        writer.write(message_line({"type": "result", "request_id": first["request_id"], **answer}) + result(second, PONG))
         await reader.read()
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
         wrong, right = asyncio.ensure_future(client.ping()), asyncio.ensure_future(client.ping())
         with pytest.raises(ProtocolError, match=reason):
-            await asyncio.wait_for(wrong, PATIENCE)
+            await asyncio.wait_for(wrong, RECONNECT_TIMEOUT)
         assert (await right).pong
 
 
-async def test_what_a_newer_server_adds_is_passed_over() -> None:
+async def test_unknown_additions_are_ignored() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await asked(reader)
-        writer.write(b"\n" + told({"type": "greeting"}) + told({"type": "result", "success": True, "request_id": "999"}))
-        writer.write(told({"type": "event", "event_type": "NODE_DANCES", "mood": 1}))
+        request = await next_request(reader)
+        writer.write(b"\n" + message_line({"type": "greeting"}) + message_line({"type": "result", "success": True, "request_id": "999"}))
+        writer.write(message_line({"type": "event", "event_type": "NODE_DANCES", "mood": 1}))
         line = result(request, {**PONG, "weather": "fine"})
         for byte in range(0, len(line), 7):
             writer.write(line[byte : byte + 7])
             await writer.drain()
-        second = await asked(reader)
+        second = await next_request(reader)
         error = {"type": "result", "success": False, "error": "no", "data": {"error_type": "new_kind"}}
-        writer.write(told({**error, "request_id": second["request_id"]}))
+        writer.write(message_line({**error, "request_id": second["request_id"]}))
         await reader.read()
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
@@ -220,12 +220,12 @@ async def test_what_a_newer_server_adds_is_passed_over() -> None:
         assert type(caught.value) is ServerError and caught.value.error_type == "new_kind"
 
 
-async def test_an_error_without_a_name_wakes_all_that_wait() -> None:
+async def test_error_without_id_fails_all_pending_requests() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asked(reader)
-        await asked(reader)
-        writer.write(told({"type": "error", "error": "I do not understand", "request_id": None}))
-        writer.write(result(await asked(reader), PONG))
+        await next_request(reader)
+        await next_request(reader)
+        writer.write(message_line({"type": "error", "error": "I do not understand", "request_id": None}))
+        writer.write(result(await next_request(reader), PONG))
         await reader.read()
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
@@ -234,7 +234,7 @@ async def test_an_error_without_a_name_wakes_all_that_wait() -> None:
         assert (await client.ping()).pong
 
 
-async def test_a_server_that_does_not_read_holds_up_the_request_and_not_the_loop() -> None:
+async def test_blocked_write_does_not_block_the_loop() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(60)
 
@@ -244,21 +244,21 @@ async def test_a_server_that_does_not_read_holds_up_the_request_and_not_the_loop
         assert not done
         for one in asking:
             one.cancel()
-        outcomes = await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), PATIENCE)
+        outcomes = await asyncio.wait_for(asyncio.gather(*asking, return_exceptions=True), RECONNECT_TIMEOUT)
         assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
-        # Requests that were cancelled before it was their turn were not sent.
-        await asyncio.wait_for(client.close(), PATIENCE)
+        # Requests cancelled while queued were not sent.
+        await asyncio.wait_for(client.close(), RECONNECT_TIMEOUT)
 
 
-async def test_chunks_of_a_slow_reader_are_counted_and_the_response_is_whole() -> None:
+async def test_dropped_chunks_are_counted() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await asked(reader)
+        request = await next_request(reader)
         event = {"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": "me"}
-        writer.write(told({**event, "node_id": "other", "data": {"chunk": "not mine"}}))
+        writer.write(message_line({**event, "node_id": "other", "data": {"chunk": "not mine"}}))
         for at in range(1500):
-            writer.write(told({**event, "data": {"turn": 1, "chunk": f"{at} "}}))
+            writer.write(message_line({**event, "data": {"turn": 1, "chunk": f"{at} "}}))
         writer.write(result(request, {"response": {"text": "whole", "success": True}, "node_id": "me", "turn": 1}))
-        writer.write(told({**event, "data": {"turn": 2, "chunk": "a later turn"}}))
+        writer.write(message_line({**event, "data": {"turn": 2, "chunk": "a later turn"}}))
         await reader.read()
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
@@ -275,7 +275,7 @@ async def test_chunks_of_a_slow_reader_are_counted_and_the_response_is_whole() -
         assert stream.response is not None and str(stream.response) == "whole"
 
 
-async def test_nobody_there_is_told_with_what_to_do(tmp_path: Any) -> None:
+async def test_missing_server_error_has_a_hint(tmp_path: Any) -> None:
     with pytest.raises(NotRunningError, match="nerve server start"):
         await NerveClient.connect(tmp_path / "none.sock")
     with pytest.raises(ConnectionError):
@@ -287,12 +287,12 @@ async def test_nobody_there_is_told_with_what_to_do(tmp_path: Any) -> None:
         await NerveClient.connect(tmp_path / ("x" * 200))
 
 
-async def test_requests_are_the_lines_of_the_wire() -> None:
+async def test_requests_have_the_wire_format() -> None:
     lines: List[Any] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for data in ({"node_id": "me"}, {"response": {}, "node_id": "me", "turn": 1}):
-            lines.append(await asked(reader))
+            lines.append(await next_request(reader))
             writer.write(result(lines[-1], data))
         await reader.read()
 

@@ -1,4 +1,4 @@
-"""The programs in the manual run as they stand there."""
+"""Runs the programs of the manual."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from running import NERVE, Server
+from servers import NERVE, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,7 @@ def programs() -> List[str]:
     return [block.split("```")[0] for block in blocks]
 
 
-#: What each prints, in order.
+#: The output of each program.
 PRINTS = [
     ["Hello!", "And again!"],
     ["Hello!", "And again!"],
@@ -28,12 +28,12 @@ PRINTS = [
 ]
 
 
-def test_all_programs_are_tried() -> None:
+def test_all_programs_are_run() -> None:
     assert len(programs()) == len(PRINTS)
 
 
 @pytest.mark.parametrize("number", range(len(PRINTS)))
-def test_a_program_of_the_manual(mortal: Server, tmp_path: Path, number: int) -> None:
+def test_program_of_the_manual(mortal: Server, tmp_path: Path, number: int) -> None:
     for name, arguments in (("claude", "mock-agent"), ("nerve", "")):
         script = tmp_path / name
         script.write_text(f"#!/bin/sh\nexec '{NERVE}' {arguments} \"$@\"\n")

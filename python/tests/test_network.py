@@ -1,4 +1,4 @@
-"""Over TCP and HTTP: tokens, TLS, and servers that talk nonsense there."""
+"""TCP and HTTP: tokens, TLS, and servers that send invalid data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from typing import Any, Iterator, List, Tuple
 
 import pytest
-from running import PONG, SHELL, Fake, Server, asked, lacking, result
+from servers import PONG, SHELL, Fake, Server, next_request, lacking, result
 
 from nerve_sdk import (
     AuthenticationError,
@@ -26,7 +26,7 @@ from nerve_sdk.http1 import site_of
 from nerve_sdk.sse import SseParser
 from nerve_sdk.wire import MAX_LINE
 
-PATIENCE = 30
+RECONNECT_TIMEOUT = 30
 TOKEN = "t0ken"
 
 
@@ -51,7 +51,7 @@ def connect(server: Server, kind: str, token: str, **options: Any) -> Connecting
     return NerveClient.connect_tcp(host, int(port), token, **options)
 
 
-async def test_only_who_knows_the_token_comes_in(server: Server, network: str) -> None:
+async def test_token_is_required(server: Server, network: str) -> None:
     for guess in ("", "guess", server.token[:-1]):
         with pytest.raises(AuthenticationError) as error:
             await connect(server, network, guess)
@@ -62,7 +62,7 @@ async def test_only_who_knows_the_token_comes_in(server: Server, network: str) -
     assert server.token not in server.log.read_text()
 
 
-async def test_nobody_there_is_told_with_what_to_do(server: Server) -> None:
+async def test_missing_server_error_has_a_hint(server: Server) -> None:
     async with Fake(lambda reader, writer: asyncio.sleep(0), tcp=True) as fake:
         port = fake.port
     with pytest.raises(NotRunningError, match="--tcp"):
@@ -71,7 +71,7 @@ async def test_nobody_there_is_told_with_what_to_do(server: Server) -> None:
         await NerveClient.connect_http(f"http://127.0.0.1:{port}", TOKEN)
 
 
-async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server, network: str) -> None:
+async def test_server_death_fails_all_pending_requests(mortal: Server, network: str) -> None:
     async with connect(mortal, network, mortal.token, reconnect=0) as client:
         node = await client.create_node("me", command=SHELL)
         await node.wait(timeout=60)
@@ -81,7 +81,7 @@ async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server, netwo
         waiting.append(asyncio.ensure_future(stream.__anext__()))
         await node.wait("busy", timeout=60)
         mortal.kill()
-        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), RECONNECT_TIMEOUT)
         assert all(isinstance(outcome, ConnectionClosedError) for outcome in outcomes), outcomes
         async for _ in events:
             pass
@@ -89,7 +89,7 @@ async def test_the_death_of_the_server_wakes_all_that_wait(mortal: Server, netwo
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tuple[str, str]:
-    """A certificate of our own for 127.0.0.1, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     if shutil.which("openssl") is None:
         lacking("openssl is missing")
     folder = tmp_path_factory.mktemp("tls")
@@ -104,8 +104,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Tuple[str, str]:
 @pytest.fixture(scope="module")
 def encrypted(server: Server, certificate: Tuple[str, str]) -> Iterator[Server]:
     needs(server, "tcp")
-    with Server("--tls-cert", certificate[0], "--tls-key", certificate[1]) as running:
-        yield running
+    with Server("--tls-cert", certificate[0], "--tls-key", certificate[1]) as real_server:
+        yield real_server
 
 
 async def test_over_tls(encrypted: Server, certificate: Tuple[str, str], network: str) -> None:
@@ -116,14 +116,14 @@ async def test_over_tls(encrypted: Server, certificate: Tuple[str, str], network
         answers = await asyncio.gather(*(node.execute(f"echo {at}") for at in range(20)))
         assert [answer.text for answer in answers] == [str(at) for at in range(20)]
         await node.stop()
-    # Nobody vouches for it.
+    # The certificate is not trusted.
     with pytest.raises(NerveError, match="TLS"):
         await connect(encrypted, network, encrypted.token, ssl=True)
     with pytest.raises(NerveError):
-        await asyncio.wait_for(connect(encrypted, network, encrypted.token), PATIENCE)
+        await asyncio.wait_for(connect(encrypted, network, encrypted.token), RECONNECT_TIMEOUT)
 
 
-async def test_what_does_not_speak_the_wire_is_told() -> None:
+async def test_foreign_server_is_reported() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -143,12 +143,12 @@ async def test_what_does_not_speak_the_wire_is_told() -> None:
             await NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN)
 
 
-async def test_the_token_is_the_first_message() -> None:
+async def test_token_is_the_first_message() -> None:
     seen: List[Any] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for data in ({"authenticated": True}, PONG):
-            seen.append(await asked(reader))
+            seen.append(await next_request(reader))
             writer.write(result(seen[-1], data))
         await reader.read()
 
@@ -165,7 +165,7 @@ def answer(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 
 
 async def head_of(reader: asyncio.StreamReader) -> str:
-    """The head of the next request; its body is read too."""
+    """Reads the next request and returns its head."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     for line in head.split("\r\n"):
         if line.lower().startswith("content-length:"):
@@ -176,7 +176,7 @@ async def head_of(reader: asyncio.StreamReader) -> str:
 PING = b'{"type":"result","success":true,"request_id":"1","data":{"pong":true}}'
 
 
-async def test_answers_of_http_in_all_their_forms() -> None:
+async def test_http_response_formats() -> None:
     half = len(PING) // 2
     chunked = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = f"{half:x};note=1\r\n".encode() + PING[:half] + f"\r\n{len(PING) - half:X}\r\n".encode() + PING[half:]
@@ -208,7 +208,7 @@ async def test_answers_of_http_in_all_their_forms() -> None:
         (answer(b'{"detail":"no such","error_type":"not_found_error"}', "404 Not Found"), NotFoundError, "no such"),
         (answer(b'{"detail":"who?","error_type":"authentication_error"}', "401 X"), AuthenticationError, "who"),
         (answer(b"{}"), ProtocolError, "HTTP 200"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", ProtocolError, "how long"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", ProtocolError, "without a length"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, ProtocolError, "head of more"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 18000000\r\n\r\n" + b"x" * 18_000_000, ProtocolError, "body of more"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", ProtocolError, "chunks"),
@@ -218,7 +218,7 @@ async def test_answers_of_http_in_all_their_forms() -> None:
     ],
     ids=["html", "title", "problem", "token", "object", "length", "head", "body", "chunks", "middle", "half", "nothing"],
 )
-async def test_wrong_answers_of_http_are_errors(words: bytes, kind: Any, reason: str) -> None:
+async def test_invalid_http_responses_are_errors(words: bytes, kind: Any, reason: str) -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(words)
@@ -228,11 +228,11 @@ async def test_wrong_answers_of_http_are_errors(words: bytes, kind: Any, reason:
 
     async with Fake(manners, tcp=True) as fake:
         with pytest.raises(kind, match=reason):
-            await asyncio.wait_for(NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN), PATIENCE)
+            await asyncio.wait_for(NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", TOKEN), RECONNECT_TIMEOUT)
 
 
-async def test_a_stream_of_events_on_which_nothing_comes_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nerve_sdk.http.SILENCE", 0.2)
+async def test_silent_event_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerve_sdk.http.SILENCE_TIMEOUT", 0.2)
     event = b'id: 1\ndata: {"type":"event","event_type":"NODE_READY","seq":1}\n\n'
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -251,7 +251,7 @@ async def test_a_stream_of_events_on_which_nothing_comes_is_dead(monkeypatch: py
             assert [event.event_type async for event in stream] == ["NODE_READY"]
 
 
-def test_urls_that_are_none() -> None:
+def test_invalid_urls_are_rejected() -> None:
     for url in ("127.0.0.1:80", "ftp://x", "http://", "http://x/path", "http://x?token=1", "http://me:pass@x"):
         with pytest.raises(ValueError):
             site_of(url, TOKEN, None, 1)
@@ -264,7 +264,7 @@ def test_urls_that_are_none() -> None:
     assert TOKEN not in repr(site_of("http://x", TOKEN, None, 1))
 
 
-def test_events_are_taken_out_of_a_stream_however_it_is_cut() -> None:
+def test_sse_events_in_any_pieces() -> None:
     text = b": hello\nretry: 2000\nid: a-1\n\nid: a-2\ndata: one\n\ndata:two\r\ndata: three\r\n\r\n: beat\n\nevent: x\ndata\n\n"
     for size in range(1, len(text) + 1):
         parser = SseParser()
@@ -275,7 +275,7 @@ def test_events_are_taken_out_of_a_stream_however_it_is_cut() -> None:
     assert [(list(parser.feed(part)), parser.last_id)[1] for part in ids] == ["", "a-1", "a-1", "a-1", ""]
 
 
-def test_an_event_without_end_is_refused() -> None:
+def test_endless_sse_event_is_rejected() -> None:
     for part in (b"x" * (1 << 20), b"data: " + b"x" * (1 << 20) + b"\n"):
         parser = SseParser()
         with pytest.raises(ProtocolError, match="event of more than"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from running import NERVE, SHELL, Server, until_async
+from servers import NERVE, SHELL, Server, until_async
 
 from nerve_sdk import (
     AlreadyExistsError,
@@ -29,7 +29,7 @@ class Parser(enum.Enum):
     NONE = "none"
 
 
-async def test_a_turn_has_all_that_the_wire_says_of_it(server: Server, transport: str, name: str) -> None:
+async def test_response_has_all_wire_fields(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         response = await node.execute(input="echo hello", parser=Parser.NONE, timeout=60)
@@ -43,7 +43,7 @@ async def test_a_turn_has_all_that_the_wire_says_of_it(server: Server, transport
         assert name in error.value.message
 
 
-async def test_claude_like_answers_have_sections(server: Server, transport: str, name: str) -> None:
+async def test_claude_answers_have_sections(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=MOCK, profile="claude")
         assert await node.wait("ready", timeout=60) == "ready"
@@ -53,7 +53,7 @@ async def test_claude_like_answers_have_sections(server: Server, transport: str,
         await node.stop()
 
 
-async def test_a_stream_gives_the_answer_as_it_grows(server: Server, transport: str, name: str) -> None:
+async def test_stream_yields_chunks(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         stream = node.execute_stream("for i in 1 2 3; do echo line $i; sleep 0.2; done")
@@ -61,12 +61,12 @@ async def test_a_stream_gives_the_answer_as_it_grows(server: Server, transport: 
         assert "".join(chunks).split("\n") == ["line 1", "line 2", "line 3"]
         assert len(chunks) > 1 and stream.missed == 0
         assert stream.response is not None and stream.response.text == "".join(chunks)
-        # A second one has nothing of the first.
+        # A second stream gets no chunks of the first.
         assert "".join([chunk async for chunk in node.execute_stream("echo second")]) == "second"
         await node.stop()
 
 
-async def test_a_stream_raises_what_its_turn_fails_with(server: Server, transport: str, name: str) -> None:
+async def test_stream_raises_the_turns_error(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         stream = client.node(name).execute_stream("echo nobody")
         with pytest.raises(NotFoundError):
@@ -76,22 +76,22 @@ async def test_a_stream_raises_what_its_turn_fails_with(server: Server, transpor
         assert [chunk async for chunk in stream] == []
 
 
-async def test_a_stream_that_is_left_disturbs_nobody(server: Server, transport: str, name: str) -> None:
+async def test_closed_stream_does_not_affect_the_next(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         async with node.execute_stream("for i in 1 2 3; do echo line $i; sleep 0.1; done") as stream:
             assert await stream.__anext__()
-        # Its turn goes on; what comes of it is not taken for what comes of the next.
+        # Its turn continues; its output is not mistaken for that of the next turn.
         assert [chunk async for chunk in node.execute_stream("echo after")] == ["after"]
         await node.stop()
 
 
-async def test_a_node_that_is_made_again_streams_too(server: Server, transport: str, name: str) -> None:
+async def test_recreated_node_streams(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, backend="bash")
         for at in range(3):
             assert "".join([chunk async for chunk in node.execute_stream(f"echo {at}")]) == str(at)
-        # Given up: more of its turn may come, and is not to get into another one.
+        # Closed: later chunks of its turn must not get into another stream.
         async with node.execute_stream("echo begun; sleep 60") as stream:
             assert "begun" in await stream.__anext__()
         await node.stop()
@@ -100,7 +100,7 @@ async def test_a_node_that_is_made_again_streams_too(server: Server, transport: 
         await node.stop()
 
 
-async def test_streams_on_one_node_get_each_its_own(server: Server, transport: str, name: str) -> None:
+async def test_concurrent_streams_on_one_node(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         await node.wait(timeout=60)
@@ -133,13 +133,13 @@ async def test_write_run_read_and_clear(server: Server, transport: str, name: st
         assert "wrïtten-4" in await node.read_tail(3)
         await node.execute("seq 1 200", timeout=60)
         assert "typed-2" in await node.read()
-        # What is on the screen stays.
+        # The screen is not cleared.
         await node.clear_buffer()
         assert "typed-2" not in await node.read() and "200" in await node.read()
         await node.stop()
 
 
-async def test_an_interrupt_ends_a_turn(server: Server, transport: str, name: str) -> None:
+async def test_interrupt_ends_a_turn(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         turn = asyncio.ensure_future(node.execute("sleep 60"))
@@ -152,7 +152,7 @@ async def test_an_interrupt_ends_a_turn(server: Server, transport: str, name: st
         await node.stop()
 
 
-async def test_a_turn_that_takes_too_long_is_a_timeout(server: Server, transport: str, name: str) -> None:
+async def test_slow_turn_times_out(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         await node.wait(timeout=60)
@@ -187,7 +187,7 @@ async def test_info_why_resize_and_history(server: Server, transport: str, name:
         await node.stop()
 
 
-async def test_a_dialog_blocks_and_is_answered(server: Server, transport: str, name: str) -> None:
+async def test_dialog_blocks_and_is_answered(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=[*MOCK, "--onboarding"], profile="claude")
         assert await node.wait(["blocked", "ready"], timeout=60) == "blocked"
@@ -207,7 +207,7 @@ def _trusting(choices: List[str]) -> int:
     return number
 
 
-async def test_an_answer_may_wait_for_the_turn_it_lets_go_on(server: Server, transport: str, name: str) -> None:
+async def test_answer_can_wait_for_the_turn(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=MOCK, profile="claude")
         with pytest.raises(BlockedError) as error:
@@ -223,7 +223,7 @@ async def test_an_answer_may_wait_for_the_turn_it_lets_go_on(server: Server, tra
         await node.stop()
 
 
-async def test_a_fork_goes_on_with_a_conversation(server: Server, transport: str, name: str, tmp_path: Path) -> None:
+async def test_fork_continues_the_conversation(server: Server, transport: str, name: str, tmp_path: Path) -> None:
     claude = tmp_path / "claude"
     claude.write_text(f"#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")
     claude.chmod(0o755)
@@ -241,7 +241,7 @@ async def test_a_fork_goes_on_with_a_conversation(server: Server, transport: str
         await asyncio.gather(*(one.stop() for one in (node, fork, early)))
 
 
-async def test_results_without_waiting(server: Server, transport: str, name: str) -> None:
+async def test_asynchronous_results(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, command=SHELL)
         result_id = await node.execute_async("echo later")
@@ -259,7 +259,7 @@ async def test_results_without_waiting(server: Server, transport: str, name: str
         await node.stop()
 
 
-async def test_nodes_are_listed_found_and_refused(server: Server, transport: str, name: str) -> None:
+async def test_nodes_are_listed_and_found(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
         node = await client.create_node(name, backend="bash")
         assert repr(node) == f"RemoteNode('{name}')"
@@ -282,7 +282,7 @@ async def test_nodes_are_listed_found_and_refused(server: Server, transport: str
         await node.stop()
 
 
-async def test_a_turn_is_part_of_what_asks_for_it(server: Server, transport: str, name: str) -> None:
+async def test_turn_gets_the_parent_span(server: Server, transport: str, name: str) -> None:
     caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     async with server.connect(transport) as client:
         node = await client.create_node(name, backend="bash")

@@ -1,4 +1,4 @@
-"""Connections that end and are made again: what is asked once more, what is not, and what streams of events give meanwhile."""
+"""Reconnecting: which requests are repeated, and what event streams deliver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, List
 
 import pytest
-from running import PONG, SHELL, Fake, Server, asked, result, told, until_async
+from servers import PONG, SHELL, Fake, Server, next_request, result, message_line, until_async
 
 from nerve_sdk import (
     AuthenticationError,
@@ -21,44 +21,44 @@ from nerve_sdk import (
     NotRunningError,
     ProtocolError,
 )
-from nerve_sdk.http import Tries
+from nerve_sdk.http import RetryPolicy
 from nerve_sdk.sync import NerveClient as SyncClient
 
-PATIENCE = 30
+RECONNECT_TIMEOUT = 30
 
 
 async def following(stream: EventStream) -> Event:
-    return await asyncio.wait_for(stream.__anext__(), PATIENCE)
+    return await asyncio.wait_for(stream.__anext__(), RECONNECT_TIMEOUT)
 
 
 def event(kind: str, seq: int) -> bytes:
-    return told({"type": "event", "event_type": kind, "node_id": "me", "data": {}, "seq": seq})
+    return message_line({"type": "event", "event_type": kind, "node_id": "me", "data": {}, "seq": seq})
 
 
 async def subscribed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seq: int, server: str) -> Any:
-    """Takes a SUBSCRIBE; gives its `since`."""
-    request = await asked(reader)
+    """Accepts a SUBSCRIBE and returns its `since`."""
+    request = await next_request(reader)
     assert request["command_type"] == "SUBSCRIBE"
     writer.write(result(request, {"subscribed": True, "seq": seq, "server": server}))
     return request["params"].get("since")
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers whatever comes."""
+    """Answers all requests."""
     while True:
-        request = await asked(reader)
+        request = await next_request(reader)
         writer.write(result(request, {"seq": 3} if request["command_type"] == "SUBSCRIBE" else PONG))
 
 
 def free_ports() -> List[int]:
-    """Ports of loopback where nobody listens now: a server that is started again must be where it was."""
+    """Unused loopback ports, so that a restarted server has the same address."""
     with socket.socket() as tcp, socket.socket() as http:
         for free in (tcp, http):
             free.bind(("127.0.0.1", 0))
         return [free.getsockname()[1] for free in (tcp, http)]
 
 
-async def test_a_server_that_is_killed_and_started_again_is_found_again(transport: str) -> None:
+async def test_client_reconnects_to_a_restarted_server(transport: str) -> None:
     with Server(ports=free_ports()) as mortal:
         async with mortal.connect(transport, reconnect=60) as client:
             node = await client.create_node("me", command=SHELL)
@@ -69,13 +69,13 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(transpor
             assert (await following(events)).event_type == "NODE_BUSY"
             mortal.kill()
             with pytest.raises(ConnectionClosedError) as caught:
-                await asyncio.wait_for(turn, PATIENCE)
+                await asyncio.wait_for(turn, RECONNECT_TIMEOUT)
             assert caught.value.sent and caught.value.request_id and "may have been done" in str(caught.value)
             waiting = asyncio.ensure_future(client.ping())
             await asyncio.sleep(0)
             mortal.start()
             assert (await waiting).pong
-            # The node outlived the server, and nothing was typed again.
+            # The node outlived the server, and nothing was typed twice.
             await node.interrupt()
             await node.wait(timeout=60)
             assert (await node.execute("echo after", timeout=60)).text == "after"
@@ -84,18 +84,18 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again(transpor
             assert (missing.event_type, missing.data) == ("EVENTS_DROPPED", {"dropped": None})
             after = await following(events)
             while after.event_type == "EVENTS_DROPPED":
-                # What the new server told before it listened is lost too: that much it knows itself.
+                # Events of the new server from before it listened are lost too; it reports these itself.
                 after = await following(events)
             assert after.event_type == "NODE_BUSY"
             assert client.unmatched_answers == 0 and client.in_flight == 0
 
 
-async def test_what_only_looks_is_asked_once_more_and_nothing_else_is() -> None:
+async def test_only_read_only_commands_are_repeated() -> None:
     seen: List[Any] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            seen.append(await asked(reader))
+            seen.append(await next_request(reader))
             if len(seen) in (2, 5):
                 writer.write(result(seen[-1], PONG))
             else:
@@ -103,7 +103,7 @@ async def test_what_only_looks_is_asked_once_more_and_nothing_else_is() -> None:
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
         assert (await client.ping()).pong
-        # The connection ends with the next request, which has gone out.
+        # The connection ends after the next request was sent.
         with pytest.raises(ConnectionClosedError) as caught:
             await client.node("me").run("x")
         assert caught.value.sent and caught.value.request_id == "2"
@@ -115,7 +115,7 @@ async def test_what_only_looks_is_asked_once_more_and_nothing_else_is() -> None:
     assert seen[0] == seen[1]
 
 
-async def test_a_server_that_is_away_is_given_up_in_time_and_not_for_ever() -> None:
+async def test_reconnecting_times_out_and_can_be_retried() -> None:
     fake = Fake(serve)
     async with fake:
         client = await NerveClient.connect(fake.path, reconnect=0.3)
@@ -130,7 +130,7 @@ async def test_a_server_that_is_away_is_given_up_in_time_and_not_for_ever() -> N
         begun = time.monotonic()
         outcomes = await asyncio.gather(client.ping(), client.node("me").run("x"), client.ping(), return_exceptions=True)
         assert all(isinstance(outcome, NotRunningError) for outcome in outcomes), outcomes
-        # All at once, and not one after the other.
+        # All fail together, not one after the other.
         assert 0.2 < time.monotonic() - begun < 5
         with pytest.raises(StopAsyncIteration):
             await following(events)
@@ -139,7 +139,7 @@ async def test_a_server_that_is_away_is_given_up_in_time_and_not_for_ever() -> N
         await client.close()
 
 
-async def test_events_go_on_after_the_last_one_that_came() -> None:
+async def test_socket_events_resume_after_the_last_one() -> None:
     wanted: List[Any] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,12 +147,12 @@ async def test_events_go_on_after_the_last_one_that_came() -> None:
             wanted.append(await subscribed(reader, writer, 4, "x"))
             writer.write(event("NODE_READY", 5))
         elif len(wanted) == 1:
-            # Before the server knows what is wanted: they will come again.
+            # Sent before the subscription: these events are sent again.
             writer.write(event("NODE_READY", 7) + event("NODE_BUSY", 8))
             wanted.append(await subscribed(reader, writer, 8, "x"))
             writer.write(event("NODE_READY", 6) + event("NODE_READY", 8))
         else:
-            # Another server, whose events have come as far already.
+            # Another server with as many events.
             wanted.append(await subscribed(reader, writer, 20, "y"))
             writer.write(event("NODE_READY", 20))
             wanted.append(await subscribed(reader, writer, 20, "y"))
@@ -170,7 +170,7 @@ async def test_events_go_on_after_the_last_one_that_came() -> None:
     assert wanted == [None, 5, 8, 0]
 
 
-async def test_events_over_http_go_on_after_the_last_one_that_came() -> None:
+async def test_http_events_resume_after_the_last_one() -> None:
     heads: List[str] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -183,7 +183,7 @@ async def test_events_over_http_go_on_after_the_last_one_that_came() -> None:
             return
         heads.append(head.split(" ")[1])
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        # The third is another server, whose events have come as far already; the fourth had nothing to tell but where it is.
+        # The third is another server with as many events; the fourth sends only its position.
         server, seqs = [("a", [7, 8]), ("a", [9]), ("b", [0, 9, 10]), ("c", [0]), ("c", [1])][len(heads) - 1]
         for seq in seqs:
             part = f"id: {server}-{seq}\n".encode() + (b"data: " + event("NODE_READY", seq) if seq else b"") + b"\n"
@@ -202,13 +202,13 @@ async def test_events_over_http_go_on_after_the_last_one_that_came() -> None:
     assert heads == [f"/events?node_id=me{more}" for more in since]
 
 
-async def test_over_http_a_way_that_was_gone_for_a_while_is_no_other_server(
+async def test_http_outage_is_not_a_restart(
     server: Server, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _, port = server.address("http").rpartition(":")
     refused = asyncio.Event()
 
-    class Noticed(Tries):
+    class Noticed(RetryPolicy):
         async def failed(self, error: NerveError) -> None:
             if isinstance(error, NotRunningError):
                 refused.set()
@@ -229,7 +229,7 @@ async def test_over_http_a_way_that_was_gone_for_a_while_is_no_other_server(
         await asyncio.gather(*ways, return_exceptions=True)
         back.transport.abort()
 
-    monkeypatch.setattr("nerve_sdk.http.Tries", Noticed)
+    monkeypatch.setattr("nerve_sdk.http.RetryPolicy", Noticed)
     async with server.connect() as here, Fake(forward, tcp=True) as fake:
         async with NerveClient.connect_http(f"http://127.0.0.1:{fake.port}", server.token, reconnect=60) as client:
             events = await client.subscribe(types=["NODE_CREATED"], since=0)
@@ -239,7 +239,7 @@ async def test_over_http_a_way_that_was_gone_for_a_while_is_no_other_server(
             while before[-1].node_id != nodes[0]:
                 before.append(await following(events))
             fake.hang_up()
-            await asyncio.wait_for(refused.wait(), PATIENCE)
+            await asyncio.wait_for(refused.wait(), RECONNECT_TIMEOUT)
             await here.create_node(nodes[1], backend="bash")
             await fake.__aenter__()
             await here.create_node(nodes[2], backend="bash")
@@ -249,7 +249,7 @@ async def test_over_http_a_way_that_was_gone_for_a_while_is_no_other_server(
                 await here.node(node).stop()
 
 
-async def test_over_http_a_server_that_was_started_anew_tells_all_its_events() -> None:
+async def test_http_restart_delivers_all_new_events() -> None:
     with Server(ports=free_ports()) as mortal:
         async with mortal.connect("http", reconnect=60) as client:
             events = await client.subscribe(types=["NODE_CREATED"])
@@ -259,7 +259,7 @@ async def test_over_http_a_server_that_was_started_anew_tells_all_its_events() -
             mortal.kill()
             mortal.start()
             async with mortal.connect() as here:
-                # More than the first one had told.
+                # More events than the first server sent.
                 for at in range(9):
                     await here.create_node(f"b{at}", backend="bash")
             missing = await following(events)
@@ -272,7 +272,7 @@ async def test_over_http_a_server_that_was_started_anew_tells_all_its_events() -
             assert seen[-9:] == [f"b{at}" for at in range(9)]
 
 
-async def test_a_listener_that_closes_at_once_is_not_asked_without_pause() -> None:
+async def test_closing_listener_is_retried_with_pauses() -> None:
     times: List[float] = []
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -287,52 +287,52 @@ async def test_a_listener_that_closes_at_once_is_not_asked_without_pause() -> No
     assert times[5] - times[0] > 0.3
 
 
-async def test_a_token_that_counts_no_more_ends_the_search() -> None:
+async def test_rejected_token_ends_reconnecting() -> None:
     connections = 0
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        request = await asked(reader)
+        request = await next_request(reader)
         assert request["params"] == {"token": "t0ken"}
         if connections == 1:
             writer.write(result(request, {"authenticated": True}))
             return
         error = {"type": "result", "success": False, "error": "wrong token", "data": {"error_type": "authentication_error"}}
-        writer.write(told({**error, "request_id": request["request_id"]}))
+        writer.write(message_line({**error, "request_id": request["request_id"]}))
         await reader.read()
 
     async with Fake(manners, tcp=True) as fake:
         async with NerveClient.connect_tcp("127.0.0.1", fake.port, "t0ken") as client:
             with pytest.raises(AuthenticationError):
-                # The first may find the connection before its end.
+                # The first request may still use the old connection.
                 for _ in range(2):
                     with pytest.raises(ConnectionClosedError):
-                        await asyncio.wait_for(client.node("me").run("x"), PATIENCE)
+                        await asyncio.wait_for(client.node("me").run("x"), RECONNECT_TIMEOUT)
     assert connections == 2
 
 
-async def test_what_talks_nonsense_is_not_connected_to_again() -> None:
+async def test_invalid_server_is_not_reconnected_to() -> None:
     connections = 0
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        await asked(reader)
+        await next_request(reader)
         writer.write(b"hello\n")
         await reader.read()
 
     async with Fake(manners) as fake, NerveClient.connect(fake.path) as client:
         for _ in range(3):
             with pytest.raises(ProtocolError):
-                await asyncio.wait_for(client.ping(), PATIENCE)
+                await asyncio.wait_for(client.ping(), RECONNECT_TIMEOUT)
     assert connections == 1
 
 
-async def test_answers_to_what_was_never_asked_are_counted() -> None:
+async def test_unmatched_answers_are_counted() -> None:
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        late = await asked(reader)
-        request = await asked(reader)
+        late = await next_request(reader)
+        request = await next_request(reader)
         strange = [result({"request_id": "99"}), result({"request_id": None})]
         writer.write(b"".join([result(late, PONG), *strange, result(request, PONG)]))
         await reader.read()
@@ -344,14 +344,14 @@ async def test_answers_to_what_was_never_asked_are_counted() -> None:
         assert client.unmatched_answers == 2
 
 
-async def test_requests_given_up_at_any_moment_leave_nothing_behind() -> None:
+async def test_cancelling_at_any_moment_leaves_no_state() -> None:
     seen: "Counter[str]" = Counter()
     lines = 0
 
     async def manners(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal lines
         while True:
-            request = await asked(reader)
+            request = await next_request(reader)
             if request["command_type"] != "PING":
                 seen[request["request_id"]] += 1
                 lines += 1
@@ -359,9 +359,9 @@ async def test_requests_given_up_at_any_moment_leave_nothing_behind() -> None:
                     return
             writer.write(result(request, {**PONG, "written": 1}))
 
-    async def attempt(node: Any, patience: float) -> None:
+    async def attempt(node: Any, reconnect_timeout: float) -> None:
         try:
-            await asyncio.wait_for(node.write("x"), patience)
+            await asyncio.wait_for(node.write("x"), reconnect_timeout)
         except (asyncio.TimeoutError, ConnectionClosedError):
             pass
 
@@ -374,7 +374,7 @@ async def test_requests_given_up_at_any_moment_leave_nothing_behind() -> None:
     assert len(seen) > 20 and set(seen.values()) == {1}
 
 
-def test_without_an_event_loop_too(mortal: Server) -> None:
+def test_blocking_client_reconnects(mortal: Server) -> None:
     with SyncClient.connect(mortal.socket, reconnect=60) as client:
         node = client.create_node("me", command=SHELL)
         assert node.execute("echo before", timeout=60).text == "before"
@@ -384,7 +384,7 @@ def test_without_an_event_loop_too(mortal: Server) -> None:
             node.wait(timeout=60)
             assert node.execute("echo after", timeout=60).text == "after"
             while True:
-                found = events.next(timeout=PATIENCE)
+                found = events.next(timeout=RECONNECT_TIMEOUT)
                 assert found is not None
                 if found.event_type == "EVENTS_DROPPED":
                     break

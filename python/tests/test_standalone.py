@@ -1,4 +1,4 @@
-"""A server of a client's own: it comes and goes with the client."""
+"""Standalone servers, which start and stop with their client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import NERVE, SHELL, Server, until
+from servers import NERVE, SHELL, Server, until
 
 from nerve_sdk import NerveClient, NotRunningError
 from nerve_sdk.paths import socket_path
@@ -20,7 +20,7 @@ def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-async def test_it_stops_with_its_nodes_and_leaves_nothing(server: Server) -> None:
+async def test_standalone_stops_and_leaves_no_files(server: Server) -> None:
     async with NerveClient.standalone(NERVE, env=server.env) as client:
         assert client._own is not None
         pid, home = client._own.pid, client._own.socket.parent.parent
@@ -32,14 +32,14 @@ async def test_it_stops_with_its_nodes_and_leaves_nothing(server: Server) -> Non
     until("the node's program is gone", lambda: gone(shell))
 
 
-async def test_two_do_not_know_of_each_other(server: Server) -> None:
+async def test_standalone_servers_are_isolated(server: Server) -> None:
     async with NerveClient.standalone(NERVE, env=server.env) as one:
         async with NerveClient.standalone(NERVE, env=server.env) as other:
             await one.create_node("me", backend="bash")
             assert await other.list_nodes() == []
 
 
-async def test_a_server_that_died_is_no_error_at_the_end(server: Server) -> None:
+async def test_closing_after_server_death(server: Server) -> None:
     async with NerveClient.standalone(NERVE, env=server.env) as client:
         assert client._own is not None
         home = client._own.socket.parent.parent
@@ -47,14 +47,14 @@ async def test_a_server_that_died_is_no_error_at_the_end(server: Server) -> None
     assert not home.exists()
 
 
-async def test_what_does_not_start_is_told() -> None:
+async def test_start_failure_is_reported() -> None:
     with pytest.raises(NotRunningError, match="nerve="):
         await NerveClient.standalone("/no/such/nerve")
     with pytest.raises(NotRunningError, match="ended with 1"):
         await NerveClient.standalone("/bin/false")
 
 
-async def test_what_does_not_listen_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_does_not_listen_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     program = tmp_path / "sleeper"
@@ -66,7 +66,7 @@ async def test_what_does_not_listen_is_ended(tmp_path: Path, monkeypatch: pytest
     assert [entry.name for entry in tmp_path.iterdir() if entry.is_dir()] == []
 
 
-def test_a_program_that_forgets_to_close_leaves_no_server(server: Server, tmp_path: Path) -> None:
+def test_unclosed_client_leaves_no_server(server: Server, tmp_path: Path) -> None:
     script = f"""
 import asyncio
 from nerve_sdk import NerveClient
@@ -82,7 +82,7 @@ asyncio.run(main())
     assert gone(int(pid)) and not os.path.exists(socket)
 
 
-def test_a_server_is_looked_for_where_nerve_puts_it(server: Server, tmp_path: Path) -> None:
+def test_socket_path_matches_nerve(server: Server, tmp_path: Path) -> None:
     uid = os.getuid()
     assert socket_path(env={"NERVE_HOME": "/n"}) == Path("/n/run/default.sock")
     assert socket_path("work", {"NERVE_HOME": "/n", "NERVE_SERVER": "other"}) == Path("/n/run/work.sock")
@@ -98,7 +98,7 @@ def test_a_server_is_looked_for_where_nerve_puts_it(server: Server, tmp_path: Pa
             socket_path(name, {})
 
 
-async def test_without_a_path_this_users_server_is_meant(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_default_path_is_this_users_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NERVE_HOME", str(server.home))
     monkeypatch.delenv("NERVE_SERVER", raising=False)
     async with NerveClient.connect() as client:

@@ -1,4 +1,4 @@
-"""The client that waits: the same names, threads, streams as iterators."""
+"""The blocking client: same names, threads, streams as iterators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-from running import NERVE, SHELL, Server, until
+from servers import NERVE, SHELL, Server, until
 
 import nerve_sdk
 from nerve_sdk import ConnectionClosedError, NerveTimeoutError, NotFoundError, NotRunningError, sync
@@ -31,14 +31,14 @@ def connect(server: Server, transport: str) -> sync.NerveClient:
     return sync.NerveClient.connect_tcp(host, int(port), server.token)
 
 
-def test_it_is_what_the_generator_makes() -> None:
+def test_sync_module_is_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "tools/generate_sync.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("kind", ["NerveClient", "RemoteNode", "RemoteChannel"])
-def test_it_has_the_names_and_parameters_of_the_other(kind: str) -> None:
+def test_signatures_match_the_asyncio_client(kind: str) -> None:
     def public(owner: Any) -> Dict[str, Any]:
         return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
 
@@ -49,7 +49,7 @@ def test_it_has_the_names_and_parameters_of_the_other(kind: str) -> None:
             assert list(inspect.signature(method).parameters) == list(inspect.signature(other[name]).parameters), name
 
 
-def test_a_node_from_beginning_to_end(server: Server, transport: str, name: str) -> None:
+def test_node_lifecycle(server: Server, transport: str, name: str) -> None:
     with connect(server, transport) as client:
         node = client.create_node(name, command=SHELL)
         assert repr(node) == f"RemoteNode('{name}')" and node.id == name and node.session_id is None
@@ -96,7 +96,7 @@ def test_graphs_and_sessions(server: Server, name: str) -> None:
         client.delete_session(name)
 
 
-def test_older_names_work_and_warn(server: Server, name: str) -> None:
+def test_deprecated_names_work_and_warn(server: Server, name: str) -> None:
     with connect(server, "unix") as client:
         with pytest.warns(DeprecationWarning, match="create_node") as caught:
             channel = client.create_channel(name, command=SHELL)
@@ -113,7 +113,7 @@ def test_older_names_work_and_warn(server: Server, name: str) -> None:
             again.close()
 
 
-def test_a_closed_client_ends_its_thread_and_wakes_who_waits(server: Server, transport: str, name: str) -> None:
+def test_close_ends_the_thread_and_pending_calls(server: Server, transport: str, name: str) -> None:
     def threads() -> int:
         return sum(thread.name == "nerve-sdk" for thread in threading.enumerate())
 
@@ -133,14 +133,14 @@ def test_a_closed_client_ends_its_thread_and_wakes_who_waits(server: Server, tra
     assert threads() == before
 
 
-def test_a_failed_connection_leaves_no_thread(tmp_path: Path) -> None:
+def test_failed_connection_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     with pytest.raises(NotRunningError):
         sync.NerveClient.connect(tmp_path / "none.sock")
     assert threading.active_count() == before
 
 
-def test_an_own_server_is_stopped_at_the_end(server: Server) -> None:
+def test_standalone_server_is_stopped(server: Server) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         with sync.NerveClient.standalone(NERVE, env=server.env) as client:
@@ -149,7 +149,7 @@ def test_an_own_server_is_stopped_at_the_end(server: Server) -> None:
     until("the server is gone", lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_an_interrupt_from_the_keyboard_ends_the_wait(server: Server) -> None:
+def test_keyboard_interrupt_ends_the_wait(server: Server) -> None:
     script = f"""
 from nerve_sdk.sync import NerveClient
 with NerveClient.standalone({NERVE!r}) as client:

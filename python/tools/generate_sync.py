@@ -1,4 +1,4 @@
-"""Writes nerve_sdk/sync.py: the methods of the asyncio client, each as one that waits. `--check` only compares."""
+"""Generates nerve_sdk/sync.py, the blocking client, from the asyncio client. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Iterator, List
 PACKAGE = Path(__file__).resolve().parent.parent / "nerve_sdk"
 TARGET = PACKAGE / "sync.py"
 
-HEAD = '''"""The same client for programs without an event loop: every call waits. Made from the asyncio client by tools/generate_sync.py.
+HEAD = '''"""The blocking client, for programs without an event loop. Generated from the asyncio client by tools/generate_sync.py.
 
     from nerve_sdk.sync import NerveClient
 
@@ -20,7 +20,7 @@ HEAD = '''"""The same client for programs without an event loop: every call wait
             print(chunk, end="")
         node.stop()
 
-A client may be used by several threads at once. Do not use it in a coroutine: it would hold up the event loop.
+Several threads may share a client. Do not use it in a coroutine: it would block the event loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = ["EventStream", "ExecuteStream", "NerveClient", "RemoteChannel", "Remo
 NODE = '''
 
 class RemoteNode:
-    """A node on a server. All methods fail as `NerveClient.request` does."""
+    """A node on a server. All methods raise the same errors as `NerveClient.request`."""
 
     def __init__(self, portal: Portal, inner: _node.RemoteNode) -> None:
         self._portal = portal
@@ -65,19 +65,19 @@ class RemoteNode:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The node's id."""
         return self._inner.id
 
     @property
     def session_id(self) -> Optional[str]:
-        """Its session; None is the server's default one."""
+        """The node's session; None: the default session."""
         return self._inner.session_id
 '''
 
 CHANNEL = '''
 
 class RemoteChannel(RemoteNode):
-    """A node under its older names, each of which warns."""
+    """A node with its deprecated method names."""
 
     @property
     def channel_id(self) -> str:
@@ -104,7 +104,7 @@ class RemoteChannel(RemoteNode):
 CLIENT = '''
 
 class NerveClient:
-    """A connection to a server. Made by `connect`, `connect_tcp`, `connect_http` or `standalone`; use it with `with`, or close it."""
+    """A connection to a server. Created by `connect`, `connect_tcp`, `connect_http` or `standalone`; use `with`, or close it."""
 
     def __init__(self, connect: Callable[[], Connecting]) -> None:
         self._portal = Portal()
@@ -115,7 +115,7 @@ class NerveClient:
             raise
 
     def close(self) -> None:
-        """Ends the connection, and the server if it is the client's own. May be called again."""
+        """Closes the connection, and stops a `standalone` server. Can be call again."""
         if self._portal.alive:
             try:
                 self._portal.run(lambda: self._inner.close())
@@ -143,86 +143,86 @@ class NerveClient:
         return RemoteChannel(self._portal, self.get_node(channel_id)._inner)
 
     def list_channels(self) -> List[str]:
-        """Deprecated: `list_nodes`. Gives ids only."""
+        """Deprecated: `list_nodes`. Returns only ids."""
         deprecated("NerveClient.list_channels", "NerveClient.list_nodes")
         return [node.id for node in self.list_nodes()]
 '''
 
-#: Written above, by hand.
+#: Methods written by hand above.
 BY_HAND = {"id", "session_id", "close", "create_channel", "get_channel", "list_channels"}
-#: What the asyncio client gives and the other one wraps.
+#: Return types that are wrapped.
 WRAPPED = {"RemoteNode", "EventStream", "ExecuteStream"}
 
 
 def main() -> int:
-    """0 if the file is as it should be, or was written."""
+    """Returns 0 if the file is up to date or was written."""
     text = HEAD + NODE
     text += "".join(methods("node.py", "RemoteNode")) + CHANNEL + CLIENT
     text += "".join(methods("client.py", "NerveClient")) + "".join(methods("graphs.py", "GraphCommands"))
     if "--check" not in sys.argv:
         TARGET.write_text(text)
     elif TARGET.read_text() != text:
-        print("nerve_sdk/sync.py is not what tools/generate_sync.py makes: run it")
+        print("nerve_sdk/sync.py is out of date: run tools/generate_sync.py")
         return 1
     return 0
 
 
 def methods(file: str, name: str) -> Iterator[str]:
-    """The methods of a class, as ones that wait."""
+    """Yields the blocking methods of a class."""
     tree = ast.parse((PACKAGE / file).read_text())
     (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     for method in found.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
-        # GraphCommands has a `request` only to be overridden.
+        # The `request` of GraphCommands is abstract.
         inherited = name == "GraphCommands" and method.name == "request"
         if not method.name.startswith("_") and method.name not in BY_HAND and not inherited:
-            yield "\n" + as_waiting(method)
+            yield "\n" + blocking_method(method)
 
 
-def as_waiting(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """One method."""
-    gives = ast.unparse(method.returns) if method.returns else "None"
-    maker = gives == "Connecting"
+def blocking_method(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Returns the source of a blocking method."""
+    returns = ast.unparse(method.returns) if method.returns else "None"
+    maker = returns == "Connecting"
     lines: List[str] = []
     if maker:
         lines += ["@classmethod", *signature(method, "NerveClient")]
-        body = called(f"_client.NerveClient.{method.name}", passed(method.args), "return cls(lambda: ", ")")
+        body = call(f"_client.NerveClient.{method.name}", arguments(method.args), "return cls(lambda: ", ")")
     elif any(ast.unparse(decorator) == "property" for decorator in method.decorator_list):
-        lines += ["@property", *signature(method, gives)]
+        lines += ["@property", *signature(method, returns)]
         body = [f"return self._inner.{method.name}"]
     else:
-        lines += signature(method, gives)
+        lines += signature(method, returns)
         how = "run" if isinstance(method, ast.AsyncFunctionDef) else "call"
         before, after = f"self._portal.{how}(lambda: ", ")"
-        if gives in WRAPPED:
-            before, after = f"{gives}(self._portal, {before}", "))"
-        before = before if gives == "None" else "return " + before
-        body = called(f"self._inner.{method.name}", passed(method.args), before, after)
+        if returns in WRAPPED:
+            before, after = f"{returns}(self._portal, {before}", "))"
+        before = before if returns == "None" else "return " + before
+        body = call(f"self._inner.{method.name}", arguments(method.args), before, after)
     lines += ['    """' + line if at == 0 else ("    " + line if line else "") for at, line in enumerate(doc(method))]
     lines[-1] += '"""' if len(doc(method)) == 1 else ""
     lines += [] if len(doc(method)) == 1 else ['    """']
     return "".join(f"    {line}\n" if line else "\n" for line in [*lines, *(f"    {line}" for line in body)])
 
 
-def called(what: str, args: List[str], before: str, after: str) -> List[str]:
-    """A call with what stands around it: on one line where it fits."""
+def call(what: str, args: List[str], before: str, after: str) -> List[str]:
+    """Returns a wrapped call, on one line if it fits."""
     whole = f"{before}{what}({', '.join(args)}){after}"
     if len(whole) <= 110:
         return [whole]
     return [f"{before}{what}(", *(f"    {arg}," for arg in args), f"){after}"]
 
 
-def signature(method: ast.FunctionDef | ast.AsyncFunctionDef, gives: str) -> List[str]:
-    """The head of a method: on one line where it fits."""
-    whole = f"def {method.name}({', '.join(parameters(method.args))}) -> {gives}:"
+def signature(method: ast.FunctionDef | ast.AsyncFunctionDef, returns: str) -> List[str]:
+    """Returns the signature of a method, on one line if it fits."""
+    whole = f"def {method.name}({', '.join(parameters(method.args))}) -> {returns}:"
     if len(whole) <= 120:
         return [whole]
-    return [f"def {method.name}(", *(f"    {part}," for part in parameters(method.args)), f") -> {gives}:"]
+    return [f"def {method.name}(", *(f"    {part}," for part in parameters(method.args)), f") -> {returns}:"]
 
 
 def parameters(args: ast.arguments) -> List[str]:
-    """Each parameter as it is declared."""
+    """Returns the declarations of the parameters."""
     parts: List[str] = []
     first_default = len(args.args) - len(args.defaults)
     for at, arg in enumerate(args.args):
@@ -237,15 +237,15 @@ def parameters(args: ast.arguments) -> List[str]:
     return parts
 
 
-def passed(args: ast.arguments) -> List[str]:
-    """Each parameter as it is handed on."""
+def arguments(args: ast.arguments) -> List[str]:
+    """Returns the arguments that pass the parameters on."""
     parts = [arg.arg for arg in args.args if arg.arg not in ("self", "cls")]
     parts += [f"{arg.arg}={arg.arg}" for arg in args.kwonlyargs]
     return [*parts, f"**{args.kwarg.arg}"] if args.kwarg else parts
 
 
 def doc(method: ast.FunctionDef | ast.AsyncFunctionDef) -> List[str]:
-    """Its docstring, line by line."""
+    """Returns the lines of the docstring."""
     return (ast.get_docstring(method) or "").splitlines()
 
 

@@ -1,13 +1,13 @@
-//! A nerve of one's own in one call (seed node-refactoring §3.2, *compose*): for programs that embed it, and for tests of them.
+//! Embeds nerve with one call, for programs and their tests.
 //!
-//! | call | what one gets |
+//! | call | result |
 //! |---|---|
 //! | [`create_standalone`] | an engine and its client in this process: no socket, no daemon |
-//! | [`StandaloneClient::standalone`] | the same as a client alone: `NerveClient::standalone(…)` |
-//! | [`create_socket_server`] | a server on its Unix socket, and on TCP and HTTP where its config says so |
-//! | [`create_http_server`] | the same, with HTTP at an address |
-//! | [`create_mcp`], [`create_mcp_of`] | MCP over HTTP at a path of such a server, or behind a [gate](nerve_server::front) of its own |
-//! | [`create_anthropic_proxy`], [`create_openai_proxy`] | a proxy between an agent and the API of its model: see [`nerve_proxy`] |
+//! | [`StandaloneClient::standalone`] | the same, as a client only: `NerveClient::standalone(…)` |
+//! | [`create_socket_server`] | a server on its Unix socket, and on TCP and HTTP if configured |
+//! | [`create_http_server`] | a server that also listens for HTTP at an address |
+//! | [`create_mcp`], [`create_mcp_of`] | MCP over HTTP, mounted on such a server or on a separate [gate](nerve_server::front) |
+//! | [`create_anthropic_proxy`], [`create_openai_proxy`] | a proxy between an agent and its model API, see [`nerve_proxy`] |
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -30,7 +30,7 @@
 #![warn(missing_docs)]
 
 mod mcp;
-mod running;
+mod running_server;
 mod standalone;
 
 use std::path::PathBuf;
@@ -42,19 +42,19 @@ use nerve_server::paths::{Places, private_directory};
 pub use nerve_proxy::{create_anthropic_proxy, create_openai_proxy};
 
 pub use crate::mcp::{create_mcp, create_mcp_of};
-pub use crate::running::{RunningServer, create_http_server, create_socket_server};
+pub use crate::running_server::{RunningServer, create_http_server, create_socket_server};
 pub use crate::standalone::{Standalone, StandaloneClient, create_standalone};
 
-/// The examples of the page for people are tried too.
+/// Runs the examples of the manual as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
 struct Page;
 
-/// How an engine is set up whose nodes end with this process, and whose histories, journals and conversations are where `places` says.
+/// Returns the configuration of an engine whose nodes end with this process, and which keeps its files under `places`.
 ///
-/// `server`: its name, 1–32 of `a-z 0-9 -`. `program`: a `nerve` program, through which agents' hooks report; without one, hooks are not
-/// used. Sessions and results of executions that nobody waits for are not kept on disk; set the fields if they should be. A folder that
-/// cannot be private is not used.
+/// `server`: its name, 1–32 of `a-z 0-9 -`. `program`: a `nerve` program that relays agents' hooks; without one, hooks are not used.
+/// Sessions and results of asynchronous executions are not stored unless their fields are set. Folders that cannot be made private are
+/// not used.
 pub fn engine_config(server: &str, places: &Places, program: Option<PathBuf>) -> EngineConfig {
     let private = |folder: PathBuf| private_directory(&folder).is_ok().then_some(folder);
     EngineConfig {

@@ -1,4 +1,4 @@
-//! The tools and resources of MCP over HTTP: at a path of a server's own HTTP, or behind a gate of their own.
+//! Mounts MCP's tools and resources on a server's HTTP listener or on a separate gate.
 
 use nerve_mcp::Config;
 use nerve_mcp::http::{HttpService, PATH};
@@ -8,7 +8,7 @@ use nerve_server::error::ServerError;
 use nerve_server::server::ServerConfig;
 use nerve_server::{Closing, Mount};
 
-/// MCP at the path `/mcp`. `make`: what is served there; it is asked once for each server that has it.
+/// Returns a mount for MCP at the path `/mcp`. `make` creates the configuration, once per server.
 pub fn create_mcp(make: impl Fn() -> Config + Send + Sync + 'static) -> Mount {
     Mount::new(PATH, move |closing: Closing| {
         let service = HttpService::new(make(), closing.begun());
@@ -20,10 +20,10 @@ pub fn create_mcp(make: impl Fn() -> Config + Send + Sync + 'static) -> Mount {
     })
 }
 
-/// The same for the server of `config` itself, which the tools reach over its Unix socket: to be put among its `mounts`.
+/// Returns a mount for the server of `config` itself, to be added to its `mounts`. The tools use the server's Unix socket.
 ///
 /// # Errors
-/// Its name is bad, or the socket's path too long.
+/// The server's name is invalid, or its socket's path is too long.
 pub fn create_mcp_of(config: &ServerConfig) -> Result<Mount, ServerError> {
     let (socket, recordings) = (config.places.socket(&config.name)?, config.places.recordings());
     Ok(create_mcp(move || Config {

@@ -1,4 +1,4 @@
-//! Nerves of one's own, each made in one call and used as by a program that embeds it.
+//! Embedded servers and engines, used as by a program that embeds them.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ async fn hello(client: &NerveClient) -> Result<String, ClientError> {
 }
 
 #[tokio::test]
-async fn a_standalone_nerve_needs_no_socket_and_ends_with_its_client() {
+async fn standalone_needs_no_socket_and_ends_with_its_client() {
     let home = tempfile::tempdir().unwrap();
     let nerve = create_standalone(engine_config("mine", &Places::under(home.path()), None)).unwrap();
     assert_eq!(hello(nerve.client()).await.unwrap(), "hello");
-    assert!(!home.path().join("run").exists(), "a socket's folder was made");
+    assert!(!home.path().join("run").exists(), "a socket folder was created");
     let (client, server) = nerve.into_parts();
     drop(client);
-    tokio::time::timeout(DEADLINE, server.ended()).await.expect("it goes on without a client");
+    tokio::time::timeout(DEADLINE, server.ended()).await.expect("it continues without a client");
 }
 
 #[tokio::test]
-async fn a_socket_server_serves_and_stops_and_frees_its_name() {
+async fn socket_server_frees_its_name_when_stopped() {
     let home = tempfile::tempdir().unwrap();
     let places = Places::under(home.path());
     let config = ServerConfig::new("mine", places.clone());
@@ -47,7 +47,7 @@ async fn a_socket_server_serves_and_stops_and_frees_its_name() {
 }
 
 #[tokio::test]
-async fn a_server_ends_when_a_client_says_so() {
+async fn client_can_shut_the_server_down() {
     let home = tempfile::tempdir().unwrap();
     let places = Places::under(home.path());
     let config = ServerConfig::new("mine", places.clone());
@@ -57,7 +57,7 @@ async fn a_server_ends_when_a_client_says_so() {
 }
 
 #[tokio::test]
-async fn an_http_server_answers_at_the_port_it_got() {
+async fn http_server_answers_at_its_port() {
     let home = tempfile::tempdir().unwrap();
     let places = Places::under(home.path());
     let config = ServerConfig::new("mine", places.clone());
@@ -70,12 +70,12 @@ async fn an_http_server_answers_at_the_port_it_got() {
     let mut answer = String::new();
     tokio::time::timeout(DEADLINE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(server.token().read().is_ok(), "no token was made");
+    assert!(server.token().read().is_ok(), "no token was created");
     server.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn an_address_that_others_can_reach_needs_tls() {
+async fn non_loopback_address_requires_tls() {
     let home = tempfile::tempdir().unwrap();
     let places = Places::under(home.path());
     let config = ServerConfig::new("mine", places.clone());

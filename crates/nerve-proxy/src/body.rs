@@ -1,4 +1,4 @@
-//! Bodies: read whole within limits, or made of bytes that are there.
+//! Reads whole bodies within limits, and creates bodies from bytes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,144 +13,150 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
-/// What goes wrong in the middle of a body.
-pub(crate) type Broken = Box<dyn std::error::Error + Send + Sync>;
-/// A body of whichever kind.
-pub(crate) type AnyBody = UnsyncBoxBody<Bytes, Broken>;
+/// An error in the middle of a body.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// A body of any kind.
+pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// The largest body of a request, in bytes.
-pub(crate) const LIMIT: usize = 64 << 20;
-/// The bodies of all requests under way together, in bytes.
-const ROOM: usize = 512 << 20;
-/// How long a client may pause in the middle of a body.
-const PAUSE: Duration = Duration::from_secs(60);
-/// How long the whole body of a request may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum size of a request body, in bytes.
+pub(crate) const MAX_REQUEST_BODY: usize = 64 << 20;
+/// Maximum total size of all request bodies in flight, in bytes.
+const MAX_BUFFERED: usize = 512 << 20;
+/// Longest pause of a client in the middle of a body.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for a whole request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Memory for the bodies of requests, shared by all of a proxy.
+/// Limits the memory for request bodies; shared by all requests of a proxy.
 #[derive(Debug, Clone)]
-pub(crate) struct Room(Arc<Semaphore>);
+pub(crate) struct BufferPool(Arc<Semaphore>);
 
-/// A part of the [`Room`]; given back when it is dropped.
+/// A part of the [`BufferPool`]; returned on drop.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Reservation {
     bytes: usize,
     held: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
-    pub(crate) fn new() -> Room {
-        Room(Arc::new(Semaphore::new(ROOM >> 10)))
+impl BufferPool {
+    pub(crate) fn new() -> BufferPool {
+        BufferPool(Arc::new(Semaphore::new(MAX_BUFFERED >> 10)))
     }
 
-    /// Takes room for so many bytes more; false if there is none. Room is given out by the KiB: the bytes of many small pieces fill
-    /// the last one first.
-    fn grow(&self, place: &mut Place, bytes: usize) -> bool {
-        let whole = place.bytes.saturating_add(bytes);
-        let Ok(kib) = u32::try_from(whole.div_ceil(1 << 10) - place.bytes.div_ceil(1 << 10)) else {
+    /// Reserves `bytes` more; false if the pool is exhausted. The pool counts KiB: many small pieces fill up the last
+    /// KiB before they take another.
+    fn reserve(&self, reservation: &mut Reservation, bytes: usize) -> bool {
+        let total = reservation.bytes.saturating_add(bytes);
+        let Ok(kib) = u32::try_from(total.div_ceil(1 << 10) - reservation.bytes.div_ceil(1 << 10)) else {
             return false;
         };
         if kib > 0 {
             let Ok(more) = self.0.clone().try_acquire_many_owned(kib) else { return false };
-            match &mut place.held {
+            match &mut reservation.held {
                 Some(held) => held.merge(more),
-                None => place.held = Some(more),
+                None => reservation.held = Some(more),
             }
         }
-        place.bytes = whole;
+        reservation.bytes = total;
         true
     }
 }
 
-/// Why a body was not read to its end.
+/// Why a body could not be read.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum ReadError {
     TooLarge,
-    NoRoom,
-    TooSlow,
-    Broken(Broken),
+    PoolExhausted,
+    TimedOut,
+    Failed(BodyError),
 }
 
-/// Reads a whole body of at most `limit` bytes with no pause longer than `pause`.
-pub(crate) async fn read<B>(body: B, limit: usize, pause: Duration) -> Result<Bytes, Unread>
+/// Reads a whole body of at most `limit` bytes. Fails after a pause longer than `pause`.
+pub(crate) async fn read<B>(body: B, limit: usize, pause: Duration) -> Result<Bytes, ReadError>
 where
-    B: Body<Data = Bytes, Error: Into<Broken>> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
     read_with(body, limit, pause, None, |_| true).await
 }
 
-/// The same, by `deadline` if there is one; `has_room` is asked for each piece.
+/// Reads a whole body, by `deadline` if there is one. `reserve` may refuse each piece.
 async fn read_with<B>(
     mut body: B,
     limit: usize,
     pause: Duration,
     deadline: Option<Instant>,
-    mut has_room: impl FnMut(usize) -> bool,
-) -> Result<Bytes, Unread>
+    mut reserve: impl FnMut(usize) -> bool,
+) -> Result<Bytes, ReadError>
 where
-    B: Body<Data = Bytes, Error: Into<Broken>> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
     if body.size_hint().lower() > limit as u64 {
-        return Err(Unread::TooLarge);
+        return Err(ReadError::TooLarge);
     }
-    let mut whole = Vec::new();
+    let mut content = Vec::new();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // A piece that is there already would be taken even when no time is left.
+        // `timeout` would return a piece that is already there even after the deadline.
         if left.is_some_and(|left| left.is_zero()) {
-            return Err(Unread::TooSlow);
+            return Err(ReadError::TimedOut);
         }
         let wait = left.map_or(pause, |left| left.min(pause));
-        let Ok(next) = tokio::time::timeout(wait, body.frame()).await else { return Err(Unread::TooSlow) };
-        let Some(frame) = next else { return Ok(whole.into()) };
-        let Ok(data) = frame.map_err(|error| Unread::Broken(error.into()))?.into_data() else { continue };
-        if whole.len() + data.len() > limit {
-            return Err(Unread::TooLarge);
+        let Ok(next) = tokio::time::timeout(wait, body.frame()).await else {
+            return Err(ReadError::TimedOut);
+        };
+        let Some(frame) = next else { return Ok(content.into()) };
+        let Ok(data) = frame.map_err(|error| ReadError::Failed(error.into()))?.into_data() else { continue };
+        if content.len() + data.len() > limit {
+            return Err(ReadError::TooLarge);
         }
-        if !has_room(data.len()) {
-            return Err(Unread::NoRoom);
+        if !reserve(data.len()) {
+            return Err(ReadError::PoolExhausted);
         }
-        whole.extend_from_slice(&data);
+        content.extend_from_slice(&data);
     }
 }
 
-/// Reads the body of a request; the place is to be kept as long as the body.
-pub(crate) async fn of_request<B>(body: B, room: &Room) -> Result<(Bytes, Place), Fault>
+/// Reads the body of a request. Keep the reservation as long as the body.
+pub(crate) async fn read_request<B>(body: B, pool: &BufferPool) -> Result<(Bytes, Reservation), ApiError>
 where
-    B: Body<Data = Bytes, Error: Into<Broken>> + Unpin,
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
-    let mut place = Place::default();
-    let deadline = Some(Instant::now() + PATIENCE);
-    let read = read_with(body, LIMIT, PAUSE, deadline, |bytes| room.grow(&mut place, bytes)).await;
-    let bytes = read.map_err(|unread| match unread {
-        Unread::TooLarge => {
-            Fault::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {} MiB", LIMIT >> 20))
-        }
-        Unread::TooSlow => Fault::new(
+    let mut reservation = Reservation::default();
+    let deadline = Some(Instant::now() + BODY_TIMEOUT);
+    let read = read_with(body, MAX_REQUEST_BODY, PAUSE_TIMEOUT, deadline, |bytes| {
+        pool.reserve(&mut reservation, bytes)
+    })
+    .await;
+    let bytes = read.map_err(|error| match error {
+        ReadError::TooLarge => ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is larger than {} MiB", MAX_REQUEST_BODY >> 20),
+        ),
+        ReadError::TimedOut => ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             format!(
-                "the body did not come in time: within {} s, and without a pause of {} s",
-                PATIENCE.as_secs(),
-                PAUSE.as_secs()
+                "the body timed out: the limits are {} s in total and {} s without data",
+                BODY_TIMEOUT.as_secs(),
+                PAUSE_TIMEOUT.as_secs()
             ),
         ),
-        Unread::NoRoom => {
-            let message = "the proxy has too many large requests under way: try again";
-            Fault::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        ReadError::PoolExhausted => {
+            let message = "the proxy has too many large requests in flight: try again";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
         }
-        Unread::Broken(error) => Fault::bad_request(format!("the body ended early: {error}")),
+        ReadError::Failed(error) => ApiError::bad_request(format!("the body ended early: {error}")),
     })?;
-    Ok((bytes, place))
+    Ok((bytes, reservation))
 }
 
-/// A body of bytes that are there.
+/// Creates a body from bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> AnyBody {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
 
-/// A reply of JSON.
+/// Creates a JSON response.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Response<AnyBody> {
     let mut reply = Response::new(full(value.to_string()));
     *reply.status_mut() = status;
@@ -158,10 +164,10 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Response<AnyBody> {
     reply
 }
 
-/// A reply that says what is wrong. `x-should-retry` is for the official clients.
-pub(crate) fn refusal(fault: &Fault) -> Response<AnyBody> {
-    let mut reply = json(fault.status, &fault.body());
-    if fault.status == StatusCode::PAYMENT_REQUIRED {
+/// Creates an error response. `x-should-retry` stops the official clients from retrying.
+pub(crate) fn error_response(error: &ApiError) -> Response<AnyBody> {
+    let mut reply = json(error.status, &error.body());
+    if error.status == StatusCode::PAYMENT_REQUIRED {
         reply.headers_mut().insert("x-should-retry", http::HeaderValue::from_static("false"));
     }
     reply
@@ -177,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// A byte at a time, without an end.
+    /// An endless body, one byte at a time.
     struct Drip(Interval);
 
     impl Body for Drip {
@@ -192,41 +198,44 @@ mod tests {
         }
     }
 
-    /// How long it took until it was given up.
-    async fn given_up(every: Duration) -> Duration {
+    /// Returns how long it took until the read timed out.
+    async fn time_until_timeout(every: Duration) -> Duration {
         let started = Instant::now();
-        let fault = of_request(Drip(interval(every)), &Room::new()).await.unwrap_err();
-        assert_eq!(fault.status, StatusCode::REQUEST_TIMEOUT, "{fault:?}");
+        let error = read_request(Drip(interval(every)), &BufferPool::new()).await.unwrap_err();
+        assert_eq!(error.status, StatusCode::REQUEST_TIMEOUT, "{error:?}");
         started.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_stands_still_or_drips_is_given_up() {
+    async fn stalled_or_slow_body_times_out() {
         let is_about = |time: Duration, limit| time.abs_diff(limit) < Duration::from_millis(100);
-        let still = given_up(PAUSE * 100).await;
-        assert!(is_about(still, PAUSE), "{still:?}");
-        let drips = given_up(PAUSE / 4).await;
-        assert!(is_about(drips, PATIENCE), "{drips:?}");
+        let still = time_until_timeout(PAUSE_TIMEOUT * 100).await;
+        assert!(is_about(still, PAUSE_TIMEOUT), "{still:?}");
+        let drips = time_until_timeout(PAUSE_TIMEOUT / 4).await;
+        assert!(is_about(drips, BODY_TIMEOUT), "{drips:?}");
     }
 
     #[test]
-    fn small_pieces_take_no_more_room_than_they_have_bytes() {
-        let room = Room::new();
-        let (mut small, mut large) = (Place::default(), Place::default());
-        assert!((0..ROOM >> 9).all(|_| room.grow(&mut small, 1)), "one KiB each would be twice the room");
-        assert_eq!(room.0.available_permits(), (ROOM >> 10) - (ROOM >> 19));
-        assert!(room.grow(&mut large, ROOM / 2));
+    fn small_pieces_reserve_only_their_bytes() {
+        let pool = BufferPool::new();
+        let (mut small, mut large) = (Reservation::default(), Reservation::default());
+        assert!(
+            (0..MAX_BUFFERED >> 9).all(|_| pool.reserve(&mut small, 1)),
+            "one KiB each would be twice the pool"
+        );
+        assert_eq!(pool.0.available_permits(), (MAX_BUFFERED >> 10) - (MAX_BUFFERED >> 19));
+        assert!(pool.reserve(&mut large, MAX_BUFFERED / 2));
         drop(small);
-        assert!(room.grow(&mut large, ROOM / 2) && !room.grow(&mut large, 1));
+        assert!(pool.reserve(&mut large, MAX_BUFFERED / 2) && !pool.reserve(&mut large, 1));
     }
 
     #[test]
-    fn the_room_is_shared_and_given_back() {
-        let room = Room::new();
-        let (mut first, mut second) = (Place::default(), Place::default());
-        assert!(room.grow(&mut first, ROOM / 2) && room.grow(&mut first, ROOM / 4));
-        assert!(room.grow(&mut second, ROOM / 4) && !room.grow(&mut second, 1));
+    fn pool_is_shared_and_returned() {
+        let pool = BufferPool::new();
+        let (mut first, mut second) = (Reservation::default(), Reservation::default());
+        assert!(pool.reserve(&mut first, MAX_BUFFERED / 2) && pool.reserve(&mut first, MAX_BUFFERED / 4));
+        assert!(pool.reserve(&mut second, MAX_BUFFERED / 4) && !pool.reserve(&mut second, 1));
         drop(first);
-        assert!(room.grow(&mut second, ROOM / 2) && !room.grow(&mut second, ROOM));
+        assert!(pool.reserve(&mut second, MAX_BUFFERED / 2) && !pool.reserve(&mut second, MAX_BUFFERED));
     }
 }

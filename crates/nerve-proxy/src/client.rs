@@ -1,4 +1,4 @@
-//! Requests to the upstream.
+//! Sends requests to the upstream.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,156 +12,164 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 
-use crate::arriving::Arriving;
-use crate::authorities::Authorities;
+use crate::api_error::ApiError;
 use crate::body::{self, AnyBody};
+use crate::connection_limit;
 use crate::error::ProxyError;
-use crate::fault::Fault;
-use crate::lanes::{self, Lanes};
-use crate::seats;
+use crate::pool::{self, ConnectionPool};
+use crate::request_body::NetworkBody;
+use crate::root_certs::RootCerts;
 use crate::upstream::Upstream;
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long a connection is kept that nobody uses.
-const IDLE: Duration = Duration::from_secs(30);
-/// HTTP/2: how often an upstream is asked whether it is there while it owes an answer, and how long it may take to say so.
-const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// HTTP/2: what an upstream may send of one answer before its client has taken it, in bytes.
-const WINDOW: u32 = 256 << 10;
-/// HTTP/2: the longest head of a reply, in bytes.
-const HEAD: u32 = 64 << 10;
-/// HTTP/2: how often a request is sent that the upstream refuses to look at.
-const TRIES: usize = 3;
+/// Time limit for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Idle connections are closed after this time.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// HTTP/2: ping interval while an answer is pending, and time limit for the reply to a ping.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// HTTP/2: flow-control window of one stream, in bytes.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// HTTP/2: maximum size of a response head, in bytes.
+const MAX_HEAD: u32 = 64 << 10;
+/// HTTP/2: attempts to send a request that the upstream refuses without processing it.
+const MAX_ATTEMPTS: usize = 3;
 
-/// Why there is no reply.
+/// Why a request got no response.
 #[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) fault: Fault,
-    /// The upstream may have had the request, and may take money for it.
+pub(crate) struct SendError {
+    pub(crate) error: ApiError,
+    /// The upstream may have received the request, and may charge for it.
     pub(crate) was_sent: bool,
 }
 
-type Lane = legacy::Client<HttpsConnector<HttpConnector>, AnyBody>;
+type HttpClient = legacy::Client<HttpsConnector<HttpConnector>, AnyBody>;
 
-/// Sends requests and keeps connections: HTTP/2 where an upstream with TLS speaks it, HTTP/1.1 else. Follows no redirect: a request with
-/// a key in it goes where it was sent.
+/// Sends requests and keeps connections open: HTTP/2 if a TLS upstream supports it, otherwise HTTP/1.1. Never follows
+/// redirects, because requests contain a key.
 #[derive(Debug)]
 pub(crate) struct Client {
-    lanes: Lanes<Lane>,
-    patience: Duration,
+    pool: ConnectionPool<HttpClient>,
+    timeout: Duration,
 }
 
 impl Client {
-    /// With `authorities` an upstream is believed by their word alone, else by that of the usual ones.
-    pub(crate) fn new(patience: Duration, authorities: Option<&Authorities>) -> Result<Client, ProxyError> {
+    /// Creates a client. `root_certs` replaces the built-in root certificates.
+    pub(crate) fn new(timeout: Duration, root_certs: Option<&RootCerts>) -> Result<Client, ProxyError> {
         let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(CONNECT));
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
         http.set_nodelay(true);
         http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(authorities)?)
+            .with_tls_config(tls(root_certs)?)
             .https_or_http()
             .enable_all_versions()
             .wrap_connector(http);
-        let lanes = Lanes::new(seats::MOST, || lane(https.clone()));
-        Ok(Client { lanes, patience })
+        let pool = ConnectionPool::new(connection_limit::MAX_ACTIVE, || client(https.clone()));
+        Ok(Client { pool, timeout })
     }
 
-    /// Sends a request; gives the head of the reply. Dropping this gives the request up.
+    /// Sends a request and returns the head of its response. Dropping the future cancels the request.
     ///
     /// # Errors
-    /// 502 if the upstream cannot be reached or breaks off, 504 if it says nothing.
+    /// 502 if the upstream cannot be reached or closes the connection, 504 if it does not answer in time.
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
         upstream: &Upstream,
-    ) -> Result<Response<Arriving>, Failed> {
+    ) -> Result<Response<NetworkBody>, SendError> {
         let base = upstream.as_str();
-        let (lane, ticket) = self.lanes.take();
-        match tokio::time::timeout(self.patience, insist(lane, request)).await {
-            Ok(Ok(reply)) => Ok(Arriving::reply(reply, ticket)),
+        let (client, permit) = self.pool.acquire();
+        match tokio::time::timeout(self.timeout, send_with_retries(client, request)).await {
+            Ok(Ok(response)) => Ok(NetworkBody::from_response(response, permit)),
             Ok(Err(error)) => {
                 let was_refused = is_refused(&error);
                 let what = match error.is_connect() {
                     true => "cannot be reached",
                     false if was_refused => "refused the request",
-                    false => "broke off",
+                    false => "closed the connection",
                 };
-                let fault = Fault::bad_gateway(format!("the upstream {base} {what}: {}", in_words(&error)));
-                Err(Failed { fault, was_sent: !error.is_connect() && !was_refused })
+                let message = format!("the upstream {base} {what}: {}", error_chain(&error));
+                let was_sent = !error.is_connect() && !was_refused;
+                Err(SendError { error: ApiError::bad_gateway(message), was_sent })
             }
             Err(_) => {
-                let seconds = self.patience.as_secs();
-                let message = format!("the upstream {base} said nothing for {seconds} s");
-                Err(Failed { fault: Fault::new(StatusCode::GATEWAY_TIMEOUT, message), was_sent: true })
+                let seconds = self.timeout.as_secs();
+                let message = format!("the upstream {base} sent no answer within {seconds} s");
+                Err(SendError { error: ApiError::new(StatusCode::GATEWAY_TIMEOUT, message), was_sent: true })
             }
         }
     }
 }
 
-fn tls(authorities: Option<&Authorities>) -> Result<ClientConfig, ProxyError> {
+fn tls(root_certs: Option<&RootCerts>) -> Result<ClientConfig, ProxyError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|_| ProxyError::Setting("this build of nerve has no TLS that its rustls takes for safe"))?;
-    let builder = match authorities {
-        Some(authorities) => builder.with_root_certificates(authorities.roots()),
+        .map_err(|_| ProxyError::Setting("rustls supports no safe TLS version in this build"))?;
+    let builder = match root_certs {
+        Some(root_certs) => builder.with_root_certificates(root_certs.roots()),
         None => builder.with_webpki_roots(),
     };
     Ok(builder.with_no_client_auth())
 }
 
-fn lane(https: HttpsConnector<HttpConnector>) -> Lane {
-    // The window of a connection has room for those of all its streams: a client that does not read keeps no other one waiting.
-    const ALL: u32 = WINDOW * lanes::EACH as u32;
+fn client(https: HttpsConnector<HttpConnector>) -> HttpClient {
+    // The connection's window has room for the windows of all its streams: a client that does not read never blocks
+    // another.
+    const CONNECTION_WINDOW: u32 = STREAM_WINDOW * pool::STREAMS_PER_CONNECTION as u32;
     legacy::Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .http2_initial_stream_window_size(WINDOW)
-        .http2_initial_connection_window_size(ALL)
-        .http2_max_header_list_size(HEAD)
-        .http2_keep_alive_interval(ALIVE.0)
-        .http2_keep_alive_timeout(ALIVE.1)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(MAX_HEAD)
+        .http2_keep_alive_interval(KEEP_ALIVE.0)
+        .http2_keep_alive_timeout(KEEP_ALIVE.1)
         .build(https)
 }
 
-/// Sends a request again that was refused before it was looked at: the upstream has too many, or is about to go down (RFC 9113 §8.7).
-async fn insist(lane: &Lane, request: Request<Bytes>) -> Result<Response<Incoming>, legacy::Error> {
-    for _ in 1..TRIES {
-        match lane.request(request.clone().map(body::full)).await {
+/// Sends a request, and sends it again if the upstream refused it unprocessed because of too many streams or a shutdown
+/// (RFC 9113 §8.7).
+async fn send_with_retries(
+    client: &HttpClient,
+    request: Request<Bytes>,
+) -> Result<Response<Incoming>, legacy::Error> {
+    for _ in 1..MAX_ATTEMPTS {
+        match client.request(request.clone().map(body::full)).await {
             Err(error) if is_refused(&error) => {
-                tracing::debug!("the upstream refused a stream: its request is sent again");
+                tracing::debug!("retrying a request that the upstream refused");
             }
             done => return done,
         }
     }
-    lane.request(request.map(body::full)).await
+    client.request(request.map(body::full)).await
 }
 
-/// Whether the upstream did not look at the request, by its own word.
+/// Returns true if the upstream reports that it did not process the request.
 fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    let mut behind = Some(error);
-    while let Some(error) = behind {
-        if let Some(told) = error.downcast_ref::<h2::Error>() {
-            return told.is_remote() && told.is_reset() && told.reason() == Some(h2::Reason::REFUSED_STREAM);
+    let mut source = Some(error);
+    while let Some(error) = source {
+        if let Some(reset) = error.downcast_ref::<h2::Error>() {
+            return reset.is_remote()
+                && reset.is_reset()
+                && reset.reason() == Some(h2::Reason::REFUSED_STREAM);
         }
-        behind = error.source();
+        source = error.source();
     }
     false
 }
 
-/// An error with what lies behind it: alone they say `client error (Connect)`.
-pub(crate) fn in_words(error: &dyn Error) -> String {
+/// Formats an error with its causes. Without them it only says `client error (Connect)`.
+pub(crate) fn error_chain(error: &dyn Error) -> String {
     let mut words = error.to_string();
-    let mut behind = error.source();
-    while let Some(cause) = behind {
+    let mut source = error.source();
+    while let Some(cause) = source {
         let cause_words = cause.to_string();
         if !words.ends_with(&cause_words) {
             words = format!("{words}: {cause_words}");
         }
-        behind = cause.source();
+        source = cause.source();
     }
     words
 }

@@ -1,50 +1,50 @@
-//! What can go wrong before a proxy runs. What goes wrong with a request is answered to its client.
+//! Errors at the start of a proxy. Errors of single requests are sent to the client instead.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why there is no proxy.
+/// Why a proxy could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// The address of the upstream is none.
+    /// The upstream's address is invalid.
     #[error("the upstream '{address}' {reason}")]
     Upstream {
-        /// What was given.
+        /// The given address.
         address: String,
         /// What is wrong with it, and what to do.
         reason: &'static str,
     },
-    /// It would listen for other machines.
+    /// The listen address is reachable from other machines.
     #[error(
-        "{0} is not a loopback address: whoever reaches a proxy can use its key; listen on 127.0.0.1:PORT"
+        "{0} is not a loopback address: other machines could use the proxy's key; listen on 127.0.0.1:PORT"
     )]
     NotLoopback(SocketAddr),
-    /// No certificates of authorities.
-    #[error("the file of authorities {} {reason}", path.display())]
-    Authorities {
-        /// Which file.
+    /// The file of root certificates is invalid.
+    #[error("the certificate file {} {reason}", path.display())]
+    RootCerts {
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A setting that cannot be.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(&'static str),
-    /// The address cannot be listened on.
+    /// The proxy cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The listen address.
         address: SocketAddr,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// The log cannot be written.
     #[error("cannot write the log {}: {source}", path.display())]
     Log {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Which headers go on, and which belong to one connection only.
+//! Decides which headers are forwarded and which belong to a single connection.
 
 use http::HeaderMap;
 use http::header::{
@@ -10,13 +10,13 @@ use http::header::{
 use crate::secret::Secret;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// The id of a request in the log.
+/// Id of the request in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-nerve-request-id");
-/// Which conversation of Claude Code a request belongs to.
+/// Claude Code's conversation id.
 const SESSION_ID: HeaderName = HeaderName::from_static("x-claude-code-session-id");
 
-/// Takes out what is about the connection (RFC 9110, §7.6.1) and what the next one says itself.
-fn drop_hops(headers: &mut HeaderMap) {
+/// Removes the headers that belong to one connection (RFC 9110 §7.6.1).
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -37,16 +37,16 @@ fn drop_hops(headers: &mut HeaderMap) {
         UPGRADE,
     ];
     for name in named.iter().chain(&always) {
-        // Who names these as the connection's own would take the message apart.
+        // Removing these because a client lists them in Connection would corrupt the message.
         if *name != CONTENT_LENGTH && *name != CONTENT_TYPE {
             headers.remove(name);
         }
     }
 }
 
-/// The headers of a request as the upstream gets them. The body is to come uncompressed, so that its tokens can be counted.
-pub(crate) fn of_request(mut headers: HeaderMap, key: Option<&Secret>) -> HeaderMap {
-    drop_hops(&mut headers);
+/// Returns the headers of a request for the upstream. Requests an uncompressed body, so that its tokens can be counted.
+pub(crate) fn for_upstream(mut headers: HeaderMap, key: Option<&Secret>) -> HeaderMap {
+    remove_hop_by_hop(&mut headers);
     for name in [HOST, CONTENT_LENGTH, EXPECT] {
         headers.remove(name);
     }
@@ -60,7 +60,7 @@ pub(crate) fn of_request(mut headers: HeaderMap, key: Option<&Secret>) -> Header
     headers
 }
 
-/// Over HTTP/2 a cookie may come in pieces, which over HTTP/1.1 must be one (RFC 9113 §8.2.3).
+/// Joins the cookie fields: HTTP/2 may split them, HTTP/1.1 may not (RFC 9113 §8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let pieces: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if pieces.len() > 1
@@ -71,21 +71,21 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// What comes behind a reply's body, as the client gets it.
-pub(crate) fn of_trailers(trailers: &mut HeaderMap) {
-    drop_hops(trailers);
+/// Removes headers that must not appear in a response's trailers.
+pub(crate) fn strip_trailers(trailers: &mut HeaderMap) {
+    remove_hop_by_hop(trailers);
     for name in [CONTENT_LENGTH, CONTENT_TYPE, HOST] {
         trailers.remove(name);
     }
 }
 
-/// The headers of a reply as the client gets them.
-pub(crate) fn of_reply(mut headers: HeaderMap) -> HeaderMap {
-    drop_hops(&mut headers);
+/// Returns the headers of a response for the client.
+pub(crate) fn for_client(mut headers: HeaderMap) -> HeaderMap {
+    remove_hop_by_hop(&mut headers);
     headers
 }
 
-/// `Authorization: Bearer …`; `None` if the key cannot be part of a header.
+/// Returns `Bearer KEY`; `None` if the key is not valid in a header.
 pub(crate) fn bearer(key: &Secret) -> Option<HeaderValue> {
     sensitive(&format!("Bearer {}", key.reveal()))
 }
@@ -96,8 +96,8 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// What a client shows to be let in, in either of the two ways.
-pub(crate) fn shown(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+/// Returns the tokens that a client sent, in either header.
+pub(crate) fn credentials(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = text(AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
@@ -106,22 +106,22 @@ pub(crate) fn shown(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     bearer.into_iter().chain(text(API_KEY))
 }
 
-/// A header as text; empty if it is not there or no text.
+/// Returns a header as text; empty if it is missing or not text.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The conversation a request belongs to, where the agent says so.
+/// Returns the conversation id, if the agent sent one.
 pub(crate) fn session(headers: &HeaderMap) -> Option<&str> {
     Some(text(headers, &SESSION_ID)).filter(|id| !id.is_empty())
 }
 
-/// The trace that a request belongs to (W3C Trace Context, §3.2), where the agent says so.
+/// Returns the trace context of the request (W3C Trace Context §3.2), if the agent sent one.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
     Some(text(headers, &HeaderName::from_static("traceparent"))).filter(|parent| !parent.is_empty())
 }
 
-/// Whether a body is compressed.
+/// Returns true if the body is compressed.
 pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     !matches!(text(headers, &CONTENT_ENCODING), "" | "identity")
 }
@@ -142,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn hop_by_hop_headers_stay_and_the_others_go_on() {
-        let asked = map(&[
+    fn hop_by_hop_headers_are_removed() {
+        let received = map(&[
             ("host", "127.0.0.1:1"),
             ("connection", "keep-alive, X-Mine, content-length"),
             ("x-mine", "1"),
@@ -155,7 +155,7 @@ mod tests {
             ("authorization", "Bearer theirs"),
             ("x-stainless-lang", "js"),
         ]);
-        let sent = of_request(asked.clone(), None);
+        let sent = for_upstream(received.clone(), None);
         let mut names: Vec<&str> = sent.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(
@@ -164,39 +164,42 @@ mod tests {
         );
         assert_eq!(sent["accept-encoding"], "identity");
         assert_eq!(sent["authorization"], "Bearer theirs");
-        let with_key = of_request(asked, Some(&Secret::new("ours")));
+        let with_key = for_upstream(received, Some(&Secret::new("ours")));
         assert_eq!(with_key["x-api-key"], "ours");
         assert!(with_key["x-api-key"].is_sensitive() && !with_key.contains_key("authorization"));
-        let reply =
-            of_reply(map(&[("content-length", "3"), ("transfer-encoding", "chunked"), ("request-id", "r")]));
+        let reply = for_client(map(&[
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("request-id", "r"),
+        ]));
         assert_eq!(reply.len(), 2);
     }
 
     #[test]
-    fn pieces_of_a_cookie_become_one() {
-        let sent = of_request(map(&[("cookie", "a=b"), ("cookie", "c=d; e=f")]), None);
+    fn cookie_fields_are_joined() {
+        let sent = for_upstream(map(&[("cookie", "a=b"), ("cookie", "c=d; e=f")]), None);
         assert_eq!(sent.get_all("cookie").iter().collect::<Vec<_>>(), ["a=b; c=d; e=f"]);
-        assert_eq!(of_request(map(&[("cookie", "a=b")]), None)["cookie"], "a=b");
+        assert_eq!(for_upstream(map(&[("cookie", "a=b")]), None)["cookie"], "a=b");
     }
 
     #[test]
-    fn what_only_http1_knows_stays_behind() {
+    fn http1_only_headers_are_removed() {
         let pairs = [
             ("te", "trailers"),
             ("http2-settings", "AAMAAABk"),
             ("upgrade", "h2c"),
             ("proxy-connection", "x"),
         ];
-        assert_eq!(of_reply(map(&pairs)).len(), 0);
+        assert_eq!(for_client(map(&pairs)).len(), 0);
         let mut trailers = map(&[("transfer-encoding", "chunked"), ("content-length", "1"), ("x-sum", "1")]);
-        of_trailers(&mut trailers);
+        strip_trailers(&mut trailers);
         assert_eq!(trailers, map(&[("x-sum", "1")]));
     }
 
     #[test]
-    fn what_is_shown() {
+    fn credentials_from_both_headers() {
         let both = map(&[("authorization", "bearer  a "), ("x-api-key", "b")]);
-        assert_eq!(shown(&both).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(shown(&map(&[("authorization", "Basic a")])).count(), 0);
+        assert_eq!(credentials(&both).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(credentials(&map(&[("authorization", "Basic a")])).count(), 0);
     }
 }

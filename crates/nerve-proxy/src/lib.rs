@@ -1,10 +1,10 @@
-//! Proxies between an agent and the API of its model. They count, log and limit what passes.
+//! Proxies between an agent and its model API. They count tokens, enforce a budget, and log requests.
 //!
-//! * [`create_anthropic_proxy`]: Anthropic's API in front and behind. Bytes go through as they come.
-//! * [`create_openai_proxy`]: Anthropic's Messages API in front, OpenAI's Chat Completions behind. What is said is translated by
-//!   [`transform`], which is pure.
+//! * [`create_anthropic_proxy`]: forwards Anthropic's API unchanged.
+//! * [`create_openai_proxy`]: serves Anthropic's Messages API with OpenAI's Chat Completions. The translation is [`transform`], which
+//!   does no I/O.
 //!
-//! Both listen on loopback only, with HTTP/1.1 and HTTP/2. They know nothing of nodes and of the engine.
+//! Both listen only on loopback, with HTTP/1.1 and HTTP/2. They do not depend on nodes or the engine.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_proxy::ProxyError> {
@@ -17,44 +17,44 @@
 //! # }
 //! ```
 
-mod arriving;
-mod authorities;
+mod api_error;
+mod auth;
 mod body;
 mod budget;
-mod call;
 mod client;
 mod config;
-mod door;
+mod connection_limit;
 mod error;
-mod fault;
-mod gateway;
 mod headers;
-mod lanes;
-mod line;
 mod listener;
 mod log;
+mod log_entry;
 mod model;
 mod openai;
 mod passthrough;
 mod path;
+mod pool;
 mod proxy;
 mod relay;
 mod report;
-mod seats;
+mod request_body;
+mod request_log;
+mod root_certs;
 mod secret;
 mod sse;
+mod state;
 pub mod transform;
 mod upstream;
 mod usage;
 
-pub use authorities::Authorities;
+pub use api_error::ApiError;
 pub use budget::{Budget, Prices, Spent};
 pub use config::{LogConfig, ProxyConfig};
 pub use error::ProxyError;
-pub use fault::Fault;
-pub use gateway::Behind;
 pub use proxy::{Proxy, create_anthropic_proxy, create_openai_proxy};
 pub use report::{CallOutcome, CallReport, CurrentTurn, OnCall};
+pub use root_certs::RootCerts;
 pub use secret::Secret;
+pub use state::Provider;
 pub use upstream::Upstream;
 pub use usage::Usage;

@@ -1,4 +1,4 @@
-//! The port of a proxy: connections, their limits, and going down.
+//! Accepts connections, enforces their limits, and shuts them down.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,35 +17,35 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::arriving::Arriving;
-use crate::body::{self, AnyBody, Broken};
-use crate::call::{Call, Outcome};
-use crate::door;
-use crate::fault::Fault;
-use crate::gateway::{Behind, Gateway};
-use crate::seats::{Asking, Seat, Seats};
+use crate::api_error::ApiError;
+use crate::auth;
+use crate::body::{self, AnyBody, BodyError};
+use crate::connection_limit::{Limiter, RequestPermit, Slot};
+use crate::request_body::NetworkBody;
+use crate::request_log::{Outcome, RequestLog};
+use crate::state::{Provider, ProxyState};
 use crate::{headers, openai, passthrough};
 
-/// How long a client that was let in may take to send the head of its next request.
-const HEAD_PATIENCE: Duration = Duration::from_secs(60);
-/// The longest head, in bytes.
-const HEAD: usize = 64 << 10;
-/// How long an HTTP/2 connection that is told to go may take to do so.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// HTTP/2: requests of one connection at once (RFC 9113 §6.5.2 recommends no fewer).
-const STREAMS: u32 = 100;
+/// Time limit for an authenticated client to send the head of its next request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum size of a request head, in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// Time that an HTTP/2 connection gets to close after GOAWAY.
+const GOAWAY_TIMEOUT: Duration = Duration::from_secs(5);
+/// HTTP/2: concurrent requests per connection (RFC 9113 §6.5.2 recommends at least 100).
+const MAX_STREAMS: u32 = 100;
 /// HTTP/2: streams that a client may open and reset before its connection is closed (CVE-2023-44487, CVE-2025-8671).
-const RESETS: usize = 100;
-/// HTTP/2: what waits to be sent on one stream, in bytes.
-const UNSENT: usize = 64 << 10;
-/// HTTP/2: how often a client is asked whether it is there, and how long it may take to say so.
-const ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
-/// After an error of `accept`: too many open files do not go away at once.
+const MAX_RESETS: usize = 100;
+/// HTTP/2: send buffer of one stream, in bytes.
+const MAX_SEND_BUFFER: usize = 64 << 10;
+/// HTTP/2: ping interval, and time limit for the reply to a ping.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+/// Pause after an error of `accept`, for example when file descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Takes clients until `stop`, then waits up to `shutdown_patience` for answers under way.
-pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: CancellationToken) {
-    let (seats, tasks) = (Seats::default(), TaskTracker::new());
+/// Accepts clients until `stop`, then waits up to `shutdown_timeout` for answers in flight.
+pub(crate) async fn run(listener: TcpListener, state: Arc<ProxyState>, stop: CancellationToken) {
+    let (limiter, tasks) = (Limiter::default(), TaskTracker::new());
     let abort = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
@@ -55,28 +55,28 @@ pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: Canc
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "accepting a connection failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Some(seat) = seats.take() else {
-            tracing::warn!("too many connections: one was turned away");
+        let Some(slot) = limiter.acquire() else {
+            tracing::warn!("connection refused: all slots are in use");
             continue;
         };
-        let (seat, gateway, stop, abort) = (Arc::new(seat), gateway.clone(), stop.clone(), abort.clone());
-        let streams = Streams { tasks: tasks.clone(), abort: abort.clone() };
+        let (slot, state, stop, abort) = (Arc::new(slot), state.clone(), stop.clone(), abort.clone());
+        let executor = StreamExecutor { tasks: tasks.clone(), abort: abort.clone() };
         tasks.spawn(async move {
             tokio::select! {
-                () = serve(stream, gateway, seat.clone(), streams, stop) => {}
-                () = seat.lost() => tracing::debug!("a connection that was not let in was closed"),
+                () = serve(stream, state, slot.clone(), executor, stop) => {}
+                () = slot.wait_evicted() => tracing::debug!("unauthenticated connection closed"),
                 () = abort.cancelled() => {}
             }
         });
     }
     drop(listener);
     tasks.close();
-    if tokio::time::timeout(gateway.config.shutdown_patience, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(state.config.shutdown_timeout, tasks.wait()).await.is_err() {
         abort.cancel();
         tasks.wait().await;
     }
@@ -84,19 +84,19 @@ pub(crate) async fn run(listener: TcpListener, gateway: Arc<Gateway>, stop: Canc
 
 async fn serve(
     stream: TcpStream,
-    gateway: Arc<Gateway>,
-    seat: Arc<Seat>,
-    streams: Streams,
+    state: Arc<ProxyState>,
+    slot: Arc<Slot>,
+    executor: StreamExecutor,
     stop: CancellationToken,
 ) {
-    // A token of an answer is one small write.
+    // Streamed tokens are small writes that must not be delayed.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection is gone");
+        tracing::debug!(%error, "connection lost");
         return;
     }
-    let guest = seat.clone();
-    let service = service_fn(move |request| answer(gateway.clone(), guest.clone(), request));
-    let protocols = protocols(streams);
+    let service_slot = slot.clone();
+    let service = service_fn(move |request| answer(state.clone(), service_slot.clone(), request));
+    let protocols = protocols(executor);
     let connection = protocols.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let served = tokio::select! {
@@ -105,45 +105,45 @@ async fn serve(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        // Over HTTP/1.1 its own limit may be first; over HTTP/2 there is none.
-        () = seat.quiet(HEAD_PATIENCE) => {
+        // HTTP/1.1 also has a limit of its own; HTTP/2 has none.
+        () = slot.wait_idle(HEAD_TIMEOUT) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 served = connection => served,
-                () = seat.quiet(GOODBYE) => return,
+                () = slot.wait_idle(GOAWAY_TIMEOUT) => return,
             }
         }
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection failed");
     }
 }
 
-/// HTTP/1.1, and HTTP/2 for who begins with it, with their limits.
-fn protocols(streams: Streams) -> Builder<Streams> {
-    let mut builder = Builder::new(streams);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD);
+/// Returns a server for HTTP/1.1, and for HTTP/2 with prior knowledge, with their limits.
+fn protocols(executor: StreamExecutor) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(executor);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD as u32)
-        .max_pending_accept_reset_streams(RESETS)
-        .max_local_error_reset_streams(RESETS)
-        .max_send_buf_size(UNSENT)
-        .keep_alive_interval(ALIVE.0)
-        .keep_alive_timeout(ALIVE.1);
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD as u32)
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_RESETS)
+        .max_send_buf_size(MAX_SEND_BUFFER)
+        .keep_alive_interval(KEEP_ALIVE.0)
+        .keep_alive_timeout(KEEP_ALIVE.1);
     builder
 }
 
-/// Runs the streams of HTTP/2 connections: a shutdown waits for them too.
+/// Runs the streams of HTTP/2 connections. A shutdown waits for them too.
 #[derive(Debug, Clone)]
-struct Streams {
+struct StreamExecutor {
     tasks: TaskTracker,
     abort: CancellationToken,
 }
 
-impl<F> Executor<F> for Streams
+impl<F> Executor<F> for StreamExecutor
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -153,45 +153,45 @@ where
 }
 
 async fn answer(
-    gateway: Arc<Gateway>,
-    seat: Arc<Seat>,
+    state: Arc<ProxyState>,
+    slot: Arc<Slot>,
     request: Request<Incoming>,
 ) -> Result<Response<AnyBody>, Infallible> {
     let (head, incoming) = request.into_parts();
-    let call = Call::begin(gateway.clone(), &head);
-    let id = HeaderValue::from_str(call.id()).ok();
-    let allowed = door::check(&head, gateway.config.client_token.as_ref()).and_then(|()| {
-        seat.let_in();
-        let full = "the proxy has too many requests under way: try again";
-        seat.ask().ok_or_else(|| Fault::new(StatusCode::SERVICE_UNAVAILABLE, full))
+    let request_log = RequestLog::begin(state.clone(), &head);
+    let id = HeaderValue::from_str(request_log.id()).ok();
+    let allowed = auth::check(&head, state.config.client_token.as_ref()).and_then(|()| {
+        slot.mark_authenticated();
+        let full = "the proxy has too many requests in flight: try again";
+        slot.acquire_request().ok_or_else(|| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, full))
     });
-    let request = Arriving::request(Request::from_parts(head, incoming));
-    let (answered, asking) = match (allowed, gateway.behind) {
-        (Err(fault), _) => (Err((fault, call)), None),
-        (Ok(asking), Behind::Anthropic) => {
-            (passthrough::pass_on(&gateway, request, call).await, Some(asking))
+    let request = NetworkBody::from_request(Request::from_parts(head, incoming));
+    let (result, permit) = match (allowed, state.provider) {
+        (Err(error), _) => (Err((error, request_log)), None),
+        (Ok(permit), Provider::Anthropic) => {
+            (passthrough::forward(&state, request, request_log).await, Some(permit))
         }
-        (Ok(asking), Behind::OpenAi) => (openai::translate(&gateway, request, call).await, Some(asking)),
+        (Ok(permit), Provider::OpenAi) => (openai::handle(&state, request, request_log).await, Some(permit)),
     };
-    let mut reply = answered.unwrap_or_else(|(fault, call)| refuse(&fault, call));
+    let mut reply = result.unwrap_or_else(|(error, request_log)| error_response(&error, request_log));
     reply.headers_mut().extend(id.map(|id| (headers::REQUEST_ID, id)));
-    Ok(reply.map(|body| Counted { body, _asking: asking }.boxed_unsync()))
+    Ok(reply.map(|body| PermitBody { body, _permit: permit }.boxed_unsync()))
 }
 
-/// The body of a reply; its request has its place until it has gone out.
-struct Counted {
+/// A response body that holds its request's permit until it has been sent.
+struct PermitBody {
     body: AnyBody,
-    _asking: Option<Asking>,
+    _permit: Option<RequestPermit>,
 }
 
-impl Body for Counted {
+impl Body for PermitBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 
@@ -204,8 +204,8 @@ impl Body for Counted {
     }
 }
 
-fn refuse(fault: &Fault, mut call: Call) -> Response<AnyBody> {
-    call.status = Some(fault.status.as_u16());
-    call.outcome = Outcome::Refused(fault.message.clone());
-    body::refusal(fault)
+fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<AnyBody> {
+    request_log.status = Some(error.status.as_u16());
+    request_log.outcome = Outcome::Refused(error.message.clone());
+    body::error_response(error)
 }

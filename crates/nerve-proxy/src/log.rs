@@ -1,5 +1,5 @@
-//! The log's file. A thread of its own writes it: no request waits for the disk, and what the thread cannot keep up with is counted and
-//! left out.
+//! Writes the log file in its own thread, so that no request waits for the disk. Lines that exceed the queue are
+//! dropped and counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,82 +15,82 @@ use serde_json::{Value, json};
 use crate::config::LogConfig;
 use crate::error::ProxyError;
 
-/// Lines that may wait to be written.
-const QUEUE: usize = 128;
+/// Maximum number of lines waiting to be written.
+const QUEUE_LENGTH: usize = 128;
 
-/// A log that is open.
+/// An open log.
 #[derive(Debug)]
 pub(crate) struct Log {
     lines: Mutex<Option<SyncSender<Value>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    lost: AtomicU64,
+    dropped: AtomicU64,
     pub(crate) bodies: bool,
 }
 
 impl Log {
-    /// Opens the file and starts its thread.
+    /// Opens the file and starts the writer thread.
     pub(crate) fn open(config: &LogConfig) -> Result<Log, ProxyError> {
         let failed = |source| ProxyError::Log { path: config.path.clone(), source };
-        let book = Book::open(config.path.clone(), config.max_bytes).map_err(failed)?;
-        let (lines, queue) = sync_channel(QUEUE);
+        let file = LogFile::open(config.path.clone(), config.max_bytes).map_err(failed)?;
+        let (lines, queue) = sync_channel(QUEUE_LENGTH);
         let writer = std::thread::Builder::new()
             .name("proxy-log".into())
-            .spawn(move || write(book, &queue))
+            .spawn(move || write(file, &queue))
             .map_err(failed)?;
         Ok(Log {
             lines: Mutex::new(Some(lines)),
             writer: Mutex::new(Some(writer)),
-            lost: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
             bodies: config.bodies,
         })
     }
 
-    /// Adds a line, without waiting.
+    /// Queues a line without blocking.
     pub(crate) fn add(&self, mut line: Value) {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lines) = lines.as_ref() else { return };
-        let lost = self.lost.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            line["lines_lost"] = json!(lost);
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            line["lines_lost"] = json!(dropped);
         }
         if lines.try_send(line).is_err() {
-            self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+            self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
         }
     }
 
-    /// Writes what waits and closes the file. Blocks.
+    /// Writes the queued lines and closes the file. Blocks.
     pub(crate) fn close(&self) {
         drop(self.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
-            tracing::warn!("the proxy's log ended with a fault");
+            tracing::warn!("the writer of the proxy's log panicked");
         }
     }
 }
 
-fn write(mut book: Book, lines: &Receiver<Value>) {
+fn write(mut file: LogFile, lines: &Receiver<Value>) {
     for line in lines {
-        if let Err(error) = book.add(&line) {
-            tracing::warn!(path = %book.path.display(), %error, "the proxy's log cannot be written: nothing more is logged");
+        if let Err(error) = file.add(&line) {
+            tracing::warn!(path = %file.path.display(), %error, "writing the proxy's log failed: logging stops");
             return;
         }
     }
 }
 
-/// The file, and how large it is.
+/// The log file and its size.
 #[derive(Debug)]
-struct Book {
+struct LogFile {
     path: PathBuf,
     file: File,
     bytes: u64,
     max_bytes: u64,
 }
 
-impl Book {
-    fn open(path: PathBuf, max_bytes: u64) -> io::Result<Book> {
+impl LogFile {
+    fn open(path: PathBuf, max_bytes: u64) -> io::Result<LogFile> {
         let file = open(&path)?;
         let bytes = file.metadata()?.len();
-        Ok(Book { path, file, bytes, max_bytes })
+        Ok(LogFile { path, file, bytes, max_bytes })
     }
 
     fn add(&mut self, line: &Value) -> io::Result<()> {
@@ -109,13 +109,10 @@ impl Book {
     }
 }
 
-/// Mode 0600, whatever it was before.
+/// Opens the file and sets its mode to 0600.
 fn open(path: &PathBuf) -> io::Result<File> {
     if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "there is something that is no regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
@@ -132,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_there_when_it_is_closed_and_nobody_else_reads_them() {
+    fn close_writes_all_lines_to_a_private_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.jsonl");
         std::fs::write(&path, "{\"old\":1}\n").unwrap();
@@ -148,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_anew_and_keeps_one_older_file() {
+    fn rotation_keeps_one_older_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut book = Book::open(path.clone(), 100).unwrap();
+        let mut file = LogFile::open(path.clone(), 100).unwrap();
         for n in 0..100 {
-            book.add(&json!({ "n": n, "text": "0123456789" })).unwrap();
+            file.add(&json!({ "n": n, "text": "0123456789" })).unwrap();
         }
         let (new, old) = (lines(&path), lines(&dir.path().join("log.1")));
         assert_eq!(new.last().unwrap()["n"], 99);
@@ -163,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_not_followed() {
+    fn symlink_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
         let error = Log::open(&LogConfig::new(&path)).unwrap_err().to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

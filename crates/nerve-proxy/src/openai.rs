@@ -1,4 +1,4 @@
-//! OpenAI's API behind: what is said is translated on the way.
+//! Serves Anthropic's Messages API with an OpenAI upstream.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,68 +11,72 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame};
 use serde_json::{Value, json};
 
-use crate::arriving::Arriving;
-use crate::body::{self, AnyBody, Broken, Unread};
-use crate::call::Call;
-use crate::fault::Fault;
-use crate::gateway::Gateway;
+use crate::api_error::ApiError;
+use crate::body::{self, AnyBody, BodyError, ReadError};
 use crate::headers;
 use crate::model;
 use crate::relay::Relay;
+use crate::request_body::NetworkBody;
+use crate::request_log::RequestLog;
 use crate::sse::Parser;
+use crate::state::ProxyState;
 use crate::transform::{self, Options, Stream};
-use crate::usage::Reader;
+use crate::usage::UsageReader;
 
-/// The largest event of the upstream, in bytes.
-const EVENT: usize = 4 << 20;
-/// The largest whole answer, in bytes.
-const ANSWER: usize = 64 << 20;
-/// The largest error, in bytes.
-const ERROR: usize = 1 << 20;
+/// Maximum size of an upstream event, in bytes.
+const MAX_EVENT: usize = 4 << 20;
+/// Maximum size of an answer that is not streamed, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
+/// Maximum size of an error body, in bytes.
+const MAX_ERROR: usize = 1 << 20;
 
-/// Answers a request: by itself, or with what the upstream says to it.
-pub(crate) async fn translate(
-    gateway: &Gateway,
-    request: Request<Arriving>,
-    mut call: Call,
-) -> Result<Response<AnyBody>, (Fault, Call)> {
+/// Answers a request, by asking the upstream if necessary.
+pub(crate) async fn handle(
+    proxy: &ProxyState,
+    request: Request<NetworkBody>,
+    mut request_log: RequestLog,
+) -> Result<Response<AnyBody>, (ApiError, RequestLog)> {
     let is_head = request.method() == Method::HEAD;
-    match answer(gateway, request, &mut call).await {
-        Ok(Answered { mut head, body }) => {
-            // Nobody takes the body of an answer to HEAD.
+    match answer(proxy, request, &mut request_log).await {
+        Ok(Reply { mut head, body }) => {
+            // A response to HEAD has no body.
             let body = if is_head { body::full(Bytes::new()) } else { body };
-            call.status = Some(head.status.as_u16());
-            let reader = Reader::new(headers::text(&head.headers, &CONTENT_TYPE), false);
-            let relay = Relay::new(body, call, reader, gateway.config.patience);
+            request_log.status = Some(head.status.as_u16());
+            let reader = UsageReader::new(headers::text(&head.headers, &CONTENT_TYPE), false);
+            let relay = Relay::new(body, request_log, reader, proxy.config.upstream_timeout);
             head.version = http::Version::HTTP_11;
             Ok(Response::from_parts(head, relay.boxed_unsync()))
         }
-        Err(fault) => Err((fault, call)),
+        Err(error) => Err((error, request_log)),
     }
 }
 
-struct Answered {
+struct Reply {
     head: http::response::Parts,
     body: AnyBody,
 }
 
-impl From<Response<AnyBody>> for Answered {
-    fn from(reply: Response<AnyBody>) -> Answered {
+impl From<Response<AnyBody>> for Reply {
+    fn from(reply: Response<AnyBody>) -> Reply {
         let (head, body) = reply.into_parts();
-        Answered { head, body }
+        Reply { head, body }
     }
 }
 
-async fn answer(gateway: &Gateway, request: Request<Arriving>, call: &mut Call) -> Result<Answered, Fault> {
+async fn answer(
+    proxy: &ProxyState,
+    request: Request<NetworkBody>,
+    request_log: &mut RequestLog,
+) -> Result<Reply, ApiError> {
     let (head, incoming) = request.into_parts();
-    let (bytes, place) = body::of_request(incoming, &gateway.room).await?;
-    call.asked(&model::asked(&bytes).unwrap_or_default(), &bytes, place);
+    let (bytes, reservation) = body::read_request(incoming, &proxy.buffers).await?;
+    request_log.record_request(&model::parse(&bytes).unwrap_or_default(), &bytes, reservation);
     let json = || {
         let parsed = serde_json::from_slice::<Value>(&bytes);
-        parsed.map_err(|error| Fault::bad_request(format!("the body is no JSON: {error}")))
+        parsed.map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))
     };
     match (&head.method, head.uri.path()) {
-        // Claude Code asks these to see that somebody is there.
+        // Claude Code's connectivity checks.
         (&Method::HEAD | &Method::GET, "/" | "/api/hello") => {
             Ok(body::json(StatusCode::OK, &json!({ "message": "hello" })).into())
         }
@@ -82,57 +86,59 @@ async fn answer(gateway: &Gateway, request: Request<Arriving>, call: &mut Call) 
             reply.headers_mut().insert("x-nerve-estimate", HeaderValue::from_static("true"));
             Ok(reply.into())
         }
-        (&Method::POST, "/v1/messages") => ask(gateway, &json()?).await,
+        (&Method::POST, "/v1/messages") => complete(proxy, &json()?).await,
         (method, path) => {
             let path: String = path.chars().take(200).collect();
-            let message = format!("{method} {path} has no counterpart in a Chat Completions API");
-            Err(Fault::new(StatusCode::NOT_FOUND, message))
+            let message = format!("{method} {path} has no equivalent in Chat Completions");
+            Err(ApiError::new(StatusCode::NOT_FOUND, message))
         }
     }
 }
 
-async fn ask(gateway: &Gateway, asked: &Value) -> Result<Answered, Fault> {
-    let config = &gateway.config;
+async fn complete(proxy: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
+    let config = &proxy.config;
     let options = Options {
         model: config.model.clone(),
-        newer_limit: config.upstream.is_openai_itself(),
+        use_max_completion_tokens: config.upstream.is_openai(),
         max_output: config.max_output,
         reasoning: config.reasoning,
     };
-    let translated = transform::request(asked, &options)?;
-    let onward = onward(gateway, &translated)?;
-    gateway.ledger.admit()?;
-    let reply = gateway.client.send(onward, &config.upstream).await.map_err(|failed| {
-        if !failed.was_sent {
-            gateway.ledger.give_back();
+    let translated = transform::request(body, &options)?;
+    let upstream_request = upstream_request(proxy, &translated)?;
+    proxy.ledger.admit()?;
+    let reply = proxy.client.send(upstream_request, &config.upstream).await.map_err(|send_error| {
+        if !send_error.was_sent {
+            proxy.ledger.refund();
         }
-        failed.fault
+        send_error.error
     })?;
     let (head, incoming) = reply.into_parts();
     if !head.status.is_success() {
-        return error(gateway, &head, incoming).await;
+        return error(proxy, &head, incoming).await;
     }
     let is_events = headers::text(&head.headers, &CONTENT_TYPE).starts_with("text/event-stream");
     if translated.stream {
         let stream = Stream::new(translated.plan);
         return if is_events {
-            Ok(events(
-                Translated { incoming, parser: Parser::new(EVENT), stream, state: State::Flowing }
+            Ok(event_stream(
+                TranslatedBody { incoming, parser: Parser::new(MAX_EVENT), stream, state: State::Streaming }
                     .boxed_unsync(),
             ))
         } else {
-            Ok(events(at_once(stream, &whole(gateway, incoming).await?)))
+            Ok(event_stream(answer_as_stream(stream, &read_answer(proxy, incoming).await?)))
         };
     }
-    let completion: Value = serde_json::from_slice(&whole(gateway, incoming).await?)
-        .map_err(|error| Fault::bad_gateway(format!("the upstream's answer is no JSON: {error}")))?;
+    let completion: Value = serde_json::from_slice(&read_answer(proxy, incoming).await?)
+        .map_err(|error| ApiError::bad_gateway(format!("the upstream's answer is not JSON: {error}")))?;
     Ok(body::json(StatusCode::OK, &transform::response(&completion, &translated.plan)?).into())
 }
 
-fn onward(gateway: &Gateway, translated: &transform::Request) -> Result<Request<Bytes>, Fault> {
-    let config = &gateway.config;
-    let uri =
-        config.upstream.completions().ok_or_else(|| Fault::bad_gateway("the upstream's address is none"))?;
+fn upstream_request(proxy: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {
+    let config = &proxy.config;
+    let uri = config
+        .upstream
+        .completions_uri()
+        .ok_or_else(|| ApiError::bad_gateway("the upstream's address is invalid"))?;
     let mut request = Request::new(Bytes::from(translated.body.to_string()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
@@ -144,73 +150,73 @@ fn onward(gateway: &Gateway, translated: &transform::Request) -> Result<Request<
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("nerve-proxy/", env!("CARGO_PKG_VERSION"))));
     if let Some(key) = &config.api_key {
         let bearer = headers::bearer(key)
-            .ok_or_else(|| Fault::bad_gateway("the proxy's key is no text for a header"))?;
+            .ok_or_else(|| ApiError::bad_gateway("the proxy's key is not valid in a header"))?;
         headers.insert(AUTHORIZATION, bearer);
     }
     *request.headers_mut() = headers;
     Ok(request)
 }
 
-async fn whole(gateway: &Gateway, incoming: Arriving) -> Result<Bytes, Fault> {
-    body::read(incoming, ANSWER, gateway.config.patience).await.map_err(|unread| match unread {
-        Unread::TooLarge => {
-            Fault::bad_gateway(format!("the upstream's answer is larger than {} MiB", ANSWER >> 20))
+async fn read_answer(proxy: &ProxyState, incoming: NetworkBody) -> Result<Bytes, ApiError> {
+    body::read(incoming, MAX_ANSWER, proxy.config.upstream_timeout).await.map_err(|unread| match unread {
+        ReadError::TooLarge => {
+            ApiError::bad_gateway(format!("the upstream's answer is larger than {} MiB", MAX_ANSWER >> 20))
         }
-        Unread::TooSlow | Unread::NoRoom => {
-            Fault::new(StatusCode::GATEWAY_TIMEOUT, "the upstream stopped in the middle of its answer")
+        ReadError::TimedOut | ReadError::PoolExhausted => {
+            ApiError::new(StatusCode::GATEWAY_TIMEOUT, "the upstream timed out in the middle of its answer")
         }
-        Unread::Broken(error) => {
-            Fault::bad_gateway(format!("the upstream broke off in the middle of its answer: {error}"))
+        ReadError::Failed(error) => {
+            ApiError::bad_gateway(format!("the upstream failed in the middle of its answer: {error}"))
         }
     })
 }
 
-/// The upstream's error, with when to try again.
+/// Translates the upstream's error and keeps its `retry-after`.
 async fn error(
-    gateway: &Gateway,
+    proxy: &ProxyState,
     head: &http::response::Parts,
-    incoming: Arriving,
-) -> Result<Answered, Fault> {
-    let bytes = body::read(incoming, ERROR, gateway.config.patience).await.unwrap_or_default();
+    incoming: NetworkBody,
+) -> Result<Reply, ApiError> {
+    let bytes = body::read(incoming, MAX_ERROR, proxy.config.upstream_timeout).await.unwrap_or_default();
     let text = || Value::from(String::from_utf8_lossy(&bytes).trim().to_string());
-    let told = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
-    let fault = match head.status.is_client_error() || head.status.is_server_error() {
-        true => transform::fault(head.status, &told),
-        // A redirect, say: it is not followed, and the client could do nothing with it.
-        false => Fault::bad_gateway(format!(
+    let events = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
+    let error = match head.status.is_client_error() || head.status.is_server_error() {
+        true => transform::api_error(head.status, &events),
+        // A redirect, for example: it is not followed, and the client could not use it.
+        false => ApiError::bad_gateway(format!(
             "the upstream answered {}: is its address right?",
             head.status.as_u16()
         )),
     };
-    let mut reply = body::refusal(&fault);
+    let mut reply = body::error_response(&error);
     if let Some(when) = head.headers.get(RETRY_AFTER) {
         reply.headers_mut().insert(RETRY_AFTER, when.clone());
     }
     Ok(reply.into())
 }
 
-fn events(body: AnyBody) -> Answered {
+fn event_stream(body: AnyBody) -> Reply {
     let mut reply = Response::new(body);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     reply.into()
 }
 
-/// A stream was asked for, and the answer came whole.
-fn at_once(mut stream: Stream, answer: &[u8]) -> AnyBody {
-    let mut told = stream.push(&String::from_utf8_lossy(answer));
-    if let Ok(text) = &mut told {
+/// Turns a complete answer into a stream, for an upstream that ignored `stream`.
+fn answer_as_stream(mut stream: Stream, answer: &[u8]) -> AnyBody {
+    let mut events = stream.push(&String::from_utf8_lossy(answer));
+    if let Ok(text) = &mut events {
         match stream.finish() {
             Ok(end) => text.push_str(&end),
-            Err(fault) => text.push_str(&transform::failure(&fault)),
+            Err(error) => text.push_str(&transform::error_event(&error)),
         }
     }
-    body::full(told.unwrap_or_else(|fault| transform::failure(&fault)))
+    body::full(events.unwrap_or_else(|error| transform::error_event(&error)))
 }
 
-/// The upstream's stream as Anthropic's.
-struct Translated {
-    incoming: Arriving,
+/// The upstream's stream, translated to Anthropic's.
+struct TranslatedBody {
+    incoming: NetworkBody,
     parser: Parser,
     stream: Stream,
     state: State,
@@ -218,69 +224,69 @@ struct Translated {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Flowing,
-    /// The last event is out: the rest of the upstream's is read, so that its connection can be kept.
+    Streaming,
+    /// The last event has been sent. The rest of the upstream's body is read so that its connection can be reused.
     Draining,
-    Over,
+    Done,
 }
 
-impl Translated {
-    /// What follows from a piece; an error is the last event.
-    fn take(&mut self, bytes: &[u8]) -> String {
+impl TranslatedBody {
+    /// Translates a piece. An error becomes the last event.
+    fn translate(&mut self, bytes: &[u8]) -> String {
         let mut out = String::new();
-        let told = self.parser.push(bytes).map_err(|_| {
-            Fault::bad_gateway(format!("the upstream sent an event larger than {} MiB", EVENT >> 20))
+        let events = self.parser.push(bytes).map_err(|_| {
+            ApiError::bad_gateway(format!("the upstream sent an event larger than {} MiB", MAX_EVENT >> 20))
         });
-        let told = told.and_then(|events| {
+        let events = events.and_then(|events| {
             for event in events {
                 out.push_str(&self.stream.push(&event.data)?);
             }
             Ok(())
         });
-        match told {
+        match events {
             Ok(()) if self.stream.has_ended() => self.state = State::Draining,
             Ok(()) => {}
-            Err(fault) => {
-                out.push_str(&transform::failure(&fault));
-                self.state = State::Over;
+            Err(error) => {
+                out.push_str(&transform::error_event(&error));
+                self.state = State::Done;
             }
         }
         out
     }
 }
 
-impl Body for Translated {
+impl Body for TranslatedBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        while this.state != State::Over {
+        while this.state != State::Done {
             let polled = Pin::new(&mut this.incoming).poll_frame(context);
             if this.state == State::Draining {
-                // The client has all: it does not wait for the upstream.
-                this.state = State::Over;
+                // The client has everything; it does not wait for the upstream.
+                this.state = State::Done;
                 return Poll::Ready(None);
             }
             let bytes = match polled {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
                 Poll::Ready(Some(Err(error))) => {
-                    this.state = State::Over;
+                    this.state = State::Done;
                     return Poll::Ready(Some(Err(error)));
                 }
                 Poll::Ready(None) => {
-                    this.state = State::Over;
+                    this.state = State::Done;
                     let last = this.stream.finish();
                     return Poll::Ready(Some(
-                        last.map(|text| Frame::data(text.into())).map_err(|fault| fault.message.into()),
+                        last.map(|text| Frame::data(text.into())).map_err(|error| error.message.into()),
                     ));
                 }
             };
-            let out = this.take(&bytes);
+            let out = this.translate(&bytes);
             if !out.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(out.into()))));
             }
@@ -289,6 +295,6 @@ impl Body for Translated {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == State::Over
+        self.state == State::Done
     }
 }

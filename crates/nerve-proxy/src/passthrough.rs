@@ -1,4 +1,4 @@
-//! Anthropic's API behind: everything is passed on.
+//! Forwards requests to an Anthropic upstream.
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -6,85 +6,90 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 
-use crate::arriving::Arriving;
+use crate::api_error::ApiError;
 use crate::body::{self, AnyBody};
-use crate::call::Call;
-use crate::fault::Fault;
-use crate::gateway::Gateway;
 use crate::headers;
 use crate::model;
 use crate::path;
 use crate::relay::Relay;
-use crate::usage::Reader;
+use crate::request_body::NetworkBody;
+use crate::request_log::RequestLog;
+use crate::state::ProxyState;
+use crate::usage::UsageReader;
 
-/// Passes a request on, and its reply back.
-pub(crate) async fn pass_on(
-    gateway: &Gateway,
-    request: Request<Arriving>,
-    mut call: Call,
-) -> Result<Response<AnyBody>, (Fault, Call)> {
+/// Forwards a request and returns the response.
+pub(crate) async fn forward(
+    state: &ProxyState,
+    request: Request<NetworkBody>,
+    mut request_log: RequestLog,
+) -> Result<Response<AnyBody>, (ApiError, RequestLog)> {
     let (head, incoming) = request.into_parts();
-    let prepared = prepare(gateway, &head, incoming, &mut call).await;
+    let prepared = prepare(state, &head, incoming, &mut request_log).await;
     let (uri, bytes) = match prepared {
         Ok(prepared) => prepared,
-        Err(fault) => return Err((fault, call)),
+        Err(error) => return Err((error, request_log)),
     };
-    let spends = path::spends(&head.method, head.uri.path());
-    if spends && let Err(fault) = gateway.ledger.admit() {
-        return Err((fault, call));
+    let is_billable = path::is_billable(&head.method, head.uri.path());
+    if is_billable && let Err(error) = state.ledger.admit() {
+        return Err((error, request_log));
     }
-    let mut onward = Request::new(bytes);
-    *onward.method_mut() = head.method;
-    *onward.uri_mut() = uri;
-    *onward.headers_mut() = headers::of_request(head.headers, gateway.config.api_key.as_ref());
-    match gateway.client.send(onward, &gateway.config.upstream).await {
-        Ok(reply) => Ok(pass_back(gateway, reply, call)),
-        Err(failed) => {
-            if spends && !failed.was_sent {
-                gateway.ledger.give_back();
+    let mut upstream_request = Request::new(bytes);
+    *upstream_request.method_mut() = head.method;
+    *upstream_request.uri_mut() = uri;
+    *upstream_request.headers_mut() = headers::for_upstream(head.headers, state.config.api_key.as_ref());
+    match state.client.send(upstream_request, &state.config.upstream).await {
+        Ok(reply) => Ok(return_response(state, reply, request_log)),
+        Err(send_error) => {
+            if is_billable && !send_error.was_sent {
+                state.ledger.refund();
             }
-            Err((failed.fault, call))
+            Err((send_error.error, request_log))
         }
     }
 }
 
 async fn prepare(
-    gateway: &Gateway,
+    state: &ProxyState,
     head: &Parts,
-    incoming: Arriving,
-    call: &mut Call,
-) -> Result<(http::Uri, Bytes), Fault> {
+    incoming: NetworkBody,
+    request_log: &mut RequestLog,
+) -> Result<(http::Uri, Bytes), ApiError> {
     path::check(&head.uri)?;
-    let model = gateway.config.model.as_deref();
-    let names_a_model = path::names_a_model(head.uri.path());
-    // What costs something must not go on with a model that is not meant.
-    if model.is_some() && !names_a_model && path::spends(&head.method, head.uri.path()) {
-        let message = "the proxy puts another model into requests: it passes on /v1/messages and /v1/messages/count_tokens, \
-                       and nothing else that may cost something";
-        return Err(Fault::new(StatusCode::NOT_FOUND, message));
+    let model = state.config.model.as_deref();
+    let has_model = path::has_model(head.uri.path());
+    // A billable request must not be forwarded with the wrong model.
+    if model.is_some() && !has_model && path::is_billable(&head.method, head.uri.path()) {
+        let message = "this proxy replaces the model: it forwards only /v1/messages, /v1/messages/count_tokens \
+                       and requests that cost nothing";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, message));
     }
-    let (bytes, place) = body::of_request(incoming, &gateway.room).await?;
-    call.asked(&model::asked(&bytes).unwrap_or_default(), &bytes, place);
-    let upstream = &gateway.config.upstream;
-    let uri = upstream.passed_on(&head.uri).ok_or_else(|| Fault::bad_request("the path is none"))?;
-    let Some(model) = model.filter(|_| names_a_model && !bytes.is_empty()) else {
+    let (bytes, reservation) = body::read_request(incoming, &state.buffers).await?;
+    request_log.record_request(&model::parse(&bytes).unwrap_or_default(), &bytes, reservation);
+    let upstream = &state.config.upstream;
+    let uri = upstream.uri_for(&head.uri).ok_or_else(|| ApiError::bad_request("the path is invalid"))?;
+    let Some(model) = model.filter(|_| has_model && !bytes.is_empty()) else {
         return Ok((uri, bytes));
     };
-    let replaced = model::replaced(&bytes, model).ok_or_else(|| {
-        Fault::bad_request(
-            "the body is no JSON object, or names its model twice: the proxy cannot put another model there",
+    let replace_model = model::replace_model(&bytes, model).ok_or_else(|| {
+        ApiError::bad_request(
+            "cannot replace the model: the body is not a JSON object, or names its model twice",
         )
     })?;
-    Ok((uri, replaced.into()))
+    Ok((uri, replace_model.into()))
 }
 
-fn pass_back(gateway: &Gateway, reply: Response<Arriving>, mut call: Call) -> Response<AnyBody> {
+fn return_response(
+    state: &ProxyState,
+    reply: Response<NetworkBody>,
+    mut request_log: RequestLog,
+) -> Response<AnyBody> {
     let (mut head, incoming) = reply.into_parts();
-    call.status = Some(head.status.as_u16());
-    head.headers = headers::of_reply(head.headers);
-    let reader = Reader::new(headers::text(&head.headers, &CONTENT_TYPE), headers::is_encoded(&head.headers));
-    let relay = Relay::new(incoming.boxed_unsync(), call, reader, gateway.config.patience);
-    // The version of the upstream's connection is not that of the client's.
+    request_log.status = Some(head.status.as_u16());
+    head.headers = headers::for_client(head.headers);
+    let reader =
+        UsageReader::new(headers::text(&head.headers, &CONTENT_TYPE), headers::is_encoded(&head.headers));
+    let relay = Relay::new(incoming.boxed_unsync(), request_log, reader, state.config.upstream_timeout);
+    // The upstream's HTTP version is independent of the client's.
     head.version = http::Version::HTTP_11;
     Response::from_parts(head, relay.boxed_unsync())
 }

@@ -1,50 +1,51 @@
-//! Paths of Anthropic's API: those that can be read in one way only, and which of them cost something.
+//! Checks the paths of requests: rejects ambiguous ones and tells which are billable.
 
 use http::{Method, Uri};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
 const MESSAGES: &str = "/v1/messages";
-const COUNT: &str = "/v1/messages/count_tokens";
-/// What may be sent for nothing: counting, and what an agent tells of itself. Exact paths: behind a prefix anything could stand.
+const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
+/// Paths that cost nothing: token counts and an agent's own telemetry. They are exact, because a prefix would match
+/// other paths too.
 const FREE: [&str; 5] = [
-    COUNT,
+    COUNT_TOKENS,
     "/api/event_logging/batch",
     "/api/event_logging/v2/batch",
     "/api/claude_code/metrics",
     "/api/claude_cli_feedback",
 ];
 
-/// Takes only a path that no server can take for another one.
+/// Rejects a path that servers could interpret differently.
 ///
 /// # Errors
-/// 400 for empty segments, `.`, `..`, slashes and dots that are written as `%2f`, `%5c` or `%2e`, and for what is no path.
-pub(crate) fn check(uri: &Uri) -> Result<(), Fault> {
+/// 400 for empty segments, `.`, `..`, the escapes `%2f`, `%5c` and `%2e`, and for a target that is not a path.
+pub(crate) fn check(uri: &Uri) -> Result<(), ApiError> {
     let path = uri.path();
     let lower = path.to_ascii_lowercase();
-    let is_veiled = ["%2e", "%2f", "%5c", "\\"].into_iter().any(|part| lower.contains(part));
+    let is_ambiguous = ["%2e", "%2f", "%5c", "\\"].into_iter().any(|part| lower.contains(part));
     let is_plain = match path.strip_prefix('/') {
         Some("") => true,
         Some(rest) => rest.split('/').all(|segment| !matches!(segment, "" | "." | "..")),
         // `*`, or the authority of a CONNECT.
         None => false,
     };
-    if is_plain && !is_veiled {
+    if is_plain && !is_ambiguous {
         return Ok(());
     }
-    Err(Fault::bad_request(
-        "the path can be read in more than one way: write it without //, a slash at its end, ., .., %2e, %2f and %5c",
+    Err(ApiError::bad_request(
+        "the path is ambiguous: write it without //, a trailing slash, ., .., %2e, %2f and %5c",
     ))
 }
 
-/// Whether a request may cost something: all that is sent there does, but for the few paths that are known not to.
-pub(crate) fn spends(method: &Method, path: &str) -> bool {
+/// Returns true if a request may cost something: every writing request does, except on the few paths known to be free.
+pub(crate) fn is_billable(method: &Method, path: &str) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::DELETE) && !FREE.contains(&path)
 }
 
-/// Whether the body there names its model.
-pub(crate) fn names_a_model(path: &str) -> bool {
-    matches!(path, MESSAGES | COUNT)
+/// Returns true if the body of a request to this path has a `model` field.
+pub(crate) fn has_model(path: &str) -> bool {
+    matches!(path, MESSAGES | COUNT_TOKENS)
 }
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_one_meaning() {
+    fn ambiguous_paths_are_rejected() {
         for plain in ["/", "/v1/messages?beta=true", "/v1/files/a.b%20c", "/v1/...", "/v1/x?y=//../%2e"] {
             assert_eq!(check(&Uri::from_static(plain)), Ok(()), "{plain}");
         }
@@ -77,9 +78,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_costs_nothing() {
-        assert!(!spends(&Method::GET, "/v1/models") && !spends(&Method::POST, COUNT));
-        assert!(!spends(&Method::POST, "/api/event_logging/batch"));
+    fn only_known_paths_are_free() {
+        assert!(!is_billable(&Method::GET, "/v1/models") && !is_billable(&Method::POST, COUNT_TOKENS));
+        assert!(!is_billable(&Method::POST, "/api/event_logging/batch"));
         for path in [
             MESSAGES,
             "/v1/messages/batches",
@@ -89,8 +90,8 @@ mod tests {
             "/api/other",
             "/V1/messages/count_tokens",
         ] {
-            assert!(spends(&Method::POST, path), "{path}");
+            assert!(is_billable(&Method::POST, path), "{path}");
         }
-        assert!(spends(&Method::from_bytes(b"get").unwrap(), MESSAGES), "no method that is known");
+        assert!(is_billable(&Method::from_bytes(b"get").unwrap(), MESSAGES), "unknown method");
     }
 }

@@ -1,4 +1,4 @@
-//! A reply on its way to the client: each piece goes on as it comes, and is looked at in passing.
+//! Streams a response to the client while counting its tokens.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,94 +7,100 @@ use std::time::Duration;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use crate::body::{AnyBody, Broken};
-use crate::call::{Call, Outcome};
-use crate::client::in_words;
+use crate::body::{AnyBody, BodyError};
+use crate::client::error_chain;
 use crate::headers;
-use crate::usage::Reader;
+use crate::request_log::{Outcome, RequestLog};
+use crate::usage::UsageReader;
 
-/// A body that tells the log and the budget what passes. An upstream that breaks off ends it with an error, so that the client's
-/// connection breaks off too.
+/// A response body that reports to the log and the budget. If the upstream fails, it ends with an error, so that the
+/// client's connection breaks too.
 pub(crate) struct Relay {
     body: AnyBody,
-    call: Call,
-    reader: Reader,
-    patience: Duration,
-    silence: Pin<Box<Sleep>>,
-    is_settled: bool,
+    request_log: RequestLog,
+    reader: UsageReader,
+    timeout: Duration,
+    idle_timer: Pin<Box<Sleep>>,
+    is_finished: bool,
 }
 
 impl Relay {
-    pub(crate) fn new(body: AnyBody, call: Call, reader: Reader, patience: Duration) -> Relay {
-        let silence = Box::pin(tokio::time::sleep(patience));
-        let mut relay = Relay { body, call, reader, patience, silence, is_settled: false };
-        // Replies without a body are never asked for one.
+    pub(crate) fn new(
+        body: AnyBody,
+        request_log: RequestLog,
+        reader: UsageReader,
+        timeout: Duration,
+    ) -> Relay {
+        let idle_timer = Box::pin(tokio::time::sleep(timeout));
+        let mut relay = Relay { body, request_log, reader, timeout, idle_timer, is_finished: false };
+        // A response without a body is never polled.
         if relay.body.is_end_stream() {
-            relay.settle(Outcome::Whole);
+            relay.finish(Outcome::Whole);
         }
         relay
     }
 
-    fn settle(&mut self, mut outcome: Outcome) {
-        if std::mem::replace(&mut self.is_settled, true) {
+    fn finish(&mut self, mut outcome: Outcome) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         if outcome == Outcome::Whole {
-            self.reader.end();
+            self.reader.finish();
         }
-        self.note();
-        // A stream that ends well may say that the answer did not.
+        self.record_usage();
+        // A complete stream may still report an error.
         if let Some(error) = self.reader.error() {
             outcome = Outcome::Broken(error.to_string());
         }
-        self.call.outcome = outcome;
-        self.call.tell();
+        self.request_log.outcome = outcome;
+        self.request_log.finish();
     }
 
-    fn note(&mut self) {
-        self.call.ends(self.reader.usage(), self.reader.model());
+    fn record_usage(&mut self) {
+        self.request_log.record_usage(self.reader.usage(), self.reader.model());
     }
 
-    fn break_off(&mut self, error: Broken) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.settle(Outcome::Broken(in_words(&*error)));
+    fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.finish(Outcome::Broken(error_chain(&*error)));
         Poll::Ready(Some(Err(error)))
     }
 }
 
 impl Body for Relay {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         match Pin::new(&mut this.body).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(trailers) = frame.trailers_mut() {
-                    headers::of_trailers(trailers);
+                    headers::strip_trailers(trailers);
                 }
                 if let Some(data) = frame.data_ref() {
-                    this.call.sends(data);
-                    this.reader.take(data);
+                    this.request_log.record_bytes(data);
+                    this.reader.push(data);
                 }
-                this.silence.as_mut().reset(Instant::now() + this.patience);
-                // Clients do not wait for the end of a body whose stream has told its last: it counts before they see that.
+                this.idle_timer.as_mut().reset(Instant::now() + this.timeout);
+                // Clients do not wait for the end of the body after the last event, so the totals must be updated
+                // before they see it.
                 if this.body.is_end_stream() || this.reader.has_stopped() {
-                    this.settle(Outcome::Whole);
+                    this.finish(Outcome::Whole);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => this.break_off(error),
+            Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
-                this.settle(Outcome::Whole);
+                this.finish(Outcome::Whole);
                 Poll::Ready(None)
             }
-            Poll::Pending => match this.silence.as_mut().poll(context) {
+            Poll::Pending => match this.idle_timer.as_mut().poll(context) {
                 Poll::Ready(()) => {
-                    let seconds = this.patience.as_secs();
-                    this.break_off(format!("the upstream said nothing more for {seconds} s").into())
+                    let seconds = this.timeout.as_secs();
+                    this.fail(format!("the upstream was silent for {seconds} s").into())
                 }
                 Poll::Pending => Poll::Pending,
             },
@@ -112,9 +118,9 @@ impl Body for Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // The client left: what was told until then counts.
-        if !self.is_settled {
-            self.note();
+        // The client disconnected: count the usage reported so far.
+        if !self.is_finished {
+            self.record_usage();
         }
     }
 }

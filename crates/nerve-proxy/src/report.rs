@@ -1,4 +1,4 @@
-//! What is told of a request when it has ended, beside the log.
+//! Reports about ended requests, for callers of the proxy. The log has the same data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,70 +7,70 @@ use std::time::{Duration, SystemTime};
 
 use crate::usage::Usage;
 
-/// What came of one request. Texts are cut and have no known key in them.
+/// Report about an ended request. Texts are cut and contain no known key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallReport {
-    /// The request's id: that of its lines in the log and of its `x-nerve-request-id`.
+    /// Id of the request, as in the log and in `x-nerve-request-id`.
     pub id: String,
-    /// The node whose agent asked ([`ProxyConfig::node`](crate::ProxyConfig::node)).
+    /// Node whose agent sent the request ([`ProxyConfig::node`](crate::ProxyConfig::node)).
     pub node: Option<String>,
-    /// The turn that ran when the request began ([`CurrentTurn`]); `None` outside of turns.
+    /// Turn at the start of the request ([`CurrentTurn`]); `None` between turns.
     pub turn: Option<u64>,
-    /// Whose API is behind: `anthropic` or `openai`.
+    /// Provider of the upstream: `anthropic` or `openai`.
     pub provider: &'static str,
-    /// Host and port of the upstream, as its address gives them.
+    /// Host of the upstream, with the port if its address has one.
     pub upstream: String,
-    /// The agent's own conversation, where it says so.
+    /// The agent's conversation id, if it sent one.
     pub session: Option<String>,
-    /// `POST`, say.
+    /// HTTP method, for example `POST`.
     pub method: String,
     /// Path and query, without keys.
     pub path: String,
-    /// Whether the request is one that costs something; the others ask whether somebody is there, or count tokens.
+    /// Whether the request is billable. Connectivity checks and token counts are not.
     pub spends: bool,
-    /// Whether a stream was asked for.
+    /// Whether a stream was requested.
     pub stream: bool,
-    /// The model that was asked for.
+    /// The requested model.
     pub asked_model: Option<String>,
-    /// The model that answered, by its own word.
+    /// The model named by the answer.
     pub model: Option<String>,
-    /// The status of the reply; `None`: there was none.
+    /// Status of the response; `None` if there was none.
     pub status: Option<u16>,
-    /// How it ended.
+    /// How the request ended.
     pub outcome: CallOutcome,
-    /// What was wrong, where something was.
+    /// The error, if any.
     pub error: Option<String>,
-    /// Tokens, as far as the upstream told them.
+    /// Tokens, as reported by the upstream.
     pub usage: Option<Usage>,
-    /// US dollars, where prices are known.
+    /// US dollars, if prices are known.
     pub cost_usd: Option<f64>,
-    /// When the head of the request was there.
+    /// When the head of the request arrived.
     pub started: SystemTime,
-    /// From then to the end of the reply.
+    /// Time from `started` to the end of the response.
     pub took: Duration,
-    /// From then to the first byte of the reply's body.
+    /// Time from `started` to the first byte of the response's body.
     pub first: Option<Duration>,
-    /// Bytes of the reply's body.
+    /// Size of the response's body, in bytes.
     pub bytes: u64,
-    /// The request's `traceparent`, as it came (W3C Trace Context).
+    /// The request's `traceparent`, unchanged (W3C Trace Context).
     pub traceparent: Option<String>,
 }
 
-/// How a request ended.
+/// How a request ended, as a public value without the error text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// All of the reply went to the client.
+    /// The client received the whole response.
     Whole,
-    /// The proxy answered with an error of its own.
+    /// The proxy answered with its own error.
     Refused,
-    /// The upstream broke off in the middle of its reply.
+    /// The upstream failed in the middle of its response.
     Broken,
-    /// The client left.
+    /// The client disconnected.
     ClientGone,
 }
 
 impl CallOutcome {
-    /// As it is called in the log: `whole`, `refused`, `broken`, `client_gone`.
+    /// Returns its name in the log: `whole`, `refused`, `broken`, `client_gone`.
     pub fn as_str(self) -> &'static str {
         match self {
             CallOutcome::Whole => "whole",
@@ -81,27 +81,27 @@ impl CallOutcome {
     }
 }
 
-/// Who is told of every request that has ended, before the last byte of its reply goes out: whoever sees the end of an answer finds
-/// its tokens counted. It is called on the way of the reply and must not wait.
+/// A callback for every ended request. It runs before the last byte of the response is sent, so that a client that has
+/// seen the whole answer finds its tokens counted. It must not block.
 #[derive(Clone)]
 pub struct OnCall(Arc<dyn Fn(&CallReport) + Send + Sync>);
 
 impl OnCall {
-    /// Tells `hear`.
-    pub fn new(hear: impl Fn(&CallReport) + Send + Sync + 'static) -> OnCall {
-        OnCall(Arc::new(hear))
+    /// Wraps a callback.
+    pub fn new(callback: impl Fn(&CallReport) + Send + Sync + 'static) -> OnCall {
+        OnCall(Arc::new(callback))
     }
 
-    /// Tells both, this one first.
+    /// Returns a callback that calls `self`, then `other`.
     #[must_use]
     pub fn and(self, other: OnCall) -> OnCall {
         OnCall::new(move |report| {
-            self.tell(report);
-            other.tell(report);
+            self.notify(report);
+            other.notify(report);
         })
     }
 
-    pub(crate) fn tell(&self, report: &CallReport) {
+    pub(crate) fn notify(&self, report: &CallReport) {
         (self.0)(report);
     }
 }
@@ -112,17 +112,17 @@ impl fmt::Debug for OnCall {
     }
 }
 
-/// The turn that runs now, told to a proxy by whoever runs turns. Cheap to clone; clones share it.
+/// The number of the current turn, set by the code that runs turns. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentTurn(Arc<AtomicU64>);
 
 impl CurrentTurn {
-    /// Says which turn runs: `None` or a number from 1.
+    /// Sets the current turn: a number from 1, or `None`.
     pub fn set(&self, turn: Option<u64>) {
         self.0.store(turn.unwrap_or(0), Ordering::SeqCst);
     }
 
-    /// Which turn runs.
+    /// Returns the current turn.
     pub fn get(&self) -> Option<u64> {
         Some(self.0.load(Ordering::SeqCst)).filter(|turn| *turn > 0)
     }

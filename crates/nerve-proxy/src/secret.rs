@@ -1,4 +1,4 @@
-//! Keys and tokens: they are sent and compared, and never shown.
+//! Keys and tokens, which are sent and compared but never shown.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use subtle::ConstantTimeEq;
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a key; spaces around it do not belong to it.
+    /// Creates a secret, without surrounding white space.
     pub fn new(key: &str) -> Secret {
         Secret(key.trim().to_string())
     }
 
-    /// The key itself.
+    /// Returns the key itself.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is the key; takes as long for any wrong one of the same length.
-    pub(crate) fn is(&self, shown: &str) -> bool {
+    /// Compares in constant time for keys of the same length.
+    pub(crate) fn matches(&self, shown: &str) -> bool {
         self.0.as_bytes().ct_eq(shown.as_bytes()).into()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -41,9 +41,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_compared_and_not_shown() {
+    fn debug_output_hides_the_key() {
         let secret = Secret::new(" hunter2\n");
-        assert!(secret.is("hunter2") && !secret.is("hunter3") && !secret.is(""));
+        assert!(secret.matches("hunter2") && !secret.matches("hunter3") && !secret.matches(""));
         assert!(!format!("{secret:?}").contains("hunter"));
     }
 }

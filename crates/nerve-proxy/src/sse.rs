@@ -1,37 +1,37 @@
-//! Server-sent events out of bytes (WHATWG HTML, §9.2): any line end, any cut between two pieces of bytes.
+//! Parses server-sent events (WHATWG HTML §9.2), with any line ending and in pieces of any size.
 
-/// An event; what it is named does not matter to either API.
+/// An event. Neither API needs its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its lines of data, with line feeds between them.
+    /// Its data lines, joined by line feeds.
     pub(crate) data: String,
 }
 
-/// An event that is larger than it may be.
+/// An event exceeds the size limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// Takes bytes, gives events.
+/// An incremental parser of server-sent events.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    /// Bytes of one event.
+    /// Maximum size of an event, in bytes.
     limit: usize,
     line: Vec<u8>,
     data: Option<String>,
-    /// The last byte was a carriage return: a line feed after it belongs to the same end of line.
+    /// The last byte was a carriage return: a line feed after it belongs to the same line ending.
     after_return: bool,
 }
 
 impl Parser {
-    /// A parser of events of at most `limit` bytes each.
+    /// Creates a parser for events of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Parser {
         Parser { limit, line: Vec::new(), data: None, after_return: false }
     }
 
-    /// The events that end with these bytes.
+    /// Returns the events that these bytes complete.
     ///
     /// # Errors
-    /// [`TooLarge`]; what comes later is not understood either.
+    /// [`TooLarge`]; the parser cannot be used afterwards.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = Vec::new();
         while !bytes.is_empty() {
@@ -60,7 +60,7 @@ impl Parser {
         }
         let line = String::from_utf8_lossy(&line);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
-        // A byte order mark may stand before the first field.
+        // A byte order mark may precede the first field.
         if field.trim_start_matches('\u{feff}') == "data" {
             let value = value.strip_prefix(' ').unwrap_or(value);
             match &mut self.data {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_a_limit_and_a_stream_has_none() {
+    fn limit_applies_to_each_event() {
         let mut parser = Parser::new(20);
         for _ in 0..100 {
             assert_eq!(parser.push(b"data: 0123456789\n\n").unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! Where requests go.
+//! The address of the upstream API.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::error::ProxyError;
 /// The address of an API, like `https://api.anthropic.com` or `http://127.0.0.1:11434/v1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     base: String,
     uri: Uri,
 }
@@ -21,13 +21,13 @@ impl Upstream {
     /// OpenAI's own API.
     pub const OPENAI: &str = "https://api.openai.com/v1";
 
-    /// Takes an address with scheme and host, with or without a port and a path.
+    /// Parses an address with scheme and host, and optionally a port and a path.
     ///
     /// # Errors
-    /// [`ProxyError::Upstream`] if it is none, or has a user, a query or a fragment in it.
+    /// [`ProxyError::Upstream`] if it is invalid, or contains a user, a query or a fragment.
     pub fn parse(address: &str) -> Result<Upstream, ProxyError> {
         let bad = |reason| {
-            // What stands before an @ may be a password.
+            // The text before an @ may be a password.
             let shown = address.rsplit_once('@').map_or(address, |(_, host)| host);
             let shown: String =
                 shown.split(['?', '#']).next().unwrap_or_default().chars().take(200).collect();
@@ -35,9 +35,10 @@ impl Upstream {
         };
         let base = address.trim().trim_end_matches('/');
         if base.contains('@') || base.contains('?') || base.contains('#') {
-            return Err(bad("has a user, a query or a fragment in it: keys belong into the environment"));
+            return Err(bad("has a user, a query or a fragment in it: pass keys in environment variables"));
         }
-        let uri: Uri = base.parse().map_err(|_| bad("is no address; one looks like https://host/path"))?;
+        let uri: Uri =
+            base.parse().map_err(|_| bad("is invalid; an address looks like https://host/path"))?;
         let has_scheme = uri.scheme() == Some(&Scheme::HTTP) || uri.scheme() == Some(&Scheme::HTTPS);
         if !has_scheme || uri.host().is_none_or(str::is_empty) {
             return Err(bad("must begin with http:// or https:// and have a host"));
@@ -45,33 +46,33 @@ impl Upstream {
         Ok(Upstream { base: base.to_string(), uri })
     }
 
-    /// The address as it was given, without a slash at its end.
+    /// Returns the given address without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.base
     }
 
-    /// Whether it is talked to in TLS.
+    /// Returns true for `https`.
     pub(crate) fn has_tls(&self) -> bool {
         self.uri.scheme() == Some(&Scheme::HTTPS)
     }
 
-    /// Its host, with the port where the address names one.
+    /// Returns its host, with the port if the address has one.
     pub fn host(&self) -> &str {
         self.uri.authority().map_or("", |authority| authority.as_str())
     }
 
-    /// Whether what is sent there can be read on the way: no TLS, and another machine.
-    pub(crate) fn is_in_the_clear(&self) -> bool {
+    /// Returns true if requests could be read on the way: no TLS, and another machine.
+    pub(crate) fn is_plaintext(&self) -> bool {
         self.uri.scheme() == Some(&Scheme::HTTP) && !self.uri.host().is_some_and(is_loopback)
     }
 
-    /// OpenAI's newer models refuse the older name of the limit of tokens, and most others know no other.
-    pub(crate) fn is_openai_itself(&self) -> bool {
+    /// Returns true for OpenAI's own API. Its newer models reject `max_tokens`, and most other servers know only that.
+    pub(crate) fn is_openai(&self) -> bool {
         self.uri.host() == Some("api.openai.com")
     }
 
-    /// The same path there. A base that ends with `/v1` does not say it twice.
-    pub(crate) fn passed_on(&self, asked: &Uri) -> Option<Uri> {
+    /// Returns the upstream's URI for a request. Does not repeat the `/v1` of a base that ends with it.
+    pub(crate) fn uri_for(&self, asked: &Uri) -> Option<Uri> {
         let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
         let base = match self.base.strip_suffix("/v1") {
             Some(short) if path.starts_with("/v1/") => short,
@@ -80,14 +81,14 @@ impl Upstream {
         format!("{base}{path}").parse().ok()
     }
 
-    /// Where Chat Completions are.
-    pub(crate) fn completions(&self) -> Option<Uri> {
+    /// Returns the URI of Chat Completions.
+    pub(crate) fn completions_uri(&self) -> Option<Uri> {
         let version = if self.uri.path().trim_end_matches('/').is_empty() { "/v1" } else { "" };
         format!("{}{version}/chat/completions", self.base).parse().ok()
     }
 }
 
-/// Whether a host is this machine, by its name alone.
+/// Returns true if a host name or address is loopback.
 fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn addresses_are_parsed_and_joined() {
         for bad in [
             "",
             "host",
@@ -112,12 +113,12 @@ mod tests {
             let error = Upstream::parse(bad).unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
-        let completions = |base| Upstream::parse(base).unwrap().completions().unwrap().to_string();
-        assert_eq!(completions("https://h"), "https://h/v1/chat/completions");
-        assert_eq!(completions("https://h/"), "https://h/v1/chat/completions");
-        assert_eq!(completions("http://h:1/api/v2/"), "http://h:1/api/v2/chat/completions");
+        let completions_uri = |base| Upstream::parse(base).unwrap().completions_uri().unwrap().to_string();
+        assert_eq!(completions_uri("https://h"), "https://h/v1/chat/completions");
+        assert_eq!(completions_uri("https://h/"), "https://h/v1/chat/completions");
+        assert_eq!(completions_uri("http://h:1/api/v2/"), "http://h:1/api/v2/chat/completions");
         let passed = |base, path: &'static str| {
-            Upstream::parse(base).unwrap().passed_on(&Uri::from_static(path)).unwrap().to_string()
+            Upstream::parse(base).unwrap().uri_for(&Uri::from_static(path)).unwrap().to_string()
         };
         assert_eq!(passed("https://h", "/v1/messages?beta=true"), "https://h/v1/messages?beta=true");
         assert_eq!(passed("https://h/v1", "/v1/messages"), "https://h/v1/messages");
@@ -126,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_on_the_way() {
-        let clear = |base| Upstream::parse(base).unwrap().is_in_the_clear();
+    fn remote_http_is_plaintext() {
+        let clear = |base| Upstream::parse(base).unwrap().is_plaintext();
         assert!(clear("http://far.example") && clear("http://10.0.0.1:80"));
         assert!(
             !clear("https://far.example")

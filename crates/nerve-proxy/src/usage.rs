@@ -1,24 +1,24 @@
-//! Tokens of a reply, read off it as it passes.
+//! Reads token counts from responses of the Messages API.
 
 use serde_json::Value;
 
 use crate::sse::Parser;
 
-/// Tokens.
+/// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// That went in, without those of a cache.
+    /// Input tokens, without cached ones.
     pub input: u64,
-    /// That came out.
+    /// Output tokens.
     pub output: u64,
-    /// That went in and were in the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// That went in and were put into the cache.
+    /// Input tokens written to the cache.
     pub cache_write: u64,
 }
 
 impl Usage {
-    /// All of them.
+    /// Returns the sum of all counts.
     pub fn total(&self) -> u64 {
         self.input
             .saturating_add(self.output)
@@ -36,15 +36,15 @@ impl Usage {
     }
 }
 
-/// The largest event that is looked into, in bytes.
-const EVENT: usize = 4 << 20;
-/// The largest whole reply that is looked into, in bytes.
-const WHOLE: usize = 8 << 20;
+/// Maximum size of an event that is parsed, in bytes.
+const MAX_EVENT: usize = 4 << 20;
+/// Maximum size of a response that is parsed as a whole, in bytes.
+const MAX_MESSAGE: usize = 8 << 20;
 
-/// Takes the bytes of a reply of the Messages API; holds none of them back.
+/// Extracts usage, model and errors from a response as its bytes pass by.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    form: Form,
+pub(crate) struct UsageReader {
+    format: Format,
     usage: Option<Usage>,
     model: Option<String>,
     error: Option<String>,
@@ -52,70 +52,70 @@ pub(crate) struct Reader {
 }
 
 #[derive(Debug)]
-enum Form {
+enum Format {
     Events(Parser),
     Whole(Vec<u8>),
-    /// Nothing that can be read.
+    /// Cannot be parsed.
     Other,
 }
 
-impl Reader {
-    /// For a reply with this `Content-Type` and `Content-Encoding`.
-    pub(crate) fn new(content_type: &str, is_encoded: bool) -> Reader {
+impl UsageReader {
+    /// Creates a reader for a response with this `Content-Type`.
+    pub(crate) fn new(content_type: &str, is_encoded: bool) -> UsageReader {
         let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let form = match kind.as_str() {
-            _ if is_encoded => Form::Other,
-            "text/event-stream" => Form::Events(Parser::new(EVENT)),
-            "application/json" => Form::Whole(Vec::new()),
-            _ => Form::Other,
+        let format = match kind.as_str() {
+            _ if is_encoded => Format::Other,
+            "text/event-stream" => Format::Events(Parser::new(MAX_EVENT)),
+            "application/json" => Format::Whole(Vec::new()),
+            _ => Format::Other,
         };
-        Reader { form, usage: None, model: None, error: None, has_stopped: false }
+        UsageReader { format, usage: None, model: None, error: None, has_stopped: false }
     }
 
-    /// A piece of the reply.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
-        match &mut self.form {
-            Form::Events(parser) => match parser.push(bytes) {
+    /// Reads a piece of the response.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        match &mut self.format {
+            Format::Events(parser) => match parser.push(bytes) {
                 Ok(events) => events.iter().for_each(|event| self.event(&event.data)),
-                Err(_) => self.form = Form::Other,
+                Err(_) => self.format = Format::Other,
             },
-            Form::Whole(body) if body.len() + bytes.len() <= WHOLE => body.extend_from_slice(bytes),
-            Form::Whole(_) => self.form = Form::Other,
-            Form::Other => {}
+            Format::Whole(body) if body.len() + bytes.len() <= MAX_MESSAGE => body.extend_from_slice(bytes),
+            Format::Whole(_) => self.format = Format::Other,
+            Format::Other => {}
         }
     }
 
-    /// The reply has ended.
-    pub(crate) fn end(&mut self) {
-        if let Form::Whole(body) = std::mem::replace(&mut self.form, Form::Other)
+    /// Handles the end of the response.
+    pub(crate) fn finish(&mut self) {
+        if let Format::Whole(body) = std::mem::replace(&mut self.format, Format::Other)
             && let Ok(message) = serde_json::from_slice::<Value>(&body)
         {
             self.message(&message);
         }
     }
 
-    /// What was told so far; `None` if nothing was.
+    /// Returns the usage reported so far.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// The model that answered, by its own word.
+    /// Returns the model named by the response.
     pub(crate) fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What a stream says is wrong.
+    /// Returns the error that the stream reports.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// A stream has told all that it has to tell, even if its body goes on.
+    /// Returns true after the last event, even if the body continues.
     pub(crate) fn has_stopped(&self) -> bool {
         self.has_stopped
     }
 
     fn event(&mut self, data: &str) {
-        // Most events are pieces of text: they are not parsed.
+        // Most events are pieces of text and need no parsing.
         if !["\"usage\"", "\"error\"", "\"message_stop\""].iter().any(|word| data.contains(word)) {
             return;
         }
@@ -137,9 +137,9 @@ impl Reader {
         self.count(&message["usage"]);
     }
 
-    /// Counts come at the begin and at the end of a stream; the last ones count.
-    fn count(&mut self, told: &Value) {
-        if !told.is_object() {
+    /// A stream has counts at its beginning and end; the last ones are valid.
+    fn count(&mut self, usage_json: &Value) {
+        if !usage_json.is_object() {
             return;
         }
         let usage = self.usage.get_or_insert_default();
@@ -150,7 +150,7 @@ impl Reader {
             (&mut usage.cache_write, "cache_creation_input_tokens"),
         ];
         for (count, name) in fields {
-            *count = told[name].as_u64().unwrap_or(*count);
+            *count = usage_json[name].as_u64().unwrap_or(*count);
         }
     }
 }
@@ -164,10 +164,10 @@ mod tests {
         event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":9}}\n\n";
 
     #[test]
-    fn a_stream_in_any_pieces() {
+    fn stream_in_any_pieces() {
         for step in [1, 7, STREAM.len()] {
-            let mut reader = Reader::new("text/event-stream; charset=utf-8", false);
-            STREAM.as_bytes().chunks(step).for_each(|piece| reader.take(piece));
+            let mut reader = UsageReader::new("text/event-stream; charset=utf-8", false);
+            STREAM.as_bytes().chunks(step).for_each(|piece| reader.push(piece));
             assert_eq!(
                 reader.usage(),
                 Some(Usage { input: 3, output: 9, cache_read: 4, cache_write: 5 }),
@@ -178,17 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_message_and_what_is_none() {
-        let mut reader = Reader::new("application/json", false);
-        reader.take(b"{\"model\":\"m\",\"usage\":{\"input_tokens\":1,");
-        reader.take(b"\"output_tokens\":2}}");
+    fn whole_message_but_no_other_content() {
+        let mut reader = UsageReader::new("application/json", false);
+        reader.push(b"{\"model\":\"m\",\"usage\":{\"input_tokens\":1,");
+        reader.push(b"\"output_tokens\":2}}");
         assert_eq!(reader.usage(), None);
-        reader.end();
+        reader.finish();
         assert_eq!(reader.usage(), Some(Usage { input: 1, output: 2, ..Usage::default() }));
         for (kind, encoded) in [("text/html", false), ("application/json", true), ("", false)] {
-            let mut reader = Reader::new(kind, encoded);
-            reader.take(b"{\"usage\":{\"input_tokens\":1}}");
-            reader.end();
+            let mut reader = UsageReader::new(kind, encoded);
+            reader.push(b"{\"usage\":{\"input_tokens\":1}}");
+            reader.finish();
             assert_eq!(reader.usage(), None);
         }
     }

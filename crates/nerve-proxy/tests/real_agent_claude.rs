@@ -1,6 +1,6 @@
-//! The real Claude Code (pinned by xtask) in front of both proxies, the scripted model API behind: a prompt, a tool use, another model, a
-//! budget that is used up.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+//! The real Claude Code (pinned by xtask) as the client of both proxies, with the scripted model: a prompt, a tool use,
+//! another model, an exhausted budget.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::path::Path;
 use std::process::Output;
@@ -13,17 +13,17 @@ use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent, skip};
 use serde_json::Value;
 
-/// No prompt here takes that long, unless it hangs.
+/// Limit for a prompt that hangs.
 const TURN: Duration = Duration::from_secs(90);
 
-struct Stage {
+struct Setup {
     home: Hermetic,
     model: MockModel,
     proxy: Proxy,
 }
 
-impl Stage {
-    async fn start(behind: &str, settings: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Option<Stage> {
+impl Setup {
+    async fn start(behind: &str, settings: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Option<Setup> {
         if find_agent("claude").is_none() {
             skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -37,10 +37,10 @@ impl Stage {
             "openai" => create_openai_proxy(config).await.unwrap(),
             _ => create_anthropic_proxy(config).await.unwrap(),
         };
-        Some(Stage { home, model, proxy })
+        Some(Setup { home, model, proxy })
     }
 
-    /// Asks it one thing, without a terminal.
+    /// Runs one prompt without a terminal.
     async fn ask(&self, prompt: &str) -> Output {
         let cwd = self.home.work();
         let recipe = self.home.claude(&cwd, &self.proxy.url(), Renderer::Classic).unwrap();
@@ -52,7 +52,7 @@ impl Stage {
         tokio::time::timeout(TURN, command.output()).await.expect("Claude Code answers in time").unwrap()
     }
 
-    async fn says(&self, prompt: &str) -> String {
+    async fn answer_of(&self, prompt: &str) -> String {
         let output = self.ask(prompt).await;
         assert!(output.status.success(), "{prompt}: {output:?}\n{}", self.log());
         String::from_utf8(output.stdout).unwrap()
@@ -72,22 +72,22 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_through_the_anthropic_proxy() {
     let other = |config| ProxyConfig { model: Some("another-model".into()), ..config };
-    let Some(stage) = Stage::start("anthropic", other).await else { return };
-    assert_eq!(stage.says("hello there").await.trim(), "You said: hello there");
-    let long = stage.says("LONG answer please").await;
+    let Some(setup) = Setup::start("anthropic", other).await else { return };
+    assert_eq!(setup.answer_of("hello there").await.trim(), "You said: hello there");
+    let long = setup.answer_of("LONG answer please").await;
     assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
-    let tool = stage.says("TOUCHTOOL please").await;
+    let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
-    assert!(stage.home.work().join("made-by-tool.txt").exists());
-    let asked = stage.model.requests();
+    assert!(setup.home.work().join("made-by-tool.txt").exists());
+    let asked = setup.model.requests();
     let messages: Vec<_> = asked.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
-    assert!(messages.len() >= 4, "{:?}", stage.paths());
+    assert!(messages.len() >= 4, "{:?}", setup.paths());
     for request in &messages {
         assert_eq!(request.body["model"], "another-model");
         assert!(request.headers.iter().any(|(name, _)| name == "anthropic-version"), "{:?}", request.headers);
         assert!(request.headers.iter().any(|(name, _)| name == "x-claude-code-session-id"));
     }
-    let Stage { home, proxy, .. } = stage;
+    let Setup { home, proxy, .. } = setup;
     let spent = proxy.shutdown().await;
     assert!(spent.requests >= 4 && spent.usage.output > 10, "{spent:?}");
     let log = std::fs::read_to_string(home.root().join("log.jsonl")).unwrap();
@@ -102,15 +102,15 @@ async fn claude_through_the_anthropic_proxy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_through_the_openai_proxy() {
     let other = |config| ProxyConfig { model: Some("gpt-x".into()), ..config };
-    let Some(stage) = Stage::start("openai", other).await else { return };
-    assert_eq!(stage.says("hello there").await.trim(), "You said: hello there");
-    let long = stage.says("LONG answer please").await;
+    let Some(setup) = Setup::start("openai", other).await else { return };
+    assert_eq!(setup.answer_of("hello there").await.trim(), "You said: hello there");
+    let long = setup.answer_of("LONG answer please").await;
     assert!(long.contains("def fib") && long.trim_end().ends_with("END-OF-LONG"), "{long}");
-    let tool = stage.says("TOUCHTOOL please").await;
+    let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
-    assert!(stage.home.work().join("made-by-tool.txt").exists());
-    let asked = stage.model.requests();
-    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", stage.paths());
+    assert!(setup.home.work().join("made-by-tool.txt").exists());
+    let asked = setup.model.requests();
+    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
     assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
     let with_result =
         asked.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
@@ -118,20 +118,20 @@ async fn claude_through_the_openai_proxy() {
     let call = result.iter().find_map(|message| message["tool_calls"][0]["id"].as_str()).unwrap();
     assert!(call.starts_with("call_mock_"), "{call}");
     assert!(result.iter().any(|message| message["role"] == "tool" && message["tool_call_id"] == call));
-    assert!(stage.proxy.spent().usage.input > 1000, "{:?}", stage.proxy.spent());
+    assert!(setup.proxy.spent().usage.input > 1000, "{:?}", setup.proxy.spent());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_does_not_try_again_when_the_budget_is_used_up() {
+async fn claude_does_not_retry_an_exhausted_budget() {
     let limited =
         |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
-    let Some(stage) = Stage::start("anthropic", limited).await else { return };
-    let output = stage.ask("hello there").await;
+    let Some(setup) = Setup::start("anthropic", limited).await else { return };
+    let output = setup.ask("hello there").await;
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && said.contains("budget of the nerve proxy is used up"), "{output:?}");
-    assert!(stage.model.requests().iter().all(|request| request.method != "POST"), "{:?}", stage.paths());
+    assert!(setup.model.requests().iter().all(|request| request.method != "POST"), "{:?}", setup.paths());
     // Each of its requests is refused once.
-    let refused = stage.proxy.spent().refused;
-    assert!((1..=3).contains(&refused), "{refused}: {}", stage.log());
+    let refused = setup.proxy.spent().refused;
+    assert!((1..=3).contains(&refused), "{refused}: {}", setup.log());
 }

@@ -119,11 +119,11 @@ pub(super) fn open(
         on_call: Some(proxies.on_call.iter().cloned().fold(observer, OnCall::and)),
         log: log.as_ref().map(|path| LogConfig { bodies: spec.log_bodies, ..LogConfig::new(path) }),
         spent,
-        shutdown_patience: SHUTDOWN_TIMEOUT,
+        shutdown_timeout: SHUTDOWN_TIMEOUT,
         ..spec.config()?
     };
     let upstream = config.upstream.host().to_string();
-    let proxy = Proxy::start(spec.kind.behind(), config).map_err(|error| start_error(&error))?;
+    let proxy = Proxy::start(spec.kind.provider(), config).map_err(|error| start_error(&error))?;
     Ok(Inner {
         id: id.to_string(),
         spec: Some(spec.clone()),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nerve_proxy::{Authorities, Behind, Budget, Prices, ProxyConfig, Secret, Upstream};
+use nerve_proxy::{Budget, Prices, Provider, ProxyConfig, RootCerts, Secret, Upstream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -103,13 +103,13 @@ fn is_yes(yes: &bool) -> bool {
 impl ProxyKind {
     /// Returns the name on the wire: `anthropic` or `openai`.
     pub fn as_str(self) -> &'static str {
-        self.behind().as_str()
+        self.provider().as_str()
     }
 
-    pub(super) fn behind(self) -> Behind {
+    pub(super) fn provider(self) -> Provider {
         match self {
-            ProxyKind::Anthropic => Behind::Anthropic,
-            ProxyKind::Openai => Behind::OpenAi,
+            ProxyKind::Anthropic => Provider::Anthropic,
+            ProxyKind::Openai => Provider::OpenAi,
         }
     }
 
@@ -188,7 +188,7 @@ impl ProxySpec {
         // A placeholder for the key: whether the settings are valid does not depend on its value.
         let key = self.api_key_env.as_ref().map(|_| Secret::new("a key"));
         let config = ProxyConfig { api_key: key, ..self.config_without_key()? };
-        config.validate(self.kind.behind()).map_err(|error| invalid(format!("proxy: {error}")))
+        config.validate(self.kind.provider()).map_err(|error| invalid(format!("proxy: {error}")))
     }
 
     /// Builds the configuration of a running proxy, with the key from the server's environment.
@@ -203,12 +203,12 @@ impl ProxySpec {
                     .hint("the server inherits the environment of the shell that starts it: export the key there and restart the server")
             })
         });
-        let authorities = self.upstream_ca.as_ref().map(|path| {
-            Authorities::read(path).map_err(|error| invalid(format!("proxy.upstream_ca: {error}")))
+        let root_certs = self.upstream_ca.as_ref().map(|path| {
+            RootCerts::read(path).map_err(|error| invalid(format!("proxy.upstream_ca: {error}")))
         });
         Ok(ProxyConfig {
             api_key: key.transpose()?,
-            authorities: authorities.transpose()?,
+            root_certs: root_certs.transpose()?,
             ..self.config_without_key()?
         })
     }
@@ -259,7 +259,7 @@ mod tests {
         assert!(ProxyKind::parse("gemini").unwrap_err().message.contains("unknown kind \"gemini\""));
         assert!(wrong(|spec| spec.base_url = Some("host".into())).contains("proxy.base_url"));
         let clear = wrong(|spec| spec.base_url = Some("http://far.example".into()));
-        assert!(clear.contains("in the clear"), "{clear}");
+        assert!(clear.contains("unencrypted"), "{clear}");
         let secret = wrong(|spec| spec.base_url = Some("https://u:hunter2@h".into()));
         assert!(!secret.contains("hunter2"), "{secret}");
         let key = wrong(|spec| spec.api_key_env = Some("sk-ant-hunter2".into()));

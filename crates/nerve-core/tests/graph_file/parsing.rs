@@ -340,7 +340,7 @@ fn proxy_is_kind_or_settings() {
     let text = "graph: a\nnodes:\n  c: {type: claude, proxy: {kind: anthropic, base_url: 'http://far.example'}}\n  \
                 d: {type: tmux, pane: '%1', proxy: openai}\nsteps: []\n";
     let message = GraphFile::from_yaml(text, "g.yaml").unwrap_err().to_string();
-    assert!(message.contains("g.yaml:3:") && message.contains("in the clear"), "{message}");
+    assert!(message.contains("g.yaml:3:") && message.contains("unencrypted"), "{message}");
     assert!(message.contains("g.yaml:4:") && message.contains("`proxy` applies to new panes"), "{message}");
 }
 

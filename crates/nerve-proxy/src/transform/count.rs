@@ -1,34 +1,34 @@
-//! How many tokens a request may have. Nobody but the model's maker knows.
+//! Estimates the tokens of a request. Only the vendor knows the exact number.
 
 use serde_json::Value;
 
-/// Tokens of an image or a document, whatever is in it.
-const PICTURE: u64 = 1600;
+/// Estimate for an image or a document of any size.
+const TOKENS_PER_IMAGE: u64 = 1600;
 
-/// An estimate: a token for each four bytes of text, names and schemas; 1,600 for an image.
-pub fn count_tokens(asked: &Value) -> u64 {
-    let (mut bytes, mut pictures) = (0, 0);
+/// Returns an estimate: one token per four bytes of text, names and schemas, and 1,600 per image.
+pub fn count_tokens(request: &Value) -> u64 {
+    let (mut bytes, mut images) = (0, 0);
     for part in ["system", "messages", "tools"] {
-        weigh(&asked[part], &mut bytes, &mut pictures);
+        add_size(&request[part], &mut bytes, &mut images);
     }
-    u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(4).saturating_add(pictures * PICTURE).max(1)
+    u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(4).saturating_add(images * TOKENS_PER_IMAGE).max(1)
 }
 
-fn weigh(value: &Value, bytes: &mut usize, pictures: &mut u64) {
+fn add_size(value: &Value, bytes: &mut usize, images: &mut u64) {
     match value {
         Value::Null => {}
         Value::Bool(_) | Value::Number(_) => *bytes += 2,
         Value::String(text) => *bytes += text.len(),
-        Value::Array(items) => items.iter().for_each(|item| weigh(item, bytes, pictures)),
+        Value::Array(items) => items.iter().for_each(|item| add_size(item, bytes, images)),
         Value::Object(members)
             if members.get("type").is_some_and(|kind| kind == "base64" || kind == "url") =>
         {
-            *pictures += 1;
+            *images += 1;
         }
         Value::Object(members) => {
             for (name, member) in members {
                 *bytes += name.len();
-                weigh(member, bytes, pictures);
+                add_size(member, bytes, images);
             }
         }
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_counts_and_base64_does_not() {
+    fn base64_size_does_not_count() {
         let text = |text: &str| count_tokens(&json!({ "messages": [{ "role": "user", "content": text }] }));
         assert_eq!(text(&"x".repeat(4000)) - text(""), 1000);
         let image = json!({ "type": "image", "source": { "type": "base64", "data": "A".repeat(1_000_000) } });

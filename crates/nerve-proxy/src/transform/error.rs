@@ -1,35 +1,35 @@
-//! Errors of OpenAI's side in the words of Anthropic's.
+//! Translates OpenAI's errors to Anthropic's.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
-/// Characters of the upstream's own words.
-const WORDS: usize = 2000;
+/// Maximum length of the upstream's message, in characters.
+const MAX_MESSAGE: usize = 2000;
 
 /// Translates the body of an error.
-pub fn fault(status: StatusCode, body: &Value) -> Fault {
+pub fn api_error(status: StatusCode, body: &Value) -> ApiError {
     let error = &body["error"];
-    let words =
+    let text =
         [&error["message"], error, &body["message"], &body["detail"]].into_iter().find_map(Value::as_str);
-    let words: String = words.unwrap_or_default().chars().take(WORDS).collect();
-    let message = match words.is_empty() {
+    let text: String = text.unwrap_or_default().chars().take(MAX_MESSAGE).collect();
+    let message = match text.is_empty() {
         true => format!("the upstream answered {}", status.as_u16()),
-        false => words,
+        false => text,
     };
     match error["code"].as_str().or(error["type"].as_str()) {
-        // Waiting, as after other 429s, does not bring money.
-        Some("insufficient_quota") => Fault::new(StatusCode::PAYMENT_REQUIRED, message),
-        // These words make Claude Code shorten the conversation.
-        Some("context_length_exceeded") => Fault::bad_request(format!("prompt is too long: {message}")),
-        _ => Fault::new(status, message),
+        // Unlike other 429s, this one does not go away by waiting.
+        Some("insufficient_quota") => ApiError::new(StatusCode::PAYMENT_REQUIRED, message),
+        // Claude Code recognizes this text and shortens the conversation.
+        Some("context_length_exceeded") => ApiError::bad_request(format!("prompt is too long: {message}")),
+        _ => ApiError::new(status, message),
     }
 }
 
-/// An error as the last event of a stream.
-pub fn failure(fault: &Fault) -> String {
-    let data = json!({ "type": "error", "error": { "type": fault.kind, "message": fault.message } });
+/// Returns an error as the last event of a stream.
+pub fn error_event(error: &ApiError) -> String {
+    let data = json!({ "type": "error", "error": { "type": error.kind, "message": error.message } });
     format!("event: error\ndata: {data}\n\n")
 }
 
@@ -38,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors() {
+    fn errors_are_translated() {
         let of = |status, body: Value| {
-            let fault = fault(StatusCode::from_u16(status).unwrap(), &body);
-            (fault.status.as_u16(), fault.kind, fault.message)
+            let error = api_error(StatusCode::from_u16(status).unwrap(), &body);
+            (error.status.as_u16(), error.kind, error.message)
         };
-        // (status, body, status, word, message)
+        // (status, body, expected status, type and message)
         let cases = [
             (
                 401,

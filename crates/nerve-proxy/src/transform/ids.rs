@@ -1,10 +1,11 @@
-//! Ids of tool calls. Anthropic's are of `A-Z a-z 0-9 _ -`; those of others may be anything, like `functions.Bash:0`.
+//! Translates ids of tool calls. Anthropic's consist of `A-Z a-z 0-9 _ -`; other vendors use anything, like
+//! `functions.Bash:0`.
 
 const PLAIN: &str = "toolu_oai_";
 const HEX: &str = "toolu_hex_";
 
-/// An id of OpenAI's side for Anthropic's; [`to_openai`] takes it back to what it was. `fallback`, for one that is missing, is not
-/// taken back: both sides see the same.
+/// Encodes an OpenAI id for Anthropic; [`to_openai`] reverses this. A missing id is replaced by `fallback`, which both
+/// sides then use.
 pub(super) fn to_anthropic(id: &str, fallback: &str) -> String {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-');
     if id.is_empty() {
@@ -17,7 +18,7 @@ pub(super) fn to_anthropic(id: &str, fallback: &str) -> String {
     }
 }
 
-/// An id of Anthropic's side for OpenAI's. One that was not made here, from a conversation with somebody else, stays as it is.
+/// Decodes an id for OpenAI. An id from a conversation with another vendor stays unchanged.
 pub(super) fn to_openai(id: &str) -> String {
     if let Some(plain) = id.strip_prefix(PLAIN) {
         return plain.to_string();
@@ -34,7 +35,7 @@ fn from_hex(hex: &str) -> Option<String> {
     String::from_utf8(bytes?).ok()
 }
 
-/// The part of an id that is fit for another one.
+/// Returns the characters of an id that are valid in another one.
 pub(super) fn stem(id: &str) -> String {
     id.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(64).collect()
 }
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_come_back_as_they_were() {
+    fn ids_round_trip() {
         for id in ["call_abc123", "functions.Bash:0", "chatcmpl-tool-1", "ä b", "0", "toolu_01A"] {
             let there = to_anthropic(id, "x");
             assert!(there.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-')), "{there}");

@@ -1,67 +1,71 @@
-//! The conversation.
+//! Translates the messages of a conversation.
 
 use serde_json::{Value, json};
 
 use super::{blocks, ids, names};
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
-/// The messages of a request, the system's words first.
-pub(super) fn messages(body: &Value) -> Result<Vec<Value>, Fault> {
-    let mut said = Vec::new();
+/// Translates the messages of a request; the system prompt comes first.
+pub(super) fn messages(body: &Value) -> Result<Vec<Value>, ApiError> {
+    let mut output = Vec::new();
     let system = blocks::text(&body["system"], "system")?;
     if !system.is_empty() {
-        said.push(json!({ "role": "system", "content": system }));
+        output.push(json!({ "role": "system", "content": system }));
     }
     let Some(messages) = body["messages"].as_array() else {
-        return Err(Fault::bad_request("messages: not a list"));
+        return Err(ApiError::bad_request("messages: not a list"));
     };
     for (at, message) in messages.iter().enumerate() {
-        let place = format!("messages[{at}].content");
+        let path = format!("messages[{at}].content");
         match message["role"].as_str() {
-            Some("user") => user(&message["content"], &place, &mut said)?,
-            Some("assistant") => said.extend(assistant(&message["content"], &place)?),
+            Some("user") => user(&message["content"], &path, &mut output)?,
+            Some("assistant") => output.extend(assistant(&message["content"], &path)?),
             Some("system" | "developer") => {
-                let text = blocks::text(&message["content"], &place)?;
-                said.push(json!({ "role": "system", "content": text }));
+                let text = blocks::text(&message["content"], &path)?;
+                output.push(json!({ "role": "system", "content": text }));
             }
-            _ => return Err(Fault::bad_request(format!("messages[{at}].role: neither user nor assistant"))),
+            _ => {
+                return Err(ApiError::bad_request(format!(
+                    "messages[{at}].role: neither user nor assistant"
+                )));
+            }
         }
     }
-    Ok(said)
+    Ok(output)
 }
 
-/// Results of tools first, in their order: they have to come right behind their calls. Then what else the user says.
-fn user(content: &Value, place: &str, said: &mut Vec<Value>) -> Result<(), Fault> {
+/// Translates a user message. Tool results come first and in order, because they must directly follow their calls.
+fn user(content: &Value, path: &str, output: &mut Vec<Value>) -> Result<(), ApiError> {
     let mut parts = Vec::new();
-    let mut pictures = Vec::new();
-    for (at, block) in blocks::of(content, place)?.iter().enumerate() {
-        let place = format!("{place}[{at}]");
+    let mut user_parts = Vec::new();
+    for (at, block) in blocks::to_blocks(content, path)?.iter().enumerate() {
+        let path = format!("{path}[{at}]");
         if block["type"] == "tool_result" {
-            let (result, with) = tool_result(block, &place)?;
-            said.push(result);
-            pictures.extend(with);
+            let (result, with) = tool_result(block, &path)?;
+            output.push(result);
+            user_parts.extend(with);
         } else {
-            parts.extend(blocks::part(block, &place)?);
+            parts.extend(blocks::part(block, &path)?);
         }
     }
-    pictures.append(&mut parts);
-    match &pictures[..] {
+    user_parts.append(&mut parts);
+    match &user_parts[..] {
         [] => {}
-        // Not every server takes parts, and a single text needs none.
-        [only] if only["type"] == "text" => said.push(json!({ "role": "user", "content": only["text"] })),
-        _ => said.push(json!({ "role": "user", "content": pictures })),
+        // Not every server accepts parts, and a single text needs none.
+        [only] if only["type"] == "text" => output.push(json!({ "role": "user", "content": only["text"] })),
+        _ => output.push(json!({ "role": "user", "content": user_parts })),
     }
     Ok(())
 }
 
-/// The message of a result, and what of it can only be said by the user.
-fn tool_result(block: &Value, place: &str) -> Result<(Value, Vec<Value>), Fault> {
+/// Returns the tool message of a result, and the parts of it that only a user message can contain.
+fn tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiError> {
     let id = ids::to_openai(block["tool_use_id"].as_str().unwrap_or_default());
-    let place = format!("{place}.content");
+    let path = format!("{path}.content");
     let mut texts = Vec::new();
     let mut others = Vec::new();
-    for (at, inner) in blocks::of(&block["content"], &place)?.iter().enumerate() {
-        match blocks::part(inner, &format!("{place}[{at}]"))? {
+    for (at, inner) in blocks::to_blocks(&block["content"], &path)?.iter().enumerate() {
+        match blocks::part(inner, &format!("{path}[{at}]"))? {
             Some(part) if part["type"] == "text" => {
                 texts.push(part["text"].as_str().unwrap_or_default().to_string());
             }
@@ -72,23 +76,23 @@ fn tool_result(block: &Value, place: &str) -> Result<(Value, Vec<Value>), Fault>
         texts.push(format!("(what is to be seen of it is in the next message, as the result of {id})"));
         others.insert(0, json!({ "type": "text", "text": format!("The result of {id}:") }));
     }
-    // There is no mark for an error on the other side: the text says it.
+    // OpenAI has no error flag for results: the text contains it.
     let error = if block["is_error"] == true { "Error: " } else { "" };
     let content = format!("{error}{}", texts.join("\n"));
     Ok((json!({ "role": "tool", "tool_call_id": id, "content": content }), others))
 }
 
-/// `None` where only thinking was said.
-fn assistant(content: &Value, place: &str) -> Result<Option<Value>, Fault> {
+/// Translates an assistant message; `None` if it contains only thinking.
+fn assistant(content: &Value, path: &str) -> Result<Option<Value>, ApiError> {
     let mut texts = Vec::new();
     let mut calls = Vec::new();
-    for (at, block) in blocks::of(content, place)?.iter().enumerate() {
+    for (at, block) in blocks::to_blocks(content, path)?.iter().enumerate() {
         match block["type"].as_str() {
             Some("thinking" | "redacted_thinking") => {}
             Some("tool_use") => calls.push(tool_use(block)),
             _ => match block["text"].as_str() {
                 Some(text) => texts.push(text.to_string()),
-                None => return Err(blocks::unknown(block, &format!("{place}[{at}]"))),
+                None => return Err(blocks::unsupported(block, &format!("{path}[{at}]"))),
             },
         }
     }
@@ -111,16 +115,16 @@ fn tool_use(block: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// (what is tested, `messages` of Anthropic's, `messages` of OpenAI's)
+    /// (case, Anthropic's `messages`, OpenAI's `messages`)
     fn check(cases: &[(&str, Value, Value)]) {
         for (what, asked, expected) in cases {
-            let said = messages(&json!({ "messages": asked }));
-            assert_eq!(said.map(Value::from).as_ref(), Ok(expected), "{what}");
+            let output = messages(&json!({ "messages": asked }));
+            assert_eq!(output.map(Value::from).as_ref(), Ok(expected), "{what}");
         }
     }
 
     #[test]
-    fn what_people_say() {
+    fn user_messages_are_translated() {
         let text = |text| json!({ "type": "text", "text": text });
         let url = |url| json!({ "type": "image_url", "image_url": { "url": url } });
         check(&[
@@ -169,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_models_say() {
+    fn assistant_messages_are_translated() {
         let call = |id, name, arguments| json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } });
         check(&[
             (
@@ -201,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tools_say() {
+    fn tool_results_are_translated() {
         let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AA" } });
         check(&[
             (
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_refused_with_its_place() {
+    fn unsupported_content_is_rejected_with_its_path() {
         let cases = [
             (json!({ "messages": "x" }), "messages: not a list"),
             (json!({ "messages": [{ "role": "tool", "content": "x" }] }), "messages[0].role"),
@@ -248,8 +252,8 @@ mod tests {
             ),
         ];
         for (body, words) in cases {
-            let fault = messages(&body).unwrap_err();
-            assert!(fault.status == 400 && fault.message.contains(words), "{fault:?}");
+            let error = messages(&body).unwrap_err();
+            assert!(error.status == 400 && error.message.contains(words), "{error:?}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Anthropic's Messages API in the words of OpenAI's Chat Completions, and back. Nothing here does I/O.
+//! Translates Anthropic's Messages API to OpenAI's Chat Completions and back. Does no I/O.
 //!
-//! What is not the same on both sides:
+//! Differences between the two:
 //!
 //! | Anthropic | OpenAI |
 //! |---|---|
-//! | thinking in the conversation | left out: it is signed for one vendor |
-//! | `thinking`, asked for | `reasoning_effort`, if [`Options::reasoning`] says so; else left out |
+//! | thinking in the conversation | omitted: it is signed for one vendor |
+//! | `thinking`, requested | `reasoning_effort` with [`Options::reasoning`], otherwise omitted |
 //! | thinking in the answer | from `reasoning_content` or `reasoning`, unsigned |
-//! | `is_error` of a tool's result | `Error: ` before its text |
-//! | an image in a tool's result | in a message of the user behind the results |
-//! | `top_k`, `metadata`, `cache_control`, `service_tier` | left out |
-//! | tools that Anthropic's servers run | refused |
-//! | which stop sequence it was | only where the server tells (`stop_reason`, vLLM) |
+//! | `is_error` of a tool result | `Error: ` before its text |
+//! | an image in a tool result | in a user message after the results |
+//! | `top_k`, `metadata`, `cache_control`, `service_tier` | omitted |
+//! | tools that run on Anthropic's servers | rejected |
+//! | the matched stop sequence | only if the server reports it (`stop_reason`, vLLM) |
 //! | `count_tokens` | an estimate |
 
 mod blocks;
@@ -22,35 +22,35 @@ mod messages;
 mod names;
 mod request;
 mod response;
+mod stop_reason;
 mod stream;
-mod told;
 mod tools;
 
 pub use count::count_tokens;
-pub use error::{failure, fault};
+pub use error::{api_error, error_event};
 pub use request::{Request, request};
 pub use response::response;
 pub use stream::Stream;
 
-use names::Names;
+use names::ToolNames;
 
-/// How requests are translated.
+/// Options of the translation.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The model that requests are for; `None`: the one they ask for.
+    /// Model that replaces the requested one.
     pub model: Option<String>,
-    /// The limit of tokens is called `max_completion_tokens`, as OpenAI's own newer models want it, and not `max_tokens`.
-    pub newer_limit: bool,
-    /// The largest limit of tokens that is asked for.
+    /// Sends the token limit as `max_completion_tokens`, which OpenAI's newer models require, instead of `max_tokens`.
+    pub use_max_completion_tokens: bool,
+    /// Caps the token limit.
     pub max_output: Option<u64>,
-    /// Thinking is asked for, as `reasoning_effort`.
+    /// Translates thinking to `reasoning_effort`.
     pub reasoning: bool,
 }
 
-/// What of a request is needed to read its answer.
+/// The parts of a request that are needed to translate its answer.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     model: String,
-    names: Names,
+    names: ToolNames,
     stop_sequences: Vec<String>,
 }

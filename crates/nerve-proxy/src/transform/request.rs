@@ -1,78 +1,78 @@
-//! Requests.
+//! Translates requests.
 
 use serde_json::{Value, json};
 
-use super::names::Names;
+use super::names::ToolNames;
 use super::{Options, Plan, messages, tools};
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
-/// A request of the Messages API as one of Chat Completions.
+/// A translated request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The body for the upstream.
+    /// Body for the upstream.
     pub body: Value,
-    /// Whether the answer is to come as a stream.
+    /// Whether the answer is to be streamed.
     pub stream: bool,
-    /// What is needed to read the answer.
+    /// Data needed to translate the answer.
     pub plan: Plan,
 }
 
 /// Translates the body of a request.
 ///
 /// # Errors
-/// 400, with the place: what is no request of the Messages API, or asks for something that the other side has no words for.
-pub fn request(asked: &Value, options: &Options) -> Result<Request, Fault> {
-    if !asked.is_object() {
-        return Err(Fault::bad_request("the body is no JSON object"));
+/// 400, with the position, if the body is invalid or needs a feature that Chat Completions lacks.
+pub fn request(anthropic: &Value, options: &Options) -> Result<Request, ApiError> {
+    if !anthropic.is_object() {
+        return Err(ApiError::bad_request("the body is not a JSON object"));
     }
-    let model = options.model.as_deref().or(asked["model"].as_str());
-    let model = model.ok_or_else(|| Fault::bad_request("model: missing"))?;
-    let stream = asked["stream"] == true;
-    let mut body = json!({ "model": model, "messages": messages::messages(asked)? });
+    let model = options.model.as_deref().or(anthropic["model"].as_str());
+    let model = model.ok_or_else(|| ApiError::bad_request("model: missing"))?;
+    let stream = anthropic["stream"] == true;
+    let mut body = json!({ "model": model, "messages": messages::messages(anthropic)? });
     if stream {
         body["stream"] = true.into();
         body["stream_options"] = json!({ "include_usage": true });
     }
-    if let Some(most) = asked["max_tokens"].as_u64() {
-        let limit = if options.newer_limit { "max_completion_tokens" } else { "max_tokens" };
-        body[limit] = options.max_output.map_or(most, |cap| most.min(cap)).into();
+    if let Some(max) = anthropic["max_tokens"].as_u64() {
+        let limit = if options.use_max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
+        body[limit] = options.max_output.map_or(max, |cap| max.min(cap)).into();
     }
     for (theirs, ours) in [("temperature", "temperature"), ("top_p", "top_p"), ("stop_sequences", "stop")] {
-        let value = &asked[theirs];
+        let value = &anthropic[theirs];
         if !value.is_null() && !value.as_array().is_some_and(Vec::is_empty) {
             body[ours] = value.clone();
         }
     }
-    let offered = tools::tools(asked)?;
+    let offered = tools::tools(anthropic)?;
     if !offered.is_empty() {
         body["tools"] = offered.into();
-        if let Some(choice) = tools::choice(asked)? {
+        if let Some(choice) = tools::choice(anthropic)? {
             body["tool_choice"] = choice;
         }
-        if asked["tool_choice"]["disable_parallel_tool_use"] == true {
+        if anthropic["tool_choice"]["disable_parallel_tool_use"] == true {
             body["parallel_tool_calls"] = false.into();
         }
     }
-    if let Some(format) = response_format(asked) {
+    if let Some(format) = response_format(anthropic) {
         body["response_format"] = format;
     }
-    if let Some(effort) = effort(asked).filter(|_| options.reasoning) {
+    if let Some(effort) = effort(anthropic).filter(|_| options.reasoning) {
         body["reasoning_effort"] = effort.into();
     }
-    Ok(Request { plan: plan(asked, model), body, stream })
+    Ok(Request { plan: plan(anthropic, model), body, stream })
 }
 
-fn plan(asked: &Value, model: &str) -> Plan {
-    let list = |name: &str| asked[name].as_array().map(Vec::as_slice).unwrap_or_default();
-    let names = Names::new(list("tools").iter().filter_map(|tool| tool["name"].as_str()));
+fn plan(anthropic: &Value, model: &str) -> Plan {
+    let list = |name: &str| anthropic[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names = ToolNames::new(list("tools").iter().filter_map(|tool| tool["name"].as_str()));
     let stop_sequences =
         list("stop_sequences").iter().filter_map(|stop| Some(stop.as_str()?.to_string())).collect();
     Plan { model: model.to_string(), names, stop_sequences }
 }
 
-/// An answer that follows a schema.
-fn response_format(asked: &Value) -> Option<Value> {
-    let format = [&asked["output_config"]["format"], &asked["output_format"]]
+/// Translates a request for output that follows a schema.
+fn response_format(anthropic: &Value) -> Option<Value> {
+    let format = [&anthropic["output_config"]["format"], &anthropic["output_format"]]
         .into_iter()
         .find(|format| format.is_object())?;
     let schema = format.get("schema").filter(|_| format["type"] == "json_schema")?;
@@ -81,10 +81,10 @@ fn response_format(asked: &Value) -> Option<Value> {
     )
 }
 
-/// How hard it is to think: said in a word, or as a number of tokens.
-fn effort(asked: &Value) -> Option<&'static str> {
-    let thinking = &asked["thinking"];
-    let said = match asked["output_config"]["effort"].as_str() {
+/// Returns the reasoning effort, given as a word or as a number of tokens.
+fn effort(anthropic: &Value) -> Option<&'static str> {
+    let thinking = &anthropic["thinking"];
+    let said = match anthropic["output_config"]["effort"].as_str() {
         Some("low") => Some("low"),
         Some("medium") => Some("medium"),
         Some(_) => Some("high"),
@@ -104,19 +104,19 @@ mod tests {
     use super::*;
 
     fn with(options: &Options, members: Value) -> Value {
-        let mut asked = json!({ "model": "claude-x", "max_tokens": 32_000, "messages": [{ "role": "user", "content": "hi" }] });
+        let mut anthropic = json!({ "model": "claude-x", "max_tokens": 32_000, "messages": [{ "role": "user", "content": "hi" }] });
         for (name, value) in members.as_object().unwrap() {
-            asked[name] = value.clone();
+            anthropic[name] = value.clone();
         }
-        request(&asked, options).unwrap().body
+        request(&anthropic, options).unwrap().body
     }
 
     #[test]
-    fn members() {
+    fn fields_are_translated() {
         let plain = Options::default();
         let hi = json!({ "role": "user", "content": "hi" });
         let base = json!({ "model": "claude-x", "max_tokens": 32_000, "messages": [hi] });
-        // (Anthropic's members, OpenAI's members on top of the plain ones)
+        // (Anthropic's fields, OpenAI's fields in addition to the base)
         let cases = [
             (json!({}), json!({})),
             (
@@ -156,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn options() {
+    fn options_are_applied() {
         let options = Options {
             model: Some("gpt-x".into()),
-            newer_limit: true,
+            use_max_completion_tokens: true,
             max_output: Some(100),
             reasoning: true,
         };
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request() {
-        for (asked, words) in [
-            (json!([1]), "no JSON object"),
+    fn invalid_requests_are_rejected() {
+        for (anthropic, words) in [
+            (json!([1]), "not a JSON object"),
             (json!({ "messages": [] }), "model: missing"),
             (json!({ "model": "m" }), "messages"),
         ] {
-            let fault = request(&asked, &Options::default()).unwrap_err();
-            assert!(fault.status == 400 && fault.message.contains(words), "{fault:?}");
+            let error = request(&anthropic, &Options::default()).unwrap_err();
+            assert!(error.status == 400 && error.message.contains(words), "{error:?}");
         }
     }
 }

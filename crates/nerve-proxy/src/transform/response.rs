@@ -1,49 +1,50 @@
-//! Answers that come whole.
+//! Translates answers that are not streamed.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Plan, error, ids, told};
-use crate::fault::Fault;
+use super::{Plan, error, ids, stop_reason};
+use crate::api_error::ApiError;
 
-/// Translates a whole answer of Chat Completions into a message.
+/// Translates a completion to a message.
 ///
 /// # Errors
-/// 502: it is no answer, or the arguments of a tool call are no JSON object.
-pub fn response(completion: &Value, plan: &Plan) -> Result<Value, Fault> {
+/// 502 if it is not a completion, or if the arguments of a tool call are not a JSON object.
+pub fn response(completion: &Value, plan: &Plan) -> Result<Value, ApiError> {
     if !completion["error"].is_null() {
-        return Err(error::fault(StatusCode::BAD_GATEWAY, completion));
+        return Err(error::api_error(StatusCode::BAD_GATEWAY, completion));
     }
     let choice = &completion["choices"][0];
     let message = &choice["message"];
     if !message.is_object() {
-        return Err(Fault::bad_gateway(
+        return Err(ApiError::bad_gateway(
             "the upstream's answer has no message: does it speak Chat Completions?",
         ));
     }
     let finish = choice["finish_reason"].as_str();
-    let id = told::message_id(&completion["id"]);
+    let id = stop_reason::message_id(&completion["id"]);
     let mut content = Vec::new();
-    let thinking = told::thinking(message);
+    let thinking = stop_reason::thinking(message);
     if !thinking.is_empty() {
         content.push(json!({ "type": "thinking", "thinking": thinking, "signature": "" }));
     }
-    let words = told::words(message);
-    if !words.is_empty() {
-        content.push(json!({ "type": "text", "text": words }));
+    let text = stop_reason::visible_text(message);
+    if !text.is_empty() {
+        content.push(json!({ "type": "text", "text": text }));
     }
     let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (at, call) in calls.iter().enumerate() {
         match tool_use(call, plan, &format!("{id}_{at}")) {
             Ok(block) => content.push(block),
-            // Cut off in the middle: there is no call.
+            // The output was cut inside the call: drop it.
             Err(_) if finish == Some("length") => {}
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         }
     }
-    let (stop_reason, stop_sequence) = told::ending(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
-    let mut tokens = told::Tokens::default();
-    tokens.take(&completion["usage"]);
+    let (stop_reason, stop_sequence) =
+        stop_reason::stop_reason(plan, finish, !calls.is_empty(), &choice["stop_reason"]);
+    let mut tokens = stop_reason::Tokens::default();
+    tokens.update(&completion["usage"]);
     Ok(json!({
         "id": id,
         "type": "message",
@@ -56,11 +57,11 @@ pub fn response(completion: &Value, plan: &Plan) -> Result<Value, Fault> {
     }))
 }
 
-fn tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, Fault> {
+fn tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, ApiError> {
     let function = &call["function"];
     let name = plan.names.to_anthropic(function["name"].as_str().unwrap_or_default());
     let input = match &function["arguments"] {
-        // Ollama's own way.
+        // Ollama sends an object.
         Value::Object(arguments) => Value::Object(arguments.clone()),
         arguments => match arguments.as_str().unwrap_or_default().trim() {
             "" => json!({}),
@@ -68,9 +69,8 @@ fn tool_use(call: &Value, plan: &Plan, fallback: &str) -> Result<Value, Fault> {
         },
     };
     if !input.is_object() || name.is_empty() {
-        let message =
-            format!("the model's call of the tool '{name}' is none: its arguments are no JSON object");
-        return Err(Fault::bad_gateway(message));
+        let message = format!("invalid call of the tool '{name}': its arguments are not a JSON object");
+        return Err(ApiError::bad_gateway(message));
     }
     let id = ids::to_anthropic(call["id"].as_str().unwrap_or_default(), fallback);
     Ok(json!({ "type": "tool_use", "id": id, "name": name, "input": input }))
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text() {
+    fn text_is_translated() {
         let message =
             response(&completion(json!({ "role": "assistant", "content": "hi" }), "stop"), &Plan::default());
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_words_and_calls_in_order() {
+    fn thinking_text_and_calls_keep_order() {
         let call = |id: &str, arguments: Value| json!({ "id": id, "type": "function", "function": { "name": "Bash", "arguments": arguments } });
         let said = json!({
             "content": "let me look", "reasoning_content": "hm",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer() {
+    fn invalid_answers_are_rejected() {
         let half = json!({ "content": "x", "tool_calls": [{ "id": "c", "function": { "name": "n", "arguments": "{\"a\":" } }] });
         let of = |value: &Value| response(value, &Plan::default());
         assert_eq!(of(&completion(half.clone(), "stop")).unwrap_err().status, 502);

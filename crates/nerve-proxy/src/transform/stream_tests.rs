@@ -1,10 +1,10 @@
-//! Streams of every kind of server, as data of events in and events out.
+//! Streams of different servers: event data in, events out.
 
 use serde_json::Value;
 
 use super::*;
 
-fn fold(chunks: &[&str]) -> Result<Vec<Value>, Fault> {
+fn translate_all(chunks: &[&str]) -> Result<Vec<Value>, ApiError> {
     let mut stream = Stream::new(Plan::default());
     let mut out = String::new();
     for chunk in chunks {
@@ -21,7 +21,7 @@ fn fold(chunks: &[&str]) -> Result<Vec<Value>, Fault> {
     Ok(events.collect())
 }
 
-/// The blocks as a client puts them together; checks that they follow each other.
+/// Assembles the blocks like a client, and checks that they do not overlap.
 fn blocks(events: &[Value]) -> Vec<Value> {
     let mut blocks: Vec<Value> = Vec::new();
     let mut arguments = String::new();
@@ -63,8 +63,8 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_text_in_pieces() {
-    let events = fold(&[
+fn text_is_streamed() {
+    let events = translate_all(&[
         r#"{"id":"chatcmpl-1","model":"gpt-x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
         r#"{"choices":[{"delta":{"content":"Hel"}}]}"#,
         r#"{"choices":[{"delta":{"content":"lo"}}]}"#,
@@ -99,7 +99,7 @@ fn a_text_in_pieces() {
 }
 
 #[test]
-fn pieces_go_on_at_once() {
+fn pieces_are_streamed_at_once() {
     let mut stream = Stream::new(Plan::default());
     let first = stream.push(r#"{"choices":[{"delta":{"content":"H"}}]}"#).unwrap();
     assert!(first.starts_with("event: message_start\n") && first.contains(r#""text":"H""#), "{first}");
@@ -111,7 +111,7 @@ fn pieces_go_on_at_once() {
 }
 
 #[test]
-fn tool_calls_however_they_come() {
+fn tool_calls_of_all_servers() {
     let (a, b) = (
         json!({ "type": "tool_use", "id": "toolu_oai_a", "name": "f", "input": { "x": 1 } }),
         json!({ "type": "tool_use", "id": "toolu_oai_b", "name": "g", "input": { "y": 2 } }),
@@ -119,7 +119,7 @@ fn tool_calls_however_they_come() {
     let text = json!({ "type": "text", "text": "words" });
     let cases: [(&str, &[&str], Vec<Value>); 8] = [
         (
-            "one after the other, with a first piece in the fragment that names them",
+            "one after the other, named in the first piece",
             &[
                 r#"[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x"}}]"#,
                 r#"[{"index":0,"function":{"arguments":"\":1}"}}]"#,
@@ -129,7 +129,7 @@ fn tool_calls_however_they_come() {
             vec![a.clone(), b.clone()],
         ),
         (
-            "mixed",
+            "interleaved",
             &[
                 r#"[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b","function":{"name":"g","arguments":"{"}}]"#,
                 r#"[{"index":1,"function":{"arguments":"\"y\":"}},{"index":0,"function":{"arguments":"{\"x\":"}}]"#,
@@ -139,14 +139,14 @@ fn tool_calls_however_they_come() {
             vec![a.clone(), b.clone()],
         ),
         (
-            "whole, and not counted",
+            "whole, without indexes",
             &[
                 r#"[{"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","function":{"name":"g","arguments":"{\"y\":2}"}}]"#,
             ],
             vec![a.clone(), b.clone()],
         ),
         (
-            "not counted, in pieces",
+            "in pieces, without indexes",
             &[
                 r#"[{"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]"#,
                 r#"[{"function":{"arguments":"1}"}}]"#,
@@ -175,7 +175,7 @@ fn tool_calls_however_they_come() {
             vec![a.clone()],
         ),
         (
-            "text between them comes last",
+            "text between calls comes last",
             &[
                 r#"[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]"#,
                 "words",
@@ -199,15 +199,15 @@ fn tool_calls_however_they_come() {
                 "[DONE]".to_string(),
             ])
             .collect();
-        let events = fold(&chunks.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        let events = translate_all(&chunks.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
         assert_eq!(blocks(&events), expected, "{what}");
         assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "tool_use", "{what}");
     }
 }
 
 #[test]
-fn thinking_then_words_then_a_call() {
-    let events = fold(&[
+fn thinking_then_text_then_call() {
+    let events = translate_all(&[
         r#"{"choices":[{"delta":{"reasoning_content":"h"}}]}"#,
         r#"{"choices":[{"delta":{"reasoning":"m"}}]}"#,
         r#"{"choices":[{"delta":{"content":"so"}}]}"#,
@@ -226,25 +226,25 @@ fn thinking_then_words_then_a_call() {
 }
 
 #[test]
-fn who_answers_whole_is_understood() {
-    let events = fold(&[r#"{"id":"1","choices":[{"message":{"content":"hi"},"finish_reason":"length"}],"usage":{"completion_tokens":2}}"#]).unwrap();
+fn whole_answer_becomes_a_stream() {
+    let events = translate_all(&[r#"{"id":"1","choices":[{"message":{"content":"hi"},"finish_reason":"length"}],"usage":{"completion_tokens":2}}"#]).unwrap();
     assert_eq!(blocks(&events), [json!({ "type": "text", "text": "hi" })]);
     assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "max_tokens");
 }
 
 #[test]
-fn half_an_answer_is_none() {
+fn incomplete_answer_is_an_error() {
     for chunks in [&[][..], &[r#"{"choices":[{"delta":{"content":"Hel"}}]}"#]] {
-        assert_eq!(fold(chunks).unwrap_err().status, 502);
+        assert_eq!(translate_all(chunks).unwrap_err().status, 502);
     }
-    assert!(fold(&["{\"choices\""]).unwrap_err().message.contains("no JSON"));
-    assert!(fold(&[r#"{"error":{"message":"sorry"}}"#]).unwrap_err().message.contains("sorry"));
+    assert!(translate_all(&["{\"choices\""]).unwrap_err().message.contains("not JSON"));
+    assert!(translate_all(&[r#"{"error":{"message":"sorry"}}"#]).unwrap_err().message.contains("sorry"));
     let nameless =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a"}]},"finish_reason":"tool_calls"}]}"#;
-    assert!(fold(&[nameless]).unwrap_err().message.contains("without a name"));
+    assert!(translate_all(&[nameless]).unwrap_err().message.contains("without a name"));
     let many = format!(
         r#"{{"choices":[{{"delta":{{"tool_calls":[{}]}}}}]}}"#,
         (0..300).map(|n| format!(r#"{{"index":{n}}}"#)).collect::<Vec<_>>().join(",")
     );
-    assert!(fold(&[&many]).unwrap_err().message.contains("more than 256"));
+    assert!(translate_all(&[&many]).unwrap_err().message.contains("more than 256"));
 }

@@ -1,22 +1,22 @@
-//! Tools, and which of them is to be used.
+//! Translates tools and the choice between them.
 
 use serde_json::{Value, json};
 
 use super::names;
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 
-/// The tools of a request.
-pub(super) fn tools(body: &Value) -> Result<Vec<Value>, Fault> {
+/// Translates the tools of a request.
+pub(super) fn tools(body: &Value) -> Result<Vec<Value>, ApiError> {
     let tools = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
     tools.iter().enumerate().map(|(at, offered)| tool(offered, at)).collect()
 }
 
-fn tool(tool: &Value, at: usize) -> Result<Value, Fault> {
+fn tool(tool: &Value, at: usize) -> Result<Value, ApiError> {
     let name = tool["name"].as_str().unwrap_or_default();
     if !tool["input_schema"].is_object() {
         let kind: String = tool["type"].as_str().unwrap_or("?").chars().take(60).collect();
-        return Err(Fault::bad_request(format!(
-            "tools[{at}]: '{kind}' is run by Anthropic's own servers, which are not behind this proxy"
+        return Err(ApiError::bad_request(format!(
+            "tools[{at}]: '{kind}' runs on Anthropic's own servers, which this proxy does not use"
         )));
     }
     let mut function = json!({ "name": names::to_openai(name), "parameters": tool["input_schema"] });
@@ -28,8 +28,8 @@ fn tool(tool: &Value, at: usize) -> Result<Value, Fault> {
     Ok(json!({ "type": "function", "function": function }))
 }
 
-/// `tool_choice`; `None` where nothing is asked for.
-pub(super) fn choice(body: &Value) -> Result<Option<Value>, Fault> {
+/// Translates `tool_choice`; `None` if it is not set.
+pub(super) fn choice(body: &Value) -> Result<Option<Value>, ApiError> {
     let choice = &body["tool_choice"];
     Ok(match choice["type"].as_str() {
         None => None,
@@ -40,7 +40,7 @@ pub(super) fn choice(body: &Value) -> Result<Option<Value>, Fault> {
             let name = names::to_openai(choice["name"].as_str().unwrap_or_default());
             Some(json!({ "type": "function", "function": { "name": name } }))
         }
-        Some(_) => return Err(Fault::bad_request("tool_choice.type: neither auto, any, tool nor none")),
+        Some(_) => return Err(ApiError::bad_request("tool_choice.type: must be auto, any, tool or none")),
     })
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices() {
+    fn tool_choice_is_translated() {
         let of = |value: Value| choice(&json!({ "tool_choice": value })).map(Option::unwrap_or_default);
         let cases = [
             (json!(null), json!(null)),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_keep_what_both_sides_know() {
+    fn tools_keep_shared_fields() {
         let schema = json!({ "type": "object", "properties": { "b": {}, "a": {} } });
         let body = json!({ "tools": [
             { "name": "Bash", "description": "runs", "input_schema": schema, "cache_control": { "type": "ephemeral" } },
@@ -81,8 +81,8 @@ mod tests {
                 json!({ "type": "function", "function": { "name": "n", "parameters": {}, "strict": true } }),
             ]
         );
-        let fault = tools(&json!({ "tools": [{ "type": "web_search_20250305", "name": "web_search" }] }))
+        let error = tools(&json!({ "tools": [{ "type": "web_search_20250305", "name": "web_search" }] }))
             .unwrap_err();
-        assert!(fault.message.contains("tools[0]: 'web_search_20250305'"), "{fault:?}");
+        assert!(error.message.contains("tools[0]: 'web_search_20250305'"), "{error:?}");
     }
 }

@@ -1,17 +1,17 @@
-//! Proxies on loopback: an HTTP client in front, the scripted model API or a few bytes of a test's own behind.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+//! Tests of proxies on loopback, with an HTTP client and a scripted upstream.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
-mod stage;
-mod tls;
+mod harness;
+mod tls_upstream;
 
+mod auth;
 mod budget;
-mod crowds;
-mod door;
-mod faults;
-mod http2_behind;
-mod http2_front;
-mod logging;
-mod official;
+mod connection_limit;
+mod http2_clients;
+mod http2_upstream;
+mod official_sdks;
 mod openai;
-mod passing;
+mod passthrough;
 mod reports;
+mod request_log;
+mod upstream_errors;

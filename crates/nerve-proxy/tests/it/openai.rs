@@ -1,11 +1,13 @@
-//! OpenAI's API behind, Anthropic's in front.
+//! Anthropic's API served by an OpenAI upstream.
 
 use hyper::Method;
 use nerve_proxy::{ProxyConfig, Secret, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Raw as RawAnswer, Script, ToolCall};
 use serde_json::{Value, json};
 
-use crate::stage::{Front, Raw, config, message, model, piece, say, soon, whole};
+use crate::harness::{
+    RawUpstream, TestClient, config, message, model, next_piece, read_reply, within_deadline, write,
+};
 
 fn calls() -> Answer {
     let own = |name: &str, input: Value| ToolCall::Own { name: name.into(), input };
@@ -13,7 +15,7 @@ fn calls() -> Answer {
 }
 
 #[tokio::test]
-async fn a_text_whole_and_as_a_stream() {
+async fn text_whole_and_streamed() {
     let model = model(Script::default()).await;
     let options = ProxyConfig {
         model: Some("gpt-x".into()),
@@ -21,17 +23,17 @@ async fn a_text_whole_and_as_a_stream() {
         ..config(&format!("{}/v1", model.url()))
     };
     let proxy = create_openai_proxy(options).await.unwrap();
-    let front = Front::of(&proxy);
-    let told = front.ask("hello", false).await.json();
-    assert_eq!(told["content"], json!([{ "type": "text", "text": "You said: hello" }]));
+    let client = TestClient::of(&proxy);
+    let reply = client.ask("hello", false).await.json();
+    assert_eq!(reply["content"], json!([{ "type": "text", "text": "You said: hello" }]));
     assert_eq!(
-        (&told["stop_reason"], &told["type"], &told["model"]),
+        (&reply["stop_reason"], &reply["type"], &reply["model"]),
         (&json!("end_turn"), &json!("message"), &json!("gpt-x"))
     );
-    let told = front.ask("LONG please", true).await;
-    assert!(told.joined("/delta/text").trim_end().ends_with("END-OF-LONG"));
-    assert_eq!(told.joined("/delta/stop_reason"), "end_turn");
-    assert_eq!(told.events().last().unwrap()["type"], "message_stop");
+    let reply = client.ask("LONG please", true).await;
+    assert!(reply.joined("/delta/text").trim_end().ends_with("END-OF-LONG"));
+    assert_eq!(reply.joined("/delta/stop_reason"), "end_turn");
+    assert_eq!(reply.events().last().unwrap()["type"], "message_stop");
     let asked = &model.requests()[1];
     assert_eq!(
         (asked.path.as_str(), &asked.body["stream_options"]["include_usage"]),
@@ -43,16 +45,16 @@ async fn a_text_whole_and_as_a_stream() {
 }
 
 #[tokio::test]
-async fn tools_go_there_and_back_with_their_ids() {
+async fn tool_ids_round_trip() {
     let model = model(Script::default().rule("look", calls())).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let front = Front::of(&proxy);
+    let client = TestClient::of(&proxy);
     let tool = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" } });
     let mut asked = message("look", true);
     asked["tools"] = json!([tool("Bash"), tool("Read")]);
     asked["tool_choice"] = json!({ "type": "any" });
-    let told = front.post("/v1/messages", &asked).await;
-    let starts: Vec<Value> = told
+    let reply = client.post("/v1/messages", &asked).await;
+    let starts: Vec<Value> = reply
         .events()
         .iter()
         .filter(|event| event["type"] == "content_block_start")
@@ -62,8 +64,8 @@ async fn tools_go_there_and_back_with_their_ids() {
         starts.iter().map(|block| block["name"].as_str().unwrap()).collect::<Vec<_>>(),
         ["Bash", "Read"]
     );
-    assert_eq!(told.joined("/delta/partial_json"), r#"{"command":"ls"}{"file_path":"/x"}"#);
-    assert_eq!(told.joined("/delta/stop_reason"), "tool_use");
+    assert_eq!(reply.joined("/delta/partial_json"), r#"{"command":"ls"}{"file_path":"/x"}"#);
+    assert_eq!(reply.joined("/delta/stop_reason"), "tool_use");
     let result = |block: &Value, text: &str, is_error: bool| json!({ "type": "tool_result", "tool_use_id": block["id"], "content": text, "is_error": is_error });
     let use_of =
         |block: &Value| json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} });
@@ -73,8 +75,8 @@ async fn tools_go_there_and_back_with_their_ids() {
         { "role": "user", "content": [result(&starts[1], "no such file", true), result(&starts[0], "a.txt", false)] },
     ]);
     asked["messages"] = messages;
-    let told = front.post("/v1/messages", &asked).await;
-    assert!(told.joined("/delta/text").starts_with("The tool said: "), "{told:?}");
+    let reply = client.post("/v1/messages", &asked).await;
+    assert!(reply.joined("/delta/text").starts_with("The tool said: "), "{reply:?}");
     let sent = &model.requests()[1].body;
     assert_eq!(sent["tool_choice"], "required");
     let ids: Vec<&str> = sent["messages"][1]["tool_calls"]
@@ -92,24 +94,24 @@ async fn tools_go_there_and_back_with_their_ids() {
 }
 
 #[tokio::test]
-async fn the_clients_key_goes_nowhere_and_the_proxys_does() {
-    let raw = Raw::listen().await;
+async fn only_the_proxy_key_reaches_the_upstream() {
+    let raw = RawUpstream::listen().await;
     let answer = r#"{"id":"1","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#;
     for (api_key, expected) in
         [(None, None), (Some(Secret::new("sk-ours")), Some("authorization: Bearer sk-ours\r\n"))]
     {
         let proxy = create_openai_proxy(ProxyConfig { api_key, ..config(&raw.url()) }).await.unwrap();
-        let front = Front::of(&proxy);
+        let client = TestClient::of(&proxy);
         let headers = [("x-api-key", "theirs"), ("authorization", "Bearer theirs"), ("cookie", "theirs")];
         let (reply, asked) = tokio::join!(
-            front.send(Method::POST, "/v1/messages", &headers, message("hi", false).to_string()),
+            client.send(Method::POST, "/v1/messages", &headers, message("hi", false).to_string()),
             async {
                 let (asked, mut stream) = raw.request().await;
-                say(&mut stream, &format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())).await;
+                write(&mut stream, &format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())).await;
                 asked
             }
         );
-        assert_eq!(whole(reply).await.unwrap().json()["content"][0]["text"], "hi");
+        assert_eq!(read_reply(reply).await.unwrap().json()["content"][0]["text"], "hi");
         assert!(!asked.contains("theirs"), "{asked}");
         assert_eq!(asked.contains("authorization"), expected.is_some());
         assert!(expected.is_none_or(|line| asked.contains(line)), "{asked}");
@@ -117,18 +119,18 @@ async fn the_clients_key_goes_nowhere_and_the_proxys_does() {
 }
 
 #[tokio::test]
-async fn the_first_piece_is_not_held_back() {
+async fn first_piece_is_streamed_at_once() {
     let first = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let model = model(Script::default().rule("wait", Answer::stream(first, Ending::Endless))).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let front = Front::of(&proxy);
-    let mut reply = front.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
-    let told = piece(&mut reply).await.unwrap().unwrap();
-    assert!(String::from_utf8_lossy(&told).contains("\"text\":\"Hel\""), "{told:?}");
+    let client = TestClient::of(&proxy);
+    let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
+    let reply = next_piece(&mut reply).await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&reply).contains("\"text\":\"Hel\""), "{reply:?}");
 }
 
 #[tokio::test]
-async fn an_upstream_that_stops_in_the_middle_is_no_whole_answer() {
+async fn incomplete_upstream_answer_is_an_error() {
     let half = "data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let script = Script::default()
         .rule("break", Answer::stream(half, Ending::Broken))
@@ -140,21 +142,21 @@ async fn an_upstream_that_stops_in_the_middle_is_no_whole_answer() {
         );
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let front = Front::of(&proxy);
-    let ask = |text| front.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    let client = TestClient::of(&proxy);
+    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
     for text in ["break", "end"] {
-        assert!(whole(ask(text).await).await.is_err(), "{text}");
+        assert!(read_reply(ask(text).await).await.is_err(), "{text}");
     }
-    for (text, words) in [("garble", "no JSON"), ("fail", "sorry")] {
-        let told = whole(ask(text).await).await.unwrap();
-        let last = told.events().pop().unwrap();
+    for (text, words) in [("garble", "not JSON"), ("fail", "sorry")] {
+        let reply = read_reply(ask(text).await).await.unwrap();
+        let last = reply.events().pop().unwrap();
         assert_eq!((&last["type"], &last["error"]["type"]), (&json!("error"), &json!("api_error")));
         assert!(last["error"]["message"].as_str().unwrap().contains(words), "{last}");
     }
 }
 
 #[tokio::test]
-async fn errors_are_anthropics() {
+async fn errors_have_anthropics_format() {
     let raw = |status, body: &str| {
         let headers = vec![
             ("content-type".to_string(), "application/json".to_string()),
@@ -171,42 +173,46 @@ async fn errors_are_anthropics() {
         .rule("text", raw(200, "hello"));
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let front = Front::of(&proxy);
-    let slow = front.ask("slow", true).await;
-    slow.says(429, "rate_limit_error", "slow down");
+    let client = TestClient::of(&proxy);
+    let slow = client.ask("slow", true).await;
+    slow.assert_error(429, "rate_limit_error", "slow down");
     assert_eq!(slow.headers["retry-after"], "3");
-    front.ask("poor", false).await.says(402, "billing_error", "no money");
-    front.ask("html", true).await.says(503, "overloaded_error", "<html>busy");
-    front.ask("moved", true).await.says(502, "api_error", "302");
-    front.ask("other", false).await.says(502, "api_error", "has no message");
-    front.ask("text", false).await.says(502, "api_error", "no JSON");
+    client.ask("poor", false).await.assert_error(402, "billing_error", "no money");
+    client.ask("html", true).await.assert_error(503, "overloaded_error", "<html>busy");
+    client.ask("moved", true).await.assert_error(502, "api_error", "302");
+    client.ask("other", false).await.assert_error(502, "api_error", "has no message");
+    client.ask("text", false).await.assert_error(502, "api_error", "not JSON");
 }
 
 #[tokio::test]
-async fn what_an_agent_asks_besides_is_answered_here() {
+async fn other_agent_requests_are_answered_locally() {
     let model = model(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let front = Front::of(&proxy);
+    let client = TestClient::of(&proxy);
     for (method, path) in [(Method::HEAD, "/"), (Method::HEAD, "/api/hello"), (Method::GET, "/api/hello")] {
-        assert_eq!(whole(front.send(method, path, &[], "").await).await.unwrap().status, 200);
+        assert_eq!(read_reply(client.send(method, path, &[], "").await).await.unwrap().status, 200);
     }
-    let count = front.post("/v1/messages/count_tokens", &message(&"x".repeat(4000), false)).await;
+    let count = client.post("/v1/messages/count_tokens", &message(&"x".repeat(4000), false)).await;
     assert!(
         count.json()["input_tokens"].as_u64() > Some(1000) && count.headers["x-nerve-estimate"] == "true"
     );
-    front.post("/v1/other", &json!({})).await.says(404, "not_found_error", "/v1/other");
-    whole(front.send(Method::POST, "/v1/messages", &[], "{").await).await.unwrap().says(
+    client.post("/v1/other", &json!({})).await.assert_error(404, "not_found_error", "/v1/other");
+    read_reply(client.send(Method::POST, "/v1/messages", &[], "{").await).await.unwrap().assert_error(
         400,
         "invalid_request_error",
-        "no JSON",
+        "not JSON",
     );
     let deep = format!("{{\"model\":\"m\",\"messages\":{}", "[".repeat(100_000));
-    whole(front.send(Method::POST, "/v1/messages", &[], deep).await).await.unwrap().says(
+    read_reply(client.send(Method::POST, "/v1/messages", &[], deep).await).await.unwrap().assert_error(
         400,
         "invalid_request_error",
-        "no JSON",
+        "not JSON",
     );
-    front.post("/v1/messages", &json!({ "model": "m" })).await.says(400, "invalid_request_error", "messages");
+    client.post("/v1/messages", &json!({ "model": "m" })).await.assert_error(
+        400,
+        "invalid_request_error",
+        "messages",
+    );
     assert!(model.requests().is_empty());
-    assert_eq!(soon("the end", proxy.shutdown()).await.requests, 0, "nothing of this counts");
+    assert_eq!(within_deadline("the end", proxy.shutdown()).await.requests, 0, "nothing of this counts");
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nerve_core::telemetry::{Telemetry, record_call};
 use nerve_proxy::{
-    Authorities, Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream,
+    Budget, LogConfig, OnCall, Prices, Proxy, ProxyConfig, ProxyError, RootCerts, Secret, Spent, Upstream,
     create_anthropic_proxy, create_openai_proxy,
 };
 use serde_json::json;
@@ -63,7 +63,7 @@ fn config(settings: Settings, default_upstream: &str) -> Result<ProxyConfig> {
     let prices = settings.price.map(|(input, output)| Prices::new(input, output));
     Ok(ProxyConfig {
         listen: settings.listen,
-        authorities: settings.upstream_ca.map(Authorities::read).transpose().map_err(failure)?,
+        root_certs: settings.upstream_ca.map(RootCerts::read).transpose().map_err(failure)?,
         model: settings.model,
         api_key: settings.api_key_env.as_deref().map(secret).transpose()?,
         client_token: settings.client_token_env.as_deref().map(secret).transpose()?,
@@ -92,7 +92,7 @@ fn secret(name: &str) -> Result<Secret> {
 
 fn failure(error: ProxyError) -> Failure {
     let code = match error {
-        ProxyError::Listen { .. } | ProxyError::Log { .. } | ProxyError::Authorities { .. } => FAILED,
+        ProxyError::Listen { .. } | ProxyError::Log { .. } | ProxyError::RootCerts { .. } => FAILED,
         _ => USAGE,
     };
     Failure::new(code, error.to_string())

@@ -157,7 +157,7 @@ fn invalid_options_are_refused_before_anything_starts() {
     home.caller("a", &["--proxy-max-tokens", "5"]).says(2, &["--proxy"]);
     home.caller("a", &["--proxy", "anthropic", "--proxy-max-cost", "5"]).says(2, &["--proxy-price"]);
     home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", "http://far.example"])
-        .says(2, &["in the clear"]);
+        .says(2, &["unencrypted"]);
     home.caller("a", &["--proxy", "anthropic", "--proxy-key-env", "NO_SUCH_KEY"]).says(2, &["NO_SUCH_KEY"]);
     home.nerve(&["server", "node", "create", "b", "-b", "bash", "--proxy", "anthropic"])
         .says(2, &["a bash node cannot have a proxy"]);

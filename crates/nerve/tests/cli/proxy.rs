@@ -123,7 +123,7 @@ fn invalid_options_explain_what_to_do() {
     home.nerve(&["proxy", "anthropic", "--listen", "0.0.0.0:0"]).says(2, &["0.0.0.0:0", "127.0.0.1:PORT"]);
     home.nerve(&["proxy", "openai", "--upstream", "here"]).says(2, &["'here'", "http"]);
     home.nerve(&["proxy", "anthropic", "--upstream", "http://far.example"])
-        .says(2, &["in the clear", "https"]);
+        .says(2, &["unencrypted", "https"]);
     home.nerve(&["proxy", "openai", "--api-key-env", "NO_SUCH"]).says(2, &["'NO_SUCH'", "export"]);
     home.nerve(&["proxy", "anthropic", "--max-cost", "1"]).says(2, &["--price"]);
     home.nerve(&["proxy", "anthropic", "--price", "3"]).says(2, &["such as 3,15"]);

@@ -79,7 +79,7 @@ async fn settings_that_cannot_be() {
     let clear =
         ProxySpec { base_url: Some("http://far.example".into()), ..ProxySpec::new(ProxyKind::Anthropic) };
     let error = scene.create(scene.spec("a", clear)).await.unwrap_err();
-    assert!(error.message.contains("in the clear"), "{error:?}");
+    assert!(error.message.contains("unencrypted"), "{error:?}");
     // A program that does not start leaves nothing that listens, and nothing that is kept.
     let mut gone = scene.spec("a", scene.proxy(ProxyKind::Anthropic));
     gone.command = CommandLine::Argv(vec!["/no/such/program".into()]);

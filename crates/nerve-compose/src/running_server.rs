@@ -1,4 +1,4 @@
-//! A server that runs in this process.
+//! Servers that run in this process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use nerve_server::server::{Server, ServerConfig};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A server that answers. It stops when this is dropped; [`RunningServer::stop`] waits for that.
+/// A running server. Dropping it stops the server; [`RunningServer::stop`] waits for the end.
 #[derive(Debug)]
 pub struct RunningServer {
     socket: PathBuf,
@@ -21,7 +21,7 @@ pub struct RunningServer {
     stop: DropGuard,
 }
 
-/// Starts a server on its Unix socket, and on TCP and HTTP where `config` says so. Must be called within a tokio runtime.
+/// Starts a server on its Unix socket, and on TCP and HTTP if configured. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// See [`Server::bind`].
@@ -41,10 +41,10 @@ pub fn create_socket_server(
     })
 }
 
-/// Starts a server with HTTP at `address` (port 0: any) beside its Unix socket. Must be called within a tokio runtime.
+/// Starts a server with HTTP at `address` (port 0: any free port) in addition to its Unix socket. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// See [`Server::bind`]: an address other than loopback needs TLS.
+/// See [`Server::bind`]: an address other than loopback requires TLS.
 pub fn create_http_server(
     config: &ServerConfig,
     address: SocketAddr,
@@ -54,40 +54,40 @@ pub fn create_http_server(
 }
 
 impl RunningServer {
-    /// Its Unix socket.
+    /// Returns the path of its Unix socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Where it takes lines over TCP.
+    /// Returns its TCP address.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp
     }
 
-    /// Where it takes HTTP.
+    /// Returns its HTTP address.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// What clients over TCP and HTTP must know.
+    /// Returns the token for clients over TCP and HTTP.
     pub fn token(&self) -> &TokenFile {
         &self.token
     }
 
-    /// Waits until it has ended, because a client said so or a socket failed.
+    /// Waits until it has ended, after a client's request or a socket error.
     ///
     /// # Errors
-    /// A socket could not be used.
+    /// A socket failed.
     pub async fn ended(self) -> Result<(), ServerError> {
-        // Held until it has ended: to drop it is to stop the server.
+        // Dropping the guard would stop the server.
         let RunningServer { task, stop: _stop, .. } = self;
         outcome(task).await
     }
 
-    /// Stops all nodes, tells the clients, and waits until it has ended.
+    /// Stops all nodes, notifies the clients, and waits for the end.
     ///
     /// # Errors
-    /// A socket could not be used.
+    /// A socket failed.
     pub async fn stop(self) -> Result<(), ServerError> {
         let RunningServer { task, stop, .. } = self;
         drop(stop);

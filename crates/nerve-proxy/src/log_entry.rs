@@ -1,4 +1,4 @@
-//! Lines of the log. Headers are never in them, and of bodies no key that is known.
+//! Formats the lines of the log. They contain no headers and no known keys.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use crate::secret::Secret;
 use crate::usage::Usage;
 
-/// The largest body in a line, in bytes.
-pub(crate) const BODY: usize = 1 << 20;
+/// Maximum size of a body in a line, in bytes.
+pub(crate) const MAX_BODY: usize = 1 << 20;
 const REDACTED: &str = "[redacted]";
-/// Members of a body that are keys, whoever put them there.
-const SECRET_MEMBERS: [&str; 7] =
+/// Fields of a body whose values are always redacted.
+const SECRET_FIELDS: [&str; 7] =
     ["authorization", "proxy-authorization", "x-api-key", "api_key", "apikey", "cookie", "set-cookie"];
 
-/// A request as it came.
+/// The log line for a request.
 #[derive(Debug)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestEntry<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: String,
     pub(crate) node: Option<&'a str>,
@@ -31,9 +31,9 @@ pub(crate) struct Asking<'a> {
     pub(crate) body: Option<Value>,
 }
 
-/// What came of it.
+/// The log line for a response.
 #[derive(Debug)]
-pub(crate) struct Answering<'a> {
+pub(crate) struct ResponseEntry<'a> {
     pub(crate) id: &'a str,
     pub(crate) time: String,
     pub(crate) node: Option<&'a str>,
@@ -53,21 +53,21 @@ pub(crate) struct Answering<'a> {
     pub(crate) body: Option<Value>,
 }
 
-impl Asking<'_> {
+impl RequestEntry<'_> {
     pub(crate) fn to_json(&self) -> Value {
         let mut line = json!({
             "type": "request", "id": self.id, "time": self.time, "method": self.method, "path": self.path,
             "model": self.model, "stream": self.stream, "bytes": self.bytes,
         });
-        add(&mut line, "node", self.node.map(Value::from));
-        add(&mut line, "turn", self.turn.map(Value::from));
-        add(&mut line, "session_id", self.session.map(Value::from));
-        add(&mut line, "body", self.body.clone());
+        set(&mut line, "node", self.node.map(Value::from));
+        set(&mut line, "turn", self.turn.map(Value::from));
+        set(&mut line, "session_id", self.session.map(Value::from));
+        set(&mut line, "body", self.body.clone());
         line
     }
 }
 
-impl Answering<'_> {
+impl ResponseEntry<'_> {
     pub(crate) fn to_json(&self) -> Value {
         let ms = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
         let usage = self.usage.map(|usage| {
@@ -80,29 +80,29 @@ impl Answering<'_> {
             "outcome": self.outcome, "model": self.model, "tokens": usage, "duration_ms": ms(self.took),
             "ttft_ms": self.first.map(ms), "bytes": self.bytes,
         });
-        add(&mut line, "node", self.node.map(Value::from));
-        add(&mut line, "turn", self.turn.map(Value::from));
-        add(&mut line, "session_id", self.session.map(Value::from));
-        add(&mut line, "cost_usd", self.cost_usd.map(Value::from));
-        add(&mut line, "error", self.error.map(Value::from));
-        add(&mut line, "body", self.body.clone());
+        set(&mut line, "node", self.node.map(Value::from));
+        set(&mut line, "turn", self.turn.map(Value::from));
+        set(&mut line, "session_id", self.session.map(Value::from));
+        set(&mut line, "cost_usd", self.cost_usd.map(Value::from));
+        set(&mut line, "error", self.error.map(Value::from));
+        set(&mut line, "body", self.body.clone());
         line
     }
 }
 
-fn add(line: &mut Value, name: &str, value: Option<Value>) {
+fn set(line: &mut Value, name: &str, value: Option<Value>) {
     if let Some(value) = value {
         line[name] = value;
     }
 }
 
-/// A text of somebody else as it is logged: without keys, and cut. Cut first, a part of a key could be left.
-pub(crate) fn text(text: &str, most: usize, secrets: &[&Secret]) -> String {
-    without(text, secrets).chars().take(most).collect()
+/// Returns foreign text without keys, cut to `max_chars`. Keys are removed first, otherwise part of a key could remain.
+pub(crate) fn clean_text(text: &str, max_chars: usize, secrets: &[&Secret]) -> String {
+    redact_text(text, secrets).chars().take(max_chars).collect()
 }
 
-/// A path with its query; keys in the query are taken out.
-pub(crate) fn path(uri: &Uri, secrets: &[&Secret]) -> String {
+/// Returns the path and the query without its keys.
+pub(crate) fn clean_path(uri: &Uri, secrets: &[&Secret]) -> String {
     let secret = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().to_ascii_lowercase();
         ["key", "token", "secret", "auth"].iter().any(|word| name.contains(word))
@@ -112,20 +112,20 @@ pub(crate) fn path(uri: &Uri, secrets: &[&Secret]) -> String {
         query if query.is_empty() => uri.path().to_string(),
         query => format!("{}?{query}", uri.path()),
     };
-    text(&whole, 2000, secrets)
+    clean_text(&whole, 2000, secrets)
 }
 
-/// A body as it is logged: JSON as JSON, anything else as text, without keys.
-pub(crate) fn body(bytes: &[u8], is_whole: bool, secrets: &[&Secret]) -> Value {
-    let cut = &bytes[..bytes.len().min(BODY)];
+/// Returns a body without keys: JSON as JSON, anything else as text.
+pub(crate) fn clean_body(bytes: &[u8], is_whole: bool, secrets: &[&Secret]) -> Value {
+    let cut = &bytes[..bytes.len().min(MAX_BODY)];
     if is_whole
-        && bytes.len() <= BODY
+        && bytes.len() <= MAX_BODY
         && let Ok(mut value) = serde_json::from_slice::<Value>(cut)
     {
         redact(&mut value, secrets);
         return value;
     }
-    let text = without(&String::from_utf8_lossy(cut), secrets);
+    let text = redact_text(&String::from_utf8_lossy(cut), secrets);
     match is_whole && cut.len() == bytes.len() {
         true => text.into(),
         false => json!({ "begin": text, "is_cut": true }),
@@ -134,17 +134,17 @@ pub(crate) fn body(bytes: &[u8], is_whole: bool, secrets: &[&Secret]) -> Value {
 
 fn redact(value: &mut Value, secrets: &[&Secret]) {
     match value {
-        Value::String(text) => *text = without(text, secrets),
+        Value::String(text) => *text = redact_text(text, secrets),
         Value::Array(items) => items.iter_mut().for_each(|item| redact(item, secrets)),
-        Value::Object(members) => redact_members(members, secrets),
+        Value::Object(members) => redact_fields(members, secrets),
         _ => {}
     }
 }
 
-fn redact_members(members: &mut Map<String, Value>, secrets: &[&Secret]) {
+fn redact_fields(members: &mut Map<String, Value>, secrets: &[&Secret]) {
     for (name, value) in members {
-        // The schema of a tool may well have a member of such a name: it is an object.
-        if value.is_string() && SECRET_MEMBERS.contains(&name.to_ascii_lowercase().as_str()) {
+        // A tool's schema may have a field of such a name; its value is an object.
+        if value.is_string() && SECRET_FIELDS.contains(&name.to_ascii_lowercase().as_str()) {
             *value = REDACTED.into();
         } else {
             redact(value, secrets);
@@ -152,8 +152,8 @@ fn redact_members(members: &mut Map<String, Value>, secrets: &[&Secret]) {
     }
 }
 
-fn without(text: &str, secrets: &[&Secret]) -> String {
-    // A very short key would take half of a text with it.
+fn redact_text(text: &str, secrets: &[&Secret]) -> String {
+    // Replacing a very short key would damage the text.
     let long = secrets.iter().filter(|secret| secret.reveal().len() >= 8);
     long.fold(text.to_string(), |text, secret| text.replace(secret.reveal(), REDACTED))
 }
@@ -163,14 +163,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_nowhere() {
+    fn keys_are_redacted() {
         let (key, short) = (Secret::new("sk-ant-hunter2"), Secret::new("k"));
         let asked = json!({
             "messages": [{ "content": "my key is sk-ant-hunter2, ok" }],
             "metadata": { "Cookie": "a=b", "X-API-Key": "c" },
             "tools": [{ "input_schema": { "properties": { "authorization": { "type": "string" } } } }],
         });
-        let logged = body(asked.to_string().as_bytes(), true, &[&key, &short]);
+        let logged = clean_body(asked.to_string().as_bytes(), true, &[&key, &short]);
         assert_eq!(
             logged,
             json!({
@@ -179,21 +179,24 @@ mod tests {
                 "tools": [{ "input_schema": { "properties": { "authorization": { "type": "string" } } } }],
             })
         );
-        assert_eq!(body(b"data: sk-ant-hunter2\n", true, &[&key]), json!("data: [redacted]\n"));
+        assert_eq!(clean_body(b"data: sk-ant-hunter2\n", true, &[&key]), json!("data: [redacted]\n"));
         let asked = Uri::from_static("http://h/v1/m?beta=true&api_key=hunter2&Token=x");
-        assert_eq!(path(&asked, &[&key]), "/v1/m?beta=true");
-        assert_eq!(path(&Uri::from_static("/v1/m?key=hunter2"), &[&key]), "/v1/m");
+        assert_eq!(clean_path(&asked, &[&key]), "/v1/m?beta=true");
+        assert_eq!(clean_path(&Uri::from_static("/v1/m?key=hunter2"), &[&key]), "/v1/m");
         assert_eq!(
-            path(&Uri::from_static("/v1/sk-ant-hunter2?q=sk-ant-hunter2"), &[&key]),
+            clean_path(&Uri::from_static("/v1/sk-ant-hunter2?q=sk-ant-hunter2"), &[&key]),
             "/v1/[redacted]?q=[redacted]"
         );
-        assert_eq!(text("s-sk-ant-hunter2", 10, &[&key]), "s-[redacte", "no piece of a key");
+        assert_eq!(clean_text("s-sk-ant-hunter2", 10, &[&key]), "s-[redacte", "no part of a key");
     }
 
     #[test]
-    fn a_large_body_is_cut() {
-        let logged = body(&vec![b'x'; BODY + 1], true, &[]);
-        assert_eq!((logged["is_cut"].clone(), logged["begin"].as_str().unwrap().len()), (json!(true), BODY));
-        assert_eq!(body(b"{\"a\":", false, &[]), json!({ "begin": "{\"a\":", "is_cut": true }));
+    fn large_body_is_cut() {
+        let logged = clean_body(&vec![b'x'; MAX_BODY + 1], true, &[]);
+        assert_eq!(
+            (logged["is_cut"].clone(), logged["begin"].as_str().unwrap().len()),
+            (json!(true), MAX_BODY)
+        );
+        assert_eq!(clean_body(b"{\"a\":", false, &[]), json!({ "begin": "{\"a\":", "is_cut": true }));
     }
 }

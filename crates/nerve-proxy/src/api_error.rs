@@ -1,42 +1,42 @@
-//! Errors as Anthropic's API says them.
+//! Errors in the form of Anthropic's API.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// What a client is told.
+/// An error response for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// The status of the answer.
+pub struct ApiError {
+    /// HTTP status of the response.
     pub status: StatusCode,
-    /// Anthropic's word for it.
+    /// Anthropic's error type, like `invalid_request_error`.
     pub kind: &'static str,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
-impl Fault {
-    /// An error with the word that belongs to its status.
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Fault {
-        Fault { status, kind: kind_of(status), message: message.into() }
+impl ApiError {
+    /// Creates an error with the type that belongs to its status.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> ApiError {
+        ApiError { status, kind: kind_of(status), message: message.into() }
     }
 
-    /// A request that makes no sense.
-    pub fn bad_request(message: impl Into<String>) -> Fault {
-        Fault::new(StatusCode::BAD_REQUEST, message)
+    /// Creates an error for an invalid request.
+    pub fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// An upstream that cannot be reached or understood.
-    pub fn bad_gateway(message: impl Into<String>) -> Fault {
-        Fault::new(StatusCode::BAD_GATEWAY, message)
+    /// Creates an error for an upstream that cannot be reached or understood.
+    pub fn bad_gateway(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_GATEWAY, message)
     }
 
-    /// The body of the answer.
+    /// Returns the body of the response.
     pub fn body(&self) -> Value {
         json!({ "type": "error", "error": { "type": self.kind, "message": self.message } })
     }
 }
 
-/// Anthropic's word for a status.
+/// Returns Anthropic's error type for a status.
 fn kind_of(status: StatusCode) -> &'static str {
     match status.as_u16() {
         401 => "authentication_error",
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_has_its_word() {
-        let kind = |status| Fault::new(StatusCode::from_u16(status).unwrap(), "x").kind;
+    fn status_determines_the_type() {
+        let kind = |status| ApiError::new(StatusCode::from_u16(status).unwrap(), "x").kind;
         let known = [
             (400, "invalid_request_error"),
             (402, "billing_error"),
@@ -68,7 +68,7 @@ mod tests {
             (529, "overloaded_error"),
         ];
         known.into_iter().for_each(|(status, word)| assert_eq!(kind(status), word));
-        let body = Fault::bad_request("no").body();
+        let body = ApiError::bad_request("no").body();
         assert_eq!(
             body,
             json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "no" } })

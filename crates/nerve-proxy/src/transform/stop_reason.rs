@@ -1,10 +1,10 @@
-//! What both kinds of answers tell: why it ended, how many tokens it took, what it is called.
+//! Translates the fields that whole and streamed answers share: stop reason, usage, id and text.
 
 use serde_json::{Value, json};
 
 use super::{Plan, ids};
 
-/// Tokens, as OpenAI's side counts them.
+/// Token counts of a completion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     input: u64,
@@ -13,22 +13,22 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Takes what is told, if anything is.
-    pub(super) fn take(&mut self, usage: &Value) {
+    /// Reads the counts, if present.
+    pub(super) fn update(&mut self, usage: &Value) {
         if !usage.is_object() {
             return;
         }
         let number = |value: &Value| value.as_u64().unwrap_or(0);
-        // DeepSeek has a name of its own.
+        // DeepSeek uses its own field.
         let cached =
             usage.pointer("/prompt_tokens_details/cached_tokens").or(usage.get("prompt_cache_hit_tokens"));
         self.cached = cached.map_or(0, number);
-        // Anthropic counts cached tokens apart.
+        // Anthropic counts cached tokens separately.
         self.input = number(&usage["prompt_tokens"]).saturating_sub(self.cached);
         self.output = number(&usage["completion_tokens"]);
     }
 
-    /// As Anthropic's side counts them.
+    /// Returns the counts in Anthropic's format.
     pub(super) fn to_json(self) -> Value {
         json!({
             "input_tokens": self.input,
@@ -39,18 +39,18 @@ impl Tokens {
     }
 }
 
-/// Why an answer ended: `stop_reason` and `stop_sequence`. `matched` is what vLLM says of it.
-pub(super) fn ending(
+/// Returns `stop_reason` and `stop_sequence`. `matched_stop` is the stop sequence reported by vLLM.
+pub(super) fn stop_reason(
     plan: &Plan,
     finish: Option<&str>,
     has_calls: bool,
-    matched: &Value,
+    matched_stop: &Value,
 ) -> (&'static str, Value) {
-    let stop = matched.as_str().filter(|stop| plan.stop_sequences.iter().any(|known| known == stop));
+    let stop = matched_stop.as_str().filter(|stop| plan.stop_sequences.iter().any(|known| known == stop));
     match finish {
         Some("length") => ("max_tokens", Value::Null),
         Some("content_filter") => ("refusal", Value::Null),
-        // Not everybody says `tool_calls` where there are some.
+        // Not every server reports `tool_calls`.
         _ if has_calls => ("tool_use", Value::Null),
         _ => match stop {
             Some(stop) => ("stop_sequence", stop.into()),
@@ -59,7 +59,7 @@ pub(super) fn ending(
     }
 }
 
-/// The id of a message.
+/// Returns the id of a message.
 pub(super) fn message_id(id: &Value) -> String {
     match ids::stem(id.as_str().unwrap_or_default()) {
         stem if stem.is_empty() => "msg_upstream".to_string(),
@@ -67,7 +67,7 @@ pub(super) fn message_id(id: &Value) -> String {
     }
 }
 
-/// Thinking, under either of its names.
+/// Returns the thinking, from either of its fields.
 pub(super) fn thinking(message: &Value) -> &str {
     [&message["reasoning_content"], &message["reasoning"]]
         .into_iter()
@@ -75,8 +75,8 @@ pub(super) fn thinking(message: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// What is said, a refusal too.
-pub(super) fn words(message: &Value) -> String {
+/// Returns the text, including a refusal.
+pub(super) fn visible_text(message: &Value) -> String {
     let text = |name: &str| message[name].as_str().unwrap_or_default();
     format!("{}{}", text("content"), text("refusal"))
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings() {
+    fn stop_reasons_are_translated() {
         let plan = Plan { stop_sequences: vec!["END".into()], ..Plan::default() };
         let cases = [
             (Some("stop"), false, json!(null), ("end_turn", json!(null))),
@@ -100,16 +100,16 @@ mod tests {
             (Some("content_filter"), false, json!(null), ("refusal", json!(null))),
             (None, false, json!(null), ("end_turn", json!(null))),
         ];
-        for (finish, has_calls, matched, expected) in cases {
-            assert_eq!(ending(&plan, finish, has_calls, &matched), expected, "{finish:?}");
+        for (finish, has_calls, matched_stop, expected) in cases {
+            assert_eq!(stop_reason(&plan, finish, has_calls, &matched_stop), expected, "{finish:?}");
         }
     }
 
     #[test]
     fn cached_tokens_are_counted_apart() {
         let mut tokens = Tokens::default();
-        tokens.take(&json!({ "prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": { "cached_tokens": 8 } }));
-        tokens.take(&Value::Null);
+        tokens.update(&json!({ "prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": { "cached_tokens": 8 } }));
+        tokens.update(&Value::Null);
         assert_eq!(tokens, Tokens { input: 2, cached: 8, output: 3 });
     }
 }

@@ -1,4 +1,4 @@
-//! Who is let in. A page in a browser is not: it could spend the proxy's key.
+//! Decides which requests may use the proxy. Pages in a browser may not: they could spend the proxy's key.
 
 use std::net::IpAddr;
 
@@ -7,60 +7,65 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{StatusCode, Version};
 
-use crate::fault::Fault;
+use crate::api_error::ApiError;
 use crate::headers;
 use crate::secret::Secret;
 
-/// How a page stands to where it sends a request; browsers say it, and a page cannot set it.
-const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Relation between a page and the target of its request. Browsers set this header, and pages cannot.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Looks at a request before its body is read.
+/// Checks the head of a request before its body is read.
 ///
 /// # Errors
-/// 400 for a request that does not say clearly whom it is for, 403 for a name that is not this machine's and for a page of a browser, 401
-/// for a missing or wrong token.
-pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), Fault> {
-    let forbidden = |message| Err(Fault::new(StatusCode::FORBIDDEN, message));
-    // A foreign name that was made to point here (DNS rebinding) still stands in the header.
-    if !is_own(&host(head)?) {
-        return forbidden("the proxy is asked under a foreign name: use http://127.0.0.1:PORT");
+/// 400 for a missing or ambiguous host, 403 for a foreign host name or a page in a browser, 401 for a missing or wrong
+/// token.
+pub(crate) fn check(head: &Parts, token: Option<&Secret>) -> Result<(), ApiError> {
+    let forbidden = |message| Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    // DNS rebinding makes a foreign name resolve to this machine, but the header still contains the name.
+    if !is_loopback_host(&host(head)?) {
+        return forbidden("the proxy does not serve this host name: use http://127.0.0.1:PORT");
     }
-    // Agents send no Origin. One of this machine may still be a page of anybody's.
-    let of_a_page = head.headers.contains_key(ORIGIN)
-        || head.headers.get_all(SITE).iter().any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
-    if of_a_page {
-        return forbidden("the proxy is for agents, not for pages in a browser");
+    // Agents send no Origin. Even an origin on this machine may be a page of any author.
+    let is_browser = head.headers.contains_key(ORIGIN)
+        || head
+            .headers
+            .get_all(SEC_FETCH_SITE)
+            .iter()
+            .any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
+    if is_browser {
+        return forbidden("the proxy does not serve pages in a browser");
     }
     match token {
-        Some(token) if !headers::shown(&head.headers).any(|shown| token.is(shown)) => Err(Fault::new(
-            StatusCode::UNAUTHORIZED,
-            "the proxy wants its token, as Authorization: Bearer or as x-api-key",
-        )),
+        Some(token) if !headers::credentials(&head.headers).any(|credentials| token.matches(credentials)) => {
+            Err(ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "the proxy requires its token, as Authorization: Bearer or x-api-key",
+            ))
+        }
         _ => Ok(()),
     }
 }
 
-/// Whom a request is for. Where both are there, the one in its first line counts (RFC 9112 §3.2.2), and neither may lie. In HTTP/2 that is
-/// `:authority`, and Host may be left out (RFC 9113 §8.3.1).
-fn host(head: &Parts) -> Result<Authority, Fault> {
+/// Returns the host that a request is for. A host in the request line takes precedence over Host (RFC 9112 §3.2.2); if
+/// both are present, they must match. In HTTP/2 it is `:authority`, and Host is optional (RFC 9113 §8.3.1).
+fn host(head: &Parts) -> Result<Authority, ApiError> {
     let mut all = head.headers.get_all(HOST).iter();
     let host = match (all.next(), all.next(), head.uri.authority()) {
         (Some(host), None, _) => host,
-        (None, None, Some(named)) if head.version == Version::HTTP_2 => return Ok(named.clone()),
-        _ => return Err(Fault::bad_request("the proxy wants one Host")),
+        (None, None, Some(authority)) if head.version == Version::HTTP_2 => return Ok(authority.clone()),
+        _ => return Err(ApiError::bad_request("the request must have exactly one Host")),
     };
-    let host = Authority::try_from(host.as_bytes())
-        .map_err(|_| Fault::bad_request("the proxy cannot read Host: it is no host"))?;
+    let host = Authority::try_from(host.as_bytes()).map_err(|_| ApiError::bad_request("Host is invalid"))?;
     match head.uri.authority() {
-        Some(named) if *named != host => {
-            Err(Fault::bad_request("the proxy finds another host in the URL than in Host"))
+        Some(authority) if *authority != host => {
+            Err(ApiError::bad_request("the URL and Host name different hosts"))
         }
         _ => Ok(host),
     }
 }
 
-/// Whether it is loopback, by address or by a name that nobody else can give out.
-fn is_own(host: &Authority) -> bool {
+/// Returns true for a loopback address, or a name that always resolves to one.
+fn is_loopback_host(host: &Authority) -> bool {
     if host.as_str().contains('@') {
         return false;
     }
@@ -85,7 +90,7 @@ mod tests {
             lines.iter().fold(Request::post(uri), |request, (name, value)| request.header(*name, *value));
         let (head, ()) = request.body(()).unwrap().into_parts();
         let token = token.map(Secret::new);
-        check(&head, token.as_ref()).map_or_else(|fault| fault.status.as_u16(), |()| 200)
+        check(&head, token.as_ref()).map_or_else(|error| error.status.as_u16(), |()| 200)
     }
 
     fn status(lines: &[(&str, &str)]) -> u16 {
@@ -93,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_under_a_name_of_this_machine() {
+    fn only_loopback_hosts_are_served() {
         for host in [
             "127.0.0.1:80",
             "localhost",
@@ -123,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_once_whom_a_request_is_for() {
+    fn host_must_be_unambiguous() {
         assert_eq!(status(&[]), 400);
         for second in ["evil.example", "localhost"] {
             assert_eq!(status(&[("host", "localhost"), ("host", second)]), 400, "{second}");
@@ -138,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn over_http2_the_authority_says_it() {
+    fn http2_host_is_the_authority() {
         let at = |uri: &str, lines: &[(&str, &str)]| {
             let request = Request::post(uri).version(Version::HTTP_2);
             let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
             let (head, ()) = request.body(()).unwrap().into_parts();
-            check(&head, None).map_or_else(|fault| fault.status.as_u16(), |()| 200)
+            check(&head, None).map_or_else(|error| error.status.as_u16(), |()| 200)
         };
         assert_eq!(at("http://localhost:80/v1/messages", &[]), 200);
         assert_eq!(at("http://LOCALHOST:80/", &[("host", "localhost:80")]), 200);
@@ -156,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_is_let_in() {
+    fn browser_pages_are_rejected() {
         let with = |name, value| status(&[("host", "localhost"), (name, value)]);
         for origin in
             ["https://evil.example", "null", "", "file://", "http://localhost:3000", "http://localhost"]
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_with_the_token() {
+    fn token_is_required() {
         let with = |name, value| status_of("/", &[("host", "localhost"), (name, value)], Some("t0ken"));
         assert_eq!(with("authorization", "Bearer t0ken"), 200);
         assert_eq!(with("x-api-key", "t0ken"), 200);

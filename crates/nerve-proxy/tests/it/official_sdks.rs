@@ -1,4 +1,4 @@
-//! The official clients of both vendors, from PyPI, in front of the proxies. What they do and check is in `official.py`.
+//! The official SDKs of both vendors, from PyPI, as clients. `official_sdks.py` contains the checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use nerve_testkit::mock_model::{Answer, Ending, MockModel, Script, ToolCall};
 use nerve_testkit::{Hermetic, skip};
 use serde_json::json;
 
-use crate::stage::{config, model};
+use crate::harness::{config, model};
 
-/// Python and its packages take seconds to start on a busy machine.
+/// Time limit for the script. Python and its packages take seconds to start on a busy machine.
 const CLIENT: Duration = Duration::from_secs(90);
 
-/// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
+/// Returns the interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
 fn python() -> Option<PathBuf> {
     let folder = match std::env::var_os("NERVE_TEST_PYPI") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pypi"),
     };
-    // Not resolved: by its place it knows its packages.
+    // Not canonicalized: the interpreter finds its packages relative to its own path.
     let python = std::path::absolute(folder.join("bin/python")).ok()?;
     let find = "from importlib.util import find_spec as f; assert f('anthropic') and f('openai')";
     let has_them = std::process::Command::new(&python).args(["-c", find]).output();
@@ -32,14 +32,14 @@ fn script() -> Script {
     Script::default().rule("look", Answer::tools(calls))
 }
 
-/// Runs these cases in front of a proxy; false if the packages are not installed.
+/// Runs these cases against a proxy; false if the packages are not installed.
 async fn clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
     let Some(python) = python() else {
         skip(test, "the packages anthropic and openai of PyPI are not installed (cargo xtask setup)");
         return false;
     };
     let home = Hermetic::new().unwrap();
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/official.py");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/official_sdks.py");
     let mut command = tokio::process::Command::from(home.command(&python));
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&program).arg(proxy.url()).args(cases).kill_on_drop(true);
     let output = tokio::time::timeout(CLIENT, command.output()).await.expect("the client ends").unwrap();
@@ -49,32 +49,28 @@ async fn clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
     true
 }
 
-async fn behind(script: Script) -> (MockModel, ProxyConfig) {
+async fn start_upstream(script: Script) -> (MockModel, ProxyConfig) {
     let model = model(script).await;
     let config = config(&model.url());
     (model, config)
 }
 
 #[tokio::test]
-async fn official_clients_of_the_anthropic_proxy() {
-    let (_model, config) = behind(script()).await;
+async fn sdks_with_the_anthropic_proxy() {
+    let (_model, config) = start_upstream(script()).await;
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    clients(
-        "official_clients_of_the_anthropic_proxy",
-        &proxy,
-        &["messages", "tools", "more", "errors", "openai"],
-    )
-    .await;
+    clients("sdks_with_the_anthropic_proxy", &proxy, &["messages", "tools", "more", "errors", "openai"])
+        .await;
 }
 
 #[tokio::test]
-async fn official_clients_of_the_openai_proxy() {
-    let (model, config) = behind(script()).await;
+async fn sdks_with_the_openai_proxy() {
+    let (model, config) = start_upstream(script()).await;
     let proxy = create_openai_proxy(ProxyConfig { model: Some("gpt-x".into()), ..config }).await.unwrap();
-    clients("official_clients_of_the_openai_proxy", &proxy, &["messages", "tools", "more", "errors"]).await;
+    clients("sdks_with_the_openai_proxy", &proxy, &["messages", "tools", "more", "errors"]).await;
     let asked = model.requests();
     assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"));
-    // None at all where the packages are not installed.
+    // Empty if the packages are not installed.
     for more in asked.iter().map(|request| &request.body).filter(|body| !body["stop"].is_null()) {
         assert_eq!((&more["stop"], &more["parallel_tool_calls"]), (&json!(["END"]), &json!(false)));
         assert_eq!(more["tool_choice"]["function"]["name"], "Bash");
@@ -84,26 +80,27 @@ async fn official_clients_of_the_openai_proxy() {
 }
 
 #[tokio::test]
-async fn official_clients_do_not_try_again_when_the_budget_is_used_up() {
-    let (model, config) = behind(script()).await;
+async fn sdks_do_not_retry_an_exhausted_budget() {
+    let (model, config) = start_upstream(script()).await;
     let budget = Budget { max_requests: Some(0), ..Budget::default() };
     let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config }).await.unwrap();
-    let test = "official_clients_do_not_try_again_when_the_budget_is_used_up";
+    let test = "sdks_do_not_retry_an_exhausted_budget";
     let times = u64::from(clients(test, &proxy, &["refused"]).await);
     assert!(proxy.spent().refused == times && model.requests().is_empty(), "{:?}", proxy.spent());
 }
 
 #[tokio::test]
-async fn official_clients_see_that_an_answer_broke_off() {
+async fn sdks_detect_a_broken_answer() {
     let anthropic = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":\"m\",\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n";
     let openai = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let (_model, config) =
-        behind(Script::default().rule("break", Answer::stream(anthropic, Ending::Broken))).await;
+        start_upstream(Script::default().rule("break", Answer::stream(anthropic, Ending::Broken))).await;
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    clients("official_clients_see_that_an_answer_broke_off", &proxy, &["broken"]).await;
+    clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
     for ending in [Ending::Broken, Ending::Whole] {
-        let (_model, config) = behind(Script::default().rule("break", Answer::stream(openai, ending))).await;
+        let (_model, config) =
+            start_upstream(Script::default().rule("break", Answer::stream(openai, ending))).await;
         let proxy = create_openai_proxy(config).await.unwrap();
-        clients("official_clients_see_that_an_answer_broke_off", &proxy, &["broken"]).await;
+        clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
     }
 }

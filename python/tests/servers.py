@@ -21,51 +21,51 @@ from nerve_sdk import Connecting, NerveClient
 
 #: The program under test.
 NERVE = os.environ.get("NERVE_BIN") or str(Path(__file__).resolve().parents[2] / "target/debug/nerve")
-#: How long a server may take to start or stop, in seconds.
-PATIENCE = 30.0
-#: A shell that reads none of the user's files.
+#: Time limit for a server to start or stop, in seconds.
+RECONNECT_TIMEOUT = 30.0
+#: A shell without the user's startup files.
 SHELL = "bash --norc --noprofile"
 
 
 def lacking(what: str) -> NoReturn:
-    """Leaves the test out. In CI nothing may be left out."""
+    """Skips the test, or fails it in CI."""
     if os.environ.get("CI") == "true":
         pytest.fail(what)
     pytest.skip(what)
 
 
-def until(what: str, condition: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Waits for what the condition gives."""
-    deadline = time.monotonic() + patience
+def until(what: str, condition: Callable[[], Any], reconnect_timeout: float = RECONNECT_TIMEOUT) -> Any:
+    """Waits until the condition returns a value, and returns that."""
+    deadline = time.monotonic() + reconnect_timeout
     while True:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < deadline, f"{what}: not within {patience} s"
+        assert time.monotonic() < deadline, f"{what}: not within {reconnect_timeout} s"
         time.sleep(0.01)
 
 
-async def until_async(what: str, condition: Callable[[], Awaitable[Any]], patience: float = PATIENCE) -> Any:
-    """The same in an event loop."""
-    deadline = time.monotonic() + patience
+async def until_async(what: str, condition: Callable[[], Awaitable[Any]], reconnect_timeout: float = RECONNECT_TIMEOUT) -> Any:
+    """Waits like `until`, in an event loop."""
+    deadline = time.monotonic() + reconnect_timeout
     while True:
         found = await condition()
         if found:
             return found
-        assert time.monotonic() < deadline, f"{what}: not within {patience} s"
+        assert time.monotonic() < deadline, f"{what}: not within {reconnect_timeout} s"
         await asyncio.sleep(0.01)
 
 
 class Server:
-    """A real server on all transports it knows."""
+    """A real server on all transports."""
 
     def __init__(self, *options: str, ports: Sequence[int] = (0, 0)) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="nerve-py-"))
         (self.home / "home").mkdir()
-        # Nothing of the caller: no keys, no proxies, no other server.
+        # Inherits no keys, proxies or server name.
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home / "home"), "NERVE_HOME": str(self.home)}
         self.env.update(PYTHONDONTWRITEBYTECODE="1", LANG="C.UTF-8", TERM="xterm-256color", SHELL="/bin/bash")
-        known = subprocess.run([NERVE, "server", "start", "--help"], env=self.env, capture_output=True, text=True, timeout=PATIENCE)
+        known = subprocess.run([NERVE, "server", "start", "--help"], env=self.env, capture_output=True, text=True, timeout=RECONNECT_TIMEOUT)
         self.listens = [kind for kind in ("tcp", "http") if f"--{kind} " in known.stdout]
         self._arguments = ["server", "start", "--foreground", *options]
         for kind, port in zip(("tcp", "http"), ports):
@@ -75,7 +75,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Starts it and waits until it listens."""
+        """Starts the server and waits until it listens."""
         self.log = self.home / "server.log"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([NERVE, *self._arguments], env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -88,7 +88,7 @@ class Server:
         until("the server listens", listening)
 
     def address(self, kind: str) -> str:
-        """Where it listens: host and port."""
+        """Returns its host and port."""
         told = self.run("server", "status", "--json")
         status = json.loads(told)
         status = status[0] if isinstance(status, list) else status
@@ -96,17 +96,17 @@ class Server:
 
     @property
     def token(self) -> str:
-        """What clients over the network must know."""
+        """Returns the token for network clients."""
         return self.run("token", "show").strip()
 
     def run(self, *arguments: str) -> str:
-        """What a command of this nerve prints."""
-        done = subprocess.run([NERVE, *arguments], env=self.env, capture_output=True, text=True, timeout=PATIENCE)
+        """Runs a nerve command and returns its output."""
+        done = subprocess.run([NERVE, *arguments], env=self.env, capture_output=True, text=True, timeout=RECONNECT_TIMEOUT)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def connect(self, transport: str = "unix", **options: Any) -> Connecting:
-        """A client by one of the transports, to be awaited or entered."""
+        """Returns a pending client of a transport."""
         if transport == "unix":
             return NerveClient.connect(self.socket, **options)
         address = self.address(transport)
@@ -116,18 +116,18 @@ class Server:
         return NerveClient.connect_http(f"http://{address}", self.token, **options)
 
     def kill(self) -> None:
-        """Ends it without a word to anybody."""
+        """Kills the server."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(PATIENCE)
+        self.process.wait(RECONNECT_TIMEOUT)
 
     def stop(self) -> None:
-        """Ends it with its nodes, and removes what it wrote."""
+        """Stops the server with its nodes, and removes its files."""
         try:
             if self.process.poll() is not None:
-                # Killed: its nodes live on in their hosts, and a new server takes them back.
+                # After a kill, its nodes survive in their hosts; a new server takes them over.
                 self.start()
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            self.process.wait(RECONNECT_TIMEOUT)
         finally:
             if self.process.poll() is None:
                 self.kill()
@@ -142,12 +142,12 @@ class Server:
         self.stop()
 
 
-#: What a fake does with a client: reads what it wants, writes what it wants.
+#: Handles a connection of a fake server.
 Manners = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Fake:
-    """A server that behaves as a test wants, on a Unix socket or on a port of loopback."""
+    """A fake server on a Unix socket or a loopback port."""
 
     def __init__(self, manners: Manners, tcp: bool = False) -> None:
         self._manners = manners
@@ -158,12 +158,12 @@ class Fake:
 
     @property
     def path(self) -> str:
-        """Its Unix socket."""
+        """Returns the path of its Unix socket."""
         return os.path.join(self._folder, "fake.sock")
 
     async def __aenter__(self) -> Fake:
         if self._tcp:
-            # The second time where it was.
+            # A restart uses the same address.
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
             self.port = self._server.sockets[0].getsockname()[1]
         else:
@@ -177,7 +177,7 @@ class Fake:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def hang_up(self) -> None:
-        """Nobody listens any more, and all connections end."""
+        """Stops listening and closes all connections."""
         self._server.close()
         for writer in self._writers:
             writer.transport.abort()
@@ -192,8 +192,8 @@ class Fake:
             writer.transport.abort() if writer.transport.is_closing() else writer.close()
 
 
-async def asked(reader: asyncio.StreamReader) -> Dict[str, Any]:
-    """The next request that a fake gets."""
+async def next_request(reader: asyncio.StreamReader) -> Dict[str, Any]:
+    """Returns the next request."""
     line = await reader.readline()
     if not line:
         raise ConnectionError("the client left")
@@ -201,14 +201,14 @@ async def asked(reader: asyncio.StreamReader) -> Dict[str, Any]:
     return message
 
 
-def told(message: Dict[str, Any]) -> bytes:
-    """The line of a message."""
+def message_line(message: Dict[str, Any]) -> bytes:
+    """Returns the line of a message."""
     return json.dumps(message).encode() + b"\n"
 
 
 def result(request: Dict[str, Any], data: Any = None, **more: Any) -> bytes:
-    """The line of a result that is a success."""
-    return told({"type": "result", "success": True, "data": data, "error": None, "request_id": request["request_id"], **more})
+    """Returns the line of a successful result."""
+    return message_line({"type": "result", "success": True, "data": data, "error": None, "request_id": request["request_id"], **more})
 
 
 PONG = {"pong": True, "nodes": 0, "graphs": 0, "sessions": 1, "version": "0"}

@@ -1,5 +1,5 @@
-//! Clients whose connections end, over each way to a server: real servers, real connections, cut in the middle or started anew.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+//! Reconnecting clients over each transport, with real servers that are restarted and connections that are cut.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Passes connections on to a server until it is told to cut them.
+/// Forwards connections to a server and can cut them.
 struct Relay {
     address: SocketAddr,
     cuts: watch::Sender<u32>,
@@ -81,7 +81,7 @@ async fn shell(client: &NerveClient, name: &str) -> RemoteNode {
     client.create_node(&params).await.unwrap()
 }
 
-async fn says(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
+async fn echo(node: &RemoteNode, text: &str) -> Result<String, ClientError> {
     Ok(node.execute(&format!("echo {text}"), &ExecuteOptions::default()).await?.response.text)
 }
 
@@ -99,7 +99,7 @@ async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay
         if turn % 2 == 1 {
             relay.cut();
         }
-        assert_eq!(says(&node, "x").await.unwrap(), "x");
+        assert_eq!(echo(&node, "x").await.unwrap(), "x");
         while seen.len() < turn {
             seen.push(event(&mut events).await);
         }
@@ -108,20 +108,20 @@ async fn cut_in_the_middle(client: NerveClient, other: NerveClient, relay: Relay
     while seen.last().and_then(|event| event.kind()) != Some(EventType::NodeStopped) {
         seen.push(event(&mut events).await);
     }
-    // All that there was, each once, and nothing is said to be missing.
+    // Every event arrived exactly once, and none was reported missing.
     let late = other.subscribe(&Subscribe { since: Some(0), ..filter }).await;
     let mut late = late.unwrap();
     for seen in seen {
         assert_eq!(event(&mut late).await, seen);
     }
-    // What is asked goes on too.
+    // Requests work too.
     relay.cut();
     assert!(client.ping().await.unwrap().pong);
     assert_eq!(client.unmatched_answers(), 0);
 }
 
 #[tokio::test]
-async fn events_are_complete_however_often_a_connection_over_tcp_is_cut() {
+async fn tcp_events_are_complete_after_cut_connections() {
     let home = Home::new();
     let server = home.serve(any_port(), any_port());
     let token = server.token().read().unwrap().reveal().to_string();
@@ -133,7 +133,7 @@ async fn events_are_complete_however_often_a_connection_over_tcp_is_cut() {
 }
 
 #[tokio::test]
-async fn events_are_complete_however_often_a_connection_over_http_is_cut() {
+async fn http_events_are_complete_after_cut_connections() {
     let home = Home::new();
     let server = home.serve(any_port(), any_port());
     let token = server.token().read().unwrap().reveal().to_string();
@@ -146,7 +146,7 @@ async fn events_are_complete_however_often_a_connection_over_http_is_cut() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_anew_is_found_again_by_all_its_clients() {
+async fn all_clients_reconnect_to_a_restarted_server() {
     let home = Home::new();
     let server = home.serve(any_port(), any_port());
     let (tcp, http) = (server.tcp().unwrap(), server.http().unwrap());
@@ -158,14 +158,14 @@ async fn a_server_that_is_started_anew_is_found_again_by_all_its_clients() {
     ];
     let mut streams: Vec<EventStream> = clients.iter().map(NerveClient::events).collect();
     for (number, client) in clients.iter().enumerate() {
-        assert_eq!(says(&shell(client, &format!("sh{number}")).await, "one").await.unwrap(), "one");
+        assert_eq!(echo(&shell(client, &format!("sh{number}")).await, "one").await.unwrap(), "one");
     }
     tokio::time::timeout(DEADLINE, server.stop()).await.expect("it does not stop").unwrap();
     let server = home.serve(tcp, http);
     for (number, client) in clients.iter().enumerate() {
-        // What only looks finds out, and goes on over another connection.
+        // A read-only command detects the closed connection and reconnects.
         assert!(client.ping().await.unwrap().pong);
-        assert_eq!(says(&shell(client, &format!("again{number}")).await, "two").await.unwrap(), "two");
+        assert_eq!(echo(&shell(client, &format!("again{number}")).await, "two").await.unwrap(), "two");
     }
     for events in &mut streams {
         while event(events).await.kind() != Some(EventType::ServerShutdown) {}
@@ -182,7 +182,7 @@ async fn a_server_that_is_started_anew_is_found_again_by_all_its_clients() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
+async fn standalone_server_ends_with_the_last_client_clone() {
     let home = Home::new();
     let process = {
         let client = NerveClient::standalone(engine_config("mine", &home.places, None)).unwrap();
@@ -194,19 +194,19 @@ async fn a_client_with_a_server_of_its_own_ends_it_with_its_last_clone() {
         };
         let node = copy.create_node(&params).await.unwrap();
         drop(copy);
-        assert_eq!(says(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
+        assert_eq!(echo(&shell(&client_of(&node), "sh").await, "alive").await.unwrap(), "alive");
         let pid = node.info().await.unwrap().metadata["pid"].as_str().unwrap().parse().unwrap();
         pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap()
     };
-    // It can be read when the process has ended.
+    // Becomes readable when the process has ended.
     let ended = move || {
         let deadline = Timespec::try_from(DEADLINE).unwrap();
         poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&deadline)).unwrap()
     };
-    assert_eq!(tokio::task::spawn_blocking(ended).await.unwrap(), 1, "its node lives on");
+    assert_eq!(tokio::task::spawn_blocking(ended).await.unwrap(), 1, "its node is still running");
 }
 
-/// A node is as good as the client it came from.
+/// Returns the client of a node.
 fn client_of(node: &RemoteNode) -> NerveClient {
     node.client().clone()
 }

@@ -1,4 +1,4 @@
-//! Who vouches for an upstream, where the usual authorities are not meant.
+//! Root certificates that replace the built-in ones.
 
 use std::fmt;
 use std::fs::File;
@@ -12,30 +12,30 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::error::ProxyError;
 
-/// The largest file of certificates, in bytes. All of Mozilla's authorities are a quarter of it.
+/// Maximum size of the file, in bytes: four times the size of Mozilla's root certificates.
 const LIMIT: u64 = 1 << 20;
 
-/// Certificates of authorities: with them, an upstream is believed if one of these vouches for it, and nobody else is asked.
+/// Root certificates. An upstream is trusted if one of them signed its certificate; the built-in ones are not used.
 #[derive(Clone)]
-pub struct Authorities {
+pub struct RootCerts {
     path: PathBuf,
     roots: Arc<RootCertStore>,
 }
 
-impl Authorities {
-    /// Reads a file of certificates in PEM: one or several, up to 1 MiB. What else is in it (keys, say) is left alone.
+impl RootCerts {
+    /// Reads one or more PEM certificates from a file of at most 1 MiB. Ignores other contents, for example keys.
     ///
     /// # Errors
-    /// [`ProxyError::Authorities`]: no such file, too large, no certificate in it, or one that cannot be an authority's.
-    pub fn read(path: impl Into<PathBuf>) -> Result<Authorities, ProxyError> {
+    /// [`ProxyError::RootCerts`] for a missing or too large file, or one without valid CA certificates.
+    pub fn read(path: impl Into<PathBuf>) -> Result<RootCerts, ProxyError> {
         let path = path.into();
         match roots(&path) {
-            Ok(roots) => Ok(Authorities { path, roots: Arc::new(roots) }),
-            Err(reason) => Err(ProxyError::Authorities { path, reason }),
+            Ok(roots) => Ok(RootCerts { path, roots: Arc::new(roots) }),
+            Err(reason) => Err(ProxyError::RootCerts { path, reason }),
         }
     }
 
-    /// The file they were read from.
+    /// Returns the file they were read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -45,7 +45,7 @@ impl Authorities {
     }
 }
 
-impl fmt::Debug for Authorities {
+impl fmt::Debug for RootCerts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authorities").field("path", &self.path).field("count", &self.roots.len()).finish()
     }
@@ -56,15 +56,15 @@ fn roots(path: &Path) -> Result<RootCertStore, String> {
     let mut pem = Vec::new();
     File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut pem)).map_err(unread)?;
     if pem.len() as u64 > LIMIT {
-        return Err(format!("is larger than {} KiB: certificates of authorities are meant", LIMIT >> 10));
+        return Err(format!("is larger than {} KiB: give a file of CA certificates", LIMIT >> 10));
     }
     let mut roots = RootCertStore::empty();
     for (number, cert) in (1..).zip(CertificateDer::pem_slice_iter(&pem)) {
-        let cert = cert.map_err(|error| format!("is no good PEM at certificate {number}: {error}"))?;
-        roots.add(cert).map_err(|error| format!("has no good certificate at number {number}: {error}"))?;
+        let cert = cert.map_err(|error| format!("is invalid PEM at certificate {number}: {error}"))?;
+        roots.add(cert).map_err(|error| format!("has an invalid certificate at number {number}: {error}"))?;
     }
     match roots.is_empty() {
-        true => Err("has no certificate in it: PEM begins with -----BEGIN CERTIFICATE-----".to_string()),
+        true => Err("contains no certificate: PEM begins with -----BEGIN CERTIFICATE-----".to_string()),
         false => Ok(roots),
     }
 }
@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_good_certificate_is_refused_by_its_name() {
+    fn invalid_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |name: &str, content: Option<&[u8]>| {
             let path = folder.path().join(name);
             if let Some(content) = content {
                 std::fs::write(&path, content).unwrap();
             }
-            let error = Authorities::read(&path).unwrap_err().to_string();
+            let error = RootCerts::read(&path).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
             error
         };
@@ -96,16 +96,16 @@ mod tests {
         assert!(refused("other", Some(other.as_bytes())).contains("number 1"));
         let large = vec![b' '; LIMIT as usize + 1];
         assert!(refused("large", Some(&large)).contains("1024 KiB"));
-        assert!(Authorities::read(folder.path()).is_err(), "a folder");
+        assert!(RootCerts::read(folder.path()).is_err(), "a folder");
     }
 
     #[test]
-    fn several_are_taken() {
+    fn file_may_hold_several_certificates() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("two.pem");
         let one = || rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap().cert.pem();
         std::fs::write(&path, format!("# ours\n{}\n{}", one(), one())).unwrap();
-        let read = Authorities::read(&path).unwrap();
+        let read = RootCerts::read(&path).unwrap();
         assert_eq!(read.roots().len(), 2);
         assert!(format!("{read:?}").contains("two.pem"));
     }

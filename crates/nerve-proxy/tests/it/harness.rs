@@ -1,4 +1,4 @@
-//! What the tests stand on.
+//! Clients and upstreams for the tests.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Nothing here takes that long, unless it hangs.
+/// Limit for a test that hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+pub(crate) async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what}: not in time"))
 }
 
@@ -30,39 +30,39 @@ pub(crate) fn config(upstream: &str) -> ProxyConfig {
     ProxyConfig::new(Upstream::parse(upstream).unwrap())
 }
 
-/// A client.
-pub(crate) struct Front {
+/// An HTTP client of a proxy.
+pub(crate) struct TestClient {
     client: Client<HttpConnector, Full<Bytes>>,
     base: String,
 }
 
-/// A reply that has come whole.
+/// A complete response.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: String,
 }
 
-impl Told {
+impl Reply {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The JSON of each event.
+    /// Returns the JSON of each event.
     pub(crate) fn events(&self) -> Vec<Value> {
         assert!(self.headers["content-type"].to_str().unwrap().starts_with("text/event-stream"), "{self:?}");
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
-    /// The strings at `pointer` in all events, joined.
+    /// Joins the strings at `pointer` in all events.
     pub(crate) fn joined(&self, pointer: &str) -> String {
         self.events().iter().filter_map(|event| event.pointer(pointer)?.as_str().map(String::from)).collect()
     }
 
-    /// It is an error of Anthropic's kind.
-    pub(crate) fn says(&self, status: u16, kind: &str, words: &str) {
+    /// Asserts an error in Anthropic's format.
+    pub(crate) fn assert_error(&self, status: u16, kind: &str, words: &str) {
         assert_eq!(self.status, status, "{self:?}");
         let body = self.json();
         assert_eq!((&body["type"], &body["error"]["type"]), (&json!("error"), &json!(kind)), "{self:?}");
@@ -70,22 +70,22 @@ impl Told {
     }
 }
 
-impl Front {
-    pub(crate) fn of(proxy: &Proxy) -> Front {
-        Front::at(proxy.url())
+impl TestClient {
+    pub(crate) fn of(proxy: &Proxy) -> TestClient {
+        TestClient::at(proxy.url())
     }
 
-    pub(crate) fn at(base: String) -> Front {
-        Front { client: Client::builder(TokioExecutor::new()).build_http(), base }
+    pub(crate) fn at(base: String) -> TestClient {
+        TestClient { client: Client::builder(TokioExecutor::new()).build_http(), base }
     }
 
-    /// One that speaks HTTP/2 from the first byte, over one connection.
-    pub(crate) fn http2(proxy: &Proxy) -> Front {
+    /// Creates a client with a single HTTP/2 connection (prior knowledge).
+    pub(crate) fn http2(proxy: &Proxy) -> TestClient {
         let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
-        Front { client, base: proxy.url() }
+        TestClient { client, base: proxy.url() }
     }
 
-    /// Sends a request; gives the head of the reply.
+    /// Sends a request; returns the head of the response.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -96,34 +96,36 @@ impl Front {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let request = request.body(Full::new(body.into())).unwrap();
-        soon("a reply", self.client.request(request)).await.unwrap()
+        within_deadline("a reply", self.client.request(request)).await.unwrap()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Told {
-        whole(self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await)
-            .await
-            .unwrap()
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
+        read_reply(
+            self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await,
+        )
+        .await
+        .unwrap()
     }
 
-    pub(crate) async fn ask(&self, text: &str, stream: bool) -> Told {
+    pub(crate) async fn ask(&self, text: &str, stream: bool) -> Reply {
         self.post("/v1/messages?beta=true", &message(text, stream)).await
     }
 }
 
-/// Reads a reply to its end; an error if it breaks off.
-pub(crate) async fn whole(reply: Response<Incoming>) -> Result<Told, hyper::Error> {
+/// Reads a response to its end; fails if it breaks off.
+pub(crate) async fn read_reply(reply: Response<Incoming>) -> Result<Reply, hyper::Error> {
     let (head, body) = reply.into_parts();
-    let body = soon("a body", body.collect()).await?.to_bytes();
-    Ok(Told {
+    let body = within_deadline("a body", body.collect()).await?.to_bytes();
+    Ok(Reply {
         status: head.status.as_u16(),
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     })
 }
 
-/// The next piece of a reply.
-pub(crate) async fn piece(reply: &mut Response<Incoming>) -> Option<Result<Bytes, hyper::Error>> {
-    let frame = soon("a piece", reply.body_mut().frame()).await?;
+/// Returns the next piece of a response.
+pub(crate) async fn next_piece(reply: &mut Response<Incoming>) -> Option<Result<Bytes, hyper::Error>> {
+    let frame = within_deadline("a piece", reply.body_mut().frame()).await?;
     Some(frame.map(|frame| frame.into_data().unwrap_or_default()))
 }
 
@@ -132,32 +134,32 @@ pub(crate) fn message(text: &str, stream: bool) -> Value {
     json!({ "model": "claude-x", "max_tokens": 100, "stream": stream, "messages": [{ "role": "user", "content": content }] })
 }
 
-/// An upstream of a test's own.
-pub(crate) struct Raw {
+/// An upstream that sends raw bytes.
+pub(crate) struct RawUpstream {
     listener: TcpListener,
 }
 
-impl Raw {
-    pub(crate) async fn listen() -> Raw {
-        Raw { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
+impl RawUpstream {
+    pub(crate) async fn listen() -> RawUpstream {
+        RawUpstream { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.listener.local_addr().unwrap())
     }
 
-    /// What the next connection begins with; then it is closed.
+    /// Returns the first byte of the next connection and closes it.
     pub(crate) async fn first_byte(&self) -> u8 {
-        let (mut stream, _) = soon("a connection", self.listener.accept()).await.unwrap();
-        soon("a byte", stream.read_u8()).await.unwrap()
+        let (mut stream, _) = within_deadline("a connection", self.listener.accept()).await.unwrap();
+        within_deadline("a byte", stream.read_u8()).await.unwrap()
     }
 
-    /// The next request, up to the end of its body, and its connection.
+    /// Returns the next request with its body, and its connection.
     pub(crate) async fn request(&self) -> (String, TcpStream) {
-        let (mut stream, _) = soon("a connection", self.listener.accept()).await.unwrap();
+        let (mut stream, _) = within_deadline("a connection", self.listener.accept()).await.unwrap();
         let mut text = Vec::new();
         loop {
-            let read = soon("a request", stream.read_buf(&mut text)).await.unwrap();
+            let read = within_deadline("a request", stream.read_buf(&mut text)).await.unwrap();
             assert!(read > 0, "the request ends early");
             let so_far = String::from_utf8_lossy(&text);
             let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
@@ -169,43 +171,44 @@ impl Raw {
     }
 }
 
-/// Waits until the other side has closed the connection.
-pub(crate) async fn closed(stream: &mut TcpStream) {
+/// Waits until the peer has closed the connection.
+pub(crate) async fn wait_closed(stream: &mut TcpStream) {
     let mut rest = [0; 1024];
-    soon("the end of a connection", async { while let Ok(1..) = stream.read(&mut rest).await {} }).await;
+    within_deadline("the end of a connection", async { while let Ok(1..) = stream.read(&mut rest).await {} })
+        .await;
 }
 
-pub(crate) async fn say(stream: &mut TcpStream, text: &str) {
+pub(crate) async fn write(stream: &mut TcpStream, text: &str) {
     stream.write_all(text.as_bytes()).await.unwrap();
 }
 
-/// Says something and gives the head of what is answered; empty if the connection is closed instead.
-pub(crate) async fn answered(stream: &mut TcpStream, text: &str) -> String {
-    let mut told = Vec::new();
-    soon("an answer", async {
+/// Sends text and returns the response with its head; empty if the connection is closed instead.
+pub(crate) async fn exchange(stream: &mut TcpStream, text: &str) -> String {
+    let mut reply = Vec::new();
+    within_deadline("an answer", async {
         if stream.write_all(text.as_bytes()).await.is_err() {
             return;
         }
-        while let Ok(1..) = stream.read_buf(&mut told).await {
-            // The bodies of such answers are short, and come with their heads.
-            if told.windows(4).any(|end| end == b"\r\n\r\n") {
+        while let Ok(1..) = stream.read_buf(&mut reply).await {
+            // Such bodies are short and arrive together with the head.
+            if reply.windows(4).any(|end| end == b"\r\n\r\n") {
                 return;
             }
         }
     })
     .await;
-    String::from_utf8(told).unwrap()
+    String::from_utf8(reply).unwrap()
 }
 
-impl Front {
-    /// Whether a request comes to nothing.
+impl TestClient {
+    /// Returns true if a request fails without a response.
     pub(crate) async fn client_error(&self) -> bool {
         let request =
             Request::post(format!("{}/v1/messages", self.base)).body(Full::new(Bytes::from("{}"))).unwrap();
         self.client.request(request).await.is_err()
     }
 
-    /// Whether somebody is there.
+    /// Returns true if the proxy answers a greeting.
     pub(crate) async fn is_answered(&self) -> bool {
         let request = Request::get(format!("{}/api/hello", self.base)).body(Full::default()).unwrap();
         self.client.request(request).await.is_ok_and(|reply| reply.status() == 200)

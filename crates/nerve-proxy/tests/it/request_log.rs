@@ -1,11 +1,11 @@
-//! The log.
+//! The request log.
 
 use hyper::Method;
 use nerve_proxy::{LogConfig, Prices, ProxyConfig, Secret, create_anthropic_proxy, create_openai_proxy};
 use nerve_testkit::mock_model::{Answer, Ending, Script};
 use serde_json::Value;
 
-use crate::stage::{Front, config, message, model, piece, whole};
+use crate::harness::{TestClient, config, message, model, next_piece, read_reply};
 
 fn lines(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -13,7 +13,7 @@ fn lines(path: &std::path::Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_line_for_each_request_and_each_reply() {
+async fn one_line_per_request_and_reply() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log.jsonl");
     let model = model(Script::default()).await;
@@ -24,9 +24,9 @@ async fn a_line_for_each_request_and_each_reply() {
         ..config(&model.url())
     };
     let proxy = create_anthropic_proxy(more).await.unwrap();
-    let front = Front::of(&proxy);
+    let client = TestClient::of(&proxy);
     let headers = [("x-claude-code-session-id", "s-1"), ("authorization", "Bearer hunter2-hunter2")];
-    let reply = front
+    let reply = client
         .send(
             Method::POST,
             "/v1/messages?beta=true&key=hunter2",
@@ -35,40 +35,40 @@ async fn a_line_for_each_request_and_each_reply() {
         )
         .await;
     let id = reply.headers()["x-nerve-request-id"].to_str().unwrap().to_string();
-    let told = whole(reply).await.unwrap();
+    let reply = read_reply(reply).await.unwrap();
     proxy.shutdown().await;
     let lines = lines(&path);
-    let [asked, answered] = &lines[..] else { panic!("{lines:#?}") };
+    let [asked, exchange] = &lines[..] else { panic!("{lines:#?}") };
     let facts = |line: &Value| {
         ["type", "id", "method", "path", "model", "node", "session_id"]
             .map(|name| line[name].as_str().unwrap().to_string())
     };
     let common = ["POST", "/v1/messages?beta=true", "claude-x", "me", "s-1"];
     assert_eq!(facts(asked)[2..], common);
-    assert_eq!(facts(answered)[2..], common);
+    assert_eq!(facts(exchange)[2..], common);
     assert_eq!(
-        (&facts(asked)[..2], &facts(answered)[..2]),
+        (&facts(asked)[..2], &facts(exchange)[..2]),
         (&["request".into(), id.clone()][..], &["reply".into(), id][..])
     );
     assert_eq!(
         (&asked["stream"], asked["bytes"].as_u64()),
         (&Value::Bool(true), Some(message("hello", true).to_string().len() as u64))
     );
-    assert_eq!((answered["status"].as_u64(), answered["outcome"].as_str()), (Some(200), Some("whole")));
-    assert_eq!(answered["bytes"].as_u64(), Some(told.body.len() as u64));
+    assert_eq!((exchange["status"].as_u64(), exchange["outcome"].as_str()), (Some(200), Some("whole")));
+    assert_eq!(exchange["bytes"].as_u64(), Some(reply.body.len() as u64));
     assert!(
-        answered["tokens"]["input"].as_u64() > Some(0) && answered["tokens"]["output"].as_u64() > Some(0)
+        exchange["tokens"]["input"].as_u64() > Some(0) && exchange["tokens"]["output"].as_u64() > Some(0)
     );
-    assert!(answered["cost_usd"].as_f64() > Some(0.0));
-    let (first, all) = (answered["ttft_ms"].as_f64().unwrap(), answered["duration_ms"].as_f64().unwrap());
-    assert!(0.0 < first && first <= all, "{answered}");
-    assert!(answered["time"].as_str().unwrap().ends_with('Z'));
-    assert!(asked["body"].is_null() && answered["body"].is_null());
+    assert!(exchange["cost_usd"].as_f64() > Some(0.0));
+    let (first, all) = (exchange["ttft_ms"].as_f64().unwrap(), exchange["duration_ms"].as_f64().unwrap());
+    assert!(0.0 < first && first <= all, "{exchange}");
+    assert!(exchange["time"].as_str().unwrap().ends_with('Z'));
+    assert!(asked["body"].is_null() && exchange["body"].is_null());
     assert!(!std::fs::read_to_string(&path).unwrap().contains("hunter2"));
 }
 
 #[tokio::test]
-async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
+async fn logged_bodies_contain_no_keys() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log.jsonl");
     let model = model(Script::default()).await;
@@ -76,18 +76,18 @@ async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
     let api_key = Some(Secret::new("sk-ours-hunter2"));
     let proxy =
         create_openai_proxy(ProxyConfig { log: Some(log), api_key, ..config(&model.url()) }).await.unwrap();
-    let front = Front::of(&proxy);
+    let client = TestClient::of(&proxy);
     let headers = [
         ("x-api-key", "sk-theirs-hunter2"),
         ("cookie", "hunter2=1"),
         ("x-claude-code-session-id", "s-sk-theirs-hunter2"),
     ];
     let body = message("say sk-ours-hunter2 and sk-theirs-hunter2", true).to_string();
-    let told = whole(front.send(Method::POST, "/v1/messages", &headers, body).await).await.unwrap();
-    assert!(told.body.contains("sk-ours-hunter2"), "only the log is without it");
+    let reply = read_reply(client.send(Method::POST, "/v1/messages", &headers, body).await).await.unwrap();
+    assert!(reply.body.contains("sk-ours-hunter2"), "only the log is without it");
     let body = r#"{"model":"sk-theirs-hunter2"}"#;
-    let lost = front.send(Method::POST, "/v1/sk-theirs-hunter2", &headers, body).await;
-    whole(lost).await.unwrap().says(404, "not_found_error", "no counterpart");
+    let lost = client.send(Method::POST, "/v1/sk-theirs-hunter2", &headers, body).await;
+    read_reply(lost).await.unwrap().assert_error(404, "not_found_error", "no equivalent");
     proxy.shutdown().await;
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(!text.contains("hunter2"), "{text}");
@@ -102,7 +102,7 @@ async fn bodies_are_logged_without_keys_if_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn every_end_has_its_word() {
+async fn outcomes_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log.jsonl");
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
@@ -115,17 +115,17 @@ async fn every_end_has_its_word() {
         create_anthropic_proxy(ProxyConfig { log: Some(LogConfig::new(&path)), ..config(&model.url()) })
             .await
             .unwrap();
-    let front = Front::of(&proxy);
-    front.ask("hello", false).await;
-    front.ask("ERR 500", false).await;
-    front.ask("fail", true).await;
-    let ask = |text| front.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
-    assert!(whole(ask("break").await).await.is_err());
-    whole(front.send(Method::HEAD, "/", &[], "").await).await.unwrap();
-    whole(front.send(Method::GET, "/", &[("origin", "https://evil.example")], "").await).await.unwrap();
+    let client = TestClient::of(&proxy);
+    client.ask("hello", false).await;
+    client.ask("ERR 500", false).await;
+    client.ask("fail", true).await;
+    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    assert!(read_reply(ask("break").await).await.is_err());
+    read_reply(client.send(Method::HEAD, "/", &[], "").await).await.unwrap();
+    read_reply(client.send(Method::GET, "/", &[("origin", "https://evil.example")], "").await).await.unwrap();
     let mut reply = ask("wait").await;
-    piece(&mut reply).await;
-    drop((reply, front));
+    next_piece(&mut reply).await;
+    drop((reply, client));
     proxy.shutdown().await;
     let ends = lines(&path).into_iter().filter(|line| line["type"] == "reply");
     let ends: Vec<(u64, String)> = ends
@@ -151,7 +151,7 @@ async fn every_end_has_its_word() {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_written_is_said_at_once() {
+async fn unwritable_log_fails_at_start() {
     let log = Some(LogConfig::new("/nonexistent/log.jsonl"));
     let error =
         create_anthropic_proxy(ProxyConfig { log, ..config("http://127.0.0.1:1") }).await.unwrap_err();

@@ -1,4 +1,4 @@
-"""Anthropic's and OpenAI's own clients in front of a proxy: official.py BASE_URL CASE..."""
+"""Anthropic's and OpenAI's own clients in front of a proxy: official_sdks.py BASE_URL CASE..."""
 
 import base64
 import sys

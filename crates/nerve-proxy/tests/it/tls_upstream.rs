@@ -1,4 +1,4 @@
-//! Upstreams with TLS, and with HTTP/2, that do what a test says.
+//! Upstreams with TLS and HTTP/2 that are controlled by a test.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 use hyper::body::Bytes;
-use nerve_proxy::{Authorities, ProxyConfig};
+use nerve_proxy::{ProxyConfig, RootCerts};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -17,36 +17,36 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::stage::{config, soon};
+use crate::harness::{config, within_deadline};
 
-/// Who vouches for a test's upstreams.
-pub(crate) struct Authority {
+/// The certificate authority of a test's upstreams.
+pub(crate) struct CertAuthority {
     cert: Certificate,
     key: KeyPair,
     folder: TempDir,
 }
 
-impl Authority {
-    pub(crate) fn new() -> Authority {
+impl CertAuthority {
+    pub(crate) fn new() -> CertAuthority {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let cert = params.self_signed(&key).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ca.pem"), cert.pem()).unwrap();
-        Authority { cert, key, folder }
+        CertAuthority { cert, key, folder }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// Settings for an upstream that is believed if this vouches for it.
+    /// Settings for an upstream with a certificate of this authority.
     pub(crate) fn config(&self, upstream: &str) -> ProxyConfig {
-        ProxyConfig { authorities: Some(Authorities::read(self.file()).unwrap()), ..config(upstream) }
+        ProxyConfig { root_certs: Some(RootCerts::read(self.file()).unwrap()), ..config(upstream) }
     }
 
-    /// A server's half of TLS that offers these protocols.
+    /// Returns a TLS acceptor that offers these protocols.
     pub(crate) fn acceptor(&self, protocols: &[&str]) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
@@ -62,80 +62,80 @@ impl Authority {
     }
 }
 
-/// What all connections of an upstream are told to do.
+/// A command for all connections of an upstream.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Order {
-    /// Say GOAWAY at once, and close.
+pub(crate) enum ConnectionCommand {
+    /// Send GOAWAY and close.
     GoAway(Reason),
-    /// Close without a word.
+    /// Close without GOAWAY.
     Close,
 }
 
 /// An upstream that speaks HTTP/2.
-pub(crate) struct Http2 {
+pub(crate) struct Http2Upstream {
     url: String,
-    asked: mpsc::UnboundedReceiver<Asked>,
-    orders: broadcast::Sender<Order>,
+    next_request: mpsc::UnboundedReceiver<Http2Request>,
+    commands: broadcast::Sender<ConnectionCommand>,
 }
 
-/// A request and who waits for its answer.
-pub(crate) struct Asked {
+/// A request that waits for its response.
+pub(crate) struct Http2Request {
     pub(crate) request: Request<RecvStream>,
     pub(crate) answer: SendResponse<Bytes>,
 }
 
-impl Http2 {
-    pub(crate) async fn listen(authority: &Authority) -> Http2 {
+impl Http2Upstream {
+    pub(crate) async fn listen(authority: &CertAuthority) -> Http2Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());
         let acceptor = authority.acceptor(&["h2", "http/1.1"]);
-        let (requests, asked) = mpsc::unbounded_channel();
-        let (orders, _) = broadcast::channel(8);
-        let told = orders.clone();
+        let (requests, next_request) = mpsc::unbounded_channel();
+        let (commands, _) = broadcast::channel(8);
+        let reply = commands.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, requests, orders) = (acceptor.clone(), requests.clone(), told.subscribe());
+                let (acceptor, requests, commands) = (acceptor.clone(), requests.clone(), reply.subscribe());
                 tokio::spawn(async move {
-                    // Who does not believe the certificate ends this.
+                    // A client that rejects the certificate.
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-                    serve(stream, requests, orders).await;
+                    serve(stream, requests, commands).await;
                 });
             }
         });
-        Http2 { url, asked, orders }
+        Http2Upstream { url, next_request, commands }
     }
 
     pub(crate) fn url(&self) -> String {
         self.url.clone()
     }
 
-    pub(crate) async fn asked(&mut self) -> Asked {
-        soon("a request", self.asked.recv()).await.unwrap()
+    pub(crate) async fn next_request(&mut self) -> Http2Request {
+        within_deadline("a request", self.next_request.recv()).await.unwrap()
     }
 
-    pub(crate) fn order(&self, order: Order) {
-        self.orders.send(order).unwrap();
+    pub(crate) fn command(&self, command: ConnectionCommand) {
+        self.commands.send(command).unwrap();
     }
 }
 
 async fn serve(
     stream: TlsStream<TcpStream>,
-    requests: mpsc::UnboundedSender<Asked>,
-    mut orders: broadcast::Receiver<Order>,
+    requests: mpsc::UnboundedSender<Http2Request>,
+    mut commands: broadcast::Receiver<ConnectionCommand>,
 ) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(100);
     let mut connection: Connection<_, Bytes> = builder.handshake(stream).await.unwrap();
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
-                Ok(Order::GoAway(reason)) => connection.abrupt_shutdown(reason),
-                Ok(Order::Close) | Err(_) => return,
+            command = commands.recv() => match command {
+                Ok(ConnectionCommand::GoAway(reason)) => connection.abrupt_shutdown(reason),
+                Ok(ConnectionCommand::Close) | Err(_) => return,
             },
             accepted = connection.accept() => {
                 let Some(Ok((request, answer))) = accepted else { return };
-                if requests.send(Asked { request, answer }).is_err() {
+                if requests.send(Http2Request { request, answer }).is_err() {
                     return;
                 }
             }
@@ -143,26 +143,26 @@ async fn serve(
     }
 }
 
-impl Asked {
-    /// The request's body.
+impl Http2Request {
+    /// Returns the request's body.
     pub(crate) async fn body(&mut self) -> String {
-        let mut whole = Vec::new();
-        while let Some(data) = soon("a body", self.request.body_mut().data()).await {
+        let mut read_reply = Vec::new();
+        while let Some(data) = within_deadline("a body", self.request.body_mut().data()).await {
             let data = data.unwrap();
             self.request.body_mut().flow_control().release_capacity(data.len()).unwrap();
-            whole.extend_from_slice(&data);
+            read_reply.extend_from_slice(&data);
         }
-        String::from_utf8(whole).unwrap()
+        String::from_utf8(read_reply).unwrap()
     }
 
-    /// The head of an answer that is a stream of events.
+    /// Starts a response that is a stream of events.
     pub(crate) fn begin(&mut self) -> SendStream<Bytes> {
         let head = Response::builder().header("content-type", "text/event-stream").body(()).unwrap();
         self.answer.send_response(head, false).unwrap()
     }
 
-    /// A whole answer.
-    pub(crate) fn say(&mut self, text: &str) {
+    /// Sends a whole response.
+    pub(crate) fn respond(&mut self, text: &str) {
         let mut stream = self.begin();
         stream.send_data(Bytes::copy_from_slice(text.as_bytes()), true).unwrap();
     }

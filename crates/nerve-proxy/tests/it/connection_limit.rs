@@ -1,0 +1,92 @@
+//! Many connections, including idle ones.
+
+use std::time::Duration;
+
+use hyper::Method;
+use nerve_proxy::{Proxy, ProxyConfig, Secret, create_openai_proxy};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::harness::{TestClient, config, exchange, read_reply, wait_closed, within_deadline};
+
+/// Connection slots of a proxy.
+const SLOTS: usize = 256;
+const HELLO: &str = "HEAD /api/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Answers greetings itself and needs no upstream.
+async fn proxy(more: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Proxy {
+    create_openai_proxy(more(config("http://127.0.0.1:1"))).await.unwrap()
+}
+
+async fn connect(proxy: &Proxy) -> TcpStream {
+    within_deadline("a connection", TcpStream::connect(proxy.address())).await.unwrap()
+}
+
+async fn is_greeted(stream: &mut TcpStream) -> bool {
+    exchange(stream, HELLO).await.starts_with("HTTP/1.1 200 ")
+}
+
+#[tokio::test]
+async fn idle_connections_are_evicted_first() {
+    let proxy = proxy(|config| config).await;
+    let mut authenticated = connect(&proxy).await;
+    assert!(is_greeted(&mut authenticated).await);
+    let mut silent = Vec::new();
+    for _ in 0..SLOTS + 44 {
+        silent.push(connect(&proxy).await);
+    }
+    let mut left = silent.split_off(45);
+    for oldest in &mut silent {
+        wait_closed(oldest).await;
+    }
+    // All slots are taken, but a new connection still gets one, and the authenticated one stays.
+    assert!(TestClient::of(&proxy).is_answered().await);
+    assert!(is_greeted(&mut authenticated).await, "it was let in");
+    wait_closed(&mut left[0]).await;
+    assert!(is_greeted(&mut left[SLOTS - 2]).await, "the last of those that waited");
+}
+
+#[tokio::test]
+async fn connections_without_token_are_evicted() {
+    let proxy = proxy(|config| ProxyConfig { client_token: Some(Secret::new("t0ken")), ..config }).await;
+    let mut others = Vec::new();
+    for _ in 0..SLOTS + 44 {
+        let mut other = connect(&proxy).await;
+        assert!(exchange(&mut other, HELLO).await.starts_with("HTTP/1.1 401 "));
+        others.push(other);
+    }
+    wait_closed(&mut others[0]).await;
+    let client = TestClient::of(&proxy);
+    let reply = client.send(Method::HEAD, "/api/hello", &[("x-api-key", "t0ken")], "").await;
+    assert_eq!(read_reply(reply).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn closed_connections_free_their_slots() {
+    let proxy = proxy(|config| config).await;
+    let mut authenticated_all = Vec::new();
+    for _ in 0..SLOTS {
+        let mut authenticated = connect(&proxy).await;
+        assert!(is_greeted(&mut authenticated).await);
+        authenticated_all.push(authenticated);
+    }
+    let mut late = connect(&proxy).await;
+    wait_closed(&mut late).await;
+    assert!(is_greeted(&mut authenticated_all[0]).await);
+    drop(authenticated_all);
+    let client = TestClient::of(&proxy);
+    within_deadline("a free place", async { while !client.is_answered().await {} }).await;
+}
+
+// Needs no deadline: a paused clock advances only when all tasks are idle.
+#[tokio::test(start_paused = true)]
+async fn first_head_times_out_after_ten_seconds() {
+    let proxy = create_openai_proxy(config("http://127.0.0.1:1")).await.unwrap();
+    let started = Instant::now();
+    let mut silent = TcpStream::connect(proxy.address()).await.unwrap();
+    let read = silent.read(&mut [0; 1]).await;
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    let took = started.elapsed();
+    assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
+}
