@@ -1,14 +1,20 @@
 //! Replies of requests whose options decide what is returned.
 
-use serde::de::{Deserializer, Error};
+use serde::de::{Deserializer, Error, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Reply, RunEnded, RunInfo, Turn, TurnAccepted};
 
-/// The reply `{}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The reply `{}`. Any other reply is accepted for it, `null` too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Done {}
+
+impl<'de> Deserialize<'de> for Done {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Done, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Done {})
+    }
+}
 
 /// Reply to EXECUTE_INPUT.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -3,7 +3,6 @@
 use anyhow::Result;
 use nerve_api::reply::{NodesChanged, SessionInfo, SessionList};
 use nerve_api::request::{CreateSession, DeleteSession, GetSession, ListSessions};
-use serde_json::{Value, json};
 
 use super::server::connect;
 use crate::cli::session::{SessionArgs, SessionCommand};
