@@ -1,14 +1,14 @@
-//! Output bytes as text: a character cut in two by records is held back and joined.
+//! Decodes output as UTF-8 across record boundaries.
 
-/// Decodes a stream of bytes; what is no UTF-8 becomes U+FFFD, as in a terminal.
+/// A streaming decoder. Invalid bytes become U+FFFD, as in a terminal.
 #[derive(Debug, Clone, Default)]
 pub struct Utf8 {
-    /// The start of a character, at most three bytes.
+    /// The incomplete character at the end, at most three bytes.
     held: Vec<u8>,
 }
 
 impl Utf8 {
-    /// The text of `bytes` and of what was held back, without a character at the end that is not all there.
+    /// Decodes `bytes` after the held bytes, and holds back an incomplete character at the end.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         if self.held.is_empty() {
             return self.decode(bytes);
@@ -18,7 +18,7 @@ impl Utf8 {
         self.decode(&joined)
     }
 
-    /// What is held back will not be completed: a U+FFFD for it, if there is something.
+    /// Ends the stream. An incomplete character becomes U+FFFD.
     pub fn finish(&mut self) -> String {
         let unfinished = !std::mem::take(&mut self.held).is_empty();
         if unfinished { char::REPLACEMENT_CHARACTER.to_string() } else { String::new() }
@@ -31,7 +31,7 @@ impl Utf8 {
             text.push_str(chunk.valid());
             left -= chunk.valid().len() + chunk.invalid().len();
             match std::str::from_utf8(chunk.invalid()) {
-                // What ends the bytes can be the start of a character.
+                // The trailing bytes may be the start of a character.
                 Err(error) if left == 0 && error.error_len().is_none() => {
                     self.held = chunk.invalid().to_vec()
                 }
