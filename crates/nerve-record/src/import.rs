@@ -96,7 +96,7 @@ impl Importer {
 
     fn event(&mut self, Event(time, code, text): &Event) -> Result<(), EventError> {
         let time = Duration::try_from_secs_f64(*time)
-            .map_err(|_| EventError::Line(format!("{time} is no time of an event")))?;
+            .map_err(|_| EventError::Line(format!("invalid event time {time}")))?;
         // Version 3 has times relative to the previous event. Version 2 has times since the start, which must not
         // decrease.
         self.at = if self.version == 3 { self.at.saturating_add(time) } else { self.at.max(time) };
@@ -112,7 +112,7 @@ impl Importer {
                 self.add(Body::Input { bytes: text.as_bytes() })?;
             }
             "r" => {
-                let size = size_of(text).ok_or_else(|| EventError::Line(format!("{text:?} is no size")))?;
+                let size = size_of(text).ok_or_else(|| EventError::Line(format!("invalid size {text:?}")))?;
                 self.add(Body::Resize { cols: size.cols, rows: size.rows })?;
             }
             "m" => {
@@ -122,7 +122,7 @@ impl Importer {
             }
             "x" => {
                 let code: i32 =
-                    text.parse().map_err(|_| EventError::Line(format!("{text:?} is no exit status")))?;
+                    text.parse().map_err(|_| EventError::Line(format!("invalid exit status {text:?}")))?;
                 self.add(Body::Mark(Mark::Exit(ExitStatus::Code(code))))?;
             }
             _ => return Ok(()),
@@ -197,7 +197,7 @@ impl<R: BufRead> Lines<R> {
             return Err(ImportError::NoCast("it is empty".into()));
         }
         let raw: RawHeader = serde_json::from_slice(&self.bytes)
-            .map_err(|error| ImportError::NoCast(format!("its first line is no header: {error}")))?;
+            .map_err(|error| ImportError::NoCast(format!("invalid header: {error}")))?;
         let size = match (raw.version, raw.width, raw.height, raw.term) {
             (2, Some(cols), Some(rows), _) | (3, _, _, Some(RawTerm { cols, rows })) => Size::new(cols, rows),
             (2 | 3, ..) => return Err(ImportError::NoCast("its header has no size".into())),
@@ -251,15 +251,13 @@ fn size_of(text: &str) -> Option<Size> {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The input is not an asciicast.
-    #[error("this is no asciicast: {0}")]
+    #[error("not an asciicast: {0}")]
     NoCast(String),
     /// The version is unsupported.
-    #[error(
-        "asciicasts of version {0} are not read; only 2 and 3 are (`asciinema convert` makes them of others)"
-    )]
+    #[error("unsupported asciicast version {0}: use 2 or 3 (`asciinema convert` converts others)")]
     Version(u8),
     /// A line is not a valid event.
-    #[error("line {number} is no event: {reason}")]
+    #[error("line {number} is not an event: {reason}")]
     Line {
         /// Line number; the header is line 1.
         number: u64,

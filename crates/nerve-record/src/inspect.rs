@@ -77,7 +77,7 @@ pub enum Fault {
     #[error("output bytes {}..{} are missing", .0.start, .0.end)]
     Missing(Range<u64>),
     /// Output is repeated.
-    #[error("output bytes {}..{} come twice", .0.start, .0.end)]
+    #[error("output bytes {}..{} are repeated", .0.start, .0.end)]
     Twice(Range<u64>),
 }
 

@@ -176,7 +176,7 @@ fn recording(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An invalid id.
-    #[error("{id:?} is no id of a recording: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'")]
+    #[error("invalid recording id {id:?}: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'")]
     Id {
         /// The id, shortened.
         id: String,
@@ -190,7 +190,7 @@ pub enum StoreError {
         root: Option<PathBuf>,
     },
     /// Several recordings match.
-    #[error("{what:?} is more than one recording: {}", listing(paths))]
+    #[error("{what:?} matches several recordings: {}", listing(paths))]
     Ambiguous {
         /// The id or prefix.
         what: String,
@@ -198,7 +198,7 @@ pub enum StoreError {
         paths: Vec<PathBuf>,
     },
     /// A folder cannot be created.
-    #[error("cannot make the folder {}: {source}", folder.display())]
+    #[error("cannot create the folder {}: {source}", folder.display())]
     Io {
         /// The folder.
         folder: PathBuf,
@@ -222,8 +222,8 @@ pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     let named: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
     let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
     let how = match ids.iter().all(|id| id.starts_with(wanted)) {
-        true => format!("give more of it, {chars} characters"),
-        false => "name one by the id of its host".to_string(),
+        true => format!("give at least {chars} characters"),
+        false => "use the host id".to_string(),
     };
     format!("{how}: {}{more}", named.join(" or "))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AhrError {
     /// Another recorder holds the lock.
-    #[error("{} is being recorded to by another process; choose another file or stop that recording", path.display())]
+    #[error("{} is being written by another recorder; choose another file or stop that recording", path.display())]
     Busy {
         /// The recording.
         path: PathBuf,

@@ -277,19 +277,19 @@ impl<'a> Fields<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// A label does not fit its 16-bit length field.
-    #[error("a snapshot's label of {len} bytes is longer than the 65,535 a recording can keep")]
+    #[error("a snapshot label of {len} bytes exceeds the limit of 65,535")]
     Label {
         /// Bytes of the label.
         len: usize,
     },
     /// A payload does not fit its 32-bit length field.
-    #[error("{len} bytes are more than one record can keep")]
+    #[error("{len} bytes exceed the limit of one record")]
     Bytes {
         /// Bytes of the payload.
         len: usize,
     },
     /// The segment would exceed [`super::MAX_SEGMENT`].
-    #[error("a record of {len} bytes does not fit into its block of {} bytes at most", super::MAX_SEGMENT)]
+    #[error("a record of {len} bytes exceeds the block limit of {} bytes", super::MAX_SEGMENT)]
     Segment {
         /// Bytes of the record.
         len: usize,

@@ -72,10 +72,10 @@ pub fn claim(recording: &Path, line: ExecutionLine) -> Result<(), ClaimError> {
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// The id is in use.
-    #[error("the session has an execution '{0}' already")]
+    #[error("the session already has an execution '{0}'")]
     Taken(String),
     /// The list cannot be read or written.
-    #[error("the list of executions cannot be written: {0}")]
+    #[error("cannot write the list of executions: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -95,7 +95,7 @@ fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {
     line.output = line.output.map(|text| cut(text, MAX_TEXT));
     let end = file.seek(SeekFrom::End(0))?;
     if end >= MAX_LIST {
-        let message = format!("it has {end} bytes, and no list gets longer than {MAX_LIST}");
+        let message = format!("the list has reached its limit of {MAX_LIST} bytes");
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
     }
     let mut text = Vec::new();

@@ -75,7 +75,7 @@ impl FromStr for Format {
 
 /// An unknown format name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no format; there are md, json, csv, txt, asciicast2, asciicast3")]
+#[error("unknown format '{0}'; use md, json, csv, txt, asciicast2, asciicast3")]
 pub struct UnknownFormat(String);
 
 /// Why an export failed.

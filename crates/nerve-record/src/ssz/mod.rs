@@ -59,7 +59,7 @@ pub enum SszError {
         length: usize,
     },
     /// An unknown number of an enumeration.
-    #[error("{number} is no {what}")]
+    #[error("invalid {what} {number}")]
     Number {
         /// Name of the enumeration.
         what: &'static str,

@@ -32,7 +32,7 @@ fn a_second_recorder_is_refused() {
     first.append(&counting(&[1])[0]).unwrap();
     let error = Writer::create(&path).unwrap_err();
     assert!(matches!(error, AhrError::Busy { .. }));
-    assert!(error.to_string().contains("one.ahr is being recorded to by another process"), "{error}");
+    assert!(error.to_string().contains("one.ahr is being written by another recorder"), "{error}");
     // Readers are not kept out.
     assert!(matches!(Reader::open(&path).unwrap().next(), Ok(Some(Part::Block(_)))));
 

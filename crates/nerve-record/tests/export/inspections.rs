@@ -41,7 +41,7 @@ fn input_and_exit_are_counted() {
 fn output_that_jumps_is_damage_unless_a_mark_says_why() {
     let jump = [(0, data(0, "abc")), (1, data(10, "def")), (2, data(12, "ghi"))];
     let (summary, faults) = inspected(&recording(&jump));
-    assert_eq!(faults, ["output bytes 3..10 are missing", "output bytes 12..13 come twice"]);
+    assert_eq!(faults, ["output bytes 3..10 are missing", "output bytes 12..13 are repeated"]);
     assert_eq!((summary.damaged, summary.is_intact()), (2, false));
     let marked = [(0, data(0, "abc")), (1, Body::Mark(Mark::Gap(1))), (1, data(10, "def"))];
     assert!(inspected(&recording(&marked)).0.is_intact());

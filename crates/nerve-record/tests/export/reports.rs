@@ -130,5 +130,5 @@ fn formats_have_names() {
     for format in Format::ALL {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
-    assert!("html".parse::<Format>().unwrap_err().to_string().contains("'html' is no format"));
+    assert!("html".parse::<Format>().unwrap_err().to_string().contains("unknown format 'html'"));
 }

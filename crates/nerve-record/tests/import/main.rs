@@ -136,25 +136,28 @@ const HEADER: &str = "{\"version\":2,\"width\":80,\"height\":24}\n[0,\"o\",\"fin
 #[test]
 fn a_bad_line_is_told_with_its_number() {
     let desk = Desk::new();
-    desk.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is no event");
-    desk.fails(&format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"), "line 5 is no event");
-    desk.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is no event: -1 is no time");
+    desk.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is not an event");
+    desk.fails(
+        &format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"),
+        "line 5 is not an event",
+    );
+    desk.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is not an event: invalid event time -1");
     desk.fails(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "no time of an event");
-    desk.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "\"80\" is no size");
-    desk.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "\"well\" is no exit status");
+    desk.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "invalid size \"80\"");
+    desk.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "invalid exit status \"well\"");
     desk.fails(
         &format!("{HEADER}[1, \"m\", \"{}\"]\n", "l".repeat(70_000)),
-        "line 3 is no event: a snapshot's label",
+        "line 3 is not an event: a snapshot label",
     );
-    desk.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is no event");
+    desk.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is not an event");
 }
 
 #[test]
 fn what_is_no_cast_is_said_to_be_none() {
     let desk = Desk::new();
     desk.fails("", "it is empty");
-    desk.fails("hello\n", "first line is no header");
-    desk.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "version 1 are not read");
+    desk.fails("hello\n", "invalid header");
+    desk.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "asciicast version 1");
     desk.fails("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
 }
 
