@@ -82,14 +82,14 @@ mod tests {
     use super::check;
 
     #[test]
-    fn names_within_the_rule_pass() {
+    fn valid_names_pass() {
         for name in ["a", "0", "claude-1", "test-channel", "a--b", &"x".repeat(32)] {
             check("node", name).unwrap();
         }
     }
 
     #[test]
-    fn names_outside_it_are_quoted_with_the_reason() {
+    fn invalid_names_are_quoted_with_reason() {
         let cases = [
             ("", "it is empty"),
             ("../x", "it has '.' in it"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_name_is_not_repeated_whole() {
+    fn huge_name_is_shortened_in_error() {
         let error = check("node", &"y".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.len() < 300, "{} bytes", error.len());
         assert!(error.contains("1048576 characters"), "{error}");

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_quoted_where_they_must() {
+    fn fields_are_quoted_when_required() {
         assert_eq!(field("plain text"), "plain text");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_character_comes_with_its_end() {
+    fn split_character_is_joined() {
         let mut utf8 = Utf8::default();
         assert_eq!(utf8.push(b"a\xf0\x9f"), "a");
         assert_eq!(utf8.push(b"\x98"), "");
@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         assert_eq!(decoded(b"a\xffb\xe2\x82", 1), "a\u{fffd}b\u{fffd}");
         assert_eq!(decoded(b"\xf0\x9fX", 2), "\u{fffd}X");
     }
 
     proptest! {
         #[test]
-        fn any_cut_gives_what_the_whole_gives(
+        fn any_split_decodes_like_the_whole(
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0xe2), Just(0x82), Just(0xac)], 0..60),
             step in 1usize..9,
         ) {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_around_the_block_size_are_whole() {
+    fn lines_around_block_size_are_complete() {
         for extra in [-2_i64, -1, 0, 1, 2] {
             let long = vec![b'x'; usize::try_from(BLOCK_BYTES as i64 + extra).unwrap()];
             let mut content = b"first\n".to_vec();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_passed_over_and_its_neighbours_stay() {
+    fn overlong_line_is_skipped() {
         let (mut file, _) = file_with(b"before\n");
         // A hole, which takes no disk space.
         let after = file.seek(SeekFrom::Current(MAX_LINE_BYTES as i64 + 5)).unwrap();

@@ -108,7 +108,7 @@ mod tests {
     use super::{ParsedLine, StoredEntry, mend_surrogates};
 
     #[test]
-    fn lone_surrogates_are_replaced_and_pairs_stay() {
+    fn only_lone_surrogates_are_replaced() {
         let cases = [
             (r#"{"a": "\ud800"}"#, Some(r#"{"a": "\ufffd"}"#)),
             (r#"{"a": "x\udcffy\uD83D\uDE00"}"#, Some(r#"{"a": "x\ufffdy\uD83D\uDE00"}"#)),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_malformed() {
+    fn non_objects_are_malformed() {
         for line in ["1", "[]", "null", "\"{}\"", "garbage", "{", "{\"seq\": 1", "{} {}", "{\"a\": 1e999}"] {
             assert!(matches!(StoredEntry::read(line.as_bytes(), 9), ParsedLine::Malformed(_)), "{line}");
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_count_are_no_seq() {
+    fn invalid_numbers_are_no_seq() {
         for line in
             ["{\"seq\": -1}", "{\"seq\": 1.5}", "{\"seq\": \"7\"}", "{\"seq\": 18446744073709551615}", "{}"]
         {

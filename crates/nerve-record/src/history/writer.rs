@@ -243,7 +243,7 @@ mod tests {
     use std::fs::OpenOptions;
 
     #[test]
-    fn on_a_full_device_entries_are_counted_and_nothing_else_happens() {
+    fn full_device_only_counts_lost_entries() {
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
         let mut writer = HistoryWriter { file: Some(LockedFile(full)), seq: 7, ..HistoryWriter::default() };
         assert_eq!(writer.log_run(TsNs(0), "a"), 0);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_entry_does_not_keep_its_memory() {
+    fn memory_of_large_entry_is_released() {
         let file = LockedFile(tempfile::tempfile().unwrap());
         let mut writer = HistoryWriter { file: Some(file), ..HistoryWriter::default() };
         assert_eq!(writer.log_write(TsNs(0), &"x".repeat(4 << 20)), 1);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_can_be_moved_to_another_thread() {
+    fn writer_is_send() {
         fn is_send<T: Send>() {}
         is_send::<HistoryWriter>();
     }
