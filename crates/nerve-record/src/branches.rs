@@ -108,7 +108,7 @@ impl Folder {
     /// Determines what would be lost with the folder. Blocks: reads the files and runs git.
     pub fn changes(&self, store: &FileStore) -> Changes {
         let Some(note) = &self.note else {
-            return Changes::Unknown("nothing is noted of what was restored".to_string());
+            return Changes::Unknown("no note of what was restored".to_string());
         };
         let changed = files::provider_of(&note.files, store)
             .and_then(|(provider, key)| provider.changes(&key, &self.path, note.branch.as_deref()));

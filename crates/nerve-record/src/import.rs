@@ -1,4 +1,4 @@
-//! An asciicast (version 2 or 3, <https://docs.asciinema.org/manual/asciicast/v3/>) as a recording.
+//! Imports an asciicast (version 2 or 3, <https://docs.asciinema.org/manual/asciicast/v3/>) as a recording.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -10,33 +10,33 @@ use serde::Deserialize;
 use crate::ahr::{AhrError, Body, DEFAULT_QUALITY, Mark, Record, RecordError, Segment, Writer};
 use crate::meta::{Host, Meta};
 
-/// Bytes of a line that are read.
+/// Maximum bytes of a line.
 const MAX_LINE: u64 = 16 << 20;
-/// Bytes of output that go into one record: with its header it fits a block many times over.
+/// Maximum output bytes of a record; well below the limit of a block.
 const MAX_DATA: usize = 128 << 10;
 
-/// What an import made.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImportSummary {
     /// Version of the cast, 2 or 3.
     pub version: u8,
-    /// Events of the cast that went into the recording.
+    /// Imported events.
     pub events: u64,
     /// Bytes of output.
     pub output: u64,
-    /// Markers, which became snapshots without files.
+    /// Markers, imported as snapshots without files.
     pub snapshots: u64,
     /// Time from the first to the last event.
     pub duration: Duration,
 }
 
-/// Makes the recording `to`, and its `meta.json`, from a cast. `started` is when it began, for casts that do not tell.
+/// Creates the recording `to` and its `meta.json` from a cast. `started` is the start time if the cast has none.
 ///
-/// Output is `o`, input `i`, sizes `r`, the exit status `x`; a marker `m` becomes a snapshot. Events of other kinds are passed
-/// over, as the format asks.
+/// Imports output (`o`), input (`i`), resizes (`r`), the exit status (`x`) and markers (`m`), which become snapshots.
+/// Events of other kinds are skipped, as the format requires.
 ///
 /// # Errors
-/// [`ImportError`]; a line that is no event is told with its number. `to` is never overwritten, and removed when the import
+/// [`ImportError`], with the line number for an invalid event. `to` is never overwritten, and is removed if the import
 /// fails.
 pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<ImportSummary, ImportError> {
     let mut lines = Lines { cast, number: 0, bytes: Vec::new() };
@@ -52,7 +52,7 @@ pub fn import(cast: impl BufRead, to: &Path, started: TsNs) -> Result<ImportSumm
         done: ImportSummary { version: header.version, ..ImportSummary::default() },
     };
     import.run(&mut lines, header).inspect_err(|_| {
-        // The error is the news; what is left is a part of something that is still there.
+        // The cast is unchanged, so the partial recording can go.
         let _ = std::fs::remove_file(to);
     })
 }
@@ -62,7 +62,7 @@ struct Importer {
     segment: Segment,
     version: u8,
     start: TsNs,
-    /// Time of the event before.
+    /// Time of the previous event.
     at: Duration,
     done: ImportSummary,
 }
@@ -96,8 +96,9 @@ impl Importer {
 
     fn event(&mut self, Event(time, code, text): &Event) -> Result<(), EventError> {
         let time = Duration::try_from_secs_f64(*time)
-            .map_err(|_| EventError::Line(format!("{time} is no time of an event")))?;
-        // Version 3 counts from the event before. Version 2 from the start, and its times must not go back.
+            .map_err(|_| EventError::Line(format!("invalid event time {time}")))?;
+        // Version 3 has times relative to the previous event. Version 2 has times since the start, which must not
+        // decrease.
         self.at = if self.version == 3 { self.at.saturating_add(time) } else { self.at.max(time) };
         match code.as_str() {
             "o" => {
@@ -111,7 +112,7 @@ impl Importer {
                 self.add(Body::Input { bytes: text.as_bytes() })?;
             }
             "r" => {
-                let size = size_of(text).ok_or_else(|| EventError::Line(format!("{text:?} is no size")))?;
+                let size = size_of(text).ok_or_else(|| EventError::Line(format!("invalid size {text:?}")))?;
                 self.add(Body::Resize { cols: size.cols, rows: size.rows })?;
             }
             "m" => {
@@ -121,7 +122,7 @@ impl Importer {
             }
             "x" => {
                 let code: i32 =
-                    text.parse().map_err(|_| EventError::Line(format!("{text:?} is no exit status")))?;
+                    text.parse().map_err(|_| EventError::Line(format!("invalid exit status {text:?}")))?;
                 self.add(Body::Mark(Mark::Exit(ExitStatus::Code(code))))?;
             }
             _ => return Ok(()),
@@ -196,13 +197,13 @@ impl<R: BufRead> Lines<R> {
             return Err(ImportError::NoCast("it is empty".into()));
         }
         let raw: RawHeader = serde_json::from_slice(&self.bytes)
-            .map_err(|error| ImportError::NoCast(format!("its first line is no header: {error}")))?;
+            .map_err(|error| ImportError::NoCast(format!("invalid header: {error}")))?;
         let size = match (raw.version, raw.width, raw.height, raw.term) {
             (2, Some(cols), Some(rows), _) | (3, _, _, Some(RawTerm { cols, rows })) => Size::new(cols, rows),
             (2 | 3, ..) => return Err(ImportError::NoCast("its header has no size".into())),
             (version, ..) => return Err(ImportError::Version(version)),
         };
-        // Version 2 as some write it has a fraction.
+        // Some version 2 files have a fraction.
         let timestamp = raw.timestamp.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Ok(Header {
             version: raw.version,
@@ -213,7 +214,7 @@ impl<R: BufRead> Lines<R> {
         })
     }
 
-    /// The next event; empty lines and comments are passed over.
+    /// Returns the next event; skips empty lines and comments.
     fn event(&mut self) -> Result<Option<Event>, ImportError> {
         while self.advance()? {
             let text = self.bytes.trim_ascii();
@@ -240,7 +241,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// `80x24`.
+/// Parses a size such as `80x24`.
 fn size_of(text: &str) -> Option<Size> {
     let (cols, rows) = text.split_once('x')?;
     Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
@@ -249,26 +250,24 @@ fn size_of(text: &str) -> Option<Size> {
 /// A cast that cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Not an asciicast.
-    #[error("this is no asciicast: {0}")]
+    /// The input is not an asciicast.
+    #[error("not an asciicast: {0}")]
     NoCast(String),
-    /// A version that is not read.
-    #[error(
-        "asciicasts of version {0} are not read; only 2 and 3 are (`asciinema convert` makes them of others)"
-    )]
+    /// The version is unsupported.
+    #[error("unsupported asciicast version {0}: use 2 or 3 (`asciinema convert` converts others)")]
     Version(u8),
-    /// A line that is no event.
-    #[error("line {number} is no event: {reason}")]
+    /// A line is not a valid event.
+    #[error("line {number} is not an event: {reason}")]
     Line {
-        /// Counted from 1, the header's.
+        /// Line number; the header is line 1.
         number: u64,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
     /// The cast cannot be read.
     #[error("cannot read the cast: {0}")]
     Read(io::Error),
-    /// The recording cannot be made or written.
+    /// The recording cannot be written.
     #[error(transparent)]
     Write(#[from] AhrError),
 }

@@ -1,4 +1,4 @@
-//! A recording block by block and record by record, with all that is wrong with it (seed agent-record §17).
+//! Inspects a recording block by block and record by record, including all damage.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -8,83 +8,83 @@ use nerve_term::event::{ExitStatus, Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Lost, Mark, Part, Reader};
 
-/// What is found in a recording.
+/// Totals of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// Intact blocks.
     pub blocks: u64,
     /// Records in them.
     pub records: u64,
-    /// Records that are output, and their bytes.
+    /// Output records.
     pub output: RecordCount,
-    /// Records that are input, and their bytes.
+    /// Input records.
     pub input: RecordCount,
-    /// Changes of size, the first one included.
+    /// Resizes, including the initial size.
     pub resizes: u64,
-    /// Snapshots.
+    /// Snapshot records.
     pub snapshots: u64,
-    /// Times of the first and of the latest record.
+    /// Times of the first and the latest record.
     pub times: Option<(TsNs, TsNs)>,
-    /// The size at the start.
+    /// Initial size.
     pub size: Option<Size>,
-    /// How the child ended, if the recording tells.
+    /// Exit status of the child, if recorded.
     pub exit: Option<ExitStatus>,
-    /// The last block says that it is the last: the recorder finished.
+    /// The last block is marked as final: the recorder finished.
     pub finished: bool,
     /// Uncompressed bytes of all segments.
     pub uncompressed: u64,
-    /// What is damaged: lost stretches, bad records, output that is missing or there twice.
+    /// Number of faults: lost stretches, bad records, missing or repeated output.
     pub damaged: u64,
 }
 
-/// Records of a kind.
+/// A count of records and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordCount {
-    /// How many.
+    /// Number of records.
     pub records: u64,
-    /// Bytes in them.
+    /// Total bytes.
     pub bytes: u64,
 }
 
 impl Summary {
-    /// From the first to the latest record.
+    /// Returns the time from the first to the latest record.
     pub fn duration(&self) -> Duration {
         self.times.map_or(Duration::ZERO, |(first, last)| last.since(first))
     }
 
-    /// Nothing is damaged.
+    /// Returns true if nothing is damaged.
     pub fn is_intact(&self) -> bool {
         self.damaged == 0
     }
 }
 
-/// Something found, in the order of the file.
+/// A part of the file, in file order.
 #[derive(Debug)]
 pub enum Finding<'a> {
-    /// An intact block, with what is wrong with its records.
+    /// An intact block and the faults of its records.
     Block(&'a Block, &'a [Fault]),
-    /// A stretch of the file that is none.
+    /// A stretch that is not an intact block.
     Lost(&'a Lost),
 }
 
-/// Something wrong with the records of an intact block.
+/// A fault in the records of an intact block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// What could not be parsed, or does not agree with the header.
+    /// Unparsable records, or a contradiction to the header.
     #[error("{0}")]
     Damage(Lost),
-    /// The output jumps ahead, and no mark says why.
+    /// Output is missing, and no mark explains it.
     #[error("output bytes {}..{} are missing", .0.start, .0.end)]
     Missing(Range<u64>),
-    /// The output goes back.
-    #[error("output bytes {}..{} come twice", .0.start, .0.end)]
+    /// Output is repeated.
+    #[error("output bytes {}..{} are repeated", .0.start, .0.end)]
     Twice(Range<u64>),
 }
 
-/// Reads all that `reader` still has, shows it to `each` piece by piece and counts it. Memory is one block.
+/// Inspects the rest of `reader`, passes each part to `each`, and returns the totals. Uses the memory of one block.
 ///
 /// # Errors
-/// The file cannot be read, or `each` says so. Damage is no error.
+/// The file cannot be read, or `each` fails. Damage is not an error.
 pub fn inspect<R: Read + Seek, E: From<AhrError>>(
     reader: &mut Reader<R>,
     mut each: impl FnMut(Finding<'_>) -> Result<(), E>,
@@ -97,7 +97,7 @@ pub fn inspect<R: Read + Seek, E: From<AhrError>>(
                 each(Finding::Block(&block, &faults))?;
             }
             Part::Lost(lost) => {
-                // What is missing behind it has been told.
+                // The output missing after it has been reported.
                 inspector.excused = true;
                 inspector.summary.damaged += 1;
                 each(Finding::Lost(&lost))?;
@@ -109,9 +109,9 @@ pub fn inspect<R: Read + Seek, E: From<AhrError>>(
 
 struct Inspector {
     summary: Summary,
-    /// Output bytes before what comes next.
+    /// Expected output offset of the next record.
     end: u64,
-    /// A jump of the output is no news.
+    /// The next jump in the output is already explained.
     excused: bool,
 }
 

@@ -1,27 +1,27 @@
-//! What is kept of a node.
+//! Recordings of terminal sessions, and everything that is stored with them.
 //!
-//! Nothing here is async and nothing reads a clock: callers pass times as [`nerve_term::event::TsNs`].
+//! Nothing in this crate is async or reads a clock: callers pass times as [`nerve_term::event::TsNs`].
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`activity`] | what an agent does, as it is told to who watches it |
-//! | [`ahr`] | the format of recordings: blocks, records, reader, writer, repair (seed agent-record §5) |
-//! | [`branches`] | the folders with the files of branches: what each is of, and what is only there |
-//! | [`executions`] | `<stem>.executions.jsonl`: what an agent ran in a recorded session |
-//! | [`export`] | a recording as a report of lines and snapshots, or as an asciicast |
+//! | [`activity`] | agent activity as reported to observers |
+//! | [`ahr`] | the recording format: blocks, records, reader, writer, repair |
+//! | [`branches`] | the folders with the files of branches |
+//! | [`executions`] | `<stem>.executions.jsonl`: tool executions of a recorded session |
+//! | [`export`] | exports of a recording as a report or as an asciicast |
 //! | [`files`] | snapshots of a work tree: git commits, or copies |
-//! | [`replay`] | a recording folded into a terminal |
-//! | [`history`] | the JSONL audit log of one node's operations (seed channel-history) |
-//! | [`import`] | an asciicast as a recording |
-//! | [`index`] | where things are in a long recording |
-//! | [`inspect`] | a recording block by block, with all that is wrong with it |
-//! | [`meta`] | `<stem>.meta.json`: the facts of a recorded session |
+//! | [`history`] | the JSONL audit log of one node's operations |
+//! | [`import`] | imports of asciicasts |
+//! | [`index`] | keyframes and block positions of a long recording |
+//! | [`inspect`] | block-by-block inspection of a recording and its damage |
+//! | [`library`] | listing and removing recordings |
+//! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
 //! | [`name`] | the rule for names that become parts of paths |
-//! | [`playback`] | a recording being played |
-//! | [`library`] | the recordings there are: list and prune |
-//! | [`snapshots`] | `<stem>.snapshots.jsonl`: the snapshots of a recorded session |
-//! | [`ssz`] | the recorder's wire: snapshot requests and events |
-//! | [`store`] | where recordings are |
+//! | [`playback`] | playing and seeking in a recording |
+//! | [`replay`] | replay of a recording into a terminal |
+//! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
+//! | [`ssz`] | the recorder's wire format: snapshot requests and events |
+//! | [`store`] | the paths of recordings |
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation)]
 

@@ -1,4 +1,4 @@
-//! The recordings there are: what each is, without reading it, and which to throw away.
+//! The library of recordings: lists them without reading them in full, and removes old ones.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -14,55 +14,55 @@ use crate::meta::Meta;
 use crate::snapshots;
 use crate::store::{self, Store};
 
-/// Bytes at the end of a recording in which its last block is looked for: one of nerve's is shorter.
+/// Bytes at the end of a recording that are searched for its last block. Nerve's own blocks are shorter.
 const TAIL_BYTES: u64 = 1 << 20;
-/// Places in them that look like a block and are tried.
+/// Maximum number of candidates that are tried.
 const MAX_CANDIDATES: usize = 64;
 
-/// A recording, as its sidecars and its first and last blocks describe it.
+/// A recording as described by its sidecars and its first and last blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordingInfo {
-    /// The recording.
+    /// Path of the recording.
     pub path: PathBuf,
-    /// Its id: the name without the extension.
+    /// Id: the file name without extension.
     pub id: String,
-    /// When it began; `None` if nothing says.
+    /// Start time, if known.
     pub started: Option<TsNs>,
-    /// How long it is, as far as can be told.
+    /// Duration, if known.
     pub duration: Option<Duration>,
     /// Bytes on disk, sidecars included.
     pub bytes: u64,
-    /// The terminal's size at the start.
+    /// Initial size of the terminal.
     pub size: Option<Size>,
-    /// Program and arguments, if known.
+    /// Program and arguments; empty if unknown.
     pub command: Vec<String>,
-    /// How the program ended, if known.
+    /// Exit status of the program, if known.
     pub exit: Option<ExitStatus>,
-    /// Snapshots listed beside it.
+    /// Number of snapshots in the sidecar.
     pub snapshots: u64,
-    /// A recorder is at work on it.
+    /// A recorder holds the lock.
     pub live: bool,
-    /// There is no byte in it: it has just begun, or its recorder died at once.
+    /// The file is empty: the recording has just begun, or its recorder died at once.
     pub empty: bool,
 }
 
 impl RecordingInfo {
-    /// Looks at one recording.
+    /// Reads the description of one recording.
     ///
     /// # Errors
     /// It cannot be opened or read.
     pub fn read(path: &Path) -> Result<RecordingInfo, AhrError> {
         let mut reader = Reader::open(path)?;
-        // A sidecar that cannot be read tells nothing.
+        // An unreadable sidecar is ignored.
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
         let first = first_block(&mut reader)?;
         let told = |time: TsNs| (time.0 > 0).then_some(time);
         let began = first.as_ref().map(|block| block.header.start);
         let started = told(meta.started_at).or(began.and_then(told));
         let empty = reader.file_len()? == 0;
-        // A recorder writes when it has the lock. Before that our own would be in its way.
+        // An empty file must not be locked here: its recorder may be about to lock it.
         let live = !empty && is_live(path);
-        // Both from the same clock: the recorder's, or the recording's own.
+        // Both times are from the same clock: the recorder's, or the recording's own.
         let (from, to) = match meta.ended_at.filter(|_| !live) {
             Some(ended) => (started, Some(ended)),
             None => (began.or(started), last_time(path, &mut reader)?),
@@ -85,13 +85,13 @@ impl RecordingInfo {
         })
     }
 
-    /// When it was over; `None` while it is not, or if nothing says.
+    /// Returns the end time; `None` for a live recording, or if unknown.
     fn ended(&self) -> Option<TsNs> {
         if self.live { None } else { self.started.map(|started| started + self.duration.unwrap_or_default()) }
     }
 }
 
-/// All recordings, the one that began last first. One that cannot be opened is left out.
+/// Lists all recordings, most recently started first. Unreadable ones are skipped.
 pub fn list(store: &Store) -> Vec<RecordingInfo> {
     let mut all: Vec<RecordingInfo> =
         store.all().iter().filter_map(|path| RecordingInfo::read(path).ok()).collect();
@@ -99,26 +99,26 @@ pub fn list(store: &Store) -> Vec<RecordingInfo> {
     all
 }
 
-/// What is to be kept.
+/// Limits for the recordings to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
-    /// Recordings that ended before this go.
+    /// Recordings that ended before this are removed.
     pub not_before: Option<TsNs>,
-    /// When those that are left have more bytes than this in sum, the oldest go.
+    /// Maximum total bytes; the oldest recordings are removed first.
     pub bytes: Option<u64>,
 }
 
-/// Why a recording goes.
+/// Why a recording is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It is too old.
+    /// Too old.
     Age,
-    /// There are too many bytes.
+    /// Total size exceeded.
     Bytes,
 }
 
-/// Which of `all` (the newest first) are to go, with the reason. One that is being written stays whatever its age and size, and
-/// so does an empty one, which may just have begun; their bytes count.
+/// Selects the recordings of `all` (newest first) to remove, with the reason. Live recordings are kept, and so are
+/// empty ones, which may have just begun; their bytes count.
 pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&RecordingInfo, Reason)> {
     let mut sum = 0u64;
     let mut gone = Vec::new();
@@ -134,12 +134,11 @@ pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&Recording
     gone
 }
 
-/// Removes a recording and its sidecars, the recording last. Says false, and removes nothing, if a recorder is
-/// at work on it or it is empty, see [`select_expired`].
-/// Files that its snapshots took are not touched.
+/// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording is live
+/// or empty, see [`select_expired`]. File snapshots are not removed.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any I/O error.
 pub fn remove(recording: &Path) -> io::Result<bool> {
     let file = File::open(recording)?;
     if file.metadata()?.len() == 0 {
@@ -156,12 +155,12 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
             _ => {}
         }
     }
-    // Of what is not empty, or never was there, nothing more is wanted.
+    // The folder may be missing, or contain other files.
     let _ = fs::remove_dir(executions::folder_of(recording));
     Ok(true)
 }
 
-/// A recording and what may be beside it: the recordings of its executions come last.
+/// Returns the recording and the possible paths of its sidecars; the recordings of its executions come last.
 fn files_of(recording: &Path) -> Vec<PathBuf> {
     let mut files = vec![
         recording.into(),
@@ -175,14 +174,14 @@ fn files_of(recording: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a recorder holds the file's lock. Not to be asked of an empty file: a recorder could be about to lock it.
+/// Returns true if a recorder holds the lock. Not for empty files: a recorder could be about to lock one.
 pub fn is_live(recording: &Path) -> bool {
     let lock = |file: File| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
     File::open(recording).is_ok_and(lock)
 }
 
 fn first_block(reader: &mut Reader<BufReader<File>>) -> io::Result<Option<Block>> {
-    // At most two parts: what is damaged at the start may be long, but is told as one.
+    // Damage at the start is reported as one part, so the first block is at most the second part.
     for _ in 0..2 {
         match reader.next().map_err(io::Error::other)? {
             Some(Part::Block(block)) => return Ok(Some(block)),
@@ -200,7 +199,7 @@ fn size_in(block: &Block) -> Option<Size> {
     })
 }
 
-/// The latest time in the last intact block near the end of the file.
+/// Returns the latest time in the last intact block near the end of the file.
 fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option<TsNs>, AhrError> {
     let from = reader.file_len()?.saturating_sub(TAIL_BYTES);
     let mut tail = Vec::new();
@@ -214,7 +213,7 @@ fn last_time(path: &Path, reader: &mut Reader<BufReader<File>>) -> Result<Option
             && block.file_off == place
         {
             let times = block.records().map(|record| record.at).chain([block.header.start]);
-            // The last block may be empty, and made at no time.
+            // An empty last block may have no time.
             if let Some(last) = times.max().filter(|at| at.0 > 0) {
                 return Ok(Some(last));
             }

@@ -1,4 +1,4 @@
-//! The facts of a session beside its recording: `<stem>.meta.json` (seed agent-record §5.3).
+//! Metadata of a recorded session: `<stem>.meta.json`.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,21 +13,20 @@ use crate::store;
 /// Longer files are not read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What is known of a recorded session. Everything may be missing in a file made elsewhere; what a newer version adds is
-/// passed over.
+/// Metadata of a recorded session. Any field may be missing in a foreign file; unknown fields are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
     /// Version of this file's format; 1.
     pub version: u32,
-    /// When the session began; nanoseconds since the Unix epoch.
+    /// Start; nanoseconds since the Unix epoch.
     #[serde(rename = "startedAtNs", with = "nanoseconds")]
     pub started_at: TsNs,
     /// Program and arguments.
     pub cmd: Vec<String>,
-    /// Columns at the beginning; 0 if unknown.
+    /// Initial columns; 0 if unknown.
     pub cols: u16,
-    /// Rows at the beginning; 0 if unknown.
+    /// Initial rows; 0 if unknown.
     pub rows: u16,
     /// Brotli quality, 0–11.
     pub brotli_q: u8,
@@ -36,7 +35,7 @@ pub struct Meta {
     /// The recording's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Where the program was started.
+    /// Working directory of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// The node whose terminal it is.
@@ -51,37 +50,37 @@ pub struct Meta {
     /// The profile of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Program and arguments as they were asked for, where more was put into them (`cmd` has all).
+    /// Program and arguments as requested, if more were added (`cmd` has all).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// `HOME` of the program, where it was given another than its starter's.
+    /// `HOME` of the program, if it differs from its parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
-    /// Names of the variables that it was given on top of its starter's. Never a value: those may be secret.
+    /// Names of the added environment variables. Values are never stored, since they may be secret.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Kind of the proxy between it and the API of its model, if it had one.
+    /// Kind of the proxy in front of the model's API, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// Id of the agent's own conversation, as last told while it ran.
+    /// Id of the agent's conversation, as last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_session: Option<String>,
-    /// The agent's own record of that conversation.
+    /// The agent's own transcript of that conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<PathBuf>,
     /// The terminal's title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// When the session ended; nanoseconds since the Unix epoch.
+    /// End; nanoseconds since the Unix epoch.
     #[serde(rename = "endedAtNs", with = "optional_nanoseconds", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<TsNs>,
-    /// How the program ended: `{"code": 0}`, `{"signal": 9}` or `{}`.
+    /// Exit status: `{"code": 0}`, `{"signal": 9}` or `{}`.
     #[serde(with = "exit_status", skip_serializing_if = "Option::is_none")]
     pub exit: Option<ExitStatus>,
-    /// Why the snapshot at the end has no files, in words.
+    /// Why the final snapshot has no files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_note: Option<String>,
-    /// The output was recorded as states of a screen, not as the bytes of the child.
+    /// The output consists of screen states instead of the child's bytes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub screens: bool,
 }
@@ -97,21 +96,21 @@ pub struct Host {
 }
 
 impl Host {
-    /// The machine this program was built for.
+    /// Returns the machine this program was built for.
     pub fn this() -> Host {
         Host { os: std::env::consts::OS.into(), arch: std::env::consts::ARCH.into() }
     }
 }
 
 impl Default for Host {
-    /// Unknown: empty names.
+    /// An unknown machine: empty names.
     fn default() -> Host {
         Host { os: String::new(), arch: String::new() }
     }
 }
 
 impl Default for Meta {
-    /// Nothing known but the version.
+    /// Everything unknown except the version.
     fn default() -> Meta {
         Meta {
             version: Meta::VERSION,
@@ -143,18 +142,18 @@ impl Default for Meta {
 }
 
 impl Meta {
-    /// The version written here.
+    /// The current format version.
     pub const VERSION: u32 = 1;
 
-    /// The file beside `recording`.
+    /// Returns the path of the metadata of `recording`.
     pub fn path_of(recording: &Path) -> PathBuf {
         store::sidecar_path(recording, "meta.json")
     }
 
-    /// Reads the file beside `recording`; `None` when there is none.
+    /// Loads the metadata of `recording`; `None` if there is no file.
     ///
     /// # Errors
-    /// [`MetaError::Io`] when it cannot be read, [`MetaError::Malformed`] when it is something else.
+    /// [`MetaError::Io`] if it cannot be read, [`MetaError::Malformed`] if it is invalid.
     pub fn load(recording: &Path) -> Result<Option<Meta>, MetaError> {
         let path = Meta::path_of(recording);
         let mut bytes = Vec::new();
@@ -175,10 +174,10 @@ impl Meta {
             .map_err(|error| MetaError::Malformed { path, reason: error.to_string() })
     }
 
-    /// Writes the file beside `recording` (mode 0600), in place of an older one: readers see the old or the new one whole.
+    /// Replaces the metadata of `recording` atomically (mode 0600).
     ///
     /// # Errors
-    /// What the operating system says; the older file is as before.
+    /// Any I/O error; the old file is unchanged then.
     pub fn store(&self, recording: &Path) -> io::Result<()> {
         let path = Meta::path_of(recording);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -186,30 +185,30 @@ impl Meta {
         text.push(b'\n');
         let mut file = NamedTempFile::with_prefix_in(".meta-", folder)?;
         file.write_all(&text)?;
-        // Without it, a power failure could leave the new name with nothing in it.
+        // Without this, a power failure could leave an empty file.
         file.as_file().sync_data()?;
         file.persist(path)?;
         Ok(())
     }
 }
 
-/// Session facts that cannot be had.
+/// Metadata that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum MetaError {
-    /// The operating system refused.
+    /// An I/O error.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error("{} does not describe a session: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
 }

@@ -1,12 +1,12 @@
-//! The rule for names of nodes, sessions and servers (seed channel-history §5.2). They become parts of paths, so the rule is
-//! what keeps `../x` out of them.
+//! The rule for names of nodes, sessions and servers. They become parts of paths, so the rule excludes names such as
+//! `../x`.
 
 use std::fmt;
 
-/// The most characters a name may have.
+/// Maximum characters of a name.
 pub const MAX_NAME_CHARS: usize = 32;
 
-/// Checks `name` against the rule: 1–32 of `a-z 0-9 -`, no dash at either end. `what` names the thing in the error: `node`,
+/// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `what` names the thing in the error: `node`,
 /// `session`, `server`.
 ///
 /// ```
@@ -17,7 +17,7 @@ pub const MAX_NAME_CHARS: usize = 32;
 /// ```
 ///
 /// # Errors
-/// [`NameError`] quotes the name and says the rule.
+/// [`NameError`] quotes the name and states the rule.
 pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let fault = if name.is_empty() {
@@ -36,7 +36,7 @@ pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
     Err(NameError { what, name: shorten(name), fault })
 }
 
-/// A name that breaks the rule.
+/// A name that violates the rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameError {
     what: &'static str,
@@ -56,7 +56,7 @@ impl std::error::Error for NameError {}
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Debug quoting: a name may hold escape sequences, and errors are shown on terminals.
+        // Debug quoting: a name may contain escape sequences, and errors are shown on terminals.
         write!(f, "{} name {:?} is not allowed: ", self.what, self.name)?;
         match self.fault {
             Fault::Empty => f.write_str("it is empty")?,
@@ -68,7 +68,7 @@ impl fmt::Display for NameError {
     }
 }
 
-/// Errors quote names, and a name from the wire may be 16 MiB long.
+/// Shortens a name for an error: a name from the network may be 16 MiB long.
 fn shorten(name: &str) -> String {
     const QUOTED_CHARS: usize = 48;
     match name.char_indices().nth(QUOTED_CHARS) {
@@ -82,14 +82,14 @@ mod tests {
     use super::check;
 
     #[test]
-    fn names_within_the_rule_pass() {
+    fn valid_names_pass() {
         for name in ["a", "0", "claude-1", "test-channel", "a--b", &"x".repeat(32)] {
             check("node", name).unwrap();
         }
     }
 
     #[test]
-    fn names_outside_it_are_quoted_with_the_reason() {
+    fn invalid_names_are_quoted_with_reason() {
         let cases = [
             ("", "it is empty"),
             ("../x", "it has '.' in it"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_name_is_not_repeated_whole() {
+    fn huge_name_is_shortened_in_error() {
         let error = check("node", &"y".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.len() < 300, "{} bytes", error.len());
         assert!(error.contains("1048576 characters"), "{error}");

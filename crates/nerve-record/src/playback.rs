@@ -1,4 +1,4 @@
-//! A recording being played: a place in it, and the terminal as it was there.
+//! Plays a recording: a position, and the terminal at that position.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,26 +10,26 @@ use crate::ahr::{AhrError, Block, Body, Lost, Part, Reader, Record};
 use crate::index::{Index, Place, Position};
 use crate::replay::TerminalReplay;
 
-/// Lost stretches that are remembered.
+/// Maximum number of remembered lost stretches.
 const MAX_LOST: usize = 1000;
 
-/// Plays a recording: forward record by record, and to any place by seeking.
+/// Plays a recording forward record by record, and seeks to any position.
 #[derive(Debug)]
 pub struct Playback {
     path: PathBuf,
     reader: Reader<BufReader<File>>,
-    /// Size until the recording tells its own.
+    /// Size until the first resize record.
     size: Size,
     replay: TerminalReplay,
     block: Option<Block>,
-    /// Records of `block` that have been applied, and bytes of the next one.
+    /// Number of applied records of `block`, and applied bytes of the next record.
     applied: u32,
     within: usize,
     lost: Vec<Lost>,
 }
 
 impl Playback {
-    /// Opens a recording at its start. `size` holds until the recording tells its own.
+    /// Opens a recording at its start. `size` applies until the first resize record.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -46,9 +46,8 @@ impl Playback {
         })
     }
 
-    /// Opens a recording near its end: at a block after which about `output` bytes of output come. What was before them is not in the
-    /// terminal: lines are numbered from there, and what was set before (modes, another size) is not known. The start, if no such
-    /// place is found.
+    /// Opens a recording near its end, at a block followed by about `output` bytes of output, or at its start if there
+    /// is none. Earlier lines and terminal modes are unknown then, and lines are numbered from there.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -60,28 +59,28 @@ impl Playback {
         Ok(play)
     }
 
-    /// The terminal at this place.
+    /// Returns the terminal at the current position.
     pub fn replay(&self) -> &TerminalReplay {
         &self.replay
     }
 
-    /// The same, to let time pass in it.
+    /// Returns the terminal mutably, to let time pass.
     pub fn replay_mut(&mut self) -> &mut TerminalReplay {
         &mut self.replay
     }
 
-    /// The terminal, played to this place.
+    /// Returns the terminal and drops the rest.
     pub fn into_replay(self) -> TerminalReplay {
         self.replay
     }
 
-    /// Damaged stretches met so far, at most 1000, each once.
+    /// Returns the lost stretches so far, each once, at most 1000.
     pub fn lost(&self) -> &[Lost] {
         &self.lost
     }
 
-    /// Time of the next record, never before that of the ones before it; `None` at the end. A recording that is being written
-    /// may go on later.
+    /// Returns the time of the next record, which never decreases; `None` at the end. A recording that is still written
+    /// may continue later.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -98,8 +97,8 @@ impl Playback {
         }
     }
 
-    /// Applies records as long as there are some and `wanted` says so, and shows each to `seen` when it has been applied. True
-    /// if there is a record left.
+    /// Applies records while `should_apply` returns true, and passes each to `on_applied` afterwards. Returns true if
+    /// records remain.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -125,9 +124,9 @@ impl Playback {
         Ok(false)
     }
 
-    /// Goes to a place, by the index where that is shorter. A place behind the end is the end.
+    /// Moves to a position, using the index if that is shorter. A position after the end means the end.
     ///
-    /// After a jump the lines and snapshots before the keyframe are not in the terminal; line numbers are as ever.
+    /// After a jump, lines and snapshots before the keyframe are not in the terminal; line numbers are unaffected.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -150,7 +149,7 @@ impl Playback {
         self.reader.seek_to(place.block)?;
         self.replay = replay;
         self.block = None;
-        // The next block that is loaded is the place's.
+        // The next loaded block is the target's.
         (self.applied, self.within) = (0, 0);
         if place.records > 0 && self.load()? {
             self.applied = place.records;
@@ -158,7 +157,7 @@ impl Playback {
         Ok(())
     }
 
-    /// Plays up to the place, which is not behind.
+    /// Plays forward to the position.
     fn approach(&mut self, to: Position) -> Result<(), AhrError> {
         let left = self.play(
             |record| match (to, record.body) {
@@ -177,7 +176,7 @@ impl Playback {
         Ok(())
     }
 
-    /// Applies what of the next record is before output byte `offset`.
+    /// Applies the part of the next record before output offset `offset`.
     fn enter(&mut self, offset: u64) {
         let next = self.block.as_ref().and_then(|block| block.records().nth(self.applied as usize));
         let Some(Record { at, body: Body::Data { off, bytes } }) = next else { return };
@@ -189,7 +188,7 @@ impl Playback {
         }
     }
 
-    /// Makes sure that there is a block; false at the end.
+    /// Loads a block if there is none; false at the end.
     fn load(&mut self) -> Result<bool, AhrError> {
         while self.block.is_none() {
             match self.reader.next()? {
@@ -212,7 +211,7 @@ impl Playback {
     }
 }
 
-/// The record without the bytes of it that have been applied.
+/// Returns the record without its applied bytes.
 fn rest_of(record: Record<'_>, within: usize) -> Record<'_> {
     match record.body {
         Body::Data { off, bytes } if within > 0 => {

@@ -1,4 +1,4 @@
-//! A recording folded into a terminal: the same replay as live (design section 1).
+//! Replays a recording into a terminal, exactly like live output.
 
 use std::io::{Read, Seek};
 
@@ -7,29 +7,29 @@ use nerve_term::terminal::{Changes, Keyframe, Snapshot, TerminalState};
 
 use crate::ahr::{AhrError, Body, Lost, Part, Reader, Record};
 
-/// Rows of scrollback a replay keeps (seed agent-record §10.1).
+/// Default limit of the scrollback in rows.
 pub const ROWS: u64 = 1_000_000;
-/// Bytes the scrollback may take, about.
+/// Default limit of the scrollback in bytes, approximate.
 pub const BYTES: usize = 512 << 20;
 
-/// A recording, as far as it has been read, as the terminal it was.
+/// A terminal in the state of a recording at the last applied record.
 #[derive(Debug)]
 pub struct TerminalReplay {
     /// The terminal.
     pub terminal: TerminalState,
-    /// The latest time of any record: clocks step back, this one does not.
+    /// The latest time of any record: clocks can step back, this one does not.
     clock: TsNs,
-    /// Snapshots whose byte has not come yet, in the order of their bytes.
+    /// Snapshots of output that has not arrived yet, by offset.
     pending: Vec<Snapshot>,
 }
 
 impl TerminalReplay {
-    /// A blank terminal. The size holds until the recording tells its own, which is before its first byte.
+    /// Creates a blank terminal. `size` applies until the first resize record.
     pub fn new(size: Size) -> TerminalReplay {
         TerminalReplay::of(TerminalState::new(size))
     }
 
-    /// Goes on from a keyframe. Lines and snapshots before it are not there; line numbers are as they were.
+    /// Resumes at a keyframe. Earlier lines and snapshots are missing; line numbers are preserved.
     pub fn from_keyframe(keyframe: &Keyframe) -> TerminalReplay {
         TerminalReplay { clock: keyframe.at, ..TerminalReplay::of(TerminalState::from_keyframe(keyframe)) }
     }
@@ -39,14 +39,14 @@ impl TerminalReplay {
         TerminalReplay { terminal, clock: TsNs::default(), pending: Vec::new() }
     }
 
-    /// The same with another limit for the scrollback: rows, and bytes it may take.
+    /// Sets the limits of the scrollback: rows and approximate bytes.
     #[must_use]
     pub fn with_limits(mut self, rows: u64, bytes: usize) -> TerminalReplay {
         self.terminal = self.terminal.with_limits(rows, bytes);
         self
     }
 
-    /// Folds all that `reader` still has. Damaged stretches are told to `on_lost`; everything intact counts.
+    /// Replays the rest of `reader` into a new terminal. Reports damage to `on_lost` and continues after it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -59,7 +59,7 @@ impl TerminalReplay {
         Ok(replay)
     }
 
-    /// The same for a replay that exists.
+    /// Replays the rest of `reader`.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -85,8 +85,8 @@ impl TerminalReplay {
 
     /// Applies the next record.
     ///
-    /// Output that does not follow what was there before is preceded by a gap: its offset counts, and whatever sequence was
-    /// open is given up. A snapshot is bound where the cursor is at its byte; if that byte has passed, where it is now.
+    /// A jump in the output offset is treated as a gap, which cancels an open escape sequence. A snapshot is bound to
+    /// the cursor position at its offset, or to the current one if that offset has passed.
     pub fn apply(&mut self, record: &Record<'_>) -> Changes {
         self.clock = self.clock.max(record.at);
         self.terminal.expire_frame(self.clock);
@@ -102,26 +102,26 @@ impl TerminalReplay {
         Changes::default()
     }
 
-    /// This moment to go on from; `None` while something is unfinished that a keyframe cannot hold. The output so far must not
+    /// Returns a keyframe of the current state; `None` if the state cannot be represented. The output so far must not
     /// end within an escape sequence: see [`TerminalState::keyframe`].
     pub fn keyframe(&self) -> Option<Keyframe> {
         if self.pending.is_empty() { self.terminal.keyframe(self.clock) } else { None }
     }
 
-    /// Lets time pass without a record: a synchronized update that has been open for too long is shown.
+    /// Lets time pass without a record, which ends an overdue synchronized update.
     pub fn wait_until(&mut self, now: TsNs) {
         self.clock = self.clock.max(now);
         self.terminal.expire_frame(self.clock);
     }
 
-    /// No record will follow: snapshots of bytes that never came are bound where the cursor is.
+    /// Ends the replay: binds snapshots whose output never arrived to the cursor position.
     pub fn finish(&mut self) {
         for snapshot in std::mem::take(&mut self.pending) {
             self.terminal.record_snapshot(snapshot);
         }
     }
 
-    /// The latest time of any record applied.
+    /// Returns the latest time of any applied record.
     pub fn clock(&self) -> TsNs {
         self.clock
     }
@@ -156,7 +156,7 @@ impl TerminalReplay {
         all
     }
 
-    /// Binds the snapshots whose byte is `offset` or before it.
+    /// Binds the pending snapshots up to `offset`.
     fn bind(&mut self, offset: u64) {
         let due = self.pending.partition_point(|snapshot| snapshot.offset <= offset);
         for snapshot in self.pending.drain(..due) {

@@ -1,4 +1,4 @@
-//! The snapshots of a session beside its recording: `<stem>.snapshots.jsonl` (seed agent-record §5.2).
+//! Snapshots of a recorded session: `<stem>.snapshots.jsonl`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -10,55 +10,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::store;
 
-/// Longer lines are passed over. A label has at most 65,535 bytes, six times that in JSON at worst.
+/// Longer lines are skipped. A label has at most 65,535 bytes, and at most six times that in JSON.
 const MAX_LINE: u64 = 1 << 20;
 
 /// One snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotLine {
-    /// Its number; a later line of the same number amends the earlier one.
+    /// Number; a later line with the same number amends the earlier one.
     pub id: u64,
-    /// When it was taken: nanoseconds since the Unix epoch.
+    /// Time; nanoseconds since the Unix epoch.
     pub ts_ns: u64,
-    /// Its name.
+    /// Label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What made it: `auto`, `manual` …
+    /// Origin: `auto`, `manual` …
     #[serde(default)]
     pub kind: String,
-    /// Output bytes before it.
+    /// Output bytes before the snapshot.
     pub anchor_byte: u64,
-    /// How to get the files back; missing until they are taken.
+    /// Reference to the files; missing until they are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FilesRef>,
 }
 
-/// Where the files of a snapshot are kept.
+/// Reference to the files of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesRef {
-    /// Who keeps them: `git`, `copy` or `reflink`.
+    /// Provider: `git`, `copy` or `reflink`.
     pub provider: String,
-    /// The folder they were taken from.
+    /// The source folder.
     pub source: PathBuf,
-    /// What the provider finds them by.
+    /// The provider's reference.
     pub reference: String,
 }
 
-/// The file beside `recording`.
+/// Returns the path of the snapshot list of `recording`.
 pub fn path_of(recording: &Path) -> PathBuf {
     store::sidecar_path(recording, "snapshots.jsonl")
 }
 
-/// Adds a line to the file beside `recording`, by one write at its end: several processes may add lines. Makes the file
+/// Appends a line to the list of `recording` in a single write, because several processes may append. Creates the file
 /// (mode 0600) if it is missing.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any I/O error.
 pub fn append(recording: &Path, line: &SnapshotLine) -> io::Result<()> {
     let mut file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path_of(recording))?;
     let mut text = Vec::new();
-    // After a line that was cut short, by a full disk or a power failure.
+    // The last line may be incomplete after a full disk or a power failure.
     if !ends_in_newline(&mut file)? {
         text.push(b'\n');
     }
@@ -77,11 +77,10 @@ fn ends_in_newline(file: &mut File) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// The snapshots in the file beside `recording`, in the order they were taken; none when there is no file. Lines that are
-/// none are passed over.
+/// Reads the snapshots of `recording` in the order they were taken; empty if there is no list. Skips invalid lines.
 ///
 /// # Errors
-/// What the operating system says.
+/// Any I/O error.
 pub fn read(recording: &Path) -> io::Result<Vec<SnapshotLine>> {
     let mut lines = match File::open(path_of(recording)) {
         Ok(file) => BufReader::new(file),
@@ -104,7 +103,7 @@ pub fn read(recording: &Path) -> io::Result<Vec<SnapshotLine>> {
     Ok(snapshots)
 }
 
-/// Reads one line into `bytes`, or as much of it as is taken; false at the end.
+/// Reads one line into `bytes`, which stays empty for an overlong line; false at the end.
 fn next_line(lines: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> {
     bytes.clear();
     if lines.by_ref().take(MAX_LINE).read_until(b'\n', bytes)? == 0 {

@@ -1,4 +1,4 @@
-//! Where recordings are: `<root>/YYYY/MM/<id>.ahr` (seed agent-record §3), and the files beside each.
+//! Paths of recordings, `<root>/YYYY/MM/<id>.ahr`, and of their sidecars.
 
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
@@ -10,15 +10,15 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use nerve_term::event::TsNs;
 
-/// The extension of recordings.
+/// File extension of recordings.
 pub const EXTENSION: &str = "ahr";
 
-/// The most characters of a recording's id.
+/// Maximum characters of a recording's id.
 pub const MAX_ID_CHARS: usize = 64;
 
-/// Candidates that an error lists.
+/// Maximum number of candidates listed in an error.
 const MAX_LISTED: usize = 8;
-/// Beginnings of ids that are named.
+/// Maximum number of suggested prefixes.
 const MAX_SUGGESTED: usize = 3;
 
 /// The folder of all recordings: `<state>/recordings`.
@@ -28,23 +28,23 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in `root`. Nothing is made yet.
+    /// Creates a store for `root`, without creating the folder.
     pub fn new(root: impl Into<PathBuf>) -> Store {
         Store { root: root.into() }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where the recording `id` that began at `started` belongs: by the year and month of UTC.
+    /// Returns the path for the recording `id` that began at `started`, by year and month in UTC.
     ///
     /// # Errors
-    /// [`StoreError::Id`] when `id` cannot be part of a path, see [`check_id`].
+    /// [`StoreError::Id`] if `id` cannot be part of a path, see [`check_id`].
     pub fn path_for(&self, id: &str, started: TsNs) -> Result<PathBuf, StoreError> {
         check_id(id)?;
-        // u64 nanoseconds end in the year 2554, well within what a Timestamp holds.
+        // u64 nanoseconds end in the year 2554, well within the range of a Timestamp.
         let date = Timestamp::from_nanosecond(i128::from(started.0))
             .unwrap_or(Timestamp::UNIX_EPOCH)
             .to_zoned(TimeZone::UTC)
@@ -55,10 +55,10 @@ impl Store {
         Ok(path)
     }
 
-    /// [`Store::path_for`], with the folders made (mode 0700).
+    /// Returns [`Store::path_for`] after creating its folders (mode 0700).
     ///
     /// # Errors
-    /// [`StoreError::Id`], or [`StoreError::Io`] when a folder cannot be made.
+    /// [`StoreError::Id`], or [`StoreError::Io`] if a folder cannot be created.
     pub fn prepare(&self, id: &str, started: TsNs) -> Result<PathBuf, StoreError> {
         let path = self.path_for(id, started)?;
         if let Some(folder) = path.parent() {
@@ -71,12 +71,10 @@ impl Store {
         Ok(path)
     }
 
-    /// The recording that a user means: a path, an id, or the beginning of one id only. A path has a `/` in it or ends in
-    /// `.ahr`.
+    /// Finds a recording by path, id, or unique prefix of an id. A path contains a `/` or ends in `.ahr`.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, [`StoreError::Id`] for what is neither
-    /// path nor id.
+    /// [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, [`StoreError::Id`] for anything else.
     pub fn find(&self, id_or_path: &str) -> Result<PathBuf, StoreError> {
         let path = Path::new(id_or_path);
         if id_or_path.contains('/') || path.extension().is_some_and(|extension| extension == EXTENSION) {
@@ -105,7 +103,7 @@ impl Store {
         }
     }
 
-    /// All recordings, the one written to last first. Folders that cannot be read have none.
+    /// Lists all recordings, most recently modified first. Skips unreadable folders.
     pub fn all(&self) -> Vec<PathBuf> {
         let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
         for year in folders(&self.root, 4) {
@@ -118,13 +116,13 @@ impl Store {
     }
 }
 
-/// The id in a recording's path.
+/// Returns the id in a recording's path.
 pub fn id_of(recording: &Path) -> Option<&str> {
     recording.file_name()?.to_str()?.strip_suffix(".ahr")
 }
 
-/// The file `<stem>.<suffix>` beside a recording: `sidecar_path("x.ahr", "meta.json")` is `x.meta.json`. Of a name without the
-/// extension, all is the stem.
+/// Returns the path `<stem>.<suffix>` of a sidecar: `sidecar_path("x.ahr", "meta.json")` is `x.meta.json`. A name
+/// without the extension is its own stem.
 pub fn sidecar_path(recording: &Path, suffix: &str) -> PathBuf {
     let mut name = match recording.extension() {
         Some(extension) if extension == EXTENSION => recording.with_extension(""),
@@ -136,7 +134,7 @@ pub fn sidecar_path(recording: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Checks that `id` can name a recording: 1–64 of `A-Z a-z 0-9 _ -`. It becomes part of a path.
+/// Checks that `id` can name a recording: 1–64 of `A-Z a-z 0-9 _ -`.
 ///
 /// # Errors
 /// [`StoreError::Id`].
@@ -145,12 +143,12 @@ pub fn check_id(id: &str) -> Result<(), StoreError> {
     if (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(allowed) {
         Ok(())
     } else {
-        // An id from the wire can be long.
+        // An id from the network can be long.
         Err(StoreError::Id { id: id.chars().take(MAX_ID_CHARS + 1).collect() })
     }
 }
 
-/// Folders in `folder` that are named by so many digits.
+/// Lists the folders in `folder` whose names have exactly this many digits.
 fn folders(folder: &Path, digits: usize) -> impl Iterator<Item = PathBuf> {
     entries(folder)
         .filter(move |entry| {
@@ -166,7 +164,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok)
 }
 
-/// A recording and when it was written to last; `None` for other files.
+/// Returns a recording and its modification time; `None` for other files.
 fn recording(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
     let path = entry.path();
     id_of(&path)?;
@@ -174,42 +172,42 @@ fn recording(entry: &DirEntry) -> Option<(SystemTime, PathBuf)> {
     Some((metadata.modified().ok()?, path))
 }
 
-/// A recording that is not to be had.
+/// An error in finding a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Not an id.
-    #[error("{id:?} is no id of a recording: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'")]
+    /// An invalid id.
+    #[error("invalid recording id {id:?}: use 1 to {MAX_ID_CHARS} of A-Z, a-z, 0-9, '_' and '-'")]
     Id {
-        /// What was given, cut to a bearable length.
+        /// The id, shortened.
         id: String,
     },
-    /// No recording has this id or path.
+    /// No recording matches.
     #[error("no recording {what:?}{}", in_folder(.root.as_deref()))]
     NotFound {
-        /// What was looked for.
+        /// The id or path.
         what: String,
-        /// Where, if it was an id.
+        /// The searched folder, for an id.
         root: Option<PathBuf>,
     },
-    /// More than one recording has it, or begins with it.
-    #[error("{what:?} is more than one recording: {}", listing(paths))]
+    /// Several recordings match.
+    #[error("{what:?} matches several recordings: {}", listing(paths))]
     Ambiguous {
-        /// What was looked for.
+        /// The id or prefix.
         what: String,
-        /// What was found, the newest first.
+        /// The matching recordings, newest first.
         paths: Vec<PathBuf>,
     },
-    /// A folder cannot be made.
-    #[error("cannot make the folder {}: {source}", folder.display())]
+    /// A folder cannot be created.
+    #[error("cannot create the folder {}: {source}", folder.display())]
     Io {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// How many characters from the beginning tell these ids apart. One that is the beginning of another has to be given whole.
+/// Returns the prefix length that distinguishes these ids. An id that is a prefix of another has to be given in full.
 pub fn unique_prefix_len(ids: &[&str]) -> usize {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
@@ -217,15 +215,15 @@ pub fn unique_prefix_len(ids: &[&str]) -> usize {
     sorted.windows(2).filter(|pair| pair[0] != pair[1]).map(common).max().unwrap_or_default() + 1
 }
 
-/// As many of the beginnings that tell ids apart as are read, in words: what to give instead of `wanted`, which is not enough.
+/// Suggests distinguishing prefixes to use instead of the ambiguous `wanted`.
 pub fn suggest_ids(wanted: &str, ids: &[&str]) -> String {
     let chars = unique_prefix_len(ids);
     let begin = |id: &&str| format!("'{}'", id.chars().take(chars).collect::<String>());
     let named: Vec<String> = ids.iter().take(MAX_SUGGESTED).map(begin).collect();
     let more = if ids.len() > MAX_SUGGESTED { ", …" } else { "" };
     let how = match ids.iter().all(|id| id.starts_with(wanted)) {
-        true => format!("give more of it, {chars} characters"),
-        false => "name one by the id of its host".to_string(),
+        true => format!("give at least {chars} characters"),
+        false => "use the host id".to_string(),
     };
     format!("{how}: {}{more}", named.join(" or "))
 }

@@ -1,4 +1,4 @@
-//! A block that was read: its header and its records.
+//! An intact block as read from a file: its header and records.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use super::record::{Body, Record};
 /// An intact block, decompressed.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// Where it begins in the file.
+    /// File offset of the block.
     pub file_off: u64,
-    /// What it says of itself.
+    /// The block's header.
     pub header: Header,
     /// Bytes of the header on disk: 44, or 48.
     header_len: usize,
     segment: Vec<u8>,
-    /// So much of the segment is records.
+    /// Bytes of the segment that were parsed as records.
     parsed: usize,
     count: u32,
     output: Range<u64>,
@@ -24,7 +24,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Walks the segment's records once, so that all that is wrong with them is known before anybody uses them.
+    /// Parses all records of the segment once, so that all damage is known before they are used.
     pub(super) fn parse(file_off: u64, header: Header, header_len: usize, segment: Vec<u8>) -> Block {
         let mut walk = Walk::over(&segment);
         while walk.step() {}
@@ -34,7 +34,7 @@ impl Block {
         let mut block = Block { file_off, header, header_len, segment, parsed, count, output, damage: None };
         block.damage = reason.map(|reason| Lost {
             file: block.file(),
-            // Records that follow an unknown one may have been output; a wrong number in the header costs nothing.
+            // Output may follow an unknown record; a wrong number in the header loses nothing.
             output: (block.parsed == block.segment.len()).then_some(block.output.end..block.output.end),
             after: Some(block.output.end),
             tail: false,
@@ -43,37 +43,37 @@ impl Block {
         block
     }
 
-    /// The records, in the order they were written.
+    /// Iterates over the records in file order.
     pub fn records(&self) -> Records<'_> {
         Records { rest: &self.segment[..self.parsed] }
     }
 
-    /// How many [`Block::records`] gives.
+    /// Returns the number of [`Block::records`].
     pub fn record_count(&self) -> u32 {
         self.count
     }
 
-    /// What could not be parsed, or does not agree with the header. The records before it are good.
+    /// Returns what could not be parsed or contradicts the header. The records before it are intact.
     pub fn damage(&self) -> Option<&Lost> {
         self.damage.as_ref()
     }
 
-    /// Its place in the file, header included.
+    /// Returns the range of file offsets, header included.
     pub fn file(&self) -> Range<u64> {
         self.file_off..self.file_off + self.header_len as u64 + u64::from(self.header.compressed)
     }
 
-    /// Output offsets of its DATA records, from the first byte to behind the last; empty where there is none.
+    /// Returns the output offsets covered by its DATA records; an empty range if there are none.
     pub fn output(&self) -> Range<u64> {
         self.output.clone()
     }
 
-    /// Whether its bytes are as this version of the format has them, fit to be copied.
+    /// Returns true if the bytes conform to the current format version and can be copied unchanged.
     pub(super) fn is_clean(&self) -> bool {
         self.header_len == HEADER_LEN && self.damage.is_none()
     }
 
-    /// Whether the segment is what an intact block can have: a record, or nothing at all.
+    /// Returns true for at least one record, or an empty segment.
     pub(super) fn is_plausible(&self) -> bool {
         self.count > 0 || self.segment.is_empty()
     }
@@ -91,7 +91,7 @@ fn disagreement(header: &Header, count: u32, output: &Range<u64>) -> Option<Stri
     })
 }
 
-/// The first pass over a segment.
+/// The initial pass over a segment.
 struct Walk<'a> {
     segment: &'a [u8],
     at: usize,
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         Walk { segment, at: 0, count: 0, output: None, fault: None }
     }
 
-    /// Takes one record; false at the end or at a fault.
+    /// Parses one record; false at the end or at a fault.
     fn step(&mut self) -> bool {
         let rest = &self.segment[self.at..];
         if rest.is_empty() {
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The records of a [`Block`].
+/// Iterator over the records of a [`Block`].
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -138,7 +138,7 @@ impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     fn next(&mut self) -> Option<Record<'a>> {
-        // Only parsed bytes are here, so an error can be but the end.
+        // All bytes were parsed before, so an error is the end.
         let (record, len) = Record::decode(self.rest).ok()?;
         self.rest = &self.rest[len..];
         Some(record)

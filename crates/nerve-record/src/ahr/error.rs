@@ -1,40 +1,40 @@
-//! What can go wrong with a recording as a file. Damage inside it is no error: see [`super::Lost`].
+//! Errors in opening, creating or reading a recording. Damage inside it is no error: see [`super::Lost`].
 
 use std::io;
 use std::path::PathBuf;
 
-/// A recording that cannot be opened, made or read at all.
+/// An error in opening, creating or reading a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum AhrError {
-    /// Another recorder writes to the file.
-    #[error("{} is being recorded to by another process; choose another file or stop that recording", path.display())]
+    /// Another recorder holds the lock.
+    #[error("{} is being written by another recorder; choose another file or stop that recording", path.display())]
     Busy {
         /// The recording.
         path: PathBuf,
     },
-    /// The file has something in it already.
+    /// The file is not empty.
     #[error("{} exists and is not empty; a recording never overwrites a file", path.display())]
     Exists {
-        /// The file in the way.
+        /// The existing file.
         path: PathBuf,
     },
-    /// A folder, pipe, device or socket.
+    /// The path is a folder, pipe, device or socket.
     #[error("{} is not a regular file", path.display())]
     NotAFile {
-        /// What was given.
+        /// The path.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, to be read as "cannot … PATH".
+        /// The attempted action, as in "cannot … PATH".
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Reading failed in the middle of a recording.
+    /// A read error inside the recording.
     #[error("cannot read the recording: {0}")]
     Read(#[from] io::Error),
 }

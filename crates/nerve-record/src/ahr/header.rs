@@ -1,4 +1,4 @@
-//! The 44 bytes before each block's payload (seed agent-record §5.1.1).
+//! The 44-byte header before each block's payload.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use nerve_term::event::TsNs;
 
 use super::MAX_SEGMENT;
 
-/// Bytes of a header on disk, whatever its `header_len` says: there are files that say 48.
+/// Bytes of a header on disk, even in files whose `header_len` says 48.
 pub const HEADER_LEN: usize = 44;
 
 /// `AHRC`.
@@ -15,34 +15,34 @@ pub(super) const MAGIC: [u8; 4] = *b"AHRC";
 const VERSION: u16 = 1;
 const HEADER_LEN_FIELD: u16 = 44;
 const LAST: u8 = 1;
-/// In byte 41: bytes 37–40 hold the CRC-32C of the compressed payload.
+/// Value of byte 41 if bytes 37–40 hold the CRC-32C of the compressed payload.
 const HAS_CHECKSUM: u8 = 1;
 
-/// What a block says of itself.
+/// The header of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Version of the format; 1.
+    /// Format version; 1.
     pub version: u16,
-    /// The length of the header that the file claims: 44, or 48 from an older recorder. Not to be relied on.
+    /// Header length claimed by the file: 44, or 48 from an older recorder. Unreliable.
     pub header_len: u16,
-    /// Time of the first record; of an empty block when it was made, or zero.
+    /// Time of the first record; for an empty block its creation time, or zero.
     pub start: TsNs,
     /// Output bytes before the block's first DATA record.
     pub start_off: u64,
-    /// Bytes of the segment.
+    /// Uncompressed bytes of the segment.
     pub uncompressed: u32,
     /// Bytes of the Brotli stream.
     pub compressed: u32,
-    /// Records of the segment.
+    /// Number of records in the segment.
     pub records: u32,
-    /// The recorder finished with this block. Best effort: its absence says nothing.
+    /// The recorder finished with this block. Its absence proves nothing.
     pub last: bool,
-    /// CRC-32C of the compressed payload; older recorders have none.
+    /// CRC-32C of the compressed payload; missing in files of older recorders.
     pub checksum: Option<u32>,
 }
 
 impl Header {
-    /// The header of a new block, with the version and length of this format.
+    /// Creates the header of a new block in the current format.
     pub(super) fn new(start: TsNs, start_off: u64) -> Header {
         Header {
             version: VERSION,
@@ -57,7 +57,7 @@ impl Header {
         }
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..4].copy_from_slice(&MAGIC);
@@ -76,10 +76,10 @@ impl Header {
         bytes
     }
 
-    /// Reads a header and checks that it can be one: magic, version, and lengths within [`MAX_SEGMENT`].
+    /// Decodes a header and checks magic, version and lengths (at most [`MAX_SEGMENT`]).
     ///
     /// # Errors
-    /// [`HeaderFault`] says what speaks against it.
+    /// [`HeaderFault`].
     pub(super) fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Header, HeaderFault> {
         let header = Header::fields(bytes);
         if bytes[0..4] != MAGIC {
@@ -113,7 +113,7 @@ impl Header {
     }
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a valid header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderFault {
     NoMagic,

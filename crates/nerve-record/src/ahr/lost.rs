@@ -1,27 +1,27 @@
-//! A stretch of a recording that could not be read.
+//! A damaged stretch of a recording.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A stretch of the file that gave no records, and what that means for the output.
+/// A stretch of the file without readable records, and its effect on the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// File offsets.
+    /// Range of file offsets.
     pub file: Range<u64>,
-    /// Output offsets that are missing, from the intact neighbours; empty when the stretch held no output. `None` when
-    /// one neighbour is missing: at the end of the file, and after a jump into its middle.
+    /// Range of missing output offsets, computed from the intact neighbours; empty if the stretch held no output.
+    /// `None` if a neighbour is missing: at the end of the file, and after a seek into its middle.
     pub output: Option<Range<u64>>,
-    /// The output offset known last before the stretch, if any.
+    /// The last known output offset before the stretch.
     pub after: Option<u64>,
-    /// The stretch ends the file and begins like a block that is not all there: a recorder may be at work on it, or was
-    /// killed at it. Reading again later goes on here.
+    /// The stretch ends the file and begins like an incomplete block: a recorder is writing it, or was killed while
+    /// writing. A later read continues here.
     pub tail: bool,
-    /// What is wrong with it.
+    /// The kind of damage.
     pub reason: String,
 }
 
 impl Lost {
-    /// Whether output is missing, or may be.
+    /// Returns true if output is or may be missing.
     pub fn output_missing(&self) -> bool {
         self.output.as_ref().is_none_or(|output| !output.is_empty())
     }

@@ -1,20 +1,19 @@
-//! The `.ahr` recording format (seed agent-record §5.1): independent blocks, each a 44-byte header and a Brotli stream of
-//! records.
+//! The `.ahr` recording format: independent blocks, each a 44-byte header and a Brotli stream of records.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `record` | one record and its bytes |
-//! | `segment` | records gathered for one block, and the block's bytes |
+//! | `record` | encoding and decoding of one record |
+//! | `segment` | the records of one block before compression |
 //! | `header` | the 44 bytes before each block's payload |
-//! | `payload` | Brotli and the checksum, with bounds |
+//! | `payload` | Brotli and the checksum, with size limits |
 //! | `writer` | appends sealed blocks to a locked file |
-//! | `block` | an intact block that was read |
-//! | `reader`, `resync` | reads blocks one by one; finds the next one after damage |
-//! | `tail` | finds the blocks at the end |
-//! | `repair` | a clean copy of a damaged file |
+//! | `block` | an intact block as read from a file |
+//! | `reader`, `resync` | reads blocks in order; finds the next one after damage |
+//! | `tail` | finds the blocks near the end |
+//! | `repair` | copies the intact parts of a damaged file |
 //!
-//! Offsets into the terminal's output count its bytes since the recording began; offsets into the file are called file
-//! offsets. All numbers on disk are little-endian.
+//! Output offsets count the terminal's output bytes since the recording began; file offsets count bytes of the file.
+//! All numbers on disk are little-endian.
 
 mod block;
 mod error;
@@ -42,15 +41,15 @@ pub use repair::{RepairReport, repair};
 pub use segment::Segment;
 pub use writer::Writer;
 
-/// A segment of this many bytes, uncompressed, is sealed into a block.
+/// Uncompressed bytes at which a segment is sealed into a block.
 pub const ROTATE_BYTES: usize = 256 * 1024;
 
-/// Records are sealed into a block this long after the first of them, by a timer: an idle session loses nothing older.
+/// Maximum age of a segment's first record before a timer seals it. Bounds the loss on a crash.
 pub const ROTATE_AFTER: Duration = Duration::from_millis(250);
 
-/// The most bytes a block's segment may have, uncompressed or compressed. Longer claims are refused before memory is
-/// given to them. Blocks of nerve have at most [`ROTATE_BYTES`] and one record.
+/// Maximum bytes of a segment, uncompressed or compressed. Larger claims are rejected before memory is allocated.
+/// Nerve's own blocks have at most [`ROTATE_BYTES`] plus one record.
 pub const MAX_SEGMENT: usize = 16 * 1024 * 1024;
 
-/// The Brotli quality of recordings unless told otherwise (seed agent-record §5.1.2).
+/// Default Brotli quality of recordings.
 pub const DEFAULT_QUALITY: u8 = 4;

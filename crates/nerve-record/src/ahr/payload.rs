@@ -1,4 +1,4 @@
-//! Brotli (RFC 7932) within bounds, and the checksum over it.
+//! Brotli (RFC 7932) with size limits, and the checksum of the stream.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 
 use super::header::Header;
 
-/// Appends the Brotli stream of `segment` to `out`. `quality` above 11 is taken as 11.
+/// Appends the Brotli stream of `segment` to `out`. `quality` is clamped to 11.
 pub(super) fn compress(segment: &[u8], quality: u8, out: &mut Vec<u8>) {
     let params = BrotliEncoderParams {
         quality: i32::from(quality.min(11)),
@@ -17,35 +17,35 @@ pub(super) fn compress(segment: &[u8], quality: u8, out: &mut Vec<u8>) {
     };
     let mut input = segment;
     let compressed = brotli::BrotliCompress(&mut input, out, &params);
-    // Reading a slice and writing a Vec do not fail, and no other error is there.
+    // Reading a slice and writing a Vec cannot fail.
     debug_assert!(compressed.is_ok(), "{compressed:?}");
 }
 
-/// The smallest window that holds the segment, up to 18 bits: 18 for 256 KiB costs half the time of Brotli's default 22 at
-/// the same ratio, and the window's tables are most of the cost of a small block. From quality 5 on, windows of 16 bits
-/// and less have a matcher that is ten times slower for nothing, so there it is 17 at least.
+/// Selects the smallest window that holds the segment, up to 18 bits. 18 bits for 256 KiB take half the time of
+/// Brotli's default 22 at the same ratio, because the window's tables dominate the cost of a small block. From quality
+/// 5 on, windows of at most 16 bits use a matcher that is ten times slower, so the minimum there is 17.
 fn window_for(len: usize, quality: u8) -> i32 {
     const SHORTFALL: usize = 16; // RFC 7932 §9.1: a window of n bits holds 2^n - 16 bytes
     let smallest = if quality < 5 { 10 } else { 17 };
     (smallest..18).find(|&bits| len <= (1 << bits) - SHORTFALL).unwrap_or(18)
 }
 
-/// Decompresses `payload` as `header` describes it: never to more than `header.uncompressed` bytes.
+/// Decompresses `payload` to exactly `header.uncompressed` bytes.
 ///
 /// # Errors
-/// [`PayloadFault`] when the checksum or the length is not what the header says, or it is no Brotli stream.
+/// [`PayloadFault`] if the checksum or the length does not match the header, or the stream is not valid Brotli.
 pub(super) fn decompress(header: &Header, payload: &[u8]) -> Result<Vec<u8>, PayloadFault> {
     if header.checksum.is_some_and(|checksum| checksum != crc32c::crc32c(payload)) {
         return Err(PayloadFault::Checksum);
     }
-    // Brotli's nothing is one byte, which a recorder may leave out. With records announced it is a header gone wrong.
+    // An empty Brotli stream is one byte, which a recorder may omit. If records are announced, the header is damaged.
     if payload.is_empty() && header.uncompressed == 0 && header.records == 0 {
         return Ok(Vec::new());
     }
     let claimed = header.uncompressed as usize;
     let mut segment = vec![0; claimed];
     let (mut left, mut read, mut room, mut written, mut total) = (payload.len(), 0, claimed, 0, 0);
-    // Strict: no windows beyond RFC 7932's 24 bits, which could ask for a gigabyte.
+    // Strict: rejects windows above the 24 bits of RFC 7932, which could require a gigabyte.
     let mut state =
         BrotliState::new_strict(StandardAlloc::default(), StandardAlloc::default(), StandardAlloc::default());
     let result = BrotliDecompressStream(
@@ -67,7 +67,7 @@ pub(super) fn decompress(header: &Header, payload: &[u8]) -> Result<Vec<u8>, Pay
     }
 }
 
-/// Why a payload gives no segment.
+/// Why a payload cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PayloadFault {
     Checksum,

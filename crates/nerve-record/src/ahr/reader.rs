@@ -1,4 +1,4 @@
-//! Reads a recording block by block, in the memory of one block.
+//! Reads a recording block by block, using the memory of one block.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,42 +13,42 @@ use super::lost::Lost;
 use super::resync::{Found, SCAN_ALLOWANCE};
 use super::{payload, writer};
 
-/// The header length that an older recorder wrote into its headers, and that other writers may have meant.
+/// Header length written by an older recorder and possibly meant literally by others.
 const LONG_HEADER_LEN: usize = 48;
 
-/// What [`Reader::next`] gives.
+/// The result of [`Reader::next`].
 #[derive(Debug, Clone)]
 pub enum Part {
     /// An intact block.
     Block(Block),
-    /// A stretch of the file that is none.
+    /// A stretch that is not an intact block.
     Lost(Lost),
 }
 
-/// Reads the blocks of a recording in order and goes on after damage.
+/// Reads the blocks of a recording in order and continues after damage.
 #[derive(Debug)]
 pub struct Reader<R> {
     inner: R,
-    /// Where `inner` stands.
+    /// Current position of `inner`.
     cursor: u64,
-    /// Where the next block begins, as far as known.
+    /// Expected file offset of the next block.
     pub(super) at: u64,
-    /// Output bytes before `at`, as far as known.
+    /// Output bytes before `at`, if known.
     pub(super) output_end: Option<u64>,
-    /// The file ended here when an unfinished block at `at` was told.
+    /// File length when an unfinished block at `at` was last reported.
     told: Option<u64>,
-    /// The block after a stretch that was just told.
+    /// The block after a stretch that was just reported.
     pending: Option<Block>,
     payload: Vec<u8>,
-    /// Bytes that may still be spent on what only looks like blocks, see [`Reader::resync`].
+    /// Remaining budget for false candidates, see [`Reader::resync`].
     pub(super) allowance: u64,
 }
 
 impl Reader<BufReader<File>> {
-    /// Opens a recording for reading. It may be one that is being written.
+    /// Opens a recording, which may still be written.
     ///
     /// # Errors
-    /// [`AhrError::NotAFile`] for a pipe or folder, [`AhrError::Io`] when it cannot be opened.
+    /// [`AhrError::NotAFile`] for a pipe or folder, [`AhrError::Io`] if it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, AhrError> {
         let file = writer::open_regular(path, File::options().read(true), OFlags::empty())?;
         Reader::new(BufReader::new(file))
@@ -56,10 +56,10 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// Reads from the start of `inner`.
+    /// Creates a reader that begins at the start of `inner`.
     ///
     /// # Errors
-    /// When `inner` cannot be positioned.
+    /// `inner` cannot be positioned.
     pub fn new(mut inner: R) -> Result<Self, AhrError> {
         inner.seek(SeekFrom::Start(0))?;
         Ok(Reader {
@@ -74,13 +74,14 @@ impl<R: Read + Seek> Reader<R> {
         })
     }
 
-    /// The next intact block or lost stretch; `None` at the end. When the file grows, the next call goes on there.
+    /// Returns the next intact block or lost stretch; `None` at the end. If the file grows, the next call continues
+    /// there.
     ///
-    /// An unfinished block at the end is told once, as a [`Lost`] with `tail`. If it is whole at a later call, that call
-    /// gives it; if other blocks follow it by then, it is told again, without `tail`.
+    /// An unfinished block at the end is reported once, as a [`Lost`] with `tail`. If a later call finds it complete,
+    /// it returns it; if other blocks have followed by then, it is reported again without `tail`.
     ///
     /// # Errors
-    /// Only what the operating system says: damage is a [`Part::Lost`].
+    /// I/O errors only: damage is a [`Part::Lost`].
     #[expect(clippy::should_implement_trait, reason = "an iterator would end for good, this one may go on")]
     pub fn next(&mut self) -> Result<Option<Part>, AhrError> {
         if let Some(block) = self.pending.take() {
@@ -98,11 +99,11 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    /// Goes past the fault that is at `self.at`; `None` when it was told before and nothing new is known.
+    /// Skips the fault at `self.at`; `None` if it was reported before and nothing has changed.
     fn pass(&mut self, fault: Fault) -> Result<Option<Part>, AhrError> {
         let (from, unfinished) = (self.at, fault.unfinished);
         let (reason, found) = self.resync(fault)?;
-        // A writer beside this reader may have finished it, and begun others, while what is behind it was searched.
+        // A concurrent writer may have completed this block and others during the search.
         if unfinished && let Attempt::Block(block) = self.attempt(from)? {
             return Ok(Some(self.give(block)));
         }
@@ -131,11 +132,11 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Some(Part::Lost(lost)))
     }
 
-    /// Goes to the block that begins at `file_off`, as an index has it. Anywhere else the bytes up to the next block are
-    /// told as lost.
+    /// Continues at the block that begins at `file_off`, usually taken from an index. For any other offset, the bytes
+    /// up to the next block are reported as lost.
     ///
     /// # Errors
-    /// None today; positioning happens when the block is read.
+    /// None at present; the seek happens when the block is read.
     pub fn seek_to(&mut self, file_off: u64) -> Result<(), AhrError> {
         self.at = file_off;
         self.output_end = (file_off == 0).then_some(0);
@@ -144,15 +145,15 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
-    /// The file offset where the next block is looked for: behind the last one that was given.
+    /// Returns the file offset of the next block to read.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Bytes of the file now.
+    /// Returns the current length of the file.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any I/O error.
     pub fn file_len(&mut self) -> io::Result<u64> {
         self.cursor = self.inner.seek(SeekFrom::End(0))?;
         Ok(self.cursor)
@@ -161,8 +162,7 @@ impl<R: Read + Seek> Reader<R> {
     fn give(&mut self, block: Block) -> Part {
         self.at = block.file().end;
         self.told = None;
-        // What follows is measured against this. Nothing vouches for the offset of a block without output, nor for
-        // offsets that do not agree.
+        // The expected offset of the following output. Blocks without output and inconsistent offsets are not trusted.
         let output = block.output();
         if self.output_end.is_none() || (!output.is_empty() && output.start == block.header.start_off) {
             self.output_end = Some(output.end);
@@ -170,7 +170,7 @@ impl<R: Read + Seek> Reader<R> {
         Part::Block(block)
     }
 
-    /// Tries to read a block that begins at `at`.
+    /// Tries to read a block at `at`.
     pub(super) fn attempt(&mut self, at: u64) -> io::Result<Attempt> {
         let mut bytes = [0; HEADER_LEN];
         let got = self.read_at(at, &mut bytes)?;
@@ -206,8 +206,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(outcome)
     }
 
-    /// Decompresses the payload, behind 44 bytes of header or, if that is nothing and there is no checksum that says it
-    /// must be, behind 48.
+    /// Decompresses the payload after a 44-byte header, or a 48-byte header if that fails and no checksum contradicts
+    /// it.
     fn unpack(&mut self, at: u64, header: Header, payload: &mut Vec<u8>) -> io::Result<Attempt> {
         let fault = match payload::decompress(&header, payload) {
             Ok(segment) => return Ok(Attempt::Block(Block::parse(at, header, HEADER_LEN, segment))),
@@ -228,7 +228,7 @@ impl<R: Read + Seek> Reader<R> {
         }))
     }
 
-    /// Fills `buffer` from `at` on; says how much of it the file had.
+    /// Reads from `at` into `buffer`; returns the number of bytes read.
     pub(super) fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cursor != at {
             self.cursor = self.inner.seek(SeekFrom::Start(at))?;
@@ -246,7 +246,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(filled)
     }
 
-    /// Appends the next `len` bytes to `out`, or what the file has of them: memory is given as bytes arrive.
+    /// Appends up to `len` bytes to `out`. Memory is allocated as bytes arrive.
     fn read_more(&mut self, len: usize, out: &mut Vec<u8>) -> io::Result<usize> {
         let got = (&mut self.inner).take(len as u64).read_to_end(out)?;
         self.cursor += got as u64;
@@ -254,20 +254,20 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// What is at some file offset.
+/// The result of reading a block at a file offset.
 pub(super) enum Attempt {
     Block(Block),
     Fault(Fault),
-    /// The file has no byte there.
+    /// The end of the file.
     End,
 }
 
 /// No intact block.
 pub(super) struct Fault {
     pub(super) reason: String,
-    /// A header that can be one, and where its block would end.
+    /// A plausible header, and the end of its block.
     pub(super) header: Option<(Header, u64)>,
-    /// It begins like a block, and the file ends within it.
+    /// The file ends within the block.
     pub(super) unfinished: bool,
 }
 
@@ -277,7 +277,7 @@ impl Fault {
     }
 }
 
-/// Where the block of a header at `at` ends.
+/// Returns the end of the block whose header is at `at`.
 fn end_of(at: u64, header: &Header) -> u64 {
     at + HEADER_LEN as u64 + u64::from(header.compressed)
 }

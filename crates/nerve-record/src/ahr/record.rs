@@ -1,4 +1,4 @@
-//! One record of a recording and its bytes (seed agent-record §5.1.2).
+//! One record of a recording and its encoding.
 
 use nerve_term::event::{ExitStatus, Origin, TsNs};
 
@@ -8,78 +8,78 @@ const INPUT: u8 = 2;
 const MARK: u8 = 3;
 const SNAPSHOT: u8 = 4;
 
-/// tag, 3 bytes of padding, time.
+/// Tag, 3 bytes of padding, time.
 const PREFIX_LEN: usize = 12;
 
-/// Something that happened on the recorded terminal.
+/// One event on the recorded terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When: nanoseconds since the Unix epoch. A clock that was set back makes it fall.
+    /// Nanoseconds since the Unix epoch. Decreases if the clock was set back.
     pub at: TsNs,
-    /// What.
+    /// The event.
     pub body: Body<'a>,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
     /// Output of the child.
     Data {
-        /// Output bytes before these.
+        /// Output offset of the first byte.
         off: u64,
-        /// The bytes, as they came from the terminal.
+        /// The bytes as read from the terminal.
         bytes: &'a [u8],
     },
-    /// The terminal has this size from here on.
+    /// The terminal was resized.
     Resize {
         /// Columns.
         cols: u16,
         /// Rows.
         rows: u16,
     },
-    /// Bytes written to the child; a [`Mark::Input`] before it says by whom.
+    /// Bytes written to the child; a preceding [`Mark::Input`] has their origin.
     Input {
-        /// The bytes; where the terminal had its echo off, others of the same length.
+        /// The bytes; replaced by others of the same length if the terminal's echo was off.
         bytes: &'a [u8],
     },
-    /// A note of the recorder.
+    /// A note by the recorder.
     Mark(Mark),
-    /// The files were snapshotted here.
+    /// A snapshot was taken.
     Snapshot {
-        /// Number of the snapshot, as its taker gave it.
+        /// The snapshot's number.
         id: u64,
         /// Output bytes before it.
         anchor: u64,
-        /// Its name in UTF-8, at most 65,535 bytes; empty for none.
+        /// Label in UTF-8, at most 65,535 bytes; empty for none.
         label: &'a [u8],
     },
 }
 
-/// A note of the recorder: `code` and `val` of a MARK record, which the seed leaves open.
+/// A note by the recorder: `code` and `val` of a MARK record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// Code 1: who typed the INPUT record that follows. Bits 0–7 of the value are the origin, bit 8 tells `redacted`.
+    /// Code 1: the origin of the INPUT record that follows. Bits 0–7 of the value are the origin, bit 8 is `redacted`.
     Input {
-        /// Who typed it.
+        /// The origin.
         origin: Origin,
-        /// The terminal's echo was off: the length is true, the content is not.
+        /// Echo was off: the length is correct, the content is replaced.
         redacted: bool,
     },
-    /// Code 2: the child ended. The value is its exit code, or 256 plus the signal, or all ones when unknown.
+    /// Code 2: the child exited. The value is its exit code, or 256 plus the signal, or all ones if unknown.
     Exit(ExitStatus),
-    /// Code 3: output is missing here. 0 for no known reason, 1 reattached to a terminal owned by somebody else, 2 repaired.
+    /// Code 3: output is missing. 0: unknown reason, 1: reattached to a foreign terminal, 2: repaired.
     Gap(u32),
-    /// Any other: kept as it is.
+    /// Any other code, preserved as it is.
     Other {
-        /// What kind of note.
+        /// The code.
         code: u32,
-        /// Its value.
+        /// The value.
         val: u32,
     },
 }
 
 impl Mark {
-    /// [`Mark::Gap`] made by [`super::repair`].
+    /// A [`Mark::Gap`] inserted by [`super::repair`].
     pub const GAP_REPAIRED: Mark = Mark::Gap(2);
 
     const INPUT: u32 = 1;
@@ -89,7 +89,7 @@ impl Mark {
     const SIGNAL: u32 = 0x100;
     const UNKNOWN: u32 = u32::MAX;
 
-    /// The mark of a record's two numbers. Numbers without a meaning make a [`Mark::Other`].
+    /// Decodes the two numbers of a mark. Unknown numbers become a [`Mark::Other`].
     pub fn from_parts(code: u32, val: u32) -> Mark {
         let known = match code {
             Mark::INPUT => origin_of(val & !Mark::REDACTED)
@@ -101,7 +101,7 @@ impl Mark {
         known.unwrap_or(Mark::Other { code, val })
     }
 
-    /// Code and value on disk. An exit status that cannot be one (a code over 255) is unknown.
+    /// Returns code and value. An invalid exit code (over 255) becomes unknown.
     pub fn parts(self) -> (u32, u32) {
         match self {
             Mark::Input { origin, redacted } => {
@@ -149,7 +149,7 @@ fn number_of_exit(status: ExitStatus) -> u32 {
 }
 
 impl<'a> Record<'a> {
-    /// Bytes of the record in a segment.
+    /// Returns the record's length in a segment.
     pub fn encoded_len(&self) -> usize {
         PREFIX_LEN
             + match self.body {
@@ -161,10 +161,10 @@ impl<'a> Record<'a> {
             }
     }
 
-    /// Appends the record's bytes to `out`.
+    /// Appends the encoded record to `out`.
     ///
     /// # Errors
-    /// [`RecordError`] when a length does not fit the field it goes into; nothing is appended.
+    /// [`RecordError`] if a length does not fit its field; nothing is appended.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError> {
         match self.body {
             Body::Data { off, bytes } => {
@@ -209,10 +209,10 @@ impl<'a> Record<'a> {
         out.extend(self.at.0.to_le_bytes());
     }
 
-    /// Reads the record at the start of `bytes` and says how long it is there.
+    /// Decodes the record at the start of `bytes` and returns its length.
     ///
     /// # Errors
-    /// [`RecordFault`] when there is no whole record of a known kind.
+    /// [`RecordFault`] unless a complete record of a known kind is there.
     pub fn decode(bytes: &'a [u8]) -> Result<(Record<'a>, usize), RecordFault> {
         let mut fields = Fields(bytes);
         let [tag, _, _, _] = fields.array()?;
@@ -244,7 +244,7 @@ fn length(bytes: &[u8]) -> Result<u32, RecordError> {
     u32::try_from(bytes.len()).map_err(|_| RecordError::Bytes { len: bytes.len() })
 }
 
-/// What is left of the bytes being read.
+/// The bytes not yet decoded.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -273,36 +273,36 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A record that cannot be written.
+/// A record that cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The format has 16 bits for a label's length.
-    #[error("a snapshot's label of {len} bytes is longer than the 65,535 a recording can keep")]
+    /// A label does not fit its 16-bit length field.
+    #[error("a snapshot label of {len} bytes exceeds the limit of 65,535")]
     Label {
         /// Bytes of the label.
         len: usize,
     },
-    /// The format has 32 bits for the length of output or input.
-    #[error("{len} bytes are more than one record can keep")]
+    /// A payload does not fit its 32-bit length field.
+    #[error("{len} bytes exceed the limit of one record")]
     Bytes {
-        /// Bytes that were to be recorded.
+        /// Bytes of the payload.
         len: usize,
     },
-    /// The record would make the segment longer than [`super::MAX_SEGMENT`], which no reader takes.
-    #[error("a record of {len} bytes does not fit into its block of {} bytes at most", super::MAX_SEGMENT)]
+    /// The segment would exceed [`super::MAX_SEGMENT`].
+    #[error("a record of {len} bytes exceeds the block limit of {} bytes", super::MAX_SEGMENT)]
     Segment {
         /// Bytes of the record.
         len: usize,
     },
 }
 
-/// Bytes that are no record.
+/// Bytes that cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
-    /// A kind of record that is not known here: its length is not known either.
+    /// An unknown kind of record, hence of unknown length.
     #[error("a record has the unknown tag {0}")]
     UnknownTag(u8),
-    /// The record goes on beyond the end of the bytes.
+    /// The record is incomplete.
     #[error("the last record is cut short")]
     CutShort,
 }

@@ -1,4 +1,4 @@
-//! A clean copy of a damaged recording.
+//! Copies the intact parts of a damaged recording.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,35 +16,36 @@ use super::record::{Body, Mark, Record};
 use super::segment::Segment;
 use super::writer::Writer;
 
-/// What a repair kept and lost.
+/// The result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
     /// Blocks kept.
     pub blocks: u64,
-    /// Of these, blocks that had to be packed anew: some of their records or numbers were bad.
+    /// Blocks recompressed because some records or header fields were damaged.
     pub repacked: u64,
     /// Records kept.
     pub records: u64,
     /// Bytes of output kept.
     pub output: u64,
-    /// Gap marks put in where output is missing or may be.
+    /// Gap marks inserted where output is or may be missing.
     pub gaps: u64,
-    /// Stretches lost, whole blocks and parts of them.
+    /// Lost stretches, including parts of blocks.
     pub stretches: u64,
-    /// The first [`RepairReport::MAX_LOST`] of them.
+    /// The first [`RepairReport::MAX_LOST`] lost stretches.
     pub lost: Vec<Lost>,
 }
 
 impl RepairReport {
-    /// So many lost stretches are listed, the rest is only counted.
+    /// Maximum number of listed stretches; further ones are only counted.
     pub const MAX_LOST: usize = 1000;
 }
 
-/// Writes a copy of the recording `from` to the new file `to`: every intact block as it is, what can be had of the others
-/// packed anew, a [`Mark::GAP_REPAIRED`] where output is missing, and a last block that says so. `from` is only read.
+/// Copies the recording `from` to the new file `to`. Intact blocks are copied unchanged, damaged ones are recompressed
+/// without the damage, and a [`Mark::GAP_REPAIRED`] is inserted where output is missing. The copy ends with a final
+/// block. `from` is only read.
 ///
 /// # Errors
-/// As [`Reader::open`] and [`Writer::create`]; `to` is never overwritten, and is removed when the copy fails.
+/// As [`Reader::open`] and [`Writer::create`]; `to` is never overwritten, and is removed if the copy fails.
 pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     let mut reader = Reader::open(from)?;
     let source = File::open(from).map_err(AhrError::io("open", from))?;
@@ -54,7 +55,7 @@ pub fn repair(from: &Path, to: &Path) -> Result<RepairReport, AhrError> {
     match repairer.run(&mut reader) {
         Ok(()) => Ok(repairer.report),
         Err(error) => {
-            // The failure is the news; what is left is an unfinished copy of something that is still there.
+            // The source is unchanged, so the partial copy can go.
             let _ = fs::remove_file(to);
             Err(error)
         }
@@ -65,17 +66,17 @@ struct Repairer {
     source: File,
     writer: Writer,
     report: RepairReport,
-    /// Time of the last record kept.
+    /// Time of the last kept record.
     at: TsNs,
-    /// Output bytes before what comes next.
+    /// Output offset after the last kept record.
     end: u64,
-    /// The last block written says it is the last.
+    /// The last written block is marked as final.
     finished: bool,
 }
 
 impl Repairer {
     fn run(&mut self, reader: &mut Reader<impl io::Read + io::Seek>) -> Result<(), AhrError> {
-        // Told when the next block is here: the gap is marked with its time.
+        // Reported with the next block, whose time the gap mark gets.
         let mut missing = false;
         while let Some(part) = reader.next()? {
             match part {
@@ -97,7 +98,7 @@ impl Repairer {
         self.writer.sync().map_err(AhrError::io("sync", self.writer.path()))
     }
 
-    /// Lists a loss; says whether output may be missing.
+    /// Records a lost stretch; returns true if output may be missing.
     fn note(&mut self, lost: Lost) -> bool {
         let missing = lost.output_missing();
         self.report.stretches += 1;
@@ -107,7 +108,7 @@ impl Repairer {
         missing
     }
 
-    /// Copies a block; says whether output that was in it may be missing.
+    /// Copies a block; returns true if part of its output may be missing.
     fn keep(&mut self, block: &Block) -> Result<bool, AhrError> {
         let missing = block.damage().is_some_and(|lost| self.note(lost.clone()));
         for record in block.records() {
@@ -150,7 +151,7 @@ impl Repairer {
 fn repack(block: &Block) -> Vec<u8> {
     let mut segment = Segment::starting_at(block.output().start, block.header.start);
     for record in block.records() {
-        // It was in a segment that was not too long, so it fits into one.
+        // The records fitted into one segment before.
         let fits = segment.push(&record);
         debug_assert!(fits.is_ok(), "{fits:?}");
     }

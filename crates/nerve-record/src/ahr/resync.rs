@@ -1,9 +1,9 @@
 //! Finds the next intact block after damage.
 //!
-//! A block's payload can hold the bytes of other recordings: the output of `cat old.ahr` does not compress and is stored
-//! as it is. So the damaged block's own length is believed first, unless other blocks lie one after the other up to where
-//! it ends: then the length is what is damaged. Only if no block begins there are the bytes searched for the magic, and
-//! what is found must then continue this recording.
+//! A block's payload can contain the bytes of other recordings: the output of `cat old.ahr` does not compress and is
+//! stored verbatim. So the damaged block's own length is trusted first, unless a sequence of other blocks leads to the
+//! same end, which means that the length is damaged. Only if no block begins at that end are the bytes searched for the
+//! magic, and a candidate must then continue this recording.
 
 use std::io::{self, Read, Seek};
 
@@ -13,37 +13,37 @@ use super::block::Block;
 use super::header::{HEADER_LEN, Header, MAGIC};
 use super::reader::{Attempt, Fault, Reader};
 
-/// Bytes a search may spend on reading and decompressing what turns out to be no block, over a reader's life and beyond
-/// its share of the bytes it searches. A file made of nested false headers would take hours otherwise.
+/// Budget in bytes for reading and decompressing false candidates, over a reader's lifetime and on top of
+/// [`ALLOWANCE_PER_BYTE`]. Without it, nested false headers could take hours.
 pub(super) const SCAN_ALLOWANCE: u64 = 256 << 20;
 
-/// Each searched byte adds so much to the allowance.
+/// Allowance earned by each searched byte.
 const ALLOWANCE_PER_BYTE: u64 = 4;
 
 const CHUNK: usize = 64 * 1024;
 
-/// Where a search ended.
+/// The result of a search.
 pub(super) enum Found {
     Block(Box<Block>),
-    /// At `at` begins what may become a block; the file ends at `end`, within it.
+    /// A possibly incomplete block begins at `at`; the file ends within it, at `end`.
     Unfinished {
         at: u64,
         end: u64,
     },
-    /// Nothing up to the end of the file.
+    /// No block up to the end of the file.
     Nothing {
         end: u64,
     },
 }
 
-/// What a block found by searching must satisfy to be of this recording.
+/// Conditions that a candidate must meet to belong to this recording.
 struct Expected {
-    /// Output does not go back. `None`: not known.
+    /// Minimum output offset. `None`: unknown.
     off: Option<u64>,
-    /// Within the damaged block's claimed bytes, nothing is from before it: that would be a recording it shows. Held
-    /// against it only if its header is sound as far as can be told: it goes on where the output was.
+    /// Within the damaged block's claimed bytes, a candidate must not be older than that block: it would be a recording
+    /// shown in this one. Applied only if the damaged header is plausible, that is, if it continues the output.
     within: Option<(u64, TsNs)>,
-    /// From it on, intact blocks must lie one after the other up to this file offset.
+    /// Contiguous intact blocks must lead from the candidate to this file offset.
     leads_to: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Expected {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// Goes from the fault at `self.at` to the next intact block; also says what was wrong.
+    /// Finds the next intact block after the fault at `self.at`; also returns the kind of damage.
     pub(super) fn resync(&mut self, fault: Fault) -> io::Result<(String, Found)> {
         let mut expected = Expected {
             off: self.output_end,
@@ -77,7 +77,7 @@ impl<R: Read + Seek> Reader<R> {
         }
         let search = self.search(&expected)?;
         let found = match search.found {
-            // A block that is cut short, and nothing behind it: it is the file's end.
+            // An incomplete block with nothing after it is the file's tail.
             Found::Unfinished { end, .. } | Found::Nothing { end } if fault.unfinished => {
                 Found::Unfinished { at: self.at, end }
             }
@@ -93,8 +93,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok((reason, found))
     }
 
-    /// Follows the lengths of damaged blocks from header to header, to the end of the file or to an intact block, and says
-    /// where that is. `None` when one of them leads nowhere.
+    /// Follows the lengths of damaged blocks from header to header, to an intact block or the end of the file, and
+    /// returns its place. `None` if a length leads nowhere.
     fn walk(&mut self, fault: &Fault) -> io::Result<Option<(u64, Found)>> {
         let mut next = fault.header.filter(|_| !fault.unfinished).map(|(_, end)| end);
         while let Some(at) = next {
@@ -108,7 +108,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(None)
     }
 
-    /// Looks for the magic from the byte after `self.at` on, up to the end of the file or to where it must lead.
+    /// Searches for the magic after `self.at`, up to the end of the file or the required offset.
     fn search(&mut self, expected: &Expected) -> io::Result<Search> {
         let mut search = Search { found: Found::Nothing { end: 0 }, zeroes: true, gave_up: false };
         let mut unfinished = None;
@@ -140,7 +140,7 @@ impl<R: Read + Seek> Reader<R> {
                 };
                 return Ok(search);
             }
-            // A magic may lie across two chunks.
+            // The magic may straddle two chunks.
             at += (CHUNK - (MAGIC.len() - 1)) as u64;
         }
     }
@@ -163,7 +163,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(if unfinished && continues { Candidate::Unfinished } else { Candidate::No })
     }
 
-    /// Whether intact blocks lie from behind `block` up to where it must lead.
+    /// Returns true if contiguous intact blocks lead from `block` to the required offset.
     fn leads(&mut self, block: &Block, expected: &Expected) -> io::Result<bool> {
         let Some(limit) = expected.leads_to else { return Ok(true) };
         let mut at = block.file().end;
@@ -186,16 +186,16 @@ enum Candidate {
     Block(Box<Block>),
     Unfinished,
     No,
-    /// The allowance is used up.
+    /// The allowance is exhausted.
     NoMore,
 }
 
-/// Offsets of the magic in `bytes`.
+/// Iterates over the offsets of the magic in `bytes`.
 fn magics(bytes: &[u8]) -> impl Iterator<Item = usize> {
     bytes.windows(MAGIC.len()).enumerate().filter(|(_, window)| *window == MAGIC).map(|(at, _)| at)
 }
 
-/// The length of the magic's beginning that `bytes` ends with, if any: a header may be about to be written.
+/// Returns the length of the magic's prefix at the end of `bytes`: a header may be about to be written.
 fn beginning_at_end(bytes: &[u8]) -> Option<usize> {
     (1..MAGIC.len()).rev().find(|&len| bytes.ends_with(&MAGIC[..len]))
 }

@@ -1,4 +1,4 @@
-//! Records gathered for one block, and the block's bytes.
+//! The records of one block, gathered before compression.
 
 use nerve_term::event::TsNs;
 
@@ -6,7 +6,7 @@ use super::header::{HEADER_LEN, Header};
 use super::record::{Body, Record, RecordError};
 use super::{MAX_SEGMENT, ROTATE_BYTES, payload};
 
-/// Records that will be one block.
+/// Records to be sealed into one block.
 #[derive(Debug, Clone)]
 pub struct Segment {
     bytes: Vec<u8>,
@@ -20,12 +20,12 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// An empty segment; `off` is the number of output bytes before it.
+    /// Creates an empty segment; `off` is the number of output bytes before it.
     pub fn new(off: u64) -> Segment {
         Segment { bytes: Vec::new(), records: 0, first_at: None, start: off, end: off, has_data: false }
     }
 
-    /// An empty segment whose block says it was made at `at`, even if no record follows.
+    /// Creates an empty segment with a start time, which the block gets even if no record follows.
     pub fn starting_at(off: u64, at: TsNs) -> Segment {
         Segment { first_at: Some(at), ..Segment::new(off) }
     }
@@ -33,11 +33,11 @@ impl Segment {
     /// Adds a record.
     ///
     /// # Errors
-    /// [`RecordError`] when it does not fit; the segment is as before.
+    /// [`RecordError`] if it does not fit; the segment is unchanged.
     pub fn push(&mut self, record: &Record<'_>) -> Result<(), RecordError> {
         let len = record.encoded_len();
         if len > MAX_SEGMENT - self.bytes.len() {
-            // Told apart first: such a label or payload fits into no segment.
+            // Reported first, because such a label or payload fits into no segment.
             record.encode(&mut Vec::new())?;
             return Err(RecordError::Segment { len });
         }
@@ -56,49 +56,49 @@ impl Segment {
         Ok(())
     }
 
-    /// Bytes so far, uncompressed.
+    /// Returns the uncompressed length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is no record yet.
+    /// Returns true if there is no record.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Records so far.
+    /// Returns the number of records.
     pub fn records(&self) -> u32 {
         self.records
     }
 
-    /// Time of the first record.
+    /// Returns the time of the first record.
     pub fn first_at(&self) -> Option<TsNs> {
         self.first_at
     }
 
-    /// Output bytes before it.
+    /// Returns the output offset of its start.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Output bytes after it.
+    /// Returns the output offset of its end.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether it is time to seal it: [`ROTATE_BYTES`] are reached.
+    /// Returns true if it should be sealed: it has at least [`ROTATE_BYTES`].
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= ROTATE_BYTES
     }
 
-    /// The block: header and Brotli stream. `quality` is 0–11, more is slower; `last` tells readers that the recorder
-    /// finished here.
+    /// Encodes the block: header and Brotli stream. `quality` is 0–11, higher is slower; `last` marks the final block
+    /// of a recording.
     pub fn seal(&self, quality: u8, last: bool) -> Vec<u8> {
         let mut block = vec![0; HEADER_LEN];
         payload::compress(&self.bytes, quality, &mut block);
         let payload = &block[HEADER_LEN..];
         let header = Header {
-            // Both are far below u32::MAX: push holds the segment within MAX_SEGMENT, and Brotli adds a few bytes at most.
+            // Both are far below u32::MAX: `push` enforces MAX_SEGMENT, and Brotli adds a few bytes at most.
             uncompressed: u32::try_from(self.bytes.len()).unwrap_or(u32::MAX),
             compressed: u32::try_from(payload.len()).unwrap_or(u32::MAX),
             records: self.records,

@@ -1,4 +1,4 @@
-//! The blocks at the end of a long recording, found without reading what is before them.
+//! Finds the blocks near the end of a long recording without reading the rest.
 
 use std::io::{Read, Seek};
 
@@ -6,15 +6,15 @@ use super::error::AhrError;
 use super::header::{HEADER_LEN, Header, MAGIC};
 use super::reader::Reader;
 
-/// Bytes at the end of the file in which blocks are looked for.
+/// Bytes at the end of the file that are searched.
 const TAIL: usize = 1 << 20;
 
 impl<R: Read + Seek> Reader<R> {
-    /// The file offset of a block from which on there are about `output` bytes of output up to the last block, or as many as there are
-    /// in the file's last MiB; `None` if no block begins there. Where damage is, that may be less.
+    /// Returns the file offset of a block that is followed by about `output` bytes of output, or by less if the file's
+    /// last MiB has less. Returns `None` if no block begins there. Damage can make the distance smaller.
     ///
     /// # Errors
-    /// Only what the operating system says.
+    /// I/O errors only.
     pub fn near_end(&mut self, output: u64) -> Result<Option<u64>, AhrError> {
         let from = self.file_len()?.saturating_sub(TAIL as u64);
         let mut tail = vec![0; TAIL];
@@ -33,7 +33,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-/// The header that begins there. Text that only looks like one is compressed in a recording, and leads to a block that cannot be read.
+/// Decodes a header. Other bytes that resemble one lead to an unreadable block.
 fn header_at(bytes: &[u8]) -> Option<Header> {
     if !bytes.starts_with(&MAGIC) {
         return None;

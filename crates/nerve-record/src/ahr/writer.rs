@@ -11,29 +11,29 @@ use rustix::io::Errno;
 use super::error::AhrError;
 use super::reader::{Part, Reader};
 
-/// A recording being written, held with an exclusive lock: a second recorder is refused. Closing is dropping.
+/// A recording being written, under an exclusive lock. Dropping it closes the file.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
     path: PathBuf,
     len: u64,
-    /// The file is longer than `len`: a part of a block that did not fit is still behind it.
+    /// The file is longer than `len`: part of a block that did not fit is still there.
     torn: bool,
 }
 
 impl Writer {
-    /// Makes the file, locks it, and makes sure that its folder knows it. A file that is there already is taken if it is
-    /// empty. Either way it has mode 0600 from then on: what is typed is in it too.
+    /// Creates and locks the file and syncs its folder. An existing file is accepted if it is empty. The mode becomes
+    /// 0600, because recordings contain what was typed.
     ///
     /// # Errors
-    /// [`AhrError::Busy`] when another recorder has it, [`AhrError::Exists`] when it is not empty,
-    /// [`AhrError::NotAFile`] for a link, pipe or folder, [`AhrError::Io`] for the rest.
+    /// [`AhrError::Busy`] if another recorder holds the lock, [`AhrError::Exists`] if the file is not empty,
+    /// [`AhrError::NotAFile`] for a link, pipe or folder, otherwise [`AhrError::Io`].
     pub fn create(path: &Path) -> Result<Writer, AhrError> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = open_regular(path, &mut options, OFlags::NOFOLLOW)?;
         lock(&file, path)?;
-        // Asked under the lock: before it, another recorder could have been about to write.
+        // Checked under the lock, because another recorder could be about to write.
         if file.metadata().map_err(AhrError::io("look at", path))?.len() > 0 {
             return Err(AhrError::Exists { path: path.into() });
         }
@@ -42,11 +42,11 @@ impl Writer {
         Ok(Writer { file, path: path.into(), len: 0, torn: false })
     }
 
-    /// Opens a recording that somebody else has begun, to go on at its end. With it: the output bytes before what comes next. What
-    /// is left of an unfinished block is cut off.
+    /// Opens an existing recording to append to it; also returns the output bytes before the next block. An unfinished
+    /// block at the end is cut off.
     ///
     /// # Errors
-    /// As [`Writer::create`], but that the file is there already is no error, and that it is not is one.
+    /// As [`Writer::create`], except that the file must exist.
     pub fn resume(path: &Path) -> Result<(Writer, u64), AhrError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -57,7 +57,7 @@ impl Writer {
         while let Some(part) = reader.next()? {
             match part {
                 Part::Block(block) => (end, output) = (block.file().end, block.output().end.max(output)),
-                // What follows it, if anything does, is as good as before.
+                // Blocks after the stretch stay valid.
                 Part::Lost(lost) if !lost.tail => end = lost.file.end,
                 Part::Lost(_) => {}
             }
@@ -66,19 +66,19 @@ impl Writer {
         Ok((Writer { file, path: path.into(), len: end, torn }, output))
     }
 
-    /// Appends one sealed block. What a full disk leaves of it is cut off again, so that the file stays whole and a later
-    /// block can follow.
+    /// Appends one sealed block. Removes a partial block, for example after a full disk, so that later blocks can
+    /// follow.
     ///
     /// # Errors
-    /// What the operating system says; the block is not in the file then.
+    /// Any I/O error; the block is not in the file then.
     pub fn append(&mut self, sealed: &[u8]) -> io::Result<()> {
         if self.torn {
             self.cut()?;
         }
-        // At a position, not at the end: where cutting failed, the next block overwrites what is left.
+        // Writes at a position instead of the end: if truncation failed, the next block overwrites the rest.
         if let Err(error) = self.file.write_all_at(sealed, self.len) {
             self.torn = true;
-            // The first error is the one to tell; cutting is tried again before the next block.
+            // The first error is the one to report. Truncation is retried before the next block.
             let _ = self.cut();
             return Err(error);
         }
@@ -92,25 +92,25 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns when what was appended is on the disk (fdatasync).
+    /// Waits until all appended blocks are on disk (fdatasync).
     ///
     /// # Errors
-    /// What the operating system says.
+    /// Any I/O error.
     pub fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// The recording.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes appended.
+    /// Returns the file length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether nothing was appended yet.
+    /// Returns true if nothing was appended yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -124,8 +124,7 @@ fn lock(file: &File, path: &Path) -> Result<(), AhrError> {
     }
 }
 
-/// Opens `path` if it is a regular file. A named pipe must not hold the caller up for ever, hence O_NONBLOCK, which means
-/// nothing to a regular file.
+/// Opens `path` if it is a regular file. O_NONBLOCK avoids blocking on a named pipe and has no effect on regular files.
 pub(super) fn open_regular(path: &Path, options: &mut OpenOptions, flags: OFlags) -> Result<File, AhrError> {
     options.custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed());
     let not_a_file = || AhrError::NotAFile { path: path.into() };
@@ -138,14 +137,14 @@ pub(super) fn open_regular(path: &Path, options: &mut OpenOptions, flags: OFlags
     if regular { Ok(file) } else { Err(not_a_file()) }
 }
 
-/// Makes the entry of a new file durable: without it, a power failure can take the whole file however often it was synced.
+/// Makes the directory entry of a new file durable: without it, a power failure can remove the whole file.
 fn sync_folder_of(path: &Path) -> Result<(), AhrError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Some file systems cannot sync folders, and a folder may be open to writing but not to reading.
+        // Some file systems cannot sync folders, and a folder may be writable but not readable.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied) =>
         {

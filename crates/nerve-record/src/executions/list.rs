@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_remembered_and_every_one_keeps_its_number() {
+    fn newest_are_remembered_and_numbers_are_stable() {
         let mut executions = Executions::default();
         let most = MAX_EXECUTIONS as u64;
         for at in 0..most + 10 {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overview_has_the_begin_of_a_command_and_no_output() {
+    fn overview_truncates_commands_and_drops_output() {
         let long =
             ExecutionLine { command: Some("\u{e4}".repeat(BRIEF)), output: Some("o".into()), ..line("a") };
         let mut executions = Executions::brief();

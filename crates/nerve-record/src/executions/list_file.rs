@@ -72,10 +72,10 @@ pub fn claim(recording: &Path, line: ExecutionLine) -> Result<(), ClaimError> {
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// The id is in use.
-    #[error("the session has an execution '{0}' already")]
+    #[error("the session already has an execution '{0}'")]
     Taken(String),
     /// The list cannot be read or written.
-    #[error("the list of executions cannot be written: {0}")]
+    #[error("cannot write the list of executions: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -95,7 +95,7 @@ fn write(file: &mut File, mut line: ExecutionLine) -> io::Result<()> {
     line.output = line.output.map(|text| cut(text, MAX_TEXT));
     let end = file.seek(SeekFrom::End(0))?;
     if end >= MAX_LIST {
-        let message = format!("it has {end} bytes, and no list gets longer than {MAX_LIST}");
+        let message = format!("the list has reached its limit of {MAX_LIST} bytes");
         return Err(io::Error::new(ErrorKind::FileTooLarge, message));
     }
     let mut text = Vec::new();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn later_lines_say_what_was_not_known_and_the_list_is_private() {
+    fn later_lines_add_unknown_fields_and_list_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         assert_eq!(read(&recording).unwrap().iter().count(), 0);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_has_one_terminal_however_many_want_it_at_once() {
+    fn concurrent_claims_have_one_winner() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         append(&recording, line("a")).unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_passed_over_and_a_cut_one_spoils_nothing() {
+    fn invalid_and_incomplete_lines_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let bad = format!("{{}}\nnull\n{{\"id\":\"../up\"}}\n{}\n{{\"id\":\"cu", "x".repeat(3 << 20));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_lists_have_their_bounds() {
+    fn texts_and_lists_are_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         append(&recording, ExecutionLine { output: Some("\u{e4}".repeat(MAX_TEXT)), ..line("a") }).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_place_of_the_list_is_not_followed() {
+    fn links_are_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         let other = dir.path().join("other");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_is_found_however_old_it_is() {
+    fn forgotten_execution_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("s.ahr");
         assert_eq!(find(&recording, "a").unwrap(), None);

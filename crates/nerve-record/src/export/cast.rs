@@ -1,4 +1,4 @@
-//! Asciicasts (<https://docs.asciinema.org/manual/asciicast/v2/> and `v3`), written while the recording is read.
+//! Exports asciicasts (<https://docs.asciinema.org/manual/asciicast/v2/> and `v3`) in a single pass over the recording.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
@@ -10,38 +10,38 @@ use super::ExportError;
 use super::utf8::Utf8;
 use crate::ahr::{Body, Lost, Mark, Part, Reader, Record};
 
-/// Versions of the format.
+/// Version of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CastVersion {
-    /// Version 2: times count from the start.
+    /// Version 2: times are relative to the start.
     V2,
-    /// Version 3: times count from the event before; the exit status is an event.
+    /// Version 3: times are relative to the previous event; the exit status is an event.
     V3,
 }
 
-/// What a cast says of the session, and what goes into it.
+/// Options of an export.
 #[derive(Debug, Clone)]
 pub struct CastOptions {
-    /// Which format.
+    /// Version of the format.
     pub version: CastVersion,
-    /// Size until the recording tells its own.
+    /// Size until the first resize record.
     pub size: Size,
-    /// The recorded command, as a shell would take it.
+    /// The recorded command, quoted for a shell.
     pub command: Option<String>,
-    /// A title.
+    /// Title of the cast.
     pub title: Option<String>,
-    /// What the user typed goes into it too. Passwords are not in a recording, but much else may be.
+    /// Include input. Passwords are not in a recording, but other secrets may be.
     pub input: bool,
 }
 
 impl CastOptions {
-    /// Output only, 120 × 40.
+    /// Creates options for output only, at 120 × 40.
     pub fn new(version: CastVersion) -> CastOptions {
         CastOptions { version, size: Size::default(), command: None, title: None, input: false }
     }
 }
 
-/// Exports all that `reader` still has. Memory does not depend on its length.
+/// Exports the rest of `reader` in constant memory.
 ///
 /// # Errors
 /// The recording cannot be read or the cast cannot be written.
@@ -67,25 +67,25 @@ pub fn cast<R: Read + Seek>(
     Ok(())
 }
 
-/// A cast being written.
+/// An asciicast being written.
 #[derive(Debug)]
 pub struct Cast<W> {
     out: W,
     options: CastOptions,
     /// Time of the first record.
     start: Option<TsNs>,
-    /// The latest time of any record: clocks step back, casts must not.
+    /// The latest time of any record: clocks can step back, casts must not.
     clock: TsNs,
-    /// Microseconds from the start to the event written last.
+    /// Microseconds from the start to the last event.
     written: u64,
-    /// Output bytes before what is expected next.
+    /// Expected output offset of the next record.
     offset: u64,
     output: Utf8,
     input: Utf8,
 }
 
 impl<W: Write> Cast<W> {
-    /// Nothing is written before the first record.
+    /// Creates a cast. Writes nothing before the first record.
     pub fn new(options: CastOptions, out: W) -> Cast<W> {
         Cast {
             out,
@@ -99,11 +99,11 @@ impl<W: Write> Cast<W> {
         }
     }
 
-    /// Takes the next record: output is an `o` event, input an `i`, a new size an `r`, a snapshot an `m` with its label, and
-    /// in version 3 the child's end an `x`.
+    /// Writes a record: output as an `o` event, input as `i`, a resize as `r`, a snapshot as `m` with its label, and in
+    /// version 3 the exit as `x`.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Any error of the writer.
     pub fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.start.is_none() {
             let told = matches!(record.body, Body::Resize { .. });
@@ -132,10 +132,10 @@ impl<W: Write> Cast<W> {
         }
     }
 
-    /// The end: what was held back of a character is written as U+FFFD.
+    /// Finishes the cast. An incomplete character is written as U+FFFD.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Any error of the writer.
     pub fn finish(mut self) -> io::Result<W> {
         if self.start.is_none() {
             self.header(TsNs::default())?;
@@ -149,7 +149,7 @@ impl<W: Write> Cast<W> {
 
     fn data(&mut self, off: u64, bytes: &[u8]) -> io::Result<()> {
         if off > self.offset {
-            // Output is missing: the rest of the character with it.
+            // The rest of a pending character is missing.
             self.cut_off()?;
         }
         self.offset = off.saturating_add(bytes.len() as u64);
@@ -178,7 +178,7 @@ impl<W: Write> Cast<W> {
         self.write("m", label)
     }
 
-    /// Writes an event, unless it says nothing.
+    /// Writes an event unless it is empty.
     fn event(&mut self, code: &str, text: &str) -> io::Result<()> {
         if text.is_empty() { Ok(()) } else { self.write(code, text) }
     }

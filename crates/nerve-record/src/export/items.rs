@@ -1,37 +1,37 @@
-//! The final lines of a session, interleaved with its snapshots (seed agent-record §10.2 and §10.3).
+//! The final lines of a session, interleaved with its snapshots.
 
 use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
 
-/// A line, or a snapshot that was taken on the line before it.
+/// A line, or a snapshot taken on the preceding line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A row of the main screen or of what has scrolled off it.
+    /// A row of the main screen or the scrollback.
     Line {
-        /// Its absolute number.
+        /// Absolute line number.
         line: LineIndex,
-        /// Its text, trailing blanks cut.
+        /// Text without trailing blanks.
         text: String,
-        /// The terminal wrapped it: it goes on in the next one.
+        /// The terminal wrapped the line; it continues in the next one.
         wrapped: bool,
     },
     /// A snapshot.
     Snapshot {
-        /// The line it is bound to.
+        /// The line of the snapshot.
         line: LineIndex,
-        /// It.
+        /// The snapshot.
         snapshot: &'a Snapshot,
     },
 }
 
-/// All lines from the oldest kept to the last that shows something, each followed by its snapshots in the order they were
-/// taken. Snapshots of lines that are gone come first, those of the blank lines at the end last: none is left out.
+/// Iterates over all lines up to the last non-blank one, each followed by its snapshots in the order they were taken.
+/// Snapshots of dropped lines come first, those of trailing blank lines last.
 ///
-/// Lines of the alternate screen are none of the session's.
+/// The alternate screen is not included.
 pub fn interleaved(terminal: &TerminalState) -> impl Iterator<Item = Item<'_>> {
     let mut lines = terminal.first_kept_line().0..end_of_text(terminal);
     let mut snapshots = terminal.snapshots_by_line().peekable();
     std::iter::from_fn(move || {
-        // What is bound to a line before the next one is due.
+        // Snapshots of earlier lines come before the next line.
         if let Some((line, snapshot)) =
             snapshots.next_if(|(line, _)| line.0 < lines.start || lines.is_empty())
         {
@@ -43,7 +43,7 @@ pub fn interleaved(terminal: &TerminalState) -> impl Iterator<Item = Item<'_>> {
     })
 }
 
-/// Number of the line behind the last one that shows something.
+/// Returns the number of the line after the last non-blank one.
 fn end_of_text(terminal: &TerminalState) -> u64 {
     let kept = terminal.first_kept_line().0..terminal.line_count();
     let blank = |line: u64| terminal.line_text(LineIndex(line)).is_none_or(|text| text.is_empty());

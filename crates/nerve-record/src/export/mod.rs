@@ -1,11 +1,11 @@
-//! Recordings in other forms: a report of lines and snapshots (seed agent-record §10), or an asciicast.
+//! Exports of recordings: a report of lines and snapshots, or an asciicast.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
 //! | `items` | the final lines of a session, interleaved with its snapshots |
 //! | `report` | these as Markdown, JSON, CSV or text |
 //! | `cast` | asciicast v2 and v3, streamed |
-//! | `utf8` | output bytes as text, characters cut by records joined again |
+//! | `utf8` | decoding of output that cuts characters at record boundaries |
 
 mod cast;
 mod items;
@@ -23,17 +23,17 @@ pub use utf8::Utf8;
 
 use crate::ahr::AhrError;
 
-/// A form a recording can be exported to.
+/// An export format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The final lines and the snapshots.
     Report(ReportFormat),
-    /// All output with its times.
+    /// All output with times.
     Cast(CastVersion),
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 6] = [
         Format::Report(ReportFormat::Md),
         Format::Report(ReportFormat::Json),
@@ -43,7 +43,7 @@ impl Format {
         Format::Cast(CastVersion::V3),
     ];
 
-    /// Its name: `md`, `json`, `csv`, `txt`, `asciicast2`, `asciicast3`.
+    /// Returns the name: `md`, `json`, `csv`, `txt`, `asciicast2`, `asciicast3`.
     pub fn as_str(self) -> &'static str {
         match self {
             Format::Report(ReportFormat::Md) => "md",
@@ -73,12 +73,12 @@ impl FromStr for Format {
     }
 }
 
-/// No form of this name.
+/// An unknown format name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no format; there are md, json, csv, txt, asciicast2, asciicast3")]
+#[error("unknown format '{0}'; use md, json, csv, txt, asciicast2, asciicast3")]
 pub struct UnknownFormat(String);
 
-/// Why an export ended early.
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The recording cannot be read.

@@ -1,4 +1,4 @@
-//! The interleaved report as Markdown, JSON, CSV or text (seed agent-record §10.3).
+//! The interleaved report as Markdown, JSON, CSV or text.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::items::{Item, interleaved};
 
-/// Forms of the report.
+/// Formats of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
     /// A Markdown table; snapshots are rows with a badge.
@@ -24,7 +24,7 @@ pub enum ReportFormat {
 /// Writes the final lines of a session and its snapshots, in the order of [`interleaved`].
 ///
 /// # Errors
-/// What `out` says.
+/// Any error of `out`.
 pub fn report(format: ReportFormat, terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     match format {
         ReportFormat::Md => markdown(terminal, out),
@@ -44,14 +44,14 @@ fn text(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// `snapshot 7: label`, fit for one line of a terminal.
+/// Formats `snapshot 7: label` on one line.
 fn told(snapshot: &Snapshot) -> String {
     let label = snapshot.label.as_deref().map_or_else(String::new, |label| format!(": {}", tame(label)));
     let place = if snapshot.alternate { " (on the alternate screen)" } else { "" };
     format!("snapshot {}{label}{place}", snapshot.id)
 }
 
-/// The text without control characters: labels are anybody's.
+/// Removes control characters: labels are untrusted.
 fn tame(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -76,7 +76,7 @@ fn markdown(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Text as a code span in a table's cell: what is in it is shown as it is (CommonMark §6.1, GFM §4.10).
+/// Formats text as a code span in a table cell (CommonMark §6.1, GFM §4.10).
 fn code(text: &str) -> String {
     if text.trim().is_empty() {
         return String::new();
@@ -88,7 +88,7 @@ fn code(text: &str) -> String {
     format!("{fence}{pad}{}{pad}{fence}", text.replace('|', "\\|"))
 }
 
-/// UTC with milliseconds, as RFC 3339 has it.
+/// Formats a time as RFC 3339 in UTC with milliseconds.
 fn time(at: TsNs) -> String {
     let stamp = jiff::Timestamp::from_nanosecond(i128::from(at.0)).unwrap_or(jiff::Timestamp::MAX);
     format!("{stamp:.3}")
@@ -154,7 +154,7 @@ fn csv(terminal: &TerminalState, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A field as RFC 4180 has it: quoted where it must be, and where a blank at its edge could be taken for nothing.
+/// Quotes a field where RFC 4180 requires it, and if it begins or ends with a blank.
 fn field(text: &str) -> String {
     let plain = !text.contains([',', '"', '\n', '\r']) && text.trim() == text;
     if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_quoted_where_they_must() {
+    fn fields_are_quoted_when_required() {
         assert_eq!(field("plain text"), "plain text");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");

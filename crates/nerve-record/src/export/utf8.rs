@@ -1,14 +1,14 @@
-//! Output bytes as text: a character cut in two by records is held back and joined.
+//! Decodes output as UTF-8 across record boundaries.
 
-/// Decodes a stream of bytes; what is no UTF-8 becomes U+FFFD, as in a terminal.
+/// A streaming decoder. Invalid bytes become U+FFFD, as in a terminal.
 #[derive(Debug, Clone, Default)]
 pub struct Utf8 {
-    /// The start of a character, at most three bytes.
+    /// The incomplete character at the end, at most three bytes.
     held: Vec<u8>,
 }
 
 impl Utf8 {
-    /// The text of `bytes` and of what was held back, without a character at the end that is not all there.
+    /// Decodes `bytes` after the held bytes, and holds back an incomplete character at the end.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         if self.held.is_empty() {
             return self.decode(bytes);
@@ -18,7 +18,7 @@ impl Utf8 {
         self.decode(&joined)
     }
 
-    /// What is held back will not be completed: a U+FFFD for it, if there is something.
+    /// Ends the stream. An incomplete character becomes U+FFFD.
     pub fn finish(&mut self) -> String {
         let unfinished = !std::mem::take(&mut self.held).is_empty();
         if unfinished { char::REPLACEMENT_CHARACTER.to_string() } else { String::new() }
@@ -31,7 +31,7 @@ impl Utf8 {
             text.push_str(chunk.valid());
             left -= chunk.valid().len() + chunk.invalid().len();
             match std::str::from_utf8(chunk.invalid()) {
-                // What ends the bytes can be the start of a character.
+                // The trailing bytes may be the start of a character.
                 Err(error) if left == 0 && error.error_len().is_none() => {
                     self.held = chunk.invalid().to_vec()
                 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_character_comes_with_its_end() {
+    fn split_character_is_joined() {
         let mut utf8 = Utf8::default();
         assert_eq!(utf8.push(b"a\xf0\x9f"), "a");
         assert_eq!(utf8.push(b"\x98"), "");
@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         assert_eq!(decoded(b"a\xffb\xe2\x82", 1), "a\u{fffd}b\u{fffd}");
         assert_eq!(decoded(b"\xf0\x9fX", 2), "\u{fffd}X");
     }
 
     proptest! {
         #[test]
-        fn any_cut_gives_what_the_whole_gives(
+        fn any_split_decodes_like_the_whole(
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(0xe2), Just(0x82), Just(0xac)], 0..60),
             step in 1usize..9,
         ) {

@@ -109,7 +109,7 @@ impl Provider for CopyProvider {
             return Err(FilesError::NotFound { key: key.clone(), place: self.store.root().to_path_buf() });
         }
         let other = first_difference(&place, to).map_err(FilesError::io("compare", to))?;
-        Ok(other.map(|path| format!("{} is not as it was restored", path.display())))
+        Ok(other.map(|path| format!("{} was changed since it was restored", path.display())))
     }
 
     fn keys(&self) -> Result<Vec<Key>, FilesError> {

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_sessions_pass() {
+    fn valid_session_names_pass() {
         for session in
             ["a", "0195e3a1-77aa-7bcd-8000-0123456789ab", "01HXYZABCDEFGHJKMNPQRSTVWX", "a_b.c", "_", "-x"]
         {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_lead_elsewhere_does_not() {
+    fn unsafe_session_names_are_rejected() {
         let long = "x".repeat(65);
         for session in [
             "", ".", "..", "../x", "a/b", "a..b", ".a", "a.", "a.lock", "a b", "a\n", "ä", "a\0", "a~1",

@@ -200,7 +200,7 @@ pub enum FilesError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The snapshot already exists.
-    #[error("there are files of snapshot {key} already")]
+    #[error("files of snapshot {key} already exist")]
     Exists {
         /// Key of the snapshot.
         key: Key,
@@ -250,31 +250,31 @@ pub enum FilesError {
         path: PathBuf,
     },
     /// Another process created the directory first.
-    #[error("{} is there already", path.display())]
+    #[error("{} already exists", path.display())]
     PathExists {
         /// The directory.
         path: PathBuf,
     },
     /// Another process created the branch first.
-    #[error("there is a branch '{branch}' already")]
+    #[error("branch '{branch}' already exists")]
     BranchExists {
         /// Its name.
         branch: String,
     },
     /// The source is part of the snapshot store.
-    #[error("{} belongs to the snapshots' own store", path.display())]
+    #[error("{} is part of the snapshot store", path.display())]
     OwnStore {
         /// The directory.
         path: PathBuf,
     },
     /// The repository of the snapshot no longer exists.
-    #[error("{} is no git work tree", path.display())]
+    #[error("{} is not a git work tree", path.display())]
     NoWorkTree {
         /// Its former path.
         path: PathBuf,
     },
     /// The reference is unknown to this version.
-    #[error("files kept by {provider:?} as {reference:?} cannot be found: unknown kind of reference")]
+    #[error("unknown snapshot reference {reference:?} of provider {provider:?}")]
     Reference {
         /// The provider.
         provider: String,
@@ -290,7 +290,7 @@ pub enum FilesError {
         message: String,
     },
     /// The request was cancelled.
-    #[error("keeping the files was given up")]
+    #[error("snapshot cancelled")]
     Stopped,
     /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]

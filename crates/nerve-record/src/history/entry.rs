@@ -1,4 +1,4 @@
-//! What is logged, and its JSON: fields, their order and spacing as in the examples of seed channel-history §4.2.
+//! The logged operations and their JSON encoding.
 
 use std::io;
 
@@ -8,52 +8,54 @@ use nerve_term::parse::{ParserKind, Section, Tokens};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// A prompt and its parsed answer (seed §4.1, Send Entry).
+/// A prompt and its parsed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendEntry<'a> {
-    /// When the prompt was taken up.
+    /// Start of the turn.
     pub ts_start: TsNs,
-    /// When the answer was complete.
+    /// End of the answer.
     pub ts_end: TsNs,
     /// The prompt.
     pub input: &'a str,
-    /// What [`super::HistoryWriter::log_read`] returned for the capture made before the prompt; 0 counts as none.
+    /// Sequence number, from [`super::HistoryWriter::log_read`], of the capture made before the prompt; 0 counts as
+    /// none.
     pub preceding_buffer_seq: Option<u64>,
     /// The answer.
     pub response: ResponseData,
 }
 
-/// A prompt whose answer was streamed: the text at the end stands for it, chunks are not logged (seed §4.1, NG1).
+/// A prompt with a streamed answer. Only the final text is logged, not the chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendStreamEntry<'a> {
-    /// When the prompt was taken up.
+    /// Start of the turn.
     pub ts_start: TsNs,
-    /// When the stream ended.
+    /// End of the stream.
     pub ts_end: TsNs,
     /// The prompt.
     pub input: &'a str,
-    /// What [`super::HistoryWriter::log_read`] returned for the capture made before the prompt; 0 counts as none.
+    /// Sequence number, from [`super::HistoryWriter::log_read`], of the capture made before the prompt; 0 counts as
+    /// none.
     pub preceding_buffer_seq: Option<u64>,
-    /// The last [`super::HISTORY_BUFFER_LINES`] lines when the stream ended.
+    /// The last [`super::HISTORY_BUFFER_LINES`] lines at the end of the stream.
     pub final_buffer: &'a str,
-    /// The parser of the turn.
+    /// The parser used for the turn.
     pub parser: ParserKind,
 }
 
 /// The answer in a [`SendEntry`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResponseData {
-    /// In the order they appeared.
+    /// Sections in the order of the answer.
     pub sections: Vec<Section>,
-    /// Where the agent showed them.
+    /// Token usage, if the agent showed it.
     pub tokens: Option<Tokens>,
-    /// The end of the turn was seen.
+    /// The end of the turn was detected.
     pub is_complete: bool,
-    /// The node waits for the next prompt.
+    /// The node is ready for the next prompt.
     pub is_ready: bool,
 }
 
-/// Everything that can be logged.
+/// An operation that can be logged.
 pub(super) enum Operation<'a> {
     Send(SendEntry<'a>),
     SendStream(SendStreamEntry<'a>),
@@ -77,7 +79,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Appends the entry's line, newline included, to `line`.
+    /// Appends the entry's line with a newline to `line`.
     pub(super) fn encode(&self, seq: u64, line: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         Record { seq, operation: self }
             .serialize(&mut serde_json::Serializer::with_formatter(&mut *line, Spaced))?;
@@ -131,7 +133,7 @@ impl Serialize for Record<'_> {
     }
 }
 
-/// A capture that failed returned 0: there is nothing to point at.
+/// A capture that failed has the number 0 and cannot be referenced.
 fn reference(seq: Option<u64>) -> Option<u64> {
     seq.filter(|&seq| seq > 0)
 }
@@ -141,7 +143,7 @@ struct Iso(TsNs);
 
 impl Serialize for Iso {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A u64 of nanoseconds ends in the year 2554, well inside what a Timestamp holds.
+        // A u64 of nanoseconds ends in the year 2554, well within the range of a Timestamp.
         let time = Timestamp::from_nanosecond(i128::from(self.0.0)).map_err(serde::ser::Error::custom)?;
         serializer.collect_str(&format_args!("{time:.3}"))
     }
@@ -175,7 +177,7 @@ impl Serialize for SectionJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("type", self.0.kind.as_str())?;
         map.serialize_entry("content", &self.0.content)?;
-        // The seed's example leaves it out, its code writes it: written where there is something in it.
+        // Omitted if empty.
         if !self.0.metadata.is_empty() {
             map.serialize_entry("metadata", &self.0.metadata)?;
         }
@@ -200,7 +202,7 @@ impl TokensJson {
     }
 }
 
-/// A blank after each colon and comma, as the first nerve writes: one `grep '"op": "send"'` finds old and new entries.
+/// Writes a blank after each colon and comma, as older versions did, so that `grep '"op": "send"'` finds all entries.
 struct Spaced;
 
 impl serde_json::ser::Formatter for Spaced {

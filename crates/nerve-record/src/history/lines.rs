@@ -1,24 +1,24 @@
-//! The lines of a file, from its start or from its end, in bounded memory.
+//! Iterates over the lines of a file, forwards or backwards, in bounded memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 
-/// A longer line is passed over: no writer of ours makes one, and it would have to be held whole.
+/// Longer lines are skipped. Nerve writes none, and each would have to fit in memory.
 pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
 
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// One line, without its newline.
+/// A line without its newline.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Bytes of the file before it.
+    /// File offset of the line.
     pub(super) offset: u64,
-    /// `None` where it is longer than [`MAX_LINE_BYTES`].
+    /// `None` for a line longer than [`MAX_LINE_BYTES`].
     pub(super) bytes: Option<Vec<u8>>,
 }
 
-/// The lines of a file from its start. Reads at positions, so that several can share the file.
+/// Iterates over the lines of a file from its start. Uses positioned reads, so that the file can be shared.
 pub(super) struct Lines<'a> {
     input: BufReader<Region<'a>>,
     offset: u64,
@@ -42,7 +42,7 @@ impl Read for Region<'_> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of the first `len` bytes of `file`.
+    /// Iterates over the first `len` bytes of `file`.
     pub(super) fn new(file: &'a File, len: u64) -> Lines<'a> {
         Lines { input: BufReader::with_capacity(BLOCK_BYTES, Region { file, at: 0, end: len }), offset: 0 }
     }
@@ -81,19 +81,18 @@ impl Iterator for Lines<'_> {
     }
 }
 
-/// The lines of a file from its end, last line first. A newline that ends the file ends no further line before it, so it shows as
-/// an empty last line.
+/// Iterates over the lines of a file backwards. A trailing newline yields an empty last line.
 pub(super) struct TailLines<'a> {
     file: &'a File,
-    /// The next line to give out ends before this byte; `None` when all are out.
+    /// End offset of the next line; `None` when done.
     end: Option<u64>,
-    /// The last bytes read, and where in the file they begin.
+    /// The last block read, and its file offset.
     block: Vec<u8>,
     block_start: u64,
 }
 
 impl<'a> TailLines<'a> {
-    /// The lines of the first `len` bytes of `file`, backwards.
+    /// Iterates backwards over the first `len` bytes of `file`.
     pub(super) fn new(file: &'a File, len: u64) -> TailLines<'a> {
         TailLines { file, end: (len > 0).then_some(len), block: Vec::new(), block_start: len }
     }
@@ -106,7 +105,7 @@ impl<'a> TailLines<'a> {
         Ok(Some(Line { offset, bytes }))
     }
 
-    /// Where the line that ends before `end` begins. What is passed on the way is not kept: a line may be long.
+    /// Returns the start of the line that ends before `end`. Does not keep the bytes, since a line may be long.
     fn start_of_line(&mut self, end: u64) -> io::Result<u64> {
         let mut before = end;
         while before > 0 {
@@ -139,7 +138,7 @@ impl<'a> TailLines<'a> {
         }
     }
 
-    /// The bytes from `start` to `end`, if the block has them all.
+    /// Returns the bytes from `start` to `end` if the block contains them.
     fn in_block(&self, start: u64, end: u64) -> Option<&[u8]> {
         let from = usize::try_from(start.checked_sub(self.block_start)?).ok()?;
         let to = usize::try_from(end.checked_sub(self.block_start)?).ok()?;
@@ -181,7 +180,7 @@ mod tests {
         (forward, backward)
     }
 
-    /// Backwards, a trailing newline shows as an empty last line; everything else is the same.
+    /// Backwards, a trailing newline yields an empty last line.
     fn check(content: &[u8]) {
         let (forward, mut backward) = both_ways(content);
         if content.is_empty() || content.last() == Some(&b'\n') {
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_around_the_block_size_are_whole() {
+    fn lines_around_block_size_are_complete() {
         for extra in [-2_i64, -1, 0, 1, 2] {
             let long = vec![b'x'; usize::try_from(BLOCK_BYTES as i64 + extra).unwrap()];
             let mut content = b"first\n".to_vec();
@@ -229,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_passed_over_and_its_neighbours_stay() {
+    fn overlong_line_is_skipped() {
         let (mut file, _) = file_with(b"before\n");
-        // A hole: no disk is used for it.
+        // A hole, which takes no disk space.
         let after = file.seek(SeekFrom::Current(MAX_LINE_BYTES as i64 + 5)).unwrap();
         file.write_all(b"\nafter\n").unwrap();
         let len = after + 7;

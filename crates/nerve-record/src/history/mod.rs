@@ -1,6 +1,6 @@
-//! The audit log of one node's operations (seed channel-history): one JSON object a line, append only.
+//! The audit log of one node's operations: append-only, one JSON object per line.
 //!
-//! [`HistoryWriter`] appends and never fails its caller; [`HistoryReader`] reads all of a history, or its end, filtered.
+//! [`HistoryWriter`] appends and never fails its caller; [`HistoryReader`] reads a history or its end, with filters.
 //!
 //! ```
 //! use nerve_record::history::{Filter, HistoryReader, HistoryWriter};
@@ -36,58 +36,58 @@ pub use writer::HistoryWriter;
 
 use crate::name::NameError;
 
-/// Lines of text a `read` entry holds: one or two answers with what led to them, about 5 KB (seed §5.1).
+/// Lines of text in a `read` entry: one or two answers with their context, about 5 KB.
 pub const HISTORY_BUFFER_LINES: usize = 50;
 
-/// The operations that put something into a node, as opposed to those that observe it.
+/// Operations that send input to a node.
 pub const INPUT_OPS: [&str; 4] = ["send", "send_stream", "write", "run"];
 
-/// Why a history could not be opened or read. Appending never fails its caller.
+/// An error in opening or reading a history. Appending never fails its caller.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A name that would not be safe in a path.
+    /// A name that is unsafe in a path.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Nothing was ever logged for this node.
+    /// The node has no history.
     #[error("no history for node '{node}' on server '{server}' ({} does not exist)", path.display())]
     NotFound {
-        /// The node asked for.
+        /// The node.
         node: String,
-        /// The server asked for.
+        /// The server.
         server: String,
-        /// Where it would be.
+        /// The expected path.
         path: PathBuf,
     },
-    /// Several sessions of the server have a node of this name and none was given.
+    /// Several sessions of the server have a node of this name.
     #[error("node '{node}' has a history in several sessions of server '{server}': {}; name one", sessions.join(", "))]
     Ambiguous {
-        /// The node asked for.
+        /// The node.
         node: String,
-        /// The server asked for.
+        /// The server.
         server: String,
-        /// The sessions that have it, sorted.
+        /// The sessions with this node, sorted.
         sessions: Vec<String>,
     },
-    /// Another writer has the file; a second one would give out the same sequence numbers.
+    /// Another writer holds the lock. Two writers would assign the same sequence numbers.
     #[error("the history {} is being written by another node or server", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// A link, a folder, a pipe or a device stands where the file should be. Links are not followed.
+    /// The path is a link, folder, pipe or device. Links are not followed.
     #[error("{} is not a regular file: a history is never written to or read from anything else", path.display())]
     NotAFile {
-        /// What stands there.
+        /// The path.
         path: PathBuf,
     },
-    /// The operating system said no.
+    /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// To what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

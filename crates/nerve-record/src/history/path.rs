@@ -1,5 +1,4 @@
-//! Where a history is: `<base>/<server>/<node>.jsonl` (seed §4.3), or with the session's folder between, as the first nerve
-//! came to write it.
+//! Paths of histories: `<base>/<server>/<node>.jsonl`, or `<base>/<server>/<session>/<node>.jsonl`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,10 +11,10 @@ use rustix::io::Errno;
 use super::HistoryError;
 use crate::name;
 
-/// Folders between server and file are not followed deeper than one, and not more than this many of them.
+/// Maximum number of session folders searched below a server.
 const MAX_SESSIONS: usize = 10_000;
 
-/// The path of a node's history, its parts checked.
+/// Returns the path of a node's history after checking the names.
 pub(super) fn of_node(
     base: &Path,
     server: &str,
@@ -33,8 +32,8 @@ pub(super) fn of_node(
     Ok(path)
 }
 
-/// Finds a node's history: in the session's folder if one is given, else directly under the server, else, if no session is
-/// given, in the one folder below that has it.
+/// Finds a node's history: in the session's folder if one is given, else directly below the server, else, without a
+/// session, in the only folder that has it.
 pub(super) fn find(
     base: &Path,
     server: &str,
@@ -59,7 +58,7 @@ pub(super) fn find(
     }
 }
 
-/// Names of the folders of `server` that hold a history of `node`, sorted. A folder that cannot be listed has none.
+/// Lists the sessions of `server` with a history of `node`, sorted. Skips unreadable folders.
 fn sessions_with(server: &Path, node: &str) -> Vec<String> {
     let file = format!("{node}.jsonl");
     let Ok(listing) = fs::read_dir(server) else { return Vec::new() };
@@ -80,7 +79,7 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Opens a history for appending and for reading its end; makes file (0600) and folders (0700) that are missing.
+/// Opens a history for appending and for reading its end. Creates missing files (0600) and folders (0700).
 pub(super) fn open_to_append(path: &Path) -> Result<File, HistoryError> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| HistoryError::Io {
@@ -99,8 +98,8 @@ pub(super) fn open_to_read(path: &Path) -> Result<File, HistoryError> {
     open_regular(path, OpenOptions::new().read(true))
 }
 
-/// Opens `path` if it is a regular file. Without O_NOFOLLOW a link would lead a server to write into any file of its user;
-/// without O_NONBLOCK a named pipe would hold it up for ever.
+/// Opens `path` if it is a regular file. O_NOFOLLOW keeps a link from redirecting writes to another file; O_NONBLOCK
+/// avoids blocking on a named pipe.
 fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File, HistoryError> {
     options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
     let not_a_file = || HistoryError::NotAFile { path: path.to_path_buf() };

@@ -1,4 +1,4 @@
-//! Reads a history: from its start entry by entry, or from its end without touching the rest.
+//! Reads a history forwards, or backwards from its end without touching the rest.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,10 +8,10 @@ use super::lines::{Line, Lines, MAX_LINE_BYTES, TailLines};
 use super::stored::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
-/// So many malformed lines of a file are named in the log, one by one; the rest only counted.
+/// Number of malformed lines per file that are logged individually.
 const NAMED_MALFORMED: u64 = 8;
 
-/// One node's history, as long as it was when opened. ParsedLine does not disturb a writer.
+/// One node's history up to its length when opened. Reading does not disturb a writer.
 #[derive(Debug)]
 pub struct HistoryReader {
     file: File,
@@ -19,46 +19,46 @@ pub struct HistoryReader {
     len: u64,
 }
 
-/// Which entries of a history. What is set must all hold.
+/// Selects entries of a history. All conditions that are set must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Only the last so many of those that the rest of the filter lets through.
+    /// Maximum number of entries, counted from the end.
     pub last: Option<usize>,
-    /// Only this operation.
+    /// Operation.
     pub op: Option<String>,
-    /// Only the entry with this sequence number (the first, should there be several).
+    /// Sequence number; of several entries with this number, the first.
     pub seq: Option<u64>,
     /// Only [`super::INPUT_OPS`].
     pub inputs_only: bool,
-    /// No more than so many bytes of entries: the last ones if `last` is set, else the first ones.
+    /// Maximum total bytes of entries: the last ones if `last` is set, else the first ones.
     pub max_bytes: Option<usize>,
 }
 
-/// What a query found.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// Each one JSON object's text, oldest first.
+    /// The JSON text of each entry, oldest first.
     pub entries: Vec<String>,
-    /// How many that is.
+    /// Number of entries.
     pub total: usize,
-    /// Lines that were passed over on the way because they are no entries.
+    /// Number of malformed lines that were skipped.
     pub malformed: u64,
-    /// There are more entries than [`Filter::max_bytes`] let through.
+    /// More entries matched than [`Filter::max_bytes`] allows.
     pub truncated: bool,
 }
 
 impl HistoryReader {
-    /// Opens the history of a node: `<base>/<server>/<node>.jsonl`, or where that is missing and just one folder of the server has
-    /// a file of that name, that one (the first nerve kept a folder for each session).
+    /// Opens the history of a node: `<base>/<server>/<node>.jsonl`, or, if that is missing, the only file of that name
+    /// in a folder of the server (older versions had one folder per session).
     ///
     /// # Errors
-    /// [`HistoryError::NotFound`], [`HistoryError::Ambiguous`] when several folders have it, [`HistoryError::Name`],
+    /// [`HistoryError::NotFound`], [`HistoryError::Ambiguous`] if several folders have it, [`HistoryError::Name`],
     /// [`HistoryError::NotAFile`], [`HistoryError::Io`].
     pub fn open(base: &Path, server: &str, node: &str) -> Result<HistoryReader, HistoryError> {
         HistoryReader::open_in_session(base, server, None, node)
     }
 
-    /// The same, with the session's folder looked into first.
+    /// Opens the history of a node, looking in the session's folder first.
     ///
     /// # Errors
     /// As [`HistoryReader::open`].
@@ -79,35 +79,35 @@ impl HistoryReader {
         Ok(HistoryReader { file, path, len })
     }
 
-    /// The file that is read.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All entries, oldest first, one in memory at a time.
+    /// Iterates over all entries, oldest first.
     pub fn entries(&self) -> Entries<'_> {
         Entries { path: &self.path, source: Source::Start(Lines::new(&self.file, self.len), 0), malformed: 0 }
     }
 
-    /// All entries, newest first; reads only as much of the file's end as is asked for.
+    /// Iterates over all entries, newest first; reads only what is consumed.
     pub fn entries_from_end(&self) -> Entries<'_> {
         Entries { path: &self.path, source: Source::End(TailLines::new(&self.file, self.len)), malformed: 0 }
     }
 
-    /// The last `n` entries, oldest first.
+    /// Returns the last `n` entries, oldest first.
     ///
     /// # Errors
-    /// [`HistoryError::Io`] when the file cannot be read.
+    /// [`HistoryError::Io`] if the file cannot be read.
     pub fn last(&self, n: usize) -> Result<Vec<StoredEntry>, HistoryError> {
         let mut entries = self.entries_from_end().take(n).collect::<Result<Vec<_>, _>>()?;
         entries.reverse();
         Ok(entries)
     }
 
-    /// The entries that `filter` lets through.
+    /// Returns the entries that match `filter`.
     ///
     /// # Errors
-    /// [`HistoryError::Io`] when the file cannot be read.
+    /// [`HistoryError::Io`] if the file cannot be read.
     pub fn query(&self, filter: &Filter) -> Result<Page, HistoryError> {
         let mut entries = if filter.last.is_some() { self.entries_from_end() } else { self.entries() };
         let limit = if filter.seq.is_some() {
@@ -139,7 +139,7 @@ impl HistoryReader {
 }
 
 impl Filter {
-    /// Whether an entry is wanted; does not look at `last` and `max_bytes`.
+    /// Returns true if the entry matches, regardless of `last` and `max_bytes`.
     pub fn matches(&self, entry: &StoredEntry) -> bool {
         self.op.as_deref().is_none_or(|op| entry.op() == op)
             && self.seq.is_none_or(|seq| entry.seq() == Some(seq))
@@ -147,7 +147,7 @@ impl Filter {
     }
 }
 
-/// The entries of a history one by one. Lines that are none are passed over, with a warning in the log.
+/// Iterator over the entries of a history. Skips malformed lines with a logged warning.
 pub struct Entries<'a> {
     path: &'a Path,
     source: Source<'a>,
@@ -155,13 +155,13 @@ pub struct Entries<'a> {
 }
 
 enum Source<'a> {
-    /// With the number of lines read so far.
+    /// With the number of lines read.
     Start(Lines<'a>, u64),
     End(TailLines<'a>),
 }
 
 impl Entries<'_> {
-    /// Lines passed over so far.
+    /// Returns the number of malformed lines so far.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }

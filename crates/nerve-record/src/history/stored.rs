@@ -1,27 +1,27 @@
-//! A line of a history, read back. Files of the first nerve and of later versions read too: whatever is a JSON object is an
-//! entry, and unknown operations and fields stay as they are.
+//! A line of a history as read back. Files of older and newer versions are readable: any JSON object is an entry, and
+//! unknown operations and fields are preserved.
 
 use serde_json::Value;
 
 use super::INPUT_OPS;
 
-/// The largest sequence number believed: more is not a count, and JSON readers would round it.
+/// Largest valid sequence number. JSON readers would round larger ones.
 const MAX_SEQ: u64 = (1 << 53) - 1;
 
-/// One entry as it stands in the file.
+/// One entry as stored in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEntry {
-    /// The line's number, from 1, blank and malformed lines counted; `None` where the file was read from its end.
+    /// Line number from 1, including blank and malformed lines; `None` if the file was read backwards.
     pub line_no: Option<u64>,
-    /// Bytes of the file before the line.
+    /// File offset of the line.
     pub offset: u64,
-    /// The line: one JSON object. What was not UTF-8 or not Unicode in it is replaced by U+FFFD.
+    /// The line, a JSON object. Invalid UTF-8 and lone surrogates are replaced by U+FFFD.
     pub text: String,
-    /// The same, parsed.
+    /// The parsed object.
     pub value: Value,
 }
 
-/// What a line turned out to be.
+/// The result of parsing a line.
 pub(super) enum ParsedLine {
     Blank,
     Malformed(String),
@@ -29,22 +29,22 @@ pub(super) enum ParsedLine {
 }
 
 impl StoredEntry {
-    /// The sequence number, if the entry has one.
+    /// Returns the sequence number, if valid.
     pub fn seq(&self) -> Option<u64> {
         self.value.get("seq")?.as_u64().filter(|&seq| seq <= MAX_SEQ)
     }
 
-    /// The operation; empty if the entry names none.
+    /// Returns the operation; empty if missing.
     pub fn op(&self) -> &str {
         self.value.get("op").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Is it one of [`INPUT_OPS`]?
+    /// Returns true for one of [`INPUT_OPS`].
     pub fn is_input(&self) -> bool {
         INPUT_OPS.contains(&self.op())
     }
 
-    /// Reads a line. CRLF ends and a byte order mark at the start of the file are no part of it.
+    /// Parses a line. Accepts CRLF and a byte order mark at the start of the file.
     pub(super) fn read(bytes: &[u8], offset: u64) -> ParsedLine {
         let bytes = if offset == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes };
         let bytes = bytes.trim_ascii();
@@ -69,8 +69,8 @@ impl StoredEntry {
     }
 }
 
-/// Replaces `\ud800`–`\udfff` escapes that are not half of a pair by `\ufffd`. Python writes them for bytes that were no UTF-8;
-/// JSON parsers refuse them. `None` if there are none.
+/// Replaces lone surrogate escapes (`\ud800`–`\udfff`) by `\ufffd`; `None` if there are none. Python writes them for
+/// invalid UTF-8, and JSON parsers reject them.
 fn mend_surrogates(text: &str) -> Option<String> {
     let mut mended = String::with_capacity(text.len());
     let mut changed = false;
@@ -87,7 +87,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
                 continue;
             }
             Some(_) => 6,
-            // An escape like `\n` or `\\`, or the end of a broken line.
+            // An escape such as `\n` or `\\`, or the end of a truncated line.
             None => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
         };
         mended.push_str(&rest[..taken]);
@@ -97,7 +97,7 @@ fn mend_surrogates(text: &str) -> Option<String> {
     changed.then_some(mended)
 }
 
-/// The UTF-16 unit of the `\uXXXX` at the start of `text`.
+/// Parses the UTF-16 unit of a leading `\uXXXX`.
 fn unit(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     u32::from_str_radix(digits, 16).ok()
@@ -108,7 +108,7 @@ mod tests {
     use super::{ParsedLine, StoredEntry, mend_surrogates};
 
     #[test]
-    fn lone_surrogates_are_replaced_and_pairs_stay() {
+    fn only_lone_surrogates_are_replaced() {
         let cases = [
             (r#"{"a": "\ud800"}"#, Some(r#"{"a": "\ufffd"}"#)),
             (r#"{"a": "x\udcffy\uD83D\uDE00"}"#, Some(r#"{"a": "x\ufffdy\uD83D\uDE00"}"#)),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_is_malformed() {
+    fn non_objects_are_malformed() {
         for line in ["1", "[]", "null", "\"{}\"", "garbage", "{", "{\"seq\": 1", "{} {}", "{\"a\": 1e999}"] {
             assert!(matches!(StoredEntry::read(line.as_bytes(), 9), ParsedLine::Malformed(_)), "{line}");
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_count_are_no_seq() {
+    fn invalid_numbers_are_no_seq() {
         for line in
             ["{\"seq\": -1}", "{\"seq\": 1.5}", "{\"seq\": \"7\"}", "{\"seq\": 18446744073709551615}", "{}"]
         {

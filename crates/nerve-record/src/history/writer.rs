@@ -1,5 +1,4 @@
-//! Appends to a history (seed channel-history §5.3). Fails only when it is made; after that a failing disk costs entries, never
-//! an operation (seed §6).
+//! Appends to a history. Only opening can fail; later write errors lose entries but never fail an operation.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -13,42 +12,42 @@ use super::lines::TailLines;
 use super::stored::{ParsedLine, StoredEntry};
 use super::{HistoryError, path};
 
-/// So much of the file's end is looked at, at least, for the last sequence number.
+/// Minimum number of bytes at the file's end that are searched for the last sequence number.
 const RECOVERY_BYTES: u64 = 64 << 10;
 
-/// A line buffer that grew beyond this is not kept.
+/// A line buffer larger than this is released after use.
 const KEPT_BUFFER_BYTES: usize = 256 << 10;
 
-/// Appends entries to one node's history: one `write(2)` an entry, so that a line is there whole or torn at the very end.
+/// Appends entries to one node's history, each with a single `write(2)`, so that only the last line can be incomplete.
 ///
-/// Each `log_` method returns the entry's sequence number, or 0 when nothing was written: disabled, closed or failed. A failed
-/// entry's number is not given out again, so a gap shows that something is missing.
+/// Each `log_` method returns the entry's sequence number, or 0 if nothing was written because the writer is disabled,
+/// closed or failing. The number of a failed entry is not reused, so a gap reveals a loss.
 #[derive(Debug, Default)]
 pub struct HistoryWriter {
     path: Option<PathBuf>,
     file: Option<LockedFile>,
     seq: u64,
     lost: u64,
-    /// Writes fail since some entry: it was reported, the next ones are only counted.
+    /// Writes are failing. The first failure was logged; later ones are only counted.
     failing: bool,
-    /// The file ends inside a line. The next entry begins with a newline, so that nothing is glued together.
+    /// The file ends with an incomplete line; the next entry begins with a newline.
     torn: bool,
     line: Vec<u8>,
 }
 
 impl HistoryWriter {
-    /// Opens `<base>/<server>/<node>.jsonl` for appending and goes on after the highest sequence number at its end. Makes file
-    /// (mode 0600) and folders (0700) that are missing.
+    /// Opens `<base>/<server>/<node>.jsonl` for appending and continues after the highest sequence number at its end.
+    /// Creates a missing file (mode 0600) and folders (0700).
     ///
     /// # Errors
-    /// [`HistoryError::Name`] for a bad name, [`HistoryError::Locked`] when another writer has the file,
-    /// [`HistoryError::NotAFile`] for a link, pipe or folder in its place, [`HistoryError::Io`] for the rest.
+    /// [`HistoryError::Name`] for an invalid name, [`HistoryError::Locked`] if another writer has the file,
+    /// [`HistoryError::NotAFile`] for a link, pipe or folder, otherwise [`HistoryError::Io`].
     pub fn create(base: &Path, server: &str, node: &str) -> Result<HistoryWriter, HistoryError> {
         HistoryWriter::create_in_session(base, server, None, node)
     }
 
-    /// The same for a node of a session that is not the server's default one: `<base>/<server>/<session>/<node>.jsonl`, so that
-    /// nodes of one name in two sessions do not meet.
+    /// Opens the history of a node in a session other than the default one: `<base>/<server>/<session>/<node>.jsonl`.
+    /// Nodes of the same name in two sessions have separate files.
     ///
     /// # Errors
     /// As [`HistoryWriter::create`].
@@ -65,27 +64,27 @@ impl HistoryWriter {
         Ok(HistoryWriter { path: Some(path), file: Some(file), seq, torn, ..HistoryWriter::default() })
     }
 
-    /// A writer that writes nothing and makes no file.
+    /// Creates a writer that writes nothing and creates no file.
     pub fn disabled() -> HistoryWriter {
         HistoryWriter::default()
     }
 
-    /// False for a disabled or closed writer.
+    /// Returns false for a disabled or closed writer.
     pub fn enabled(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The sequence number given out last; 0 in a new file.
+    /// Returns the last assigned sequence number; 0 in a new file.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The file; `None` for a disabled writer.
+    /// Returns the path; `None` for a disabled writer.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Entries that could not be written since the writer was made.
+    /// Returns the number of entries lost since the writer was opened.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -95,7 +94,7 @@ impl HistoryWriter {
         self.append(&Operation::Send(entry))
     }
 
-    /// Logs a prompt and the text its streamed answer left.
+    /// Logs a prompt and the final text of its streamed answer.
     pub fn log_send_stream(&mut self, entry: SendStreamEntry<'_>) -> u64 {
         self.append(&Operation::SendStream(entry))
     }
@@ -105,12 +104,13 @@ impl HistoryWriter {
         self.append(&Operation::Write { ts, input })
     }
 
-    /// Logs a command typed without waiting for its end.
+    /// Logs a command that was typed without waiting for its end.
     pub fn log_run(&mut self, ts: TsNs, input: &str) -> u64 {
         self.append(&Operation::Run { ts, input })
     }
 
-    /// Logs a capture of the text; `lines` is how many lines were asked for, usually [`super::HISTORY_BUFFER_LINES`].
+    /// Logs a capture of the screen text; `lines` is the requested number of lines, usually
+    /// [`super::HISTORY_BUFFER_LINES`].
     pub fn log_read(&mut self, ts: TsNs, buffer: &str, lines: usize) -> u64 {
         self.append(&Operation::Read { ts, buffer, lines })
     }
@@ -120,12 +120,12 @@ impl HistoryWriter {
         self.append(&Operation::Interrupt { ts })
     }
 
-    /// Logs the node's end.
+    /// Logs the end of the node.
     pub fn log_close(&mut self, ts: TsNs, reason: Option<&str>) -> u64 {
         self.append(&Operation::Close { ts, reason })
     }
 
-    /// Lets the file go: another writer may have it. Dropping does the same.
+    /// Closes the file and releases its lock, as dropping does.
     pub fn close(&mut self) {
         self.file = None;
     }
@@ -172,7 +172,7 @@ impl HistoryWriter {
     }
 }
 
-/// A file under the advisory lock, without which two writers would give out the same sequence numbers.
+/// A file under an advisory lock. Two writers would assign the same sequence numbers.
 #[derive(Debug)]
 struct LockedFile(File);
 
@@ -192,13 +192,13 @@ impl LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // Explicit: a child between fork and exec has a copy of the descriptor, and with it the lock would live on.
+        // Explicit, because a child between fork and exec has a copy of the descriptor that would keep the lock.
         let _ = self.0.unlock();
     }
 }
 
-/// The highest sequence number of the entries in the last [`RECOVERY_BYTES`], further back while there is none at all; and
-/// whether the file ends inside a line.
+/// Finds the highest sequence number in the last [`RECOVERY_BYTES`], or further back if there is none, and whether the
+/// file ends with an incomplete line.
 fn recover(file: &File) -> io::Result<(u64, bool)> {
     let len = file.metadata()?.len();
     let mut seq = None;
@@ -219,7 +219,7 @@ fn recover(file: &File) -> io::Result<(u64, bool)> {
     Ok((seq.unwrap_or(0), last != *b"\n"))
 }
 
-/// Writes a line; keeps `torn` true to what the file then ends with.
+/// Writes a line and updates `torn`: whether the file ends with an incomplete line.
 fn write_line(mut file: &File, line: &[u8], torn: &mut bool) -> io::Result<()> {
     let mut written = 0;
     while written < line.len() {
@@ -243,7 +243,7 @@ mod tests {
     use std::fs::OpenOptions;
 
     #[test]
-    fn on_a_full_device_entries_are_counted_and_nothing_else_happens() {
+    fn full_device_only_counts_lost_entries() {
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
         let mut writer = HistoryWriter { file: Some(LockedFile(full)), seq: 7, ..HistoryWriter::default() };
         assert_eq!(writer.log_run(TsNs(0), "a"), 0);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_entry_does_not_keep_its_memory() {
+    fn memory_of_large_entry_is_released() {
         let file = LockedFile(tempfile::tempfile().unwrap());
         let mut writer = HistoryWriter { file: Some(file), ..HistoryWriter::default() };
         assert_eq!(writer.log_write(TsNs(0), &"x".repeat(4 << 20)), 1);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_can_be_moved_to_another_thread() {
+    fn writer_is_send() {
         fn is_send<T: Send>() {}
         is_send::<HistoryWriter>();
     }

@@ -1,4 +1,4 @@
-//! Makes and extends the sidecar.
+//! Builds and extends the index sidecar.
 
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -14,14 +14,14 @@ use super::{Index, MAX_DUMP, Place, SPACING};
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
 use crate::replay::TerminalReplay;
 
-/// Blocks listed; when there are more, every second one is dropped.
+/// Maximum number of listed blocks. When exceeded, every second one is dropped.
 const MAX_BLOCKS: usize = 1 << 18;
-/// Keyframes kept; when there are more, every second one is dropped and the next are twice as far apart.
+/// Maximum number of keyframes. When exceeded, every second one is dropped and the spacing doubles.
 const MAX_FRAMES: usize = 1 << 12;
-/// Output until it is tried again, where a keyframe does not bring back what it was taken of.
+/// Output until the next attempt if a keyframe does not reproduce its terminal.
 const RETRY_DISTANCE: u64 = 64 << 10;
 
-/// Folds the recording, or what of it `old` does not cover, and writes the sidecar.
+/// Replays the part of the recording that `old` does not cover, and writes the sidecar.
 pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrError> {
     let mut reader = Reader::open(recording)?;
     let mut builder = match old {
@@ -45,13 +45,13 @@ pub(super) fn build(recording: &Path, old: Option<&Index>) -> Result<(), AhrErro
 struct Builder {
     head: Head,
     blocks: Vec<BlockEntry>,
-    /// With their compressed dumps.
+    /// Each with its compressed dump.
     frames: Vec<(FrameEntry, Vec<u8>)>,
     replay: TerminalReplay,
     sequence: SequenceState,
-    /// The next keyframe is taken at this output offset, or as soon after as can be.
+    /// Output offset at which the next keyframe is due.
     due: u64,
-    /// Records of the next block that are folded already.
+    /// Records of the next block that were already replayed.
     folded: u32,
 }
 
@@ -68,7 +68,7 @@ impl Builder {
         }
     }
 
-    /// Goes on at the last keyframe of `index`: what follows it is folded again, but not listed again.
+    /// Resumes at the last keyframe of `index`. Known blocks are replayed but not listed again.
     fn resume(index: &Index, reader: &mut Reader<BufReader<File>>) -> Result<Builder, AhrError> {
         let mut builder = Builder { head: index.head, ..Builder::new() };
         for nth in 0..index.head.blocks {
@@ -78,7 +78,7 @@ impl Builder {
         for nth in 0..index.head.frames {
             let entry: Option<FrameEntry> = index.entry(index.head.frames_at(), nth);
             let packed = entry.and_then(|entry| Some((entry, entry.packed(&index.file)?)));
-            // A damaged one is as good as none, and what follows it goes on from the one before.
+            // A damaged keyframe is dropped; the previous one replaces it.
             builder.frames.extend(packed);
         }
         while let Some((last, _)) = builder.frames.last() {
@@ -120,7 +120,7 @@ impl Builder {
         (self.head.end_off, self.head.end_at) = (self.replay.terminal.offset(), self.replay.clock());
     }
 
-    /// Lists a block whose first record has just been folded.
+    /// Lists a block whose first record was just replayed.
     fn list(&mut self, block: &Block) {
         self.head.skipped += 1;
         if self.head.skipped < self.head.stride && !self.blocks.is_empty() {
@@ -161,14 +161,14 @@ impl Builder {
         self.due = offset + self.spacing();
     }
 
-    /// Output between keyframes: what they have been thinned to.
+    /// Returns the output between keyframes, which grows when they are thinned.
     fn spacing(&self) -> u64 {
         let frames = self.frames.len() as u64;
         let mean = self.frames.last().map_or(0, |(last, _)| last.offset / frames.max(1));
         if mean < SPACING * 3 / 2 { SPACING } else { mean }
     }
 
-    /// Writes the sidecar beside the recording, in place of the old one at once.
+    /// Replaces the sidecar atomically.
     fn write(mut self, recording: &Path) -> io::Result<()> {
         self.head.samples = entry::samples(&File::open(recording)?, self.head.covered)
             .ok_or_else(|| io::Error::other("the recording is shorter than it was"))?;
@@ -200,12 +200,12 @@ impl Builder {
     }
 }
 
-/// An index needs no lines above the screen.
+/// Disables the scrollback, which an index does not need.
 fn bare(replay: TerminalReplay) -> TerminalReplay {
     replay.with_limits(1, 0)
 }
 
-/// Drops every second one, from the second on.
+/// Drops every second entry, beginning with the second.
 fn thin<T>(entries: &mut Vec<T>) {
     let mut keep = false;
     entries.retain(|_| {
@@ -214,7 +214,7 @@ fn thin<T>(entries: &mut Vec<T>) {
     });
 }
 
-/// Whether a terminal made from the keyframe shows what this one does, on the main screen too.
+/// Returns true if the keyframe reproduces both screens of the terminal.
 fn round_trips(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
     let copy = TerminalState::from_keyframe(keyframe);
     let first = keyframe.first_line;
@@ -226,7 +226,7 @@ fn round_trips(keyframe: &Keyframe, terminal: &TerminalState) -> bool {
 fn pack(dump: &[u8]) -> Vec<u8> {
     let params = brotli::enc::BrotliEncoderParams { quality: 4, lgwin: 18, ..Default::default() };
     let mut packed = Vec::new();
-    // Writing to memory cannot fail; an empty dump would be told by its checksum.
+    // Writing to memory cannot fail; the checksum would reveal an empty dump.
     let _ = brotli::BrotliCompress(&mut &*dump, &mut packed, &params);
     packed
 }

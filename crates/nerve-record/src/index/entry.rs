@@ -1,5 +1,5 @@
-//! The sidecar's numbers and their bytes: a head, a table of blocks, a table of keyframes, the keyframes' dumps. All numbers
-//! are little-endian; the head and every entry end with a CRC-32C of what is before it.
+//! Encoding of the index sidecar: a head, a table of blocks, a table of keyframes, and the keyframes' dumps. All
+//! numbers are little-endian; the head and every entry end with a CRC-32C of the preceding bytes.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,14 +11,14 @@ use nerve_term::terminal::{HiddenState, Keyframe};
 use super::{MAX_DUMP, Place};
 
 const MAGIC: [u8; 4] = *b"AHRX";
-/// A sidecar of another version is made anew.
+/// A sidecar of another version is rebuilt.
 const VERSION: u32 = 1;
-/// Bytes at the start and at the end of what is covered that must be as they were.
+/// Bytes at the start and the end of the covered part that must be unchanged.
 const SAMPLE: u64 = 4096;
 
-/// Something of a fixed size in the sidecar.
+/// A fixed-size part of the sidecar.
 pub(super) trait Entry: Sized {
-    /// Its bytes, checksum included.
+    /// Encoded length, checksum included.
     const LEN: usize;
 
     fn put(&self, out: &mut Vec<u8>);
@@ -39,7 +39,7 @@ pub(super) trait Entry: Sized {
     }
 }
 
-/// What is left of the bytes being read.
+/// The bytes not yet decoded.
 pub(super) struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -62,20 +62,20 @@ impl Fields<'_> {
     }
 }
 
-/// The start of the sidecar.
+/// The head of the sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Head {
-    /// Bytes of the recording that are indexed: up to the end of a block.
+    /// Bytes of the recording that are indexed, up to the end of a block.
     pub(super) covered: u64,
-    /// Checksums of samples of them.
+    /// Checksums of samples of the covered part.
     pub(super) samples: [u32; 2],
-    /// Entries of the two tables.
+    /// Lengths of the two tables.
     pub(super) blocks: u32,
     pub(super) frames: u32,
-    /// Every how many blocks one is listed, and how many have come since the last that was.
+    /// One of `stride` blocks is listed; `skipped` counts those since the last listed one.
     pub(super) stride: u32,
     pub(super) skipped: u32,
-    /// Output bytes and latest time of what is covered.
+    /// Output bytes and latest time of the covered part.
     pub(super) end_off: u64,
     pub(super) end_at: TsNs,
 }
@@ -113,7 +113,7 @@ impl Entry for Head {
 }
 
 impl Head {
-    /// The head of a sidecar whose tables are all there.
+    /// Reads the head; `None` unless both tables are complete.
     pub(super) fn read(file: &File) -> Option<Head> {
         let mut bytes = [0; Head::LEN];
         file.read_exact_at(&mut bytes, 0).ok()?;
@@ -130,13 +130,13 @@ impl Head {
         self.blocks_at() + u64::from(self.blocks) * BlockEntry::LEN as u64
     }
 
-    /// Whether the recording still begins and ends, as far as it is covered, as it did.
+    /// Returns true if the samples of the recording are unchanged.
     pub(super) fn fits(&self, recording: &File) -> bool {
         samples(recording, self.covered) == Some(self.samples)
     }
 }
 
-/// Checksums of the first and the last bytes of what is covered.
+/// Computes the checksums of the first and the last covered bytes.
 pub(super) fn samples(recording: &File, covered: u64) -> Option<[u32; 2]> {
     let len = covered.min(SAMPLE);
     let mut bytes = vec![0; usize::try_from(len).ok()?];
@@ -146,12 +146,12 @@ pub(super) fn samples(recording: &File, covered: u64) -> Option<[u32; 2]> {
     Some([first, crc32c::crc32c(&bytes)])
 }
 
-/// Where a block is.
+/// The position of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockEntry {
-    /// Its file offset.
+    /// File offset.
     pub file_off: u64,
-    /// Time of its first record; never before that of the block before.
+    /// Time of its first record; never before that of the previous block.
     pub at: TsNs,
     /// Output bytes before it.
     pub offset: u64,
@@ -171,7 +171,7 @@ impl Entry for BlockEntry {
     }
 }
 
-/// A keyframe, and where its dump is.
+/// A keyframe and the position of its dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameEntry {
     pub(super) place: Place,
@@ -180,7 +180,7 @@ pub(super) struct FrameEntry {
     pub(super) first_line: u64,
     pub(super) size: Size,
     pub(super) hidden: HiddenState,
-    /// Where in the sidecar its dump begins, compressed.
+    /// Sidecar offset of the compressed dump.
     pub(super) dump_at: u64,
     pub(super) dump_len: u32,
     pub(super) dump_checksum: u32,
@@ -214,7 +214,7 @@ impl Entry for FrameEntry {
 }
 
 impl FrameEntry {
-    /// The compressed dump, if it is whole.
+    /// Reads the compressed dump; `None` if it is damaged.
     pub(super) fn packed(&self, sidecar: &File) -> Option<Vec<u8>> {
         let len = usize::try_from(self.dump_len).ok().filter(|len| *len <= MAX_DUMP)?;
         let end = self.dump_at.checked_add(len as u64)?;

@@ -1,14 +1,14 @@
-//! The index of a recording: where its blocks are, and keyframes to go on from, so that opening a long recording at any place
-//! costs as much as opening a short one.
+//! The index of a recording: positions of its blocks, and keyframes to resume from. It makes seeking in a long
+//! recording as fast as in a short one.
 //!
-//! It is the sidecar `<stem>.ahr.index`, made when it is first needed and never needed for correctness: one that is missing,
-//! damaged, of another version or of another recording is made anew, and without any the recording is folded from its start.
-//! When the recording has grown, only what is new is folded.
+//! The index is the sidecar `<stem>.ahr.index`. It is created on demand and only speeds things up: a sidecar that is
+//! missing, damaged, outdated or of another recording is rebuilt, and without any the recording is replayed from its
+//! start. If the recording has grown, only the new part is replayed.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `entry` | the numbers of the sidecar and their bytes |
-//! | `build` | makes and extends it |
+//! | `entry` | encoding of the sidecar |
+//! | `build` | creation and extension |
 
 mod build;
 mod entry;
@@ -25,34 +25,34 @@ use entry::{Entry, FrameEntry, Head};
 
 pub use entry::BlockEntry;
 
-/// Output between two keyframes.
+/// Output bytes between two keyframes.
 pub const SPACING: u64 = 4 << 20;
-/// Recordings shorter than this, on disk, are folded from their start: that is as fast.
+/// Shorter recordings are replayed from their start, which is as fast.
 const MIN_RECORDING_LEN: u64 = 64 << 10;
-/// An index is extended when the recording has grown by this much.
+/// Growth of a recording in bytes after which its index is extended.
 const MIN_GROWTH: u64 = 256 << 10;
-/// Bytes of a dump that are worth keeping.
+/// Maximum bytes of a keyframe's dump.
 const MAX_DUMP: usize = 16 << 20;
 
-/// A place in a recording.
+/// A position in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// Behind everything that came before output byte number this (0-based).
+    /// After all output before this 0-based offset.
     Offset(u64),
-    /// Behind everything up to this time. Where the clock stepped back, time stands still until it is made good.
+    /// After everything up to this time. If the clock was set back, time stands still until it catches up.
     Time(TsNs),
 }
 
-/// Where to go on reading.
+/// A position to resume reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// A block's file offset.
+    /// File offset of a block.
     pub block: u64,
-    /// How many of its records to leave out.
+    /// Number of its records to skip.
     pub records: u32,
 }
 
-/// An index that fits its recording. Only what is asked for is read.
+/// An index that matches its recording. Entries are read on demand.
 #[derive(Debug)]
 pub struct Index {
     file: File,
@@ -60,14 +60,14 @@ pub struct Index {
 }
 
 impl Index {
-    /// The sidecar of a recording.
+    /// Returns the path of a recording's sidecar.
     pub fn path_of(recording: &Path) -> PathBuf {
         let mut path = recording.as_os_str().to_owned();
         path.push(".index");
         path.into()
     }
 
-    /// The index there is, if it fits the recording: what it covers must still be there as it was.
+    /// Opens the existing index; `None` unless it matches the recording.
     pub fn open(recording: &Path) -> Option<Index> {
         let file = File::open(Index::path_of(recording)).ok()?;
         let index = Index { head: Head::read(&file)?, file };
@@ -75,8 +75,8 @@ impl Index {
         (index.head.covered <= len && index.head.fits(&File::open(recording).ok()?)).then_some(index)
     }
 
-    /// The index there is, made, or extended. `None` if the recording is so short that none is worth it. A sidecar that cannot
-    /// be written is no error: there is none then.
+    /// Opens the index after creating or extending it if necessary. `None` for a recording too short to need one, and
+    /// if the sidecar cannot be written.
     ///
     /// # Errors
     /// The recording cannot be read.
@@ -94,33 +94,34 @@ impl Index {
         Ok(Index::open(recording))
     }
 
-    /// Nothing is left to do for [`Index::ensure`]: the index is there, or the recording is too short for one.
+    /// Returns true if [`Index::ensure`] has nothing to do: the index is up to date, or the recording is too short for
+    /// one.
     pub fn is_ready(recording: &Path) -> bool {
         let len = std::fs::metadata(recording).map_or(0, |meta| meta.len());
         suffices(Index::open(recording).as_ref(), len)
     }
 
-    /// Bytes of the recording it covers.
+    /// Returns the number of bytes of the recording that are covered.
     pub fn covered(&self) -> u64 {
         self.head.covered
     }
 
-    /// Output bytes and the latest time of what it covers.
+    /// Returns output bytes and latest time of the covered part.
     pub fn end(&self) -> (u64, TsNs) {
         (self.head.end_off, self.head.end_at)
     }
 
-    /// Blocks it lists: all, or every second, fourth … of a recording with very many.
+    /// Returns the number of listed blocks: all, or a power-of-two fraction in a very long recording.
     pub fn blocks(&self) -> u32 {
         self.head.blocks
     }
 
-    /// Keyframes it has.
+    /// Returns the number of keyframes.
     pub fn keyframes(&self) -> u32 {
         self.head.frames
     }
 
-    /// The last listed block that begins at or before `to`.
+    /// Returns the last listed block at or before `to`.
     pub fn block_before(&self, to: Position) -> Option<BlockEntry> {
         self.last(self.head.blocks, self.head.blocks_at(), |entry: &BlockEntry| match to {
             Position::Offset(offset) => entry.offset <= offset,
@@ -129,7 +130,7 @@ impl Index {
         .map(|(_, entry)| entry)
     }
 
-    /// The last keyframe at or before `to`, and where to go on reading.
+    /// Returns the last keyframe at or before `to`, and where to resume reading.
     pub fn keyframe_before(&self, to: Position) -> Option<(Keyframe, Place)> {
         let (mut nth, mut entry) =
             self.last(self.head.frames, self.head.frames_at(), |entry: &FrameEntry| match to {
@@ -140,13 +141,13 @@ impl Index {
             if let Some(keyframe) = entry.keyframe(&self.file) {
                 return Some((keyframe, entry.place));
             }
-            // Damaged: the one before it does as well.
+            // A damaged keyframe is replaced by the previous one.
             nth = nth.checked_sub(1)?;
             entry = self.entry(self.head.frames_at(), nth)?;
         }
     }
 
-    /// Binary search for the last entry for which `before` holds.
+    /// Finds the last entry for which `before` holds, by binary search.
     fn last<E: Entry>(&self, count: u32, table: u64, before: impl Fn(&E) -> bool) -> Option<(u32, E)> {
         let (mut low, mut high, mut found) = (0, count, None);
         while low < high {
@@ -168,7 +169,7 @@ impl Index {
     }
 }
 
-/// Whether this index does for a recording of so many bytes.
+/// Returns true if the index suffices for a recording of `len` bytes.
 fn suffices(index: Option<&Index>, len: u64) -> bool {
     match index {
         Some(index) => len.saturating_sub(index.head.covered) < MIN_GROWTH,

@@ -3,7 +3,7 @@
 
 use super::SszError;
 
-/// What a field takes in the fixed part.
+/// Encoding of a field in the fixed-size part.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Field {
     Byte,
@@ -21,7 +21,7 @@ impl Field {
     }
 }
 
-/// A field's value on its way out.
+/// A field's value to encode.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Byte(u8),
@@ -40,12 +40,12 @@ impl Value<'_> {
     }
 }
 
-/// A union's variant that is a container.
+/// Encodes a union variant that is a container.
 pub(super) fn join<const N: usize>(selector: u8, values: [Value<'_>; N]) -> Vec<u8> {
     let fixed: usize = values.iter().map(|value| value.field().size()).sum();
     let mut body = vec![selector];
     let mut variable: Vec<u8> = Vec::new();
-    // An offset that does not fit is of a body that no frame takes: the frame's limit is far below 4 GiB.
+    // An offset that does not fit belongs to a body that exceeds every frame limit anyway.
     let offset = |variable: &[u8]| u32::try_from(fixed + variable.len()).unwrap_or(u32::MAX).to_le_bytes();
     for value in values {
         match value {
@@ -66,12 +66,12 @@ pub(super) fn join<const N: usize>(selector: u8, values: [Value<'_>; N]) -> Vec<
     body
 }
 
-/// The selector and the rest.
+/// Splits a union into selector and value.
 pub(super) fn selected(body: &[u8]) -> Result<(u8, &[u8]), SszError> {
     body.split_first().map(|(selector, rest)| (*selector, rest)).ok_or(SszError::Empty)
 }
 
-/// The fields of a container, each exactly as long as it is.
+/// Splits a container into its fields and checks their lengths.
 pub(super) fn split<const N: usize>(body: &[u8], layout: [Field; N]) -> Result<[&[u8]; N], SszError> {
     let fixed: usize = layout.iter().map(|field| field.size()).sum();
     let variable = layout.iter().any(|field| matches!(field, Field::Variable));
@@ -84,7 +84,7 @@ pub(super) fn split<const N: usize>(body: &[u8], layout: [Field; N]) -> Result<[
         *field = &body[at..at + kind.size()];
         at += kind.size();
     }
-    // From the last one back: each part ends where the next begins.
+    // From the last part back: each part ends where the next begins.
     let mut end = body.len();
     let mut first = None;
     for (field, kind) in fields.iter_mut().zip(layout).rev() {
@@ -114,7 +114,7 @@ pub(super) fn byte(field: &[u8]) -> Result<u8, SszError> {
     array::<1>(field).map(|[byte]| byte)
 }
 
-/// An Option's value: 0 and nothing, or 1 and the value.
+/// Decodes an Option: 0, or 1 and the value.
 pub(super) fn optional(field: &[u8]) -> Result<Option<&[u8]>, SszError> {
     match selected(field).map_err(|_| SszError::Length { expected: 1, found: 0 })? {
         (0, []) => Ok(None),

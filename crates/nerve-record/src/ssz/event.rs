@@ -1,4 +1,4 @@
-//! The events pipe's messages: [`Activity`] as a union of seven containers (seed agent-record §9). Times are milliseconds.
+//! Messages of the events pipe: [`Activity`] as a union of seven containers. Times are in milliseconds.
 
 use super::SszError;
 use super::container::{Field, Value, byte, join, number, optional, selected, split};
@@ -12,7 +12,7 @@ const THOUGHT: [Field; 3] = [Field::Variable, Field::Variable, Field::Number];
 const TOOL: [Field; 5] = [Field::Variable, Field::Variable, Field::Variable, Field::Byte, Field::Number];
 const FILE_EDIT: [Field; 5] = [Field::Variable, Field::Number, Field::Number, Field::Variable, Field::Number];
 
-/// The body, without its length.
+/// Encodes the body, without its length.
 pub fn encode(activity: &Activity) -> Vec<u8> {
     let at = Value::Number(activity.at().0);
     match activity {
@@ -43,7 +43,7 @@ pub fn encode(activity: &Activity) -> Vec<u8> {
     }
 }
 
-/// The whole frame.
+/// Encodes the whole frame.
 ///
 /// # Errors
 /// [`SszError::TooLong`] for a body over [`MAX_EVENT`] bytes.
@@ -51,10 +51,10 @@ pub fn frame(activity: &Activity) -> Result<Vec<u8>, SszError> {
     encode_frame(&encode(activity), MAX_EVENT)
 }
 
-/// Reads a body.
+/// Decodes a body.
 ///
 /// # Errors
-/// [`SszError`]: another selector, a bad length or offset, a number that stands for nothing, a text that is not UTF-8.
+/// [`SszError`]: unknown selector, invalid length or offset, unknown number, invalid UTF-8.
 pub fn decode(body: &[u8]) -> Result<Activity, SszError> {
     let (selector, rest) = selected(body)?;
     match selector {
@@ -111,7 +111,7 @@ fn level_value(level: Level) -> Value<'static> {
     Value::Byte(place(&Level::ALL, &level))
 }
 
-/// A value's number on the wire is its place in the list of all.
+/// Returns a value's wire number: its position in the list of all.
 fn place<T: PartialEq>(all: &[T], value: &T) -> u8 {
     let place = all.iter().position(|one| one == value);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)

@@ -1,16 +1,16 @@
-//! Frames: a u32 length, little-endian, and so many bytes.
+//! Frames: a little-endian u32 length and the body.
 
 use super::SszError;
 
-/// The most bytes of a snapshot request's or answer's body: 64 KiB.
+/// Maximum body of a snapshot request or response: 64 KiB.
 pub const MAX_MESSAGE: usize = 64 << 10;
 
-/// The most bytes of an event's body on the events pipe: 1 MiB. The seed has no figure; who sends a tool's output shortens it.
+/// Maximum body of an event: 1 MiB. Senders truncate longer tool output.
 pub const MAX_EVENT: usize = 1 << 20;
 
 const LENGTH: usize = size_of::<u32>();
 
-/// Puts the length before a body.
+/// Encodes a frame.
 ///
 /// # Errors
 /// [`SszError::TooLong`] for a body of more than `limit` bytes.
@@ -23,7 +23,7 @@ pub fn encode_frame(body: &[u8], limit: usize) -> Result<Vec<u8>, SszError> {
     Ok(frame)
 }
 
-/// Takes the first frame out of what was read and gives back its body; `None` while bytes are missing.
+/// Removes the first frame from the read bytes and returns its body; `None` while it is incomplete.
 ///
 /// The length is looked at as soon as its four bytes are there, and nothing is allocated for it before: a caller that stops at
 /// the error holds no more than it has read.

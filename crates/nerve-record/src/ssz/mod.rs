@@ -1,72 +1,72 @@
-//! The recorder's wire: length-prefixed SSZ (simple serialize) unions, for snapshot requests on a socket and for events on a pipe
-//! (seed agent-record §8, §9).
+//! The recorder's wire format: length-prefixed SSZ (simple serialize) unions, for snapshot requests on a socket and for
+//! events on a pipe.
 //!
-//! Nothing here reads or writes: bytes go in and messages come out, so that blocking and async callers share one codec.
+//! Nothing here does I/O, so that blocking and async callers share one codec.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`frame`] | the u32 length before each message, checked before anything is allocated |
-//! | [`snapshot`] | the request for a snapshot and its answer |
-//! | [`event`] | what an agent does, as the events pipe carries it |
+//! | [`frame`] | the u32 length before each message, checked before allocation |
+//! | [`snapshot`] | the snapshot request and its response |
+//! | [`event`] | agent activity on the events pipe |
 
 mod container;
 pub mod event;
 pub mod frame;
 pub mod snapshot;
 
-/// Bytes that are no message of this wire.
+/// A message that cannot be encoded or decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SszError {
-    /// A frame, as announced or as it would have to be sent, is over the limit.
+    /// A frame exceeds its limit.
     #[error("the message is {length} bytes long, more than the limit of {limit}")]
     TooLong {
         /// Bytes of the body.
         length: usize,
-        /// The most a body may have here.
+        /// Maximum length.
         limit: usize,
     },
-    /// A label is longer than its field on disk can say (u16).
+    /// A label does not fit its u16 length field.
     #[error("the label is {length} bytes long, more than {}", snapshot::MAX_LABEL)]
     LabelTooLong {
         /// Bytes of the label.
         length: usize,
     },
-    /// There is no message in the frame.
+    /// The frame is empty.
     #[error("the message is empty")]
     Empty,
-    /// The first byte names no variant of the union.
+    /// The selector is unknown.
     #[error("{union} has no variant {selector}")]
     Selector {
-        /// The union.
+        /// Name of the union.
         union: &'static str,
-        /// The byte.
+        /// The selector.
         selector: u8,
     },
-    /// A message ends too early or goes on too long.
+    /// The message is too short or too long.
     #[error("the message has {found} bytes where {expected} are needed")]
     Length {
-        /// Bytes its fixed part needs.
+        /// Expected bytes.
         expected: usize,
-        /// Bytes it has.
+        /// Actual bytes.
         found: usize,
     },
-    /// The offset of a variable part points outside the message, backwards, or leaves a hole.
+    /// The offset of a variable part is outside of the message, decreasing, or leaves a hole.
     #[error("offset {offset} does not fit a message of {length} bytes")]
     Offset {
-        /// As it was given.
+        /// The offset.
         offset: u32,
-        /// Bytes of the message, the selector left out.
+        /// Bytes of the message without the selector.
         length: usize,
     },
-    /// A number that stands for nothing.
-    #[error("{number} is no {what}")]
+    /// An unknown number of an enumeration.
+    #[error("invalid {what} {number}")]
     Number {
-        /// What it should have been.
+        /// Name of the enumeration.
         what: &'static str,
         /// The number.
         number: u8,
     },
-    /// A text that is not UTF-8.
+    /// Invalid UTF-8 in the named field.
     #[error("the {0} is not UTF-8")]
     Text(&'static str),
 }

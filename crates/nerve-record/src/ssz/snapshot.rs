@@ -1,43 +1,43 @@
-//! The snapshot socket's messages (seed agent-record §8): a program in the recorded terminal asks, the recorder answers when the
-//! snapshot is safely in the recording.
+//! Messages of the snapshot socket: a program in the recorded terminal sends a request, and the recorder responds when
+//! the snapshot is safely in the recording.
 
 use super::SszError;
 use super::container::{Field, Value, join, number, selected, split};
 use super::frame::{MAX_MESSAGE, encode_frame};
 
-/// The most bytes a label may have: its length is a u16 in the recording. A frame has room for [`MAX_LABEL_IN_FRAME`].
+/// Maximum bytes of a label, whose length is a u16 in the recording. A frame has room for [`MAX_LABEL_IN_FRAME`].
 pub const MAX_LABEL: usize = u16::MAX as usize;
 
-/// The most bytes of label that fit a frame of [`MAX_MESSAGE`] beside selector, id and offset. What a caller should check.
+/// Maximum bytes of a label in a frame of [`MAX_MESSAGE`]; the limit that callers should check.
 pub const MAX_LABEL_IN_FRAME: usize = MAX_MESSAGE - (1 + size_of::<u64>() + size_of::<u32>());
 
-/// What is asked of a recorder.
+/// A request to the recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Note a snapshot at the byte offset all output so far leads to.
+    /// Record a snapshot after all output so far.
     Snapshot {
-        /// The snapshot's number; the answer repeats it.
+        /// The snapshot's number, repeated in the response.
         id: u64,
         /// UTF-8 by convention, at most [`MAX_LABEL`] bytes; empty when there is none.
         label: Vec<u8>,
     },
 }
 
-/// What a recorder answers.
+/// A response of the recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// The snapshot is in the recording and on disk.
     Success {
-        /// As in the request.
+        /// The number from the request.
         id: u64,
         /// Output bytes before the snapshot.
         anchor: u64,
-        /// When it was noted; nanoseconds since the Unix epoch.
+        /// Time of the snapshot; nanoseconds since the Unix epoch.
         at_ns: u64,
     },
-    /// It is not.
+    /// The snapshot failed.
     Error {
-        /// Why; for people.
+        /// The cause, for people.
         message: String,
     },
 }
@@ -46,13 +46,13 @@ const SNAPSHOT: [Field; 2] = [Field::Number, Field::Variable];
 const SUCCESS: [Field; 3] = [Field::Number, Field::Number, Field::Number];
 
 impl Request {
-    /// The body, without its length.
+    /// Encodes the body, without its length.
     pub fn encode(&self) -> Vec<u8> {
         let Request::Snapshot { id, label } = self;
         join(0, [Value::Number(*id), Value::Bytes(label)])
     }
 
-    /// The whole frame.
+    /// Encodes the whole frame.
     ///
     /// # Errors
     /// [`SszError::TooLong`] for a label of more than [`MAX_LABEL_IN_FRAME`] bytes.
@@ -60,11 +60,11 @@ impl Request {
         encode_frame(&self.encode(), MAX_MESSAGE)
     }
 
-    /// Reads a body. It borrows nothing and allocates the label only.
+    /// Decodes a body. Allocates only the label.
     ///
     /// # Errors
-    /// [`SszError`]: another selector, a bad length or offset, a label over [`MAX_LABEL`] bytes. The recorder answers with the
-    /// error's text and can read on.
+    /// [`SszError`]: unknown selector, invalid length or offset, a label over [`MAX_LABEL`] bytes. The recorder
+    /// responds with the error's text and can continue reading.
     pub fn decode(body: &[u8]) -> Result<Request, SszError> {
         match selected(body)? {
             (0, rest) => {
@@ -80,13 +80,13 @@ impl Request {
 }
 
 impl Response {
-    /// The body, without its length. A message is cut so that a frame takes it.
+    /// Encodes the body, without its length. Truncates a message that exceeds a frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Response::Success { id, anchor, at_ns } => {
                 join(0, [Value::Number(*id), Value::Number(*anchor), Value::Number(*at_ns)])
             }
-            // No container: the variant is the list of bytes itself.
+            // This variant is a list of bytes, not a container.
             Response::Error { message } => {
                 let end = message.len().min(MAX_MESSAGE - 1);
                 let end = (0..=end).rev().find(|&end| message.is_char_boundary(end)).unwrap_or(0);
@@ -95,15 +95,15 @@ impl Response {
         }
     }
 
-    /// The whole frame; it always fits.
+    /// Encodes the whole frame, which always fits.
     pub fn frame(&self) -> Vec<u8> {
         encode_frame(&self.encode(), MAX_MESSAGE).unwrap_or_default()
     }
 
-    /// Reads a body. A message that is not UTF-8 is read as far as it goes.
+    /// Decodes a body. Replaces invalid UTF-8 in a message.
     ///
     /// # Errors
-    /// [`SszError`]: another selector or a bad length.
+    /// [`SszError`]: unknown selector or invalid length.
     pub fn decode(body: &[u8]) -> Result<Response, SszError> {
         match selected(body)? {
             (0, rest) => {

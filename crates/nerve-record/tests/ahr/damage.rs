@@ -1,4 +1,4 @@
-//! Damage and malice inside a recording, one test for each kind.
+//! Damaged and malicious recordings, one test for each kind.
 
 use nerve_record::ahr::{Body, HEADER_LEN, MAX_SEGMENT, Part, Reader, Record, RecordError, Segment};
 
@@ -10,7 +10,7 @@ const COUNT: usize = 32;
 const CHECKSUM_KIND: usize = 41;
 const THREE_GIB: u32 = 3 << 30;
 
-/// The bytes of some records, not compressed.
+/// Encodes records without compression.
 fn segment(records: &[Record<'_>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in records {
@@ -20,7 +20,7 @@ fn segment(records: &[Record<'_>]) -> Vec<u8> {
 }
 
 #[test]
-fn claims_of_three_gibibytes_are_refused() {
+fn claimed_length_of_3_gib_is_rejected() {
     for field in [UNCOMPRESSED, COMPRESSED] {
         let mut parts = counting(&[1, 2, 3]);
         patch(&mut parts[1], field, THREE_GIB.to_le_bytes());
@@ -33,7 +33,7 @@ fn claims_of_three_gibibytes_are_refused() {
 }
 
 #[test]
-fn a_bomb_is_stopped_at_its_claim() {
+fn decompression_stops_at_claimed_length() {
     let zeroes = vec![0; 8 << 20];
     let mut bomb = foreign(&segment(&[data(10, 101, &zeroes)]), 1, 22);
     assert!(bomb.len() < 1000, "{} bytes", bomb.len());
@@ -46,7 +46,7 @@ fn a_bomb_is_stopped_at_its_claim() {
 }
 
 #[test]
-fn a_block_that_decompresses_to_less_than_it_claims_is_lost() {
+fn short_decompressed_block_is_lost() {
     let mut short = foreign(&segment(&[data(0, 0, b"abc")]), 1, 16);
     patch(&mut short, UNCOMPRESSED, 4096_u32.to_le_bytes());
     let parts = read(short);
@@ -55,7 +55,7 @@ fn a_block_that_decompresses_to_less_than_it_claims_is_lost() {
 }
 
 #[test]
-fn a_label_of_seventy_thousand_bytes_is_refused_and_the_longest_one_kept() {
+fn label_length_limit_is_enforced() {
     let label = vec![b'x'; 70_000];
     let snapshot = |label| Record { at: at(1), body: Body::Snapshot { id: 9, anchor: 3, label } };
     let mut segment = Segment::new(3);
@@ -68,18 +68,18 @@ fn a_label_of_seventy_thousand_bytes_is_refused_and_the_longest_one_kept() {
 }
 
 #[test]
-fn a_segment_that_no_reader_would_take_is_not_made() {
+fn oversized_segment_is_rejected() {
     let bytes = vec![b'x'; MAX_SEGMENT];
     let mut segment = Segment::new(0);
     assert_eq!(segment.push(&data(0, 0, &bytes)), Err(RecordError::Segment { len: MAX_SEGMENT + 24 }));
     assert!(segment.is_empty());
-    // One that is full takes nothing more, not even a short one.
+    // A full segment accepts nothing more, not even a short record.
     segment.push(&data(0, 0, &bytes[24..])).unwrap();
     assert!(matches!(segment.push(&data(0, 0, b"")), Err(RecordError::Segment { .. })));
 }
 
 #[test]
-fn a_wrong_record_count_costs_no_record() {
+fn wrong_record_count_loses_no_record() {
     let mut parts = counting(&[1, 2, 3]);
     patch(&mut parts[1], COUNT, 700_u32.to_le_bytes());
     let parts = read(parts.concat());
@@ -91,7 +91,7 @@ fn a_wrong_record_count_costs_no_record() {
 }
 
 #[test]
-fn an_unknown_tag_ends_the_block_but_not_the_file() {
+fn unknown_tag_ends_only_its_block() {
     let mut bytes = segment(&[data(1, 0, b"kept"), data(2, 4, b"hidden")]);
     bytes[12 + 12 + 4] = 77; // the tag of the second record
     let mut stream = foreign(&bytes, 2, 16);
@@ -105,7 +105,7 @@ fn an_unknown_tag_ends_the_block_but_not_the_file() {
 }
 
 #[test]
-fn a_record_that_is_cut_short_inside_its_block_is_noted() {
+fn truncated_record_is_reported() {
     let whole = segment(&[data(1, 0, b"kept"), data(2, 4, b"hidden")]);
     let parts = read(foreign(&whole[..whole.len() - 1], 2, 16));
     assert_eq!(output(&parts), b"kept");
@@ -113,7 +113,7 @@ fn a_record_that_is_cut_short_inside_its_block_is_noted() {
 }
 
 #[test]
-fn garbage_between_blocks_is_one_loss_without_output() {
+fn garbage_between_blocks_is_one_stretch_without_output() {
     for garbage in [vec![0x41], b"AHR".to_vec(), b"AHRC".to_vec(), noise(7, 300_000), vec![0; 200_000]] {
         let [one, two] = counting(&[1, 2]).try_into().unwrap();
         let place = one.len() as u64;
@@ -126,7 +126,7 @@ fn garbage_between_blocks_is_one_loss_without_output() {
 }
 
 #[test]
-fn garbage_before_the_first_block_and_nothing_but_garbage() {
+fn garbage_at_start_or_alone_is_lost() {
     let [_, two] = counting(&[1, 2]).try_into().unwrap();
     let parts = read([noise(3, 999), two].concat());
     assert_eq!(shape(&parts), "LB");
@@ -138,7 +138,7 @@ fn garbage_before_the_first_block_and_nothing_but_garbage() {
 }
 
 #[test]
-fn neighbouring_damaged_blocks_are_one_loss() {
+fn adjacent_damaged_blocks_are_one_stretch() {
     let mut parts = counting(&[1, 2, 3, 4]);
     for block in &mut parts[1..3] {
         block[HEADER_LEN + 2] ^= 0xFF;
@@ -149,7 +149,7 @@ fn neighbouring_damaged_blocks_are_one_loss() {
 }
 
 #[test]
-fn a_damaged_length_hides_no_other_block() {
+fn damaged_length_hides_no_block() {
     for length in [0_u32, 1, 60, 1000, 16 << 20] {
         let mut parts = counting(&[1, 2, 3, 4]);
         patch(&mut parts[1], COMPRESSED, length.to_le_bytes());
@@ -161,7 +161,7 @@ fn a_damaged_length_hides_no_other_block() {
 }
 
 #[test]
-fn a_damaged_length_that_ends_where_a_later_block_begins_hides_none_between() {
+fn damaged_length_to_later_block_hides_none_between() {
     for last in [3, 5] {
         let mut parts = counting(&[1, 2, 3, 4, 5]);
         let length: usize = parts[1..last].iter().map(Vec::len).sum();
@@ -173,7 +173,7 @@ fn a_damaged_length_that_ends_where_a_later_block_begins_hides_none_between() {
 }
 
 #[test]
-fn a_checksum_that_does_not_match_is_a_lost_block() {
+fn checksum_mismatch_loses_block() {
     // Stored as they are, so that a changed byte still decompresses, to something else.
     let bytes = noise(1, 5000);
     let mut block = sealed(&[data(0, 0, &bytes)]);
@@ -183,7 +183,7 @@ fn a_checksum_that_does_not_match_is_a_lost_block() {
     assert_eq!(shape(&parts), "L");
     assert!(lost(&parts)[0].reason.contains("checksum"), "{}", lost(&parts)[0].reason);
 
-    // Without a checksum nothing tells, as with older recorders.
+    // Without a checksum, as in files of older recorders, the change is not detected.
     block[CHECKSUM_KIND] = 0;
     let parts = read(&block);
     assert_eq!(shape(&parts), "B");
@@ -191,7 +191,7 @@ fn a_checksum_that_does_not_match_is_a_lost_block() {
 }
 
 #[test]
-fn empty_blocks_and_an_empty_file() {
+fn empty_blocks_and_empty_file_are_read() {
     assert!(read(b"").is_empty());
 
     let [one, two] = counting(&[1, 2]).try_into().unwrap();
@@ -204,7 +204,7 @@ fn empty_blocks_and_an_empty_file() {
     assert_eq!(blocks.iter().map(|block| block.header.last).collect::<Vec<_>>(), [false, false, false, true]);
     assert_eq!((blocks[3].header.start, blocks[3].output()), (at(99), 203..203));
 
-    // Another recorder may leave out the one byte that is Brotli's nothing.
+    // Other recorders may omit the single byte of an empty Brotli stream.
     let mut bare = foreign(b"", 0, 16);
     bare.truncate(HEADER_LEN);
     patch(&mut bare, COMPRESSED, 0_u32.to_le_bytes());
@@ -212,7 +212,7 @@ fn empty_blocks_and_an_empty_file() {
 }
 
 #[test]
-fn headers_of_forty_eight_bytes_are_read() {
+fn headers_of_48_bytes_are_read() {
     let widen = |block: &[u8]| [&block[..HEADER_LEN], &[0; 4], &block[HEADER_LEN..]].concat();
     let one = widen(&foreign(&segment(&[data(0, 0, b"one")]), 1, 16));
     let mut two = foreign(&segment(&[data(0, 3, b"two")]), 1, 16);
@@ -224,7 +224,7 @@ fn headers_of_forty_eight_bytes_are_read() {
 }
 
 #[test]
-fn every_window_of_the_standard_is_read() {
+fn all_standard_brotli_windows_are_read() {
     let bytes = noise(5, 2000).repeat(20);
     for window in 10..=24 {
         let parts = read(foreign(&segment(&[data(0, 0, &bytes)]), 1, window));
@@ -233,7 +233,7 @@ fn every_window_of_the_standard_is_read() {
 }
 
 #[test]
-fn a_clock_that_steps_back_is_kept_as_it_was() {
+fn decreasing_times_are_preserved() {
     let hour = 3_600_000;
     let first = sealed(&[data(2 * hour, 0, b"a"), data(hour, 1, b"b")]);
     let second = sealed(&[data(0, 2, b"c")]);
@@ -249,7 +249,7 @@ fn a_clock_that_steps_back_is_kept_as_it_was() {
 }
 
 #[test]
-fn a_version_that_is_not_known_is_named() {
+fn unknown_version_is_reported() {
     let mut parts = counting(&[1, 2]);
     patch(&mut parts[0], 4, 2_u16.to_le_bytes());
     let parts = read(parts.concat());
@@ -258,9 +258,9 @@ fn a_version_that_is_not_known_is_named() {
 }
 
 #[test]
-fn a_maze_of_false_headers_ends_in_time() {
-    // Each claims the next megabyte, which is true for all but the last of them and decompresses for none: without a
-    // bound, 22 GB would be read.
+fn nested_false_headers_are_scanned_in_bounded_time() {
+    // Each header claims the next megabyte, which exists for all but the last of them and decompresses for none.
+    // Without a bound, 22 GB would be read.
     let mut header = foreign(b"", 0, 16);
     header.truncate(HEADER_LEN);
     patch(&mut header, UNCOMPRESSED, (16_u32 << 20).to_le_bytes());
@@ -276,7 +276,7 @@ fn a_maze_of_false_headers_ends_in_time() {
 }
 
 #[test]
-fn a_reader_goes_to_any_block() {
+fn reader_seeks_to_any_block() {
     let blocks = counting(&[1, 2, 3]);
     let offsets = [0, blocks[0].len(), blocks[0].len() + blocks[1].len()];
     let mut reader = Reader::new(std::io::Cursor::new(blocks.concat())).unwrap();
@@ -287,7 +287,7 @@ fn a_reader_goes_to_any_block() {
         assert_eq!(block.output().start, [0, 101, 203][n]);
         assert_eq!(reader.position(), block.file().end);
     }
-    // Into the middle of one: the next is found, and what came before it is not known.
+    // Seeking into the middle of a block finds the next one; the output before it is unknown.
     reader.seek_to(offsets[1] as u64 + 1).unwrap();
     let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("no loss") };
     assert_eq!((lost.file.end, lost.output), (offsets[2] as u64, None));

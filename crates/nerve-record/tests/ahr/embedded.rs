@@ -1,11 +1,11 @@
-//! Recordings shown in a recording: `cat old.ahr` puts whole blocks into the payload of a block, and as they do not
-//! compress, they lie there as they are. Damage must not bring them to life.
+//! Recordings embedded in a recording: `cat old.ahr` stores whole blocks verbatim in a payload, because they do not
+//! compress. Damage must not turn them into blocks of the recording.
 
 use nerve_record::ahr::HEADER_LEN;
 
 use super::{data, lost, noise, output, read, sealed, shape};
 
-/// A recording with another one in the payload of its second block, and the offset of that block.
+/// Creates a recording with another one in the payload of its second block; also returns the offset of that block.
 fn showing(shown: &[u8]) -> ([Vec<u8>; 3], usize) {
     let first = noise(1, 3000);
     let second = [&noise(2, 60_000)[..], shown, &noise(3, 60_000)[..]].concat();
@@ -20,13 +20,13 @@ fn showing(shown: &[u8]) -> ([Vec<u8>; 3], usize) {
     (blocks, place)
 }
 
-/// One that is older and whose output went farther than the block that shows it.
+/// Creates an older recording whose output offsets are larger than those of the embedding block.
 fn older() -> Vec<u8> {
     [sealed(&[data(0, 0, &noise(4, 300))]), sealed(&[data(10, 9_000_000, &noise(5, 300))])].concat()
 }
 
 #[test]
-fn a_damaged_payload_is_stepped_over() {
+fn damaged_payload_is_skipped() {
     let (mut blocks, _) = showing(&older());
     blocks[1][HEADER_LEN + 5] ^= 0x10;
     let parts = read(blocks.concat());
@@ -36,7 +36,7 @@ fn a_damaged_payload_is_stepped_over() {
 }
 
 #[test]
-fn under_a_damaged_header_earlier_output_is_not_believed() {
+fn embedded_block_with_earlier_output_is_rejected() {
     let shown = sealed(&[data(2_000_000, 1000, &noise(4, 300))]);
     let (mut blocks, _) = showing(&shown);
     blocks[1][0] = b'X';
@@ -46,7 +46,7 @@ fn under_a_damaged_header_earlier_output_is_not_believed() {
 }
 
 #[test]
-fn of_a_block_that_is_cut_short_nothing_is_brought_to_life() {
+fn truncated_block_revives_no_embedded_recording() {
     let (blocks, place) = showing(&older());
     let whole = blocks[..2].concat();
     let parts = read(&whole[..whole.len() - 100]);
@@ -57,10 +57,10 @@ fn of_a_block_that_is_cut_short_nothing_is_brought_to_life() {
 }
 
 #[test]
-fn a_recording_that_shows_its_own_beginning() {
+fn recording_may_embed_its_own_beginning() {
     let beginning = sealed(&[data(1_000_000, 0, &noise(1, 3000))]);
     let (mut blocks, _) = showing(&beginning);
-    // Neither its length nor its payload is any good.
+    // Neither length nor payload is usable.
     blocks[1][28] ^= 0xFF;
     blocks[1][HEADER_LEN + 5] ^= 0x10;
     let parts = read(blocks.concat());

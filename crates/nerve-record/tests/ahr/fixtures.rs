@@ -1,5 +1,5 @@
-//! Recordings of the format's first implementation, and the damage done to one of them. A `.json` beside each says what
-//! is in it: its records, or what can be recovered, with SHA-256 digests of the file and of the output.
+//! Recordings of the format's first implementation, and damaged copies of one of them. A `.json` file describes the
+//! contents of each: its records, or what can be recovered, with SHA-256 digests of the file and of the output.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ impl Sample {
         Sample::of(name, fs::read(fixture(&format!("{name}.ahr"))).unwrap())
     }
 
-    /// Made here by the cut that made the sample; the sidecar's digest says that the bytes are the same.
+    /// Damages a fixture as the original implementation did; the description's digest proves that the bytes are equal.
     fn derived(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> Sample {
         let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
         damage(&mut bytes);
@@ -32,7 +32,7 @@ impl Sample {
         Sample { bytes, sidecar }
     }
 
-    /// Reads it, with everything recovered that can be.
+    /// Reads all recoverable parts.
     fn read(&self) -> Vec<Part> {
         let parts = read(&self.bytes);
         let recoverable = &self.sidecar["recoverable"];
@@ -47,7 +47,7 @@ impl Sample {
     }
 }
 
-/// A record as the sidecars describe it.
+/// Describes a record in the form of the `.json` files.
 fn described(record: &Record<'_>) -> Value {
     let mut described = match record.body {
         Body::Data { off, bytes } => {
@@ -81,7 +81,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn intact_samples_have_the_records_and_blocks_of_their_sidecars() {
+fn intact_fixtures_match_their_descriptions() {
     for name in ["short", "nolastflag", "resize", "snapshots", "empty"] {
         let sample = Sample::intact(name);
         let parts = sample.read();
@@ -107,7 +107,7 @@ fn intact_samples_have_the_records_and_blocks_of_their_sidecars() {
 }
 
 #[test]
-fn the_long_sample_is_whole() {
+fn long_fixture_is_intact() {
     let parts = read(fs::read(fixture("multiblock.ahr")).unwrap());
     assert_eq!(shape(&parts), "BBBBBBB");
     assert_eq!(records(&parts).len(), 382);
@@ -115,7 +115,7 @@ fn the_long_sample_is_whole() {
 }
 
 #[test]
-fn cut_within_a_header() {
+fn file_truncated_in_header() {
     let parts = Sample::derived("trunc_header", |bytes| bytes.truncate(334_208)).read();
     assert_eq!(shape(&parts), "BBBBBBL");
     let lost = lost(&parts)[0];
@@ -128,7 +128,7 @@ fn cut_within_a_header() {
 }
 
 #[test]
-fn cut_within_a_payload() {
+fn file_truncated_in_payload() {
     let parts = Sample::derived("trunc_payload", |bytes| bytes.truncate(384_296)).read();
     assert_eq!(shape(&parts), "BBBBBBL");
     let lost = lost(&parts)[0];
@@ -137,7 +137,7 @@ fn cut_within_a_payload() {
 }
 
 #[test]
-fn a_tail_of_zeroes() {
+fn file_with_zero_tail() {
     let parts = Sample::derived("zero_tail", |bytes| {
         bytes.truncate(334_188);
         bytes.resize(334_188 + 4096, 0);
@@ -150,12 +150,12 @@ fn a_tail_of_zeroes() {
 }
 
 #[test]
-fn one_bad_byte_in_the_middle() {
+fn file_with_one_bad_byte() {
     let parts = Sample::derived("corrupt_mid", |bytes| bytes[66_982] ^= 0x55).read();
     assert_eq!(shape(&parts), "BBLBBBB");
     let lost = lost(&parts)[0];
     assert_eq!(lost.file, 66_888..133_692);
-    // From the end of block 1 to the start of block 3, as the neighbours' headers have them.
+    // From the end of block 1 to the start of block 3, according to the neighbours' headers.
     assert_eq!(lost.output, Some(260_260..520_520));
     assert_eq!(blocks(&parts)[2].header.start_off, 520_520);
 }

@@ -6,7 +6,7 @@ use nerve_record::ahr::Writer;
 
 use super::{data, noise, output, read, sealed, shape};
 
-/// A file system of 64 KiB, gone when dropped. Needs the right to mount.
+/// A file system of 64 KiB, unmounted on drop. Requires permission to mount.
 struct SmallDisk {
     at: PathBuf,
     _folder: tempfile::TempDir,
@@ -38,7 +38,7 @@ fn run(program: &str, args: &[&str], path: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn what_a_full_disk_leaves_of_a_block_is_cut_off() {
+fn partial_block_after_full_disk_is_removed() {
     let disk = match SmallDisk::mount() {
         Ok(disk) => disk,
         Err(reason) => {
@@ -51,13 +51,13 @@ fn what_a_full_disk_leaves_of_a_block_is_cut_off() {
     let fits = noise(1, 20_000);
     let block = sealed(&[data(0, 0, &fits)]);
     writer.append(&block).unwrap();
-    // Some pages of it fit: without the cut they would stay.
+    // Some pages fit, and would remain without truncation.
     let large = sealed(&[data(1, 20_000, &noise(2, 100_000))]);
     for _ in 0..2 {
         assert_eq!(writer.append(&large).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), block);
     }
-    // A short block has room, and a long one when there is room again.
+    // A short block fits; a long one fits when there is space again.
     writer.append(&sealed(&[data(2, 20_000, b"small")])).unwrap();
     run("mount", &["-o", "remount,size=1m"], &disk.at).unwrap();
     writer.append(&large).unwrap();

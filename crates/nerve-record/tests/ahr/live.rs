@@ -1,4 +1,4 @@
-//! A recording that is read while it is written.
+//! Reading a recording while it is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,7 +10,7 @@ use nerve_record::ahr::{Part, Reader, Segment, Writer};
 use super::{counting, data, noise};
 
 #[test]
-fn a_half_written_block_is_told_once_and_read_when_it_is_whole() {
+fn unfinished_block_is_reported_once_then_read() {
     let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
     for cut in [1, 3, 4, 20, 43, 44, 45, two.len() - 1] {
         let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ fn a_half_written_block_is_told_once_and_read_when_it_is_whole() {
 }
 
 #[test]
-fn an_unfinished_block_that_others_follow_is_damage_in_the_end() {
+fn unfinished_block_with_successors_becomes_damage() {
     let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("growing.ahr");
@@ -60,7 +60,7 @@ fn an_unfinished_block_that_others_follow_is_damage_in_the_end() {
 }
 
 #[test]
-fn a_block_that_is_cut_back_and_written_again_is_read() {
+fn truncated_and_rewritten_block_is_read() {
     let [one, two, three] = counting(&[1, 2, 3]).try_into().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("growing.ahr");
@@ -77,7 +77,7 @@ fn a_block_that_is_cut_back_and_written_again_is_read() {
     assert_eq!(block.output(), 203..306);
 }
 
-/// A file that is whole as soon as its end was met once: the writer was quicker than the reader.
+/// A file that becomes complete as soon as its end was reached once: the writer overtakes the reader.
 struct Overtaken {
     bytes: Vec<u8>,
     at: usize,
@@ -106,7 +106,7 @@ impl Seek for Overtaken {
 }
 
 #[test]
-fn a_block_that_is_finished_while_the_reader_looks_behind_it_is_no_loss() {
+fn block_finished_during_search_is_not_lost() {
     let blocks = counting(&[1, 2, 3]);
     let (one, two) = (blocks[0].len(), blocks[1].len());
     for cut in [1, 3, 4, 20, 43, 44, 45, two - 1] {
@@ -120,9 +120,9 @@ fn a_block_that_is_finished_while_the_reader_looks_behind_it_is_no_loss() {
     }
 }
 
-/// Two threads, as the recorder and a viewer: everything arrives, in order, once.
+/// Recorder and viewer as two threads: everything arrives once and in order.
 #[test]
-fn a_reader_beside_a_writer_gets_every_byte() {
+fn concurrent_reader_gets_every_byte() {
     const BLOCKS: u64 = 200;
     const EACH: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Recordings through their public interface: bytes in memory where the format is meant, real files where the writer is.
+//! Tests of recordings through the public interface: in memory for the format, in real files for the writer.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
 mod damage;
@@ -26,7 +26,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ahr").join(name)
 }
 
-/// `millis` after [`START`].
+/// Returns the time `millis` milliseconds after [`START`].
 fn at(millis: u64) -> TsNs {
     TsNs(START + millis * 1_000_000)
 }
@@ -35,7 +35,7 @@ fn data(millis: u64, off: u64, bytes: &[u8]) -> Record<'_> {
     Record { at: at(millis), body: Body::Data { off, bytes } }
 }
 
-/// One sealed block of these records.
+/// Encodes one sealed block of these records.
 fn sealed(records: &[Record<'_>]) -> Vec<u8> {
     let mut segment = Segment::new(0);
     for record in records {
@@ -44,7 +44,7 @@ fn sealed(records: &[Record<'_>]) -> Vec<u8> {
     segment.seal(4, false)
 }
 
-/// Blocks of one DATA record each, whose bytes count on: block `n` says `n` so often.
+/// Encodes blocks of one DATA record each with continuous offsets; block `n` contains `n` copies of its byte.
 fn counting(blocks: &[u8]) -> Vec<Vec<u8>> {
     let mut off = 0;
     blocks
@@ -58,7 +58,7 @@ fn counting(blocks: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A block of these bytes, records or not, without a checksum, as other recorders write it.
+/// Encodes a block of arbitrary bytes without a checksum, as other recorders do.
 fn foreign(segment: &[u8], records: u32, window: i32) -> Vec<u8> {
     let params = brotli::enc::BrotliEncoderParams { lgwin: window, quality: 5, ..Default::default() };
     let mut payload = Vec::new();
@@ -75,7 +75,7 @@ fn foreign(segment: &[u8], records: u32, window: i32) -> Vec<u8> {
     block
 }
 
-/// Bytes that do not compress: Brotli stores them as they are. The same for the same seed.
+/// Generates incompressible bytes, which Brotli stores verbatim. Deterministic for a seed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut state = (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut next = || {
@@ -92,7 +92,7 @@ fn patch<const N: usize>(block: &mut [u8], offset: usize, bytes: [u8; N]) {
     block[offset..offset + N].copy_from_slice(&bytes);
 }
 
-/// All that a reader makes of these bytes.
+/// Reads all parts.
 fn read(bytes: impl AsRef<[u8]>) -> Vec<Part> {
     let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
     let mut parts = Vec::new();
@@ -136,7 +136,7 @@ fn output(parts: &[Part]) -> Vec<u8> {
     output
 }
 
-/// What the parts are, for comparing: `B` a block, `L` a loss.
+/// Summarizes parts for comparison: `B` a block, `L` a loss.
 fn shape(parts: &[Part]) -> String {
     parts.iter().map(|part| if matches!(part, Part::Block(_)) { 'B' } else { 'L' }).collect()
 }

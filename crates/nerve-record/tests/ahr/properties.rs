@@ -1,4 +1,4 @@
-//! What holds for all records and all damage.
+//! Properties that hold for all records and all damage.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -39,7 +39,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(any::<u8>(), 0..200),
         (any::<u8>(), 0..5000_usize).prop_map(|(byte, len)| vec![byte; len]),
-        // Pieces of the format itself.
+        // Fragments of the format itself.
         Just(b"AHRC\x01\x00\x2c\x00".to_vec()),
     ]
 }
@@ -56,7 +56,7 @@ fn record() -> impl Strategy<Value = Owned> {
     ]
 }
 
-/// A recording as a recorder makes it: output counts on, each block begins where the last one ended.
+/// Generates a recording as a recorder writes it: with continuous output offsets.
 fn recording() -> impl Strategy<Value = Vec<Vec<u8>>> {
     vec((vec(bytes(), 0..4), any::<bool>()), 1..8).prop_map(|blocks| {
         let (mut off, mut millis) = (0, 0);
@@ -79,7 +79,7 @@ fn recording() -> impl Strategy<Value = Vec<Vec<u8>>> {
     })
 }
 
-/// Damage at a place, given as a share of the file.
+/// Damage at a position, given as a fraction of the file.
 #[derive(Debug, Clone)]
 enum Damage {
     Flip(f64, u8),
@@ -91,7 +91,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// Does it; says which bytes of the file as it was are not as they were.
+    /// Applies the damage; returns the range of affected bytes in the original file.
     fn apply(&self, file: &mut Vec<u8>) -> Range<usize> {
         let len = file.len();
         let place = |share: &f64| ((*share * len as f64) as usize).min(len.saturating_sub(1));
@@ -139,7 +139,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Segment bytes of all records of a block: two blocks with the same are the same.
+/// Returns the segment bytes of all records of a block, for comparing blocks.
 fn content(block: &nerve_record::ahr::Block) -> Vec<u8> {
     let mut bytes = Vec::new();
     for record in block.records() {
@@ -150,7 +150,7 @@ fn content(block: &nerve_record::ahr::Block) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_pushed_is_read(owned in vec(record(), 0..40), quality in 0..=6_u8, last: bool, off: u64) {
+    fn pushed_records_round_trip(owned in vec(record(), 0..40), quality in 0..=6_u8, last: bool, off: u64) {
         let mut segment = Segment::new(off);
         let mut length = 0;
         for owned in &owned {
@@ -176,9 +176,9 @@ proptest! {
         prop_assert_eq!(Mark::from_parts(code, val).parts(), (code, val));
     }
 
-    /// One damage: no other block is lost, nothing is made up, and every byte of the file is accounted for.
+    /// A single damage loses no other block, invents nothing, and every byte of the file is accounted for.
     #[test]
-    fn damage_costs_the_blocks_it_touches_and_no_other(recording in recording(), damage in damage()) {
+    fn damage_loses_only_the_touched_blocks(recording in recording(), damage in damage()) {
         let mut file = recording.concat();
         let before = read(&file);
         let touched = damage.apply(&mut file);
@@ -198,7 +198,7 @@ proptest! {
         for block in &untouched {
             prop_assert!(rest.any(|found| found == block), "a block is missing: {}", shape(&after));
         }
-        // A header can lose the note that there is a checksum; then nothing vouches for the payload.
+        // A damaged header can lose the flag for the checksum, so that nothing protects the payload.
         let vouched = blocks(&before).iter().all(|block| {
             let start = block.file_off as usize;
             touched.end <= start || touched.start >= start + HEADER_LEN
@@ -220,10 +220,10 @@ proptest! {
         prop_assert_eq!(end, file.len() as u64);
     }
 
-    /// Any number of damages, and no checksums that would keep bad bytes from the decompressor: no panic, no error, and
-    /// the blocks before the first damage come first.
+    /// Multiple damage without checksums, so that bad bytes reach the decompressor: no panic, no error, and the blocks
+    /// before the first damage come first.
     #[test]
-    fn no_damage_is_too_much(recording in recording(), damages in vec(damage(), 1..10), checked: bool) {
+    fn any_damage_is_survived(recording in recording(), damages in vec(damage(), 1..10), checked: bool) {
         let mut blocks = recording;
         if !checked {
             for block in &mut blocks {
@@ -249,12 +249,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..4000), magics in vec(0..4000_usize, 0..5)) {
+    fn arbitrary_bytes_are_survived(bytes in vec(any::<u8>(), 0..4000), magics in vec(0..4000_usize, 0..5)) {
         let mut bytes = bytes;
         for place in magics {
             if place + 44 <= bytes.len() {
                 bytes[place..place + 6].copy_from_slice(b"AHRC\x01\x00");
-                // Lengths that can be, so that the decompressor is reached.
+                // Plausible lengths, so that the decompressor is reached.
                 for zero in [26, 27, 30, 31, 41] {
                     bytes[place + zero] = 0;
                 }

@@ -26,7 +26,7 @@ impl Place {
         repair(&self.folder.path().join("from.ahr"), &self.to())
     }
 
-    /// The copy, which must be without fault.
+    /// Reads the copy, which must be intact.
     fn copy(&self) -> Vec<Part> {
         let parts = read(fs::read(self.to()).unwrap());
         assert_eq!(lost(&parts), Vec::<&nerve_record::ahr::Lost>::new());
@@ -43,7 +43,7 @@ fn gaps(parts: &[Part]) -> Vec<Record<'_>> {
 }
 
 #[test]
-fn a_damaged_middle_becomes_a_gap() {
+fn damaged_middle_becomes_gap() {
     let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
     let whole = read(&bytes);
     bytes[66_982] ^= 0x55;
@@ -67,7 +67,7 @@ fn a_damaged_middle_becomes_a_gap() {
 }
 
 #[test]
-fn a_lost_end_becomes_a_gap_and_an_end() {
+fn lost_end_becomes_gap_and_final_block() {
     let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
     bytes.truncate(384_296);
     let place = Place::with(&bytes);
@@ -82,7 +82,7 @@ fn a_lost_end_becomes_a_gap_and_an_end() {
 }
 
 #[test]
-fn a_whole_recording_is_copied_byte_by_byte() {
+fn intact_recording_is_copied_unchanged() {
     let bytes = fs::read(fixture("snapshots.ahr")).unwrap();
     let place = Place::with(&bytes);
     let report = place.repair().unwrap();
@@ -91,7 +91,7 @@ fn a_whole_recording_is_copied_byte_by_byte() {
 }
 
 #[test]
-fn garbage_goes_without_a_gap_and_a_missing_end_is_put() {
+fn garbage_is_dropped_and_final_block_added() {
     let [one, two] = counting(&[1, 2]).try_into().unwrap();
     let place = Place::with(&[&one[..], b"garbage", &two[..]].concat());
     let report = place.repair().unwrap();
@@ -102,7 +102,7 @@ fn garbage_goes_without_a_gap_and_a_missing_end_is_put() {
 }
 
 #[test]
-fn half_readable_blocks_are_packed_anew() {
+fn partially_readable_blocks_are_recompressed() {
     let mut segment = Vec::new();
     data(1, 0, b"kept").encode(&mut segment).unwrap();
     segment.extend([9; 20]);
@@ -117,7 +117,7 @@ fn half_readable_blocks_are_packed_anew() {
     let place = Place::with(&[unknown_tag, wrong_count, resealed.seal(4, false), wide].concat());
     let report = place.repair().unwrap();
     assert_eq!((report.blocks, report.repacked, report.stretches), (4, 3, 2));
-    // Only behind the unknown record may be more.
+    // Only records after the unknown one may be missing.
     assert_eq!(report.gaps, 1);
     let copy = place.copy();
     assert_eq!(output(&copy), b"kepttookept");
@@ -125,7 +125,7 @@ fn half_readable_blocks_are_packed_anew() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_nothing_comes_of_nothing() {
+fn repair_never_overwrites_and_rejects_missing_source() {
     let place = Place::with(&counting(&[1])[0]);
     fs::write(place.to(), "precious").unwrap();
     assert!(matches!(place.repair(), Err(AhrError::Exists { .. })));

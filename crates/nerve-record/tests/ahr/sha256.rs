@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4): the samples' sidecars give their digests in it, and nothing else here needs it.
+//! SHA-256 (FIPS 180-4), used only for the digests in the fixtures' descriptions.
 
 const ROUNDS: [u32; 64] = [
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -14,7 +14,7 @@ const ROUNDS: [u32; 64] = [
 const START: [u32; 8] =
     [0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
 
-/// The digest in hexadecimal.
+/// Returns the digest in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut padded = bytes.to_vec();
     padded.push(0x80);
@@ -54,6 +54,6 @@ fn absorb(state: &mut [u32; 8], chunk: &[u8]) {
 }
 
 #[test]
-fn the_standards_example() {
+fn fips_180_4_example_matches() {
     assert_eq!(hex(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

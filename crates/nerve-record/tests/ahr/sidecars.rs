@@ -1,4 +1,4 @@
-//! The files beside a recording.
+//! Sidecar files of a recording.
 
 use std::fs;
 use std::io::Write;
@@ -16,7 +16,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn names_beside_a_recording() {
+fn sidecar_paths_use_the_stem() {
     let cases = [
         ("a/b.ahr", "a/b.meta.json"),
         ("b", "b.meta.json"),
@@ -30,7 +30,7 @@ fn names_beside_a_recording() {
 }
 
 #[test]
-fn the_seeds_example_is_read() {
+fn documented_metadata_example_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     let text = r#"{ "version": 1, "startedAtNs": 1710000000000000000, "cmd": ["agent-cli", "run", "--project", "x"],
@@ -49,7 +49,7 @@ fn the_seeds_example_is_read() {
 }
 
 #[test]
-fn facts_are_stored_with_the_seeds_names_and_replaced_whole() {
+fn metadata_is_stored_with_fixed_names_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     assert_eq!(Meta::load(&recording).unwrap(), None);
@@ -83,7 +83,7 @@ fn facts_are_stored_with_the_seeds_names_and_replaced_whole() {
 }
 
 #[test]
-fn facts_that_are_none_are_an_error_that_names_the_file() {
+fn invalid_metadata_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     for bad in [&b"{"[..], b"7", b"{\"cols\": -4}", &vec![b' '; 2 << 20]] {
@@ -108,7 +108,7 @@ fn snapshot(id: u64, label: Option<&str>) -> SnapshotLine {
 }
 
 #[test]
-fn snapshots_are_lines_and_later_lines_amend() {
+fn later_snapshot_line_amends_earlier_one() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     assert!(snapshots::read(&recording).unwrap().is_empty());
@@ -123,7 +123,7 @@ fn snapshots_are_lines_and_later_lines_amend() {
     let path = snapshots::path_of(&recording);
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!(text.lines().count(), 3);
-    // As the seed has it.
+    // The documented example.
     assert_eq!(
         serde_json::from_str::<Value>(text.lines().next().unwrap()).unwrap(),
         json!({"id": 45, "ts_ns": 1_710_000_000_001_000_045_u64, "label": "post-tool", "kind": "auto", "anchor_byte": 198_000})
@@ -133,7 +133,7 @@ fn snapshots_are_lines_and_later_lines_amend() {
 }
 
 #[test]
-fn bad_and_torn_lines_are_passed_over_and_not_glued_to() {
+fn invalid_and_incomplete_snapshot_lines_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.ahr");
     let path = snapshots::path_of(&recording);

@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 use nerve_record::store::{Store, StoreError, id_of};
 use nerve_term::event::TsNs;
 
-struct Shelf {
+struct TestStore {
     store: Store,
     _folder: tempfile::TempDir,
 }
 
-impl Shelf {
-    /// A store with these recordings: time of start in nanoseconds, id, and age of the last write in seconds.
-    fn with(recordings: &[(u64, &str, u64)]) -> Shelf {
+impl TestStore {
+    /// Creates a store with recordings: start time in nanoseconds, id, and age of the last write in seconds.
+    fn with(recordings: &[(u64, &str, u64)]) -> TestStore {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().join("recordings"));
         for &(started, id, age) in recordings {
             let file = File::create(store.prepare(id, TsNs(started)).unwrap()).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
-        Shelf { store, _folder: folder }
+        TestStore { store, _folder: folder }
     }
 
     fn ids(&self) -> Vec<String> {
@@ -33,7 +33,7 @@ const OLD_YEAR: u64 = 1_767_225_599_999_999_999;
 const NEW_YEAR: u64 = OLD_YEAR + 1;
 
 #[test]
-fn recordings_are_kept_by_year_and_month_of_utc() {
+fn paths_use_utc_year_and_month() {
     let store = Store::new("/r");
     let path = |started| store.path_for("Abc_-9", TsNs(started)).unwrap();
     assert_eq!(path(OLD_YEAR), PathBuf::from("/r/2025/12/Abc_-9.ahr"));
@@ -43,7 +43,7 @@ fn recordings_are_kept_by_year_and_month_of_utc() {
 }
 
 #[test]
-fn ids_that_are_no_part_of_a_path_are_refused() {
+fn ids_unsafe_in_paths_are_rejected() {
     let store = Store::new("/r");
     store.path_for(&"x".repeat(64), TsNs(0)).unwrap();
     for bad in ["", ".", "..", "a/b", "../x", "a.b", "a b", "naïve", "a\0", "a\n", &"x".repeat(65)] {
@@ -55,17 +55,18 @@ fn ids_that_are_no_part_of_a_path_are_refused() {
 
 #[test]
 fn folders_are_private() {
-    let shelf = Shelf::with(&[(NEW_YEAR, "a", 0)]);
+    let store = TestStore::with(&[(NEW_YEAR, "a", 0)]);
     for folder in ["", "2026", "2026/01"] {
-        let mode = shelf.store.root().join(folder).metadata().unwrap().permissions().mode();
+        let mode = store.store.root().join(folder).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{folder:?}");
     }
 }
 
 #[test]
-fn all_are_listed_the_newest_first_and_nothing_else() {
-    let shelf = Shelf::with(&[(NEW_YEAR, "middle", 50), (OLD_YEAR, "newest", 10), (OLD_YEAR, "oldest", 90)]);
-    let root = shelf.store.root();
+fn only_recordings_are_listed_newest_first() {
+    let store =
+        TestStore::with(&[(NEW_YEAR, "middle", 50), (OLD_YEAR, "newest", 10), (OLD_YEAR, "oldest", 90)]);
+    let root = store.store.root();
     for (path, text) in [("2026/01/middle.meta.json", "{}"), ("2026/stray.ahr", ""), ("2026/01/.ahr.swp", "")]
     {
         fs::write(root.join(path), text).unwrap();
@@ -73,19 +74,19 @@ fn all_are_listed_the_newest_first_and_nothing_else() {
     fs::create_dir_all(root.join("2026/01/folder.ahr")).unwrap();
     fs::create_dir_all(root.join("old/01")).unwrap();
     fs::write(root.join("old/01/x.ahr"), "").unwrap();
-    assert_eq!(shelf.ids(), ["newest", "middle", "oldest"]);
+    assert_eq!(store.ids(), ["newest", "middle", "oldest"]);
     assert!(Store::new("/nowhere/at/all").all().is_empty());
 }
 
 #[test]
 fn recordings_are_found_by_id_prefix_and_path() {
-    let shelf = Shelf::with(&[
+    let store = TestStore::with(&[
         (NEW_YEAR, "abc", 5),
         (OLD_YEAR, "abcd", 4),
         (NEW_YEAR, "twice", 3),
         (OLD_YEAR, "twice", 2),
     ]);
-    let store = &shelf.store;
+    let store = &store.store;
     let january = store.root().join("2026/01");
     assert_eq!(
         store.find("abc").unwrap(),

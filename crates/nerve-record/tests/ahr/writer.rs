@@ -23,17 +23,17 @@ fn blocks_are_appended_to_a_private_file() {
 }
 
 #[test]
-fn a_second_recorder_is_refused() {
+fn second_recorder_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("one.ahr");
     let mut first = Writer::create(&path).unwrap();
-    // While the file is empty, and when it is not.
+    // Both while the file is empty and when it is not.
     assert!(matches!(Writer::create(&path), Err(AhrError::Busy { .. })));
     first.append(&counting(&[1])[0]).unwrap();
     let error = Writer::create(&path).unwrap_err();
     assert!(matches!(error, AhrError::Busy { .. }));
-    assert!(error.to_string().contains("one.ahr is being recorded to by another process"), "{error}");
-    // Readers are not kept out.
+    assert!(error.to_string().contains("one.ahr is being written by another recorder"), "{error}");
+    // Readers are not locked out.
     assert!(matches!(Reader::open(&path).unwrap().next(), Ok(Some(Part::Block(_)))));
 
     drop(first);
@@ -42,7 +42,7 @@ fn a_second_recorder_is_refused() {
 }
 
 #[test]
-fn an_empty_file_is_taken() {
+fn empty_file_is_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty.ahr");
     fs::write(&path, "").unwrap();
@@ -57,7 +57,7 @@ fn an_empty_file_is_taken() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once() {
+fn non_regular_file_is_rejected_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("folder")).unwrap();
@@ -75,7 +75,7 @@ fn what_is_no_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_segment_says_when_it_is_full_and_what_is_in_it() {
+fn segment_reports_fill_and_contents() {
     let bytes = noise(1, ROTATE_BYTES - 24);
     let mut segment = Segment::new(500);
     assert_eq!((segment.start(), segment.end(), segment.first_at()), (500, 500, None));
@@ -85,13 +85,13 @@ fn a_segment_says_when_it_is_full_and_what_is_in_it() {
     assert!(segment.is_full());
     assert_eq!((segment.records(), segment.end()), (2, 500 + bytes.len() as u64));
     assert_eq!(segment.first_at(), Some(super::at(7)));
-    // What does not compress grows by a few bytes only.
+    // Incompressible data grows by a few bytes only.
     let block = segment.seal(4, true);
     assert!(block.len() < segment.len() + 100, "{} of {}", block.len(), segment.len());
 }
 
 #[test]
-fn every_quality_can_be_read_back() {
+fn all_qualities_round_trip() {
     let bytes = noise(1, 1000).repeat(10);
     for quality in 0..=12 {
         let mut segment = Segment::new(0);

@@ -1,4 +1,4 @@
-//! Asciicasts, and recordings made of them again.
+//! Asciicasts, and recordings imported from them.
 
 use nerve_record::ahr::{Body, Mark};
 use nerve_record::export::{CastOptions, CastVersion, cast};
@@ -13,7 +13,7 @@ fn casted(options: CastOptions, file: &[u8]) -> String {
 }
 
 #[test]
-fn version_2_counts_from_the_start() {
+fn version_2_has_absolute_times() {
     let options = CastOptions {
         command: Some("agent --run 'it now'".into()),
         title: Some("a title".into()),
@@ -35,7 +35,7 @@ fn version_2_counts_from_the_start() {
 }
 
 #[test]
-fn version_3_counts_from_the_event_before_and_tells_the_exit_status() {
+fn version_3_has_relative_times_and_exit_status() {
     let file = recording(&[
         (0, resize(80, 24)),
         (1500, data(0, "\x1b[1m$ ")),
@@ -58,7 +58,7 @@ fn version_3_counts_from_the_event_before_and_tells_the_exit_status() {
 }
 
 #[test]
-fn characters_cut_by_records_are_joined_and_bad_bytes_replaced() {
+fn split_characters_are_joined_and_bad_bytes_replaced() {
     let bytes = "a😀b".as_bytes();
     let file = recording(&[
         (0, Body::Data { off: 0, bytes: &bytes[..3] }),
@@ -81,7 +81,7 @@ fn characters_cut_by_records_are_joined_and_bad_bytes_replaced() {
 }
 
 #[test]
-fn a_character_whose_end_is_missing_is_not_joined_with_what_comes_later() {
+fn incomplete_character_is_not_joined_across_gap() {
     let file = recording(&[
         (0, Body::Data { off: 0, bytes: b"\xf0\x9f" }),
         (1, Body::Data { off: 100, bytes: b"\x98\x80x" }),
@@ -94,7 +94,7 @@ fn a_character_whose_end_is_missing_is_not_joined_with_what_comes_later() {
 }
 
 #[test]
-fn an_empty_recording_is_a_header() {
+fn empty_recording_becomes_header() {
     assert_eq!(
         casted(CastOptions::new(CastVersion::V3), b""),
         "{\"version\":3,\"term\":{\"cols\":120,\"rows\":40,\"type\":\"xterm-256color\"}}\n"

@@ -1,4 +1,4 @@
-//! What an inspection counts, and what it calls damage.
+//! Totals and faults of an inspection.
 
 use nerve_record::ahr::{AhrError, Body, Mark};
 use nerve_record::inspect::{Finding, Summary, inspect};
@@ -19,7 +19,7 @@ fn inspected(file: &[u8]) -> (Summary, Vec<String>) {
 }
 
 #[test]
-fn a_whole_recording_is_counted() {
+fn intact_recording_is_counted() {
     let (summary, faults) = inspected(&sample());
     assert_eq!((faults.len(), summary.is_intact(), summary.finished), (0, true, true));
     assert_eq!((summary.blocks, summary.records, summary.snapshots, summary.resizes), (10, 9, 4, 1));
@@ -38,17 +38,17 @@ fn input_and_exit_are_counted() {
 }
 
 #[test]
-fn output_that_jumps_is_damage_unless_a_mark_says_why() {
+fn output_jump_is_damage_unless_marked() {
     let jump = [(0, data(0, "abc")), (1, data(10, "def")), (2, data(12, "ghi"))];
     let (summary, faults) = inspected(&recording(&jump));
-    assert_eq!(faults, ["output bytes 3..10 are missing", "output bytes 12..13 come twice"]);
+    assert_eq!(faults, ["output bytes 3..10 are missing", "output bytes 12..13 are repeated"]);
     assert_eq!((summary.damaged, summary.is_intact()), (2, false));
     let marked = [(0, data(0, "abc")), (1, Body::Mark(Mark::Gap(1))), (1, data(10, "def"))];
     assert!(inspected(&recording(&marked)).0.is_intact());
 }
 
 #[test]
-fn a_bad_block_is_told_once() {
+fn damaged_block_is_reported_once() {
     let mut file = sample();
     let starts: Vec<usize> = (0..file.len()).filter(|at| file[*at..].starts_with(b"AHRC")).collect();
     file[starts[3] + 45] ^= 0xff;
@@ -61,7 +61,7 @@ fn a_bad_block_is_told_once() {
 }
 
 #[test]
-fn the_visitor_can_stop_it() {
+fn visitor_can_stop_inspection() {
     #[derive(Debug, PartialEq)]
     struct Stop;
     impl From<AhrError> for Stop {

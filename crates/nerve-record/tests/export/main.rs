@@ -1,4 +1,4 @@
-//! Recordings folded, exported and inspected.
+//! Replay, export and inspection of recordings.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod casts;
@@ -13,10 +13,10 @@ use nerve_record::ahr::{Body, Reader, Record, Segment};
 use nerve_record::replay::TerminalReplay;
 use nerve_term::event::TsNs;
 
-/// The start of the recordings made here: 2024-03-09T16:00:00Z.
+/// Start time of the recordings: 2024-03-09T16:00:00Z.
 const START: u64 = 1_710_000_000_000_000_000;
 
-/// Records at these milliseconds, as one block each.
+/// Encodes records at these milliseconds, each as one block.
 fn recording(records: &[(u64, Body<'_>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut end = 0;
@@ -46,7 +46,7 @@ fn snapshot(id: u64, anchor: u64, label: &str) -> Body<'_> {
     Body::Snapshot { id, anchor, label: label.as_bytes() }
 }
 
-/// The recording of the facts' sample: lines, a progress line that is overwritten, four snapshots.
+/// A sample with lines, an overwritten progress line and four snapshots.
 fn sample() -> Vec<u8> {
     recording(&[
         (0, resize(80, 24)),

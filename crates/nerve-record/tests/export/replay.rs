@@ -1,4 +1,4 @@
-//! Folding: sizes, gaps, anchors, clocks.
+//! Replay: sizes, gaps, snapshot positions and clocks.
 
 use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
@@ -6,20 +6,20 @@ use nerve_term::event::{Size, TsNs};
 use crate::{data, folded, reader, record, recording, resize, snapshot};
 
 #[test]
-fn the_recorded_size_holds_from_the_first_byte_on() {
+fn recorded_size_applies_from_first_byte() {
     let replay = folded(&recording(&[(0, resize(10, 3)), (1, data(0, "0123456789ab"))]));
     assert_eq!(replay.terminal.size(), Size::new(10, 3));
     assert_eq!(replay.terminal.screen().text(), "0123456789\nab");
 }
 
 #[test]
-fn missing_output_is_a_gap_and_not_a_shift() {
+fn missing_output_is_a_gap() {
     let replay = folded(&recording(&[(0, data(0, "one \x1b]0;cut")), (1, data(1000, "two"))]));
     assert_eq!((replay.terminal.offset(), replay.terminal.screen().text().as_str()), (1003, "one two"));
 }
 
 #[test]
-fn damage_costs_what_is_damaged() {
+fn damage_loses_only_damaged_output() {
     let mut file = recording(&[(0, data(0, "one ")), (1, data(4, "two ")), (2, data(8, "three"))]);
     let middle = file.windows(4).enumerate().filter(|(_, bytes)| *bytes == b"AHRC").nth(1).unwrap().0;
     file[middle + 46] ^= 0x55;
@@ -31,8 +31,8 @@ fn damage_costs_what_is_damaged() {
 }
 
 #[test]
-fn a_snapshot_is_bound_at_its_byte_wherever_its_record_is() {
-    // The record comes before its byte: within, at the end of, and behind what follows.
+fn snapshot_is_bound_at_its_offset() {
+    // The record precedes its offset: within, at the end of, and after the output that follows.
     let replay = folded(&recording(&[
         (0, snapshot(1, 5, "")),
         (1, snapshot(2, 8, "")),
@@ -50,19 +50,19 @@ fn a_snapshot_is_bound_at_its_byte_wherever_its_record_is() {
 }
 
 #[test]
-fn a_clock_that_steps_back_stands_still() {
+fn clock_never_decreases() {
     let mut replay = TerminalReplay::new(Size::default());
     replay.apply(&record(500, data(0, "a\x1b[?2026hb")));
     replay.apply(&record(0, data(10, "c")));
     assert_eq!(replay.clock(), record(500, data(0, "")).at);
-    // An update left open is shown after 150 ms, as live.
+    // An update left open is shown after 150 ms, as in a live terminal.
     assert_eq!(replay.terminal.screen().text(), "a");
     replay.wait_until(TsNs(replay.clock().0 + 150_000_000));
     assert_eq!(replay.terminal.screen().text(), "abc");
 }
 
 #[test]
-fn the_scrollback_can_be_limited() {
+fn scrollback_limit_applies() {
     let mut replay = TerminalReplay::new(Size::new(20, 2)).with_limits(3, 0);
     replay.apply(&record(0, data(0, "1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7")));
     assert_eq!(replay.terminal.first_kept_line().0, 2);

@@ -73,13 +73,13 @@ snapshot,9,1710000000070000000,
 }
 
 #[test]
-fn an_empty_recording_has_empty_reports() {
+fn empty_recording_has_empty_reports() {
     assert_eq!(reported(ReportFormat::Json, b""), "[]\n");
     assert_eq!(reported(ReportFormat::Txt, b""), "");
     assert_eq!(reported(ReportFormat::Csv, b""), "kind,index,ts_ns,text\n");
 }
 
-/// `1`, `2` … for lines, `s1` … for snapshots.
+/// Summarizes items: `1`, `2` … for lines, `s1` … for snapshots.
 fn order(file: &[u8]) -> Vec<String> {
     let told = |item: Item<'_>| match item {
         Item::Line { text, .. } => text,
@@ -89,7 +89,7 @@ fn order(file: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn snapshots_of_lines_that_are_gone_come_first_and_those_of_the_blank_end_last() {
+fn snapshots_outside_text_come_first_or_last() {
     let erased = recording(&[
         (0, resize(20, 3)),
         (1, data(0, "a\r\n")),
@@ -106,7 +106,7 @@ fn snapshots_of_lines_that_are_gone_come_first_and_those_of_the_blank_end_last()
 }
 
 #[test]
-fn lines_of_the_alternate_screen_are_none_of_the_sessions() {
+fn alternate_screen_is_excluded() {
     let file = recording(&[
         (0, resize(20, 3)),
         (1, data(0, "one\r\ntwo\r\n\x1b[?1049h\x1b[2Jalternate")),
@@ -120,7 +120,7 @@ fn lines_of_the_alternate_screen_are_none_of_the_sessions() {
 }
 
 #[test]
-fn a_label_cannot_drive_the_readers_terminal() {
+fn control_characters_in_labels_are_removed() {
     let file = recording(&[(0, snapshot(1, 0, "a\x1b]0;b\x07\nc"))]);
     assert_eq!(reported(ReportFormat::Txt, &file), "▶ snapshot 1: a\u{fffd}]0;b\u{fffd}\u{fffd}c\n");
 }
@@ -130,5 +130,5 @@ fn formats_have_names() {
     for format in Format::ALL {
         assert_eq!(format.to_string().parse(), Ok(format));
     }
-    assert!("html".parse::<Format>().unwrap_err().to_string().contains("'html' is no format"));
+    assert!("html".parse::<Format>().unwrap_err().to_string().contains("unknown format 'html'"));
 }

@@ -1,4 +1,4 @@
-//! Whole sessions of the real agents as recordings: replayed, they are what the terminal was live.
+//! Replays recorded sessions of real agents and compares them with the live terminal.
 
 use std::fs;
 use std::io::Cursor;
@@ -27,7 +27,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-term/tests/fixtures/recordings").join(name)
 }
 
-/// Times and bytes of the session's output, in order.
+/// Returns times and bytes of the session's output.
 fn session(name: &str) -> Vec<(TsNs, Vec<u8>)> {
     let raw = fs::read(fixture(&format!("{name}.raw"))).unwrap();
     let timing = fs::read_to_string(fixture(&format!("{name}.timing"))).unwrap();
@@ -61,7 +61,7 @@ fn recorded(pieces: &[(TsNs, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// The terminal as it was live.
+/// Feeds a terminal as in the live session.
 fn live(pieces: &[(TsNs, Vec<u8>)]) -> TerminalState {
     let mut terminal = TerminalState::new(Size::default());
     for (at, bytes) in pieces {
@@ -84,7 +84,7 @@ fn same(one: &TerminalState, other: &TerminalState, name: &str) {
 }
 
 #[test]
-fn a_replayed_session_is_the_live_one() {
+fn replay_matches_live_session() {
     for name in SESSIONS {
         let pieces = session(name);
         let file = recorded(&pieces);
@@ -95,7 +95,7 @@ fn a_replayed_session_is_the_live_one() {
 }
 
 #[test]
-fn a_session_survives_a_cast_and_back() {
+fn session_survives_export_and_import() {
     let dir = tempfile::tempdir().unwrap();
     for (nth, name) in SESSIONS.iter().enumerate() {
         let pieces = session(name);

@@ -17,7 +17,7 @@ fn provider(place: &Place) -> CopyProvider {
 }
 
 #[test]
-fn files_links_modes_and_times_come_back() {
+fn files_links_modes_and_times_are_restored() {
     let place = Place::new();
     place.put("a.txt", "one");
     place.put("deep/er/b", [0, 255, 10]);
@@ -43,7 +43,7 @@ fn files_links_modes_and_times_come_back() {
     assert!(["copy", "reflink"].contains(&taken.files.provider.as_str()), "{taken:?}");
     assert_eq!((taken.files.source.clone(), taken.files.reference.as_str()), (place.work(), "session-1/3"));
 
-    // Found again from what was noted, even when the original is gone.
+    // Found by its reference, even if the original no longer exists.
     fs::set_permissions(place.work().join("readonly"), Permissions::from_mode(0o700)).unwrap();
     fs::remove_dir_all(place.work()).unwrap();
     let (provider, found) = provider_of(&taken.files, &place.store()).unwrap();
@@ -58,7 +58,7 @@ fn files_links_modes_and_times_come_back() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_and_said() {
+fn special_files_are_skipped_and_reported() {
     let place = Place::new();
     place.put("a", "a");
     let _socket = UnixListener::bind(place.work().join("sock")).unwrap();
@@ -71,7 +71,7 @@ fn what_is_no_file_is_left_out_and_said() {
 }
 
 #[test]
-fn more_than_the_limit_is_refused_and_nothing_is_left_behind() {
+fn oversized_copy_is_rejected_without_leftovers() {
     let place = Place::new();
     place.put("a", vec![b'x'; 600 << 10]);
     place.put("b", vec![b'x'; 600 << 10]);
@@ -97,7 +97,7 @@ fn more_than_the_limit_is_refused_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn the_store_is_never_in_its_own_snapshots() {
+fn store_is_excluded_from_its_snapshots() {
     let place = Place::new();
     place.put("a", "a");
     let store = nerve_record::files::FileStore::new(place.work().join(".nerve/snapshots"));
@@ -114,7 +114,7 @@ fn the_store_is_never_in_its_own_snapshots() {
 }
 
 #[test]
-fn a_snapshot_is_made_once_and_given_back_into_nothing() {
+fn snapshot_is_taken_once_and_restored_only_into_empty_dir() {
     let place = Place::new();
     place.put("a", "old");
     provider(&place).take(&key(1), &REQUEST).unwrap();
@@ -125,14 +125,14 @@ fn a_snapshot_is_made_once_and_given_back_into_nothing() {
     let error = provider(&place).restore(&key(1), &place.work()).unwrap_err();
     assert!(matches!(error, FilesError::NotEmpty { .. }));
     assert_eq!(listing(&place.work())["a"], "new");
-    // An empty directory will do.
+    // An empty directory is accepted.
     fs::create_dir(place.target()).unwrap();
     provider(&place).restore(&key(1), &place.target()).unwrap();
     assert_eq!(listing(&place.target())["a"], "old");
 }
 
 #[test]
-fn what_a_killed_process_left_is_cleared_away() {
+fn leftovers_of_killed_process_are_removed() {
     let place = Place::new();
     place.put("a", "a");
     provider(&place).take(&key(1), &REQUEST).unwrap();
@@ -144,7 +144,7 @@ fn what_a_killed_process_left_is_cleared_away() {
 }
 
 #[test]
-fn a_directory_without_git_is_copied_and_a_missing_one_is_an_error() {
+fn directory_without_git_is_copied_and_missing_one_fails() {
     let place = Place::new();
     place.put("a", "a");
     let taken = choose(&place.work(), &place.store(), MEGABYTE).unwrap().take(&key(1), &REQUEST).unwrap();

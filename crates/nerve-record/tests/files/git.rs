@@ -1,4 +1,4 @@
-//! Commits of work trees. Git itself is asked whether everything else stayed as it was.
+//! Snapshots of git work trees. The tests use git itself to check that nothing else changed.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +12,7 @@ use nerve_record::files::{
 
 use crate::{MEGABYTE, Place, REQUEST, key, listing};
 
-/// Git, without anybody's settings.
+/// Runs git without user settings.
 fn git(dir: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -27,7 +27,7 @@ fn git(dir: &Path, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// A repository; the settings that whoever runs the tests may have are overruled.
+/// Creates a repository with settings that override the user's.
 fn repository() -> Place {
     let place = Place::new();
     git(&place.work(), &["init", "--quiet", "--initial-branch=main"]);
@@ -36,7 +36,7 @@ fn repository() -> Place {
     place
 }
 
-/// With a commit of three files.
+/// Creates a repository with a commit of three files.
 fn committed() -> Place {
     let place = repository();
     place.put("kept", "kept\n");
@@ -52,12 +52,12 @@ fn provider(place: &Place) -> GitProvider {
     GitProvider::find(&place.work(), &place.store(), MEGABYTE).unwrap().unwrap()
 }
 
-/// Gives a snapshot back to be worked on, into a directory that nobody has made yet.
+/// Restores a snapshot as a work tree in a new directory.
 fn work_on(place: &Place, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
     provider(place).restore_work_tree(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 
-/// Takes a snapshot, gives it back elsewhere and lists it. Nothing else in the repository may change by it.
+/// Takes, restores and lists a snapshot, and checks that nothing else in the repository changes.
 fn round_trip(place: &Place) -> std::collections::BTreeMap<String, String> {
     let before = state(&place.work());
     let taken = provider(place).take(&key(1), &REQUEST).unwrap();
@@ -67,7 +67,7 @@ fn round_trip(place: &Place) -> std::collections::BTreeMap<String, String> {
     listing(&place.target())
 }
 
-/// All a user has in a repository: the index to the byte, HEAD, references, stash, configuration, files.
+/// Returns the user's state of a repository: index bytes, HEAD, references, stash, configuration, files.
 fn state(work: &Path) -> Vec<String> {
     let index = git(work, &["rev-parse", "--path-format=absolute", "--git-path", "index"]);
     let index = Path::new(index.trim_end());
@@ -86,7 +86,7 @@ fn state(work: &Path) -> Vec<String> {
 }
 
 #[test]
-fn tracked_and_untracked_files_come_back_and_ignored_ones_do_not() {
+fn tracked_and_untracked_files_are_restored() {
     let place = committed();
     place.put("src/changed", "new\n");
     fs::remove_file(place.work().join("removed")).unwrap();
@@ -106,7 +106,7 @@ fn tracked_and_untracked_files_come_back_and_ignored_ones_do_not() {
 }
 
 #[test]
-fn the_commit_says_what_it_is_and_comes_after_the_last_one() {
+fn commit_describes_snapshot_and_has_head_as_parent() {
     let place = committed();
     place.put("kept", "changed\n");
     let files = provider(&place).take(&key(7), &REQUEST).unwrap().files;
@@ -134,7 +134,7 @@ fn the_commit_says_what_it_is_and_comes_after_the_last_one() {
 }
 
 #[test]
-fn what_is_staged_stays_staged_and_the_files_are_kept_as_they_are() {
+fn index_is_unchanged_and_files_are_kept() {
     let place = committed();
     place.put("kept", "staged\n");
     place.put("staged-only", "s\n");
@@ -149,7 +149,7 @@ fn what_is_staged_stays_staged_and_the_files_are_kept_as_they_are() {
 }
 
 #[test]
-fn a_stash_and_a_merge_in_conflict_stay_as_they_are() {
+fn stash_and_merge_conflict_are_unchanged() {
     let place = committed();
     place.put("kept", "stashed\n");
     git(&place.work(), &["stash", "--quiet"]);
@@ -159,14 +159,14 @@ fn a_stash_and_a_merge_in_conflict_stay_as_they_are() {
     git(&place.work(), &["checkout", "--quiet", "main"]);
     place.put("kept", "ours\n");
     git(&place.work(), &["commit", "--quiet", "--all", "--message", "ours"]);
-    // It ends with 1: there is a conflict.
+    // Exits with 1 because of the conflict.
     git(&place.work(), &["-c", "alias.try=!git merge --quiet other || true", "try"]);
     assert!(git(&place.work(), &["status", "--porcelain"]).contains("UU kept"));
     assert!(round_trip(&place)["kept"].contains("<<<<<<<"));
 }
 
 #[test]
-fn a_folder_inside_stands_for_the_whole_work_tree() {
+fn subfolder_selects_whole_work_tree() {
     let place = committed();
     place.put("src/deep/new", "n");
     let inside = choose(&place.work().join("src/deep"), &place.store(), MEGABYTE).unwrap();
@@ -176,7 +176,7 @@ fn a_folder_inside_stands_for_the_whole_work_tree() {
 }
 
 #[test]
-fn a_repository_without_commits_will_do() {
+fn repository_without_commits_works() {
     let place = repository();
     place.put("first", "1");
     assert_eq!(round_trip(&place), listing(&place.work()));
@@ -185,12 +185,12 @@ fn a_repository_without_commits_will_do() {
 }
 
 #[test]
-fn an_empty_repository_will_do() {
+fn empty_repository_works() {
     assert!(round_trip(&repository()).is_empty());
 }
 
 #[test]
-fn a_linked_work_tree_has_its_own_files() {
+fn linked_work_tree_has_own_files() {
     let place = committed();
     let linked = place.root.path().canonicalize().unwrap().join("linked");
     git(&place.work(), &["worktree", "add", "--quiet", linked.to_str().unwrap(), "-b", "side"]);
@@ -204,7 +204,7 @@ fn a_linked_work_tree_has_its_own_files() {
 }
 
 #[test]
-fn nothing_of_the_repository_is_run_and_nothing_signed() {
+fn hooks_filters_and_signing_are_disabled() {
     let place = committed();
     let ran = place.root.path().join("ran");
     let script = format!("#!/bin/sh\necho \"$0\" >> '{}'\nexit 1\n", ran.display());
@@ -237,7 +237,7 @@ fn nothing_of_the_repository_is_run_and_nothing_signed() {
 }
 
 #[test]
-fn line_ends_that_git_changes_in_the_work_tree_are_changed_again() {
+fn converted_line_ends_are_restored() {
     let place = committed();
     git(&place.work(), &["config", "core.autocrlf", "true"]);
     fs::remove_file(place.work().join("kept")).unwrap();
@@ -249,7 +249,7 @@ fn line_ends_that_git_changes_in_the_work_tree_are_changed_again() {
 }
 
 #[test]
-fn what_git_was_told_to_overlook_is_seen() {
+fn assume_unchanged_files_are_kept() {
     let place = committed();
     git(&place.work(), &["update-index", "--assume-unchanged", "kept"]);
     place.put("kept", "changed all the same\n");
@@ -257,7 +257,7 @@ fn what_git_was_told_to_overlook_is_seen() {
 }
 
 #[test]
-fn a_sparse_work_tree_is_kept_with_what_it_leaves_out() {
+fn sparse_work_tree_is_kept_completely() {
     let place = committed();
     place.put("other/file", "o\n");
     git(&place.work(), &["add", "--all"]);
@@ -270,10 +270,10 @@ fn a_sparse_work_tree_is_kept_with_what_it_leaves_out() {
 }
 
 #[test]
-fn a_change_in_the_moment_the_index_was_written_is_seen() {
+fn racy_change_is_detected() {
     let place = committed();
     let (file, index) = (place.work().join("kept"), place.work().join(".git/index"));
-    // Long ago, so that the moment of the test is another one even to a git that counts seconds.
+    // A past time, different from now even for a git with a resolution of one second.
     let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let date = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(moment).unwrap();
     // Only the content differs: same size, same times, and the index is no younger than the file.
@@ -289,7 +289,7 @@ fn a_change_in_the_moment_the_index_was_written_is_seen() {
 }
 
 #[test]
-fn of_repositories_inside_the_commits_are_kept_and_that_is_said() {
+fn nested_repositories_keep_commit_and_are_reported() {
     let place = committed();
     let inner = committed();
     let url = inner.work();
@@ -302,10 +302,7 @@ fn of_repositories_inside_the_commits_are_kept_and_that_is_said() {
 
     let taken = provider(&place).take(&key(1), &REQUEST).unwrap();
     assert_eq!(taken.left_out.len(), 2, "{taken:?}");
-    assert!(
-        taken.left_out.iter().any(|line| line.starts_with("clone: a repository of its own")),
-        "{taken:?}"
-    );
+    assert!(taken.left_out.iter().any(|line| line.starts_with("clone: nested repository")), "{taken:?}");
     assert!(taken.left_out.iter().any(|line| line.contains("'fresh/'")), "{taken:?}");
     let tree = git(&place.work(), &["ls-tree", "refs/nerve/snapshots/session-1/1"]);
     let commit = git(&inner.work(), &["rev-parse", "HEAD"]);
@@ -317,7 +314,7 @@ fn of_repositories_inside_the_commits_are_kept_and_that_is_said() {
 }
 
 #[test]
-fn untracked_files_over_the_limit_are_refused() {
+fn oversized_untracked_files_are_rejected() {
     let place = committed();
     place.put("huge", vec![b'x'; 2 << 20]);
     let before = state(&place.work());
@@ -325,14 +322,14 @@ fn untracked_files_over_the_limit_are_refused() {
     assert!(matches!(error, FilesError::TooLarge { bytes: 2_097_152, limit: MEGABYTE, .. }), "{error:?}");
     assert_eq!(provider(&place).keys().unwrap(), []);
     assert_eq!(state(&place.work()), before);
-    // Ignored, it does not count.
+    // Ignored files do not count.
     place.put("huge.log", vec![b'x'; 2 << 20]);
     fs::remove_file(place.work().join("huge")).unwrap();
     provider(&place).take(&key(1), &REQUEST).unwrap();
 }
 
 #[test]
-fn a_snapshot_is_made_once_and_given_back_into_nothing() {
+fn snapshot_is_taken_once_and_restored_only_into_empty_dir() {
     let place = committed();
     provider(&place).take(&key(1), &REQUEST).unwrap();
     let first = git(&place.work(), &["rev-parse", "refs/nerve/snapshots/session-1/1"]);
@@ -347,7 +344,7 @@ fn a_snapshot_is_made_once_and_given_back_into_nothing() {
 }
 
 #[test]
-fn a_directory_the_repository_ignores_is_copied() {
+fn ignored_directory_is_copied() {
     let place = committed();
     place.put("target/scratch/file", "f");
     let dir = place.work().join("target/scratch");
@@ -359,7 +356,7 @@ fn a_directory_the_repository_ignores_is_copied() {
 }
 
 #[test]
-fn a_store_in_the_work_tree_is_not_in_its_snapshots() {
+fn store_inside_work_tree_is_excluded() {
     let place = committed();
     let store = FileStore::new(place.work().join("state [x]/snapshots"));
     let provider = GitProvider::find(&place.work(), &store, MEGABYTE).unwrap().unwrap();
@@ -372,7 +369,7 @@ fn a_store_in_the_work_tree_is_not_in_its_snapshots() {
 }
 
 #[test]
-fn a_repository_git_refuses_is_an_error_and_no_copy() {
+fn refused_repository_is_an_error() {
     let place = committed();
     fs::write(place.work().join(".git/config"), "[core\nnonsense").unwrap();
     let error = choose(&place.work(), &place.store(), MEGABYTE).err().unwrap();
@@ -381,7 +378,7 @@ fn a_repository_git_refuses_is_an_error_and_no_copy() {
 }
 
 #[test]
-fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
+fn restored_work_tree_is_on_its_own_branch() {
     let place = committed();
     place.put("src/changed", "new\n");
     place.put("added/untracked", "there\n");
@@ -404,7 +401,7 @@ fn a_snapshot_to_be_worked_on_is_a_work_tree_on_a_branch_of_its_own() {
 }
 
 #[test]
-fn a_branch_that_is_there_is_not_taken_over() {
+fn existing_branch_is_not_reused() {
     let place = committed();
     provider(&place).take(&key(1), &REQUEST).unwrap();
     git(&place.work(), &["branch", "nerve/one"]);
@@ -417,7 +414,7 @@ fn a_branch_that_is_there_is_not_taken_over() {
 }
 
 #[test]
-fn of_those_who_make_the_same_at_once_one_has_it_whole() {
+fn concurrent_restores_have_one_winner() {
     let place = committed();
     provider(&place).take(&key(1), &REQUEST).unwrap();
     let race = |to: &(dyn Fn(u64) -> PathBuf + Sync), branch: &(dyn Fn(u64) -> String + Sync)| {
@@ -435,7 +432,7 @@ fn of_those_who_make_the_same_at_once_one_has_it_whole() {
     };
     for round in 0..5 {
         let folder = |n| place.target().join(format!("{round}-{n}"));
-        // The same directory; the same branch in directories of their own.
+        // First the same directory, then the same branch in separate directories.
         let same_path = race(&|_| folder(9), &|n| format!("nerve/{round}-{n}"));
         let same_branch = race(&folder, &|_| format!("nerve/{round}-9"));
         let lost = |error: &FilesError, by_path: bool| match error {
@@ -458,7 +455,7 @@ fn of_those_who_make_the_same_at_once_one_has_it_whole() {
 }
 
 #[test]
-fn what_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
+fn failed_restore_leaves_no_directory_or_branch() {
     let place = committed();
     provider(&place).take(&key(1), &REQUEST).unwrap();
     let before = state(&place.work());
@@ -469,14 +466,14 @@ fn what_cannot_be_made_leaves_neither_a_directory_nor_a_branch() {
         assert!(matches!(error, FilesError::Git { .. }), "{error}");
         assert_eq!((state(&place.work()), place.target().exists()), (before.clone(), false), "{error}");
     };
-    // No branch can be made; no work tree.
+    // Neither a branch nor a work tree can be created.
     failed(&place.work().join(".git/refs/heads/nerve"));
     failed(&place.work().join(".git/worktrees"));
     assert!(!provider(&place).has_branch("nerve/one").unwrap());
 }
 
 #[test]
-fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
+fn concurrent_restores_into_empty_dir_have_one_winner() {
     let place = committed();
     provider(&place).take(&key(1), &REQUEST).unwrap();
     for round in 0..10 {
@@ -503,7 +500,7 @@ fn of_those_who_work_in_the_same_empty_directory_one_has_it_whole() {
 }
 
 #[test]
-fn a_snapshot_before_the_first_commit_is_worked_on_without_git() {
+fn snapshot_before_first_commit_is_restored_without_git() {
     let place = repository();
     place.put("file", "there\n");
     provider(&place).take(&key(1), &REQUEST).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots of files: real repositories and real directories.
+//! Tests of file snapshots with real repositories and directories.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
 mod copy;
@@ -22,7 +22,7 @@ fn key(id: u64) -> Key {
     Key::new("session-1", id).unwrap()
 }
 
-/// A directory to keep files of, and a store beside it.
+/// A directory to take snapshots of, and a store next to it.
 struct Place {
     root: TempDir,
 }
@@ -42,7 +42,7 @@ impl Place {
         FileStore::new(self.root.path().join("state/snapshots"))
     }
 
-    /// A directory that is not there yet.
+    /// Returns a path that does not exist yet.
     fn target(&self) -> PathBuf {
         self.root.path().join("restored")
     }
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-/// All that is under a directory, as text: content, aim of a link, executable or not. Without `.git`.
+/// Lists everything under a directory as text: content, link target, executable or not. Without `.git`.
 fn listing(root: &Path) -> BTreeMap<String, String> {
     fn walk(root: &Path, dir: &Path, found: &mut BTreeMap<String, String>) {
         for entry in fs::read_dir(dir).unwrap() {

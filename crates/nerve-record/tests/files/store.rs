@@ -1,4 +1,4 @@
-//! Numbers, and what is shared between processes.
+//! Snapshot ids, and concurrent access to the store.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use nerve_record::snapshots::FilesRef;
 use crate::Place;
 
 #[test]
-fn every_snapshot_gets_a_number_of_its_own() {
+fn ids_are_unique() {
     let place = Place::new();
     assert_eq!(place.store().next_id("a", []).unwrap(), 1);
     assert_eq!(place.store().next_id("a", []).unwrap(), 2);
@@ -19,7 +19,7 @@ fn every_snapshot_gets_a_number_of_its_own() {
 }
 
 #[test]
-fn callers_at_once_get_different_numbers() {
+fn concurrent_callers_get_different_ids() {
     let place = Place::new();
     let mut ids: Vec<u64> = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..8)
@@ -35,7 +35,7 @@ fn callers_at_once_get_different_numbers() {
 }
 
 #[test]
-fn the_store_is_its_users_alone() {
+fn store_is_private() {
     let place = Place::new();
     place.store().next_id("a", []).unwrap();
     let mode = |path: &str| {
@@ -46,7 +46,7 @@ fn the_store_is_its_users_alone() {
 }
 
 #[test]
-fn references_that_no_provider_made_are_refused() {
+fn unknown_references_are_rejected() {
     let place = Place::new();
     let cases = [
         ("copy", "../../etc"),

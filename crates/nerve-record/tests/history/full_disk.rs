@@ -6,7 +6,7 @@ use nerve_record::history::{Filter, HistoryReader, HistoryWriter};
 
 use super::at;
 
-/// A file system of 64 KiB, gone when dropped. Needs the right to mount.
+/// A file system of 64 KiB, unmounted on drop. Requires permission to mount.
 struct SmallDisk {
     at: PathBuf,
     _folder: tempfile::TempDir,
@@ -38,7 +38,7 @@ fn run(program: &str, args: &[&str], path: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn a_full_disk_costs_entries_and_the_next_ones_are_whole_again() {
+fn full_disk_loses_entries_and_then_recovers() {
     let disk = match SmallDisk::mount() {
         Ok(disk) => disk,
         Err(reason) => {
@@ -48,7 +48,7 @@ fn a_full_disk_costs_entries_and_the_next_ones_are_whole_again() {
     };
     let mut writer = HistoryWriter::create(&disk.at, "server", "node").unwrap();
     assert_eq!(writer.log_run(at(0), "fits"), 1);
-    // Fills what is left but for a part of the entry: it is torn in the middle.
+    // Leaves space for only part of the next entry.
     assert_eq!(writer.log_write(at(0), &"x".repeat(100 << 10)), 0);
     assert_eq!(writer.log_interrupt(at(0)), 0);
     assert_eq!((writer.lost(), writer.seq(), writer.enabled()), (2, 3, true));

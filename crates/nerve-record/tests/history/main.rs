@@ -1,4 +1,4 @@
-//! The history through its public interface, with real files.
+//! Tests of the history through its public interface, with real files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
 
 mod full_disk;
@@ -13,15 +13,15 @@ use nerve_record::history::{HistoryReader, HistoryWriter};
 use nerve_term::event::TsNs;
 use tempfile::TempDir;
 
-/// 2025-12-22T10:30:00Z, the time of the seed's examples.
+/// 2025-12-22T10:30:00Z, the time of the documented examples.
 const START: u64 = 1_766_399_400;
 
-/// `millis` after [`START`].
+/// Returns the time `millis` milliseconds after [`START`].
 fn at(millis: u64) -> TsNs {
     TsNs(START * 1_000_000_000 + millis * 1_000_000)
 }
 
-/// A base folder and the history of node `node` on server `server` in it.
+/// A base folder with the history of node `node` on server `server`.
 struct Place {
     base: TempDir,
 }
@@ -31,7 +31,7 @@ impl Place {
         Place { base: tempfile::tempdir().unwrap() }
     }
 
-    /// With this as the content of the file.
+    /// Creates the history file with this content.
     fn with(content: impl AsRef<[u8]>) -> Place {
         let place = Place::new();
         place.put("server/node.jsonl", content);
@@ -64,7 +64,7 @@ impl Place {
         HistoryReader::open(self.base(), "server", "node").unwrap()
     }
 
-    /// The sequence number the next entry gets.
+    /// Returns the sequence number of the next entry.
     fn next_seq(&self) -> u64 {
         self.writer().log_run(at(0), "next")
     }

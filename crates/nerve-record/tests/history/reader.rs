@@ -2,7 +2,7 @@ use nerve_record::history::{Filter, HistoryError, HistoryReader, HistoryWriter, 
 
 use super::{Place, at};
 
-/// The seed's sample: run, read, send, close.
+/// The documented sample: run, read, send, close.
 fn sample() -> Place {
     let place = Place::new();
     let mut writer = place.writer();
@@ -32,7 +32,7 @@ fn ops(place: &Place, filter: &Filter) -> Vec<String> {
 }
 
 #[test]
-fn all_entries_in_order_with_their_lines() {
+fn entries_have_order_and_line_numbers() {
     let place = sample();
     let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
     let seen: Vec<_> = entries.iter().map(|entry| (entry.line_no, entry.seq(), entry.op())).collect();
@@ -56,7 +56,7 @@ fn all_entries_in_order_with_their_lines() {
 }
 
 #[test]
-fn filters_one_by_one_and_together() {
+fn filters_apply_alone_and_combined() {
     let place = sample();
     let all = Filter::default();
     let cases = [
@@ -80,7 +80,7 @@ fn filters_one_by_one_and_together() {
 }
 
 #[test]
-fn streamed_prompts_and_raw_writes_are_inputs_too() {
+fn streamed_prompts_and_writes_are_inputs() {
     let content = ["send", "send_stream", "write", "run", "interrupt", "read", "close", "delete"]
         .iter()
         .enumerate()
@@ -91,7 +91,7 @@ fn streamed_prompts_and_raw_writes_are_inputs_too() {
 }
 
 #[test]
-fn a_byte_limit_keeps_the_near_end_and_says_so() {
+fn byte_limit_truncates_and_is_reported() {
     let place = sample();
     let size =
         |from: usize, to: usize| place.text().lines().skip(from).take(to - from).map(str::len).sum::<usize>();
@@ -108,7 +108,7 @@ fn a_byte_limit_keeps_the_near_end_and_says_so() {
 }
 
 #[test]
-fn malformed_lines_are_passed_over_and_counted() {
+fn malformed_lines_are_skipped_and_counted() {
     let place = Place::with(
         "{\"seq\": 1, \"op\": \"run\"}\nthis is not json\n\n{\"seq\": 2, \"op\": \"close\"}\n[3]\n",
     );
@@ -125,7 +125,7 @@ fn malformed_lines_are_passed_over_and_counted() {
 }
 
 #[test]
-fn nothing_and_garbage_are_no_entries() {
+fn empty_and_garbage_files_have_no_entries() {
     for (content, malformed) in
         [(&b""[..], 0), (b"\n\r\n \n", 0), (b"\x00\x01\x02", 1), (b"a\nb\nc\n\xff\n", 4)]
     {
@@ -135,7 +135,7 @@ fn nothing_and_garbage_are_no_entries() {
 }
 
 #[test]
-fn line_ends_byte_order_mark_and_bad_utf8_do_not_hide_entries() {
+fn crlf_bom_and_bad_utf8_hide_no_entries() {
     let place = Place::with(
         b"\xef\xbb\xbf{\"seq\": 1, \"op\": \"run\", \"input\": \"a\"}\r\n{\"seq\": 2, \"op\": \"write\", \"input\": \"x\xffy\"}\r\n",
     );
@@ -147,7 +147,7 @@ fn line_ends_byte_order_mark_and_bad_utf8_do_not_hide_entries() {
 }
 
 #[test]
-fn a_line_of_many_megabytes_reads_from_both_ends() {
+fn huge_line_is_read_in_both_directions() {
     let place = Place::new();
     let mut writer = place.writer();
     writer.log_run(at(0), "before");
@@ -159,7 +159,7 @@ fn a_line_of_many_megabytes_reads_from_both_ends() {
 }
 
 #[test]
-fn a_missing_history_names_node_and_server() {
+fn missing_history_error_names_node_and_server() {
     let place = Place::new();
     let error = HistoryReader::open(place.base(), "test-server", "nonexistent").unwrap_err();
     assert!(matches!(error, HistoryError::NotFound { .. }), "{error}");
@@ -171,14 +171,14 @@ fn a_missing_history_names_node_and_server() {
     }
 }
 
-/// As the first nerve writes it: escapes for all that is not ASCII, `+00:00`, an operation and fields that are ours no more.
+/// A legacy file: escaped non-ASCII characters, `+00:00`, an obsolete operation and obsolete fields.
 const FIRST_NERVE: &str = r#"{"seq": 1, "op": "run", "ts": "2025-12-24T09:00:00.123456+00:00", "input": "claude"}
 {"seq": 2, "op": "send", "ts_start": "2025-12-24T09:00:01+00:00", "ts_end": "2025-12-24T09:00:02+00:00", "input": "caf\u00e9 \ud83d\ude00 \udcff", "preceding_buffer_seq": null, "response": {"sections": [], "tokens": null, "is_complete": true, "is_ready": true}, "later": [1, 2.50]}
 {"seq": 3, "op": "delete", "ts": "2025-12-24T09:00:03+00:00", "reason": null}
 "#;
 
 #[test]
-fn a_history_of_the_first_nerve_reads_as_it_is() {
+fn legacy_history_is_readable() {
     let place = Place::new();
     place.put("server/main/node.jsonl", FIRST_NERVE);
     assert_eq!(ops(&place, &Filter::default()), ["1run", "2send", "3delete"]);
@@ -191,7 +191,7 @@ fn a_history_of_the_first_nerve_reads_as_it_is() {
 }
 
 #[test]
-fn the_session_folder_is_looked_into_first_and_never_guessed() {
+fn session_folder_comes_first_and_is_never_guessed() {
     let place = Place::new();
     place.put("server/a/node.jsonl", "{\"seq\": 1}\n");
     place.put("server/b/node.jsonl", "{\"seq\": 2}\n");
@@ -212,7 +212,7 @@ fn the_session_folder_is_looked_into_first_and_never_guessed() {
 }
 
 #[test]
-fn a_reader_sees_the_file_as_it_was_opened() {
+fn reader_sees_file_as_of_opening() {
     let place = sample();
     let reader = place.reader();
     let mut writer = HistoryWriter::create(place.base(), "server", "node").unwrap();

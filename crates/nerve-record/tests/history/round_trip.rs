@@ -19,7 +19,7 @@ enum Logged {
 }
 
 fn logged() -> impl Strategy<Value = Logged> {
-    // `.` leaves out newlines, so both are asked for.
+    // `.` does not match newlines, hence the second pattern.
     let text = || prop_oneof![".{0,40}", "[\\x00-\\x20\\\\\"é\u{2028}\u{85}]{0,12}"];
     let seq = || prop::option::of(1_u64..1 << 53);
     prop_oneof![
@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_logged_is_read(entries in prop::collection::vec(logged(), 0..24)) {
+    fn logged_entries_round_trip(entries in prop::collection::vec(logged(), 0..24)) {
         let place = Place::new();
         let mut writer = place.writer();
         let mut expected: Vec<Value> = Vec::new();

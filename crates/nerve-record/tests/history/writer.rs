@@ -10,7 +10,7 @@ use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
 use super::{Place, at};
 
 #[test]
-fn the_entries_of_the_seed_come_out_byte_for_byte() {
+fn documented_entries_match_byte_for_byte() {
     let place = Place::new();
     let mut writer = place.writer();
     let response = ResponseData {
@@ -44,7 +44,7 @@ fn the_entries_of_the_seed_come_out_byte_for_byte() {
         writer.log_close(at(300_000), None),
     ];
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    // Seed channel-history §4.2, as it stands there.
+    // The documented example, verbatim.
     let seed = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
 {"seq": 2, "op": "read", "ts": "2025-12-22T10:30:01.500Z", "buffer": "Claude started...", "lines": 50}
 {"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "ts_end": "2025-12-22T10:30:10.000Z", "input": "Hello!", "preceding_buffer_seq": 2, "response": {"sections": [{"type": "text", "content": "Hi!"}], "tokens": {"input": 10, "output": 5}, "is_complete": true, "is_ready": true}}
@@ -59,7 +59,7 @@ fn the_entries_of_the_seed_come_out_byte_for_byte() {
 }
 
 #[test]
-fn what_is_missing_in_an_answer_is_null_and_metadata_is_kept() {
+fn missing_answer_fields_are_null_and_metadata_is_kept() {
     let place = Place::new();
     let tool = Section::new(SectionKind::ToolCall, "ok").with("tool", "Bash").with("args", "ls");
     let response =
@@ -79,7 +79,7 @@ fn what_is_missing_in_an_answer_is_null_and_metadata_is_kept() {
 }
 
 #[test]
-fn a_new_writer_has_an_empty_private_file() {
+fn new_writer_creates_empty_private_file() {
     let place = Place::new();
     let base = place.base().join("deep/history");
     let writer = HistoryWriter::create(&base, "server", "node").unwrap();
@@ -94,7 +94,7 @@ fn a_new_writer_has_an_empty_private_file() {
 }
 
 #[test]
-fn a_disabled_writer_makes_no_file_and_counts_nothing() {
+fn disabled_writer_creates_no_file() {
     let place = Place::new();
     let mut writer = HistoryWriter::disabled();
     assert!(!writer.enabled());
@@ -105,7 +105,7 @@ fn a_disabled_writer_makes_no_file_and_counts_nothing() {
 }
 
 #[test]
-fn a_closed_writer_writes_nothing_more() {
+fn closed_writer_writes_nothing() {
     let place = Place::new();
     let mut writer = place.writer();
     assert_eq!(writer.log_run(at(0), "a"), 1);
@@ -117,7 +117,7 @@ fn a_closed_writer_writes_nothing_more() {
 }
 
 #[test]
-fn sequence_numbers_go_on_in_an_existing_file() {
+fn sequence_numbers_continue_in_existing_file() {
     let place = Place::new();
     let mut first = place.writer();
     first.log_run(at(0), "cmd1");
@@ -129,7 +129,7 @@ fn sequence_numbers_go_on_in_an_existing_file() {
 }
 
 #[test]
-fn recovery_takes_the_highest_of_what_is_there() {
+fn recovery_uses_highest_sequence_number() {
     let cases: [(&str, &[u8], u64); 11] = [
         ("empty", b"", 1),
         ("only newlines", b"\n\n\n", 1),
@@ -149,10 +149,10 @@ fn recovery_takes_the_highest_of_what_is_there() {
 }
 
 #[test]
-fn a_torn_last_line_is_ended_before_the_next_entry() {
+fn incomplete_last_line_is_terminated_first() {
     let place = Place::with("{\"seq\": 1, \"op\": \"run\"}\n{\"seq\": 2, \"op\": \"wri");
     let mut writer = place.writer();
-    // Nothing is changed before there is something to add.
+    // The file changes only when an entry is appended.
     assert!(place.text().ends_with("wri"));
     assert_eq!(writer.log_interrupt(at(0)), 2);
     assert_eq!(writer.log_interrupt(at(0)), 3);
@@ -165,14 +165,14 @@ fn a_torn_last_line_is_ended_before_the_next_entry() {
 }
 
 #[test]
-fn a_last_line_without_newline_that_is_whole_counts() {
+fn complete_last_line_without_newline_counts() {
     let place = Place::with("{\"seq\": 6, \"op\": \"run\"}");
     assert_eq!(place.next_seq(), 7);
     assert_eq!(place.reader().query(&Default::default()).unwrap().total, 2);
 }
 
 #[test]
-fn recovery_reads_the_end_of_the_file_and_not_the_file() {
+fn recovery_reads_only_the_end() {
     let place = Place::with("");
     let mut file = OpenOptions::new().write(true).open(place.file()).unwrap();
     // A hole of 256 GiB: reading it would take minutes.
@@ -187,7 +187,7 @@ fn recovery_reads_the_end_of_the_file_and_not_the_file() {
 }
 
 #[test]
-fn recovery_goes_back_over_a_last_line_of_many_megabytes() {
+fn recovery_skips_back_over_huge_last_line() {
     let place = Place::new();
     let mut writer = place.writer();
     writer.log_run(at(0), "small");
@@ -197,7 +197,7 @@ fn recovery_goes_back_over_a_last_line_of_many_megabytes() {
 }
 
 #[test]
-fn any_characters_stay_one_line_of_json() {
+fn any_text_stays_on_one_json_line() {
     let place = Place::new();
     let all: String =
         (0..=0x2ff).filter_map(char::from_u32).chain("\u{2028}\u{2029}\u{feff}😀".chars()).collect();
@@ -212,7 +212,7 @@ fn any_characters_stay_one_line_of_json() {
 }
 
 #[test]
-fn bad_names_make_nothing() {
+fn invalid_names_create_nothing() {
     let place = Place::new();
     for (server, node) in
         [("server", "../x"), ("../..", "node"), ("server", ""), ("Server", "node"), ("s", "a.b")]
@@ -226,7 +226,7 @@ fn bad_names_make_nothing() {
 }
 
 #[test]
-fn a_second_writer_is_refused_until_the_first_is_closed() {
+fn second_writer_is_rejected_until_first_closes() {
     let place = Place::new();
     let mut first = place.writer();
     let error = HistoryWriter::create(place.base(), "server", "node").unwrap_err();
@@ -240,7 +240,7 @@ fn a_second_writer_is_refused_until_the_first_is_closed() {
 }
 
 #[test]
-fn links_pipes_and_folders_are_refused() {
+fn links_pipes_and_folders_are_rejected() {
     let place = Place::new();
     place.put("outside", "");
     fs::create_dir(place.base().join("server")).unwrap();
@@ -266,7 +266,7 @@ fn links_pipes_and_folders_are_refused() {
 }
 
 #[test]
-fn a_file_where_the_folder_should_be_is_an_error() {
+fn file_in_place_of_folder_is_an_error() {
     let place = Place::new();
     place.put("history/test-server", "");
     let error = HistoryWriter::create(&place.base().join("history"), "test-server", "node").unwrap_err();
@@ -275,7 +275,7 @@ fn a_file_where_the_folder_should_be_is_an_error() {
 }
 
 #[test]
-fn threads_that_share_a_writer_lose_and_mix_nothing() {
+fn concurrent_writes_are_complete_and_separate() {
     let place = Place::new();
     let writer = std::sync::Mutex::new(place.writer());
     std::thread::scope(|scope| {
@@ -298,7 +298,7 @@ fn threads_that_share_a_writer_lose_and_mix_nothing() {
 }
 
 #[test]
-fn nodes_of_one_name_in_two_sessions_have_a_file_each() {
+fn same_name_in_two_sessions_uses_two_files() {
     let place = Place::new();
     let mut direct = place.writer();
     let mut other = HistoryWriter::create_in_session(place.base(), "server", Some("work"), "node").unwrap();

@@ -1,4 +1,4 @@
-//! Asciicasts as recordings.
+//! Imports of asciicasts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use nerve_record::import::{ImportError, ImportSummary, import};
 use nerve_record::meta::Meta;
 use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
 
-struct Desk {
+struct ImportDir {
     dir: tempfile::TempDir,
 }
 
-impl Desk {
-    fn new() -> Desk {
-        Desk { dir: tempfile::tempdir().unwrap() }
+impl ImportDir {
+    fn new() -> ImportDir {
+        ImportDir { dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self) -> PathBuf {
@@ -33,7 +33,7 @@ impl Desk {
     }
 }
 
-/// Milliseconds and what happened, as text.
+/// Returns time in milliseconds and content of each record as text.
 fn told(path: &Path, start: u64) -> Vec<(u64, String)> {
     let mut reader = Reader::open(path).unwrap();
     let mut all = Vec::new();
@@ -56,9 +56,9 @@ fn tell(body: Body<'_>) -> String {
 }
 
 #[test]
-fn version_2() {
-    let desk = Desk::new();
-    let done = desk
+fn version_2_is_imported() {
+    let dir = ImportDir::new();
+    let done = dir
         .import(
             r#"{"version": 2, "width": 80, "height": 24, "timestamp": 1504467315, "command": "bash -l", "title": "t", "env": {"TERM": "x"}}
 [0.25, "o", "hé\r\n"]
@@ -89,40 +89,40 @@ fn version_2() {
         (1000, "snapshot 1 at 25: chapter".into()),
         (2000, "90x30".into()),
     ];
-    assert_eq!(told(&desk.path(), 1_504_467_315_000_000_000), events);
-    let meta = Meta::load(&desk.path()).unwrap().unwrap();
+    assert_eq!(told(&dir.path(), 1_504_467_315_000_000_000), events);
+    let meta = Meta::load(&dir.path()).unwrap().unwrap();
     assert_eq!((meta.cols, meta.rows, meta.title.as_deref()), (80, 24, Some("t")));
     assert_eq!(meta.cmd, ["sh", "-c", "bash -l"]);
     assert_eq!(meta.ended_at, Some(TsNs(1_504_467_317_500_000_000)));
 }
 
 #[test]
-fn version_3() {
-    let desk = Desk::new();
+fn version_3_is_imported() {
+    let dir = ImportDir::new();
     let cast = r#"{"version": 3, "term": {"cols": 100, "rows": 50, "type": "x"}, "tags": ["a"]}
 # a comment
 [0.25, "o", "a"]
 [0.5, "o", "b"]
 [0.0, "x", "3"]
 "#;
-    assert_eq!(desk.import(cast).unwrap().duration, Duration::from_millis(750));
+    assert_eq!(dir.import(cast).unwrap().duration, Duration::from_millis(750));
     let events = [
         (0, "100x50".to_string()),
         (250, "0: a".into()),
         (750, "1: b".into()),
         (750, format!("{:?}", Mark::Exit(ExitStatus::Code(3)))),
     ];
-    // No timestamp: it began when the caller says.
-    assert_eq!(told(&desk.path(), 5_000_000_000), events);
+    // Without a timestamp, the caller's start time applies.
+    assert_eq!(told(&dir.path(), 5_000_000_000), events);
 }
 
 #[test]
-fn much_output_in_one_event_is_many_records() {
-    let desk = Desk::new();
+fn long_output_event_becomes_many_records() {
+    let dir = ImportDir::new();
     let long = "x".repeat(1_000_000);
     let cast = format!("{{\"version\":2,\"width\":80,\"height\":24}}\n[0,\"o\",\"{long}\"]\n");
-    assert_eq!(desk.import(&cast).unwrap().output, 1_000_000);
-    let mut reader = Reader::open(&desk.path()).unwrap();
+    assert_eq!(dir.import(&cast).unwrap().output, 1_000_000);
+    let mut reader = Reader::open(&dir.path()).unwrap();
     let (mut end, mut blocks) = (0, 0);
     while let Some(Part::Block(block)) = reader.next().unwrap() {
         assert_eq!(block.output().start, end);
@@ -134,43 +134,46 @@ fn much_output_in_one_event_is_many_records() {
 const HEADER: &str = "{\"version\":2,\"width\":80,\"height\":24}\n[0,\"o\",\"fine\"]\n";
 
 #[test]
-fn a_bad_line_is_told_with_its_number() {
-    let desk = Desk::new();
-    desk.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is no event");
-    desk.fails(&format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"), "line 5 is no event");
-    desk.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is no event: -1 is no time");
-    desk.fails(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "no time of an event");
-    desk.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "\"80\" is no size");
-    desk.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "\"well\" is no exit status");
-    desk.fails(
-        &format!("{HEADER}[1, \"m\", \"{}\"]\n", "l".repeat(70_000)),
-        "line 3 is no event: a snapshot's label",
+fn invalid_line_is_reported_with_number() {
+    let dir = ImportDir::new();
+    dir.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is not an event");
+    dir.fails(
+        &format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"),
+        "line 5 is not an event",
     );
-    desk.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is no event");
+    dir.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is not an event: invalid event time -1");
+    dir.fails(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "invalid event time");
+    dir.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "invalid size \"80\"");
+    dir.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "invalid exit status \"well\"");
+    dir.fails(
+        &format!("{HEADER}[1, \"m\", \"{}\"]\n", "l".repeat(70_000)),
+        "line 3 is not an event: a snapshot label",
+    );
+    dir.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is not an event");
 }
 
 #[test]
-fn what_is_no_cast_is_said_to_be_none() {
-    let desk = Desk::new();
-    desk.fails("", "it is empty");
-    desk.fails("hello\n", "first line is no header");
-    desk.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "version 1 are not read");
-    desk.fails("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
+fn other_formats_are_rejected() {
+    let dir = ImportDir::new();
+    dir.fails("", "it is empty");
+    dir.fails("hello\n", "invalid header");
+    dir.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "asciicast version 1");
+    dir.fails("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
 }
 
 #[test]
-fn nothing_is_overwritten() {
-    let desk = Desk::new();
-    std::fs::write(desk.path(), "precious").unwrap();
-    let error = desk.import(HEADER).unwrap_err();
+fn import_never_overwrites() {
+    let dir = ImportDir::new();
+    std::fs::write(dir.path(), "precious").unwrap();
+    let error = dir.import(HEADER).unwrap_err();
     assert!(error.to_string().contains("exists and is not empty"), "{error}");
-    assert_eq!(std::fs::read(desk.path()).unwrap(), b"precious");
+    assert_eq!(std::fs::read(dir.path()).unwrap(), b"precious");
 }
 
 #[test]
-fn a_size_nobody_has_is_clamped() {
-    let desk = Desk::new();
-    desk.import("{\"version\":2,\"width\":0,\"height\":0}\n").unwrap();
+fn absurd_size_is_clamped() {
+    let dir = ImportDir::new();
+    dir.import("{\"version\":2,\"width\":0,\"height\":0}\n").unwrap();
     let Size { cols, rows } = Size::new(0, 0);
-    assert_eq!(told(&desk.path(), 5_000_000_000), [(0, format!("{cols}x{rows}"))]);
+    assert_eq!(told(&dir.path(), 5_000_000_000), [(0, format!("{cols}x{rows}"))]);
 }

@@ -1,4 +1,4 @@
-//! Listing and pruning.
+//! Listing and removing recordings.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::{Made, START};
 
 const HOUR: u64 = 3_600_000_000_000;
 
-/// A recording in the store that began `hours` after the start and is a minute long.
+/// Stores a recording that begins `hours` after the start and lasts a minute.
 fn store_recording(store: &Store, id: &str, hours: u64) -> PathBuf {
     let path = store.prepare(id, TsNs(START)).unwrap();
     let mut made = Made::new(Size::new(60, 12));
@@ -34,7 +34,7 @@ fn store_recording(store: &Store, id: &str, hours: u64) -> PathBuf {
 }
 
 #[test]
-fn recordings_are_listed_newest_first_with_what_is_known() {
+fn recordings_are_listed_newest_first_with_details() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
     let bare = store_recording(&store, "bare", 1);
@@ -58,14 +58,14 @@ fn recordings_are_listed_newest_first_with_what_is_known() {
     assert_eq!((all[0].size, all[0].snapshots, all[0].live), (Some(Size::new(100, 30)), 1, false));
     assert_eq!(all[0].command, ["claude", "--resume"]);
     assert!(all[0].bytes > fs::metadata(&known).unwrap().len());
-    // Nothing beside it: the blocks say it.
+    // Without sidecars, the blocks have the information.
     assert_eq!(all[1].started, Some(TsNs(START + HOUR)));
     assert_eq!(all[1].duration, Some(Duration::from_secs(60)));
     assert_eq!((all[1].size, all[1].bytes), (Some(Size::new(60, 12)), fs::metadata(&bare).unwrap().len()));
 }
 
 #[test]
-fn damage_and_rubbish_are_listed_as_far_as_they_go() {
+fn damaged_recordings_are_listed_as_far_as_readable() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
     let cut = store_recording(&store, "cut", 1);
@@ -87,7 +87,7 @@ fn damage_and_rubbish_are_listed_as_far_as_they_go() {
 }
 
 #[test]
-fn old_ones_go_then_those_that_are_too_much() {
+fn retention_removes_by_age_then_by_size() {
     let info = |id: &str, hours: u64, bytes: u64, live: bool| RecordingInfo {
         path: id.into(),
         id: id.into(),
@@ -118,13 +118,13 @@ fn old_ones_go_then_those_that_are_too_much() {
     assert_eq!(gone(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
     let none = Retention { bytes: Some(0), not_before: Some(TsNs(u64::MAX)) };
     assert_eq!(gone(none).len(), 4, "what is being written stays");
-    // It ended a minute after it began.
+    // The recording ended a minute after it began.
     let just = Retention { not_before: Some(TsNs(START + HOUR + 60_000_000_000)), ..Retention::default() };
     assert_eq!(gone(just), []);
 }
 
 #[test]
-fn a_recording_goes_with_what_is_beside_it_unless_it_is_being_written() {
+fn removal_includes_sidecars_and_spares_live_recordings() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::new(dir.path());
     let path = store_recording(&store, "one", 1);

@@ -1,4 +1,4 @@
-//! The index, playing and seeking, and the shelf.
+//! Tests of the index, of playing and seeking, and of the library.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod library;
@@ -14,10 +14,10 @@ use nerve_record::index::Position;
 use nerve_record::replay::TerminalReplay;
 use nerve_term::event::{Size, TsNs};
 
-/// The start of the recordings made here.
+/// Start time of the recordings.
 const START: u64 = 1_710_000_000_000_000_000;
 
-/// A recording with output that looks random, is the same every time, and costs little to replay.
+/// A recording with deterministic pseudo-random output that is cheap to replay.
 struct Made {
     segment: Segment,
     blocks: Vec<Vec<u8>>,
@@ -54,7 +54,7 @@ impl Made {
         self.push(Body::Data { off: self.segment.end(), bytes });
     }
 
-    /// Some 4 KiB of what agents write, cut anywhere: in sequences, in characters, in frames.
+    /// Appends about 4 KiB of typical agent output, split anywhere: in sequences, characters and frames.
     fn burst(&mut self) {
         const PIECES: [&str; 12] = [
             "some words of an answer ",
@@ -93,7 +93,7 @@ impl Made {
         self.blocks.concat()
     }
 
-    /// Writes what has been made since the last call.
+    /// Writes what was generated since the last call.
     fn write(&mut self, writer: &mut Writer) {
         let bytes = self.bytes();
         self.blocks.clear();
@@ -101,7 +101,7 @@ impl Made {
     }
 }
 
-/// The replay from the start to a place, taken literally.
+/// Replays from the start to a position.
 fn from_the_start(path: &Path, to: Position) -> TerminalReplay {
     let mut reader = Reader::open(path).unwrap();
     let mut replay = TerminalReplay::new(Size::default());

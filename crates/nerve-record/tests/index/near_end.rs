@@ -1,4 +1,4 @@
-//! The end of a long recording, without reading what is before it.
+//! Opening a long recording near its end.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{Made, from_the_start, written};
 
 const OUTPUT: u64 = 1 << 20;
 
-/// Plays to the end; gives the first byte that was played.
+/// Plays to the end; returns the offset of the first played byte.
 fn played(path: &Path) -> (Playback, u64) {
     let mut play = Playback::open_near_end(path, Size::new(60, 12), OUTPUT).unwrap();
     let mut first = None;
@@ -34,7 +34,7 @@ fn long() -> Made {
 }
 
 #[test]
-fn its_last_screen_is_what_it_was() {
+fn last_screen_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("long.ahr");
     let mut made = long();
@@ -42,7 +42,7 @@ fn its_last_screen_is_what_it_was() {
     written(&path, &made.bytes());
     assert!(!Index::is_ready(&path));
     let (play, first) = played(&path);
-    // At most a block more than was asked for, counted to the begin of the last one.
+    // At most one block more than requested, counted to the start of the last one.
     assert!(first > 0 && end - first >= OUTPUT && end - first < OUTPUT + 2 * (300 << 10), "{first} of {end}");
     let whole = from_the_start(&path, Position::Time(TsNs(u64::MAX)));
     let (near, whole) = (play.replay().terminal.screen(), whole.terminal.screen());
@@ -52,7 +52,7 @@ fn its_last_screen_is_what_it_was() {
 }
 
 #[test]
-fn a_short_one_is_read_from_its_start() {
+fn short_recording_is_read_from_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("short.ahr");
     let mut made = Made::new(Size::new(20, 5));
@@ -65,12 +65,12 @@ fn a_short_one_is_read_from_its_start() {
 }
 
 #[test]
-fn damage_at_the_end_is_passed() {
+fn damage_at_end_is_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.ahr");
     let mut made = long();
     let mut bytes = made.bytes();
-    // Something that looks like a block, a stretch of nothing, and a block that was cut off.
+    // Bytes that resemble a block, a hole, and a truncated block.
     let at = bytes.len() - 2000;
     bytes[at..at + 300].fill(0);
     bytes.extend(b"AHRC is how a block begins, but not this one, which is words alone.");
@@ -83,7 +83,7 @@ fn damage_at_the_end_is_passed() {
 }
 
 #[test]
-fn what_has_no_block_near_its_end_is_read_from_its_start() {
+fn without_block_near_end_reads_from_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("garbage.ahr");
     let mut made = Made::new(Size::new(20, 5));

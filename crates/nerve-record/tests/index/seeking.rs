@@ -1,4 +1,4 @@
-//! Wherever one goes, the terminal is what it would be by folding from the start.
+//! After any seek the terminal equals a replay from the start.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use nerve_term::terminal::LineIndex;
 
 use crate::{Made, START, from_the_start, written};
 
-/// Everything a viewer can see, and where the lines are.
+/// Compares everything visible and the line numbers.
 fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
     assert_eq!(one.terminal.screen(), other.terminal.screen(), "{what}");
     assert_eq!(one.terminal.line_count(), other.terminal.line_count(), "{what}");
@@ -21,7 +21,7 @@ fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
     }
 }
 
-/// 10 MiB, of which two keyframes are to be had.
+/// Creates 10 MiB of output, which gives two keyframes.
 fn long(dir: &Path) -> (PathBuf, Made) {
     let mut made = Made::new(Size::new(60, 12));
     while made.segment.end() < 2 * SPACING + SPACING / 2 {
@@ -33,7 +33,7 @@ fn long(dir: &Path) -> (PathBuf, Made) {
 }
 
 #[test]
-fn any_place_of_a_long_recording_is_what_it_was() {
+fn seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
     let (path, mut made) = long(dir.path());
     let end = made.segment.end();
@@ -54,11 +54,11 @@ fn any_place_of_a_long_recording_is_what_it_was() {
 }
 
 #[test]
-fn what_follows_a_seek_is_what_follows() {
+fn playing_after_seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
     let (path, made) = long(dir.path());
     let mut play = Playback::open(&path, Size::default()).unwrap();
-    // Into the middle of a record, then on record by record.
+    // Into the middle of a record, then onward record by record.
     play.seek(Position::Offset(2 * SPACING + 12_345)).unwrap();
     let to = TsNs(play.replay().clock().0 + 50_000_000);
     assert!(play.play(|record| record.at <= to, |_| {}).unwrap());
@@ -72,7 +72,7 @@ fn what_follows_a_seek_is_what_follows() {
 }
 
 #[test]
-fn a_recording_with_a_hole_is_sought_in_as_it_is_read() {
+fn seek_across_gap_matches_replay() {
     let dir = tempfile::tempdir().unwrap();
     let (path, made) = long(dir.path());
     let mut bytes = std::fs::read(&path).unwrap();
@@ -85,7 +85,7 @@ fn a_recording_with_a_hole_is_sought_in_as_it_is_read() {
         play.seek(to).unwrap();
         same(play.replay(), &from_the_start(&path, to), &format!("{eighth}/8"));
     }
-    // Told once, however often it is passed.
+    // Reported once, even if passed repeatedly.
     for _ in 0..2 {
         play.seek(Position::Offset(0)).unwrap();
         play.play(|record| record.at.0 < made.at, |_| {}).unwrap();
@@ -94,7 +94,7 @@ fn a_recording_with_a_hole_is_sought_in_as_it_is_read() {
 }
 
 #[test]
-fn a_short_recording_needs_no_index() {
+fn short_recording_needs_no_index() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("short.ahr");
     let mut made = Made::new(Size::new(20, 5));
@@ -106,7 +106,7 @@ fn a_short_recording_needs_no_index() {
     let mut play = Playback::open(&path, Size::default()).unwrap();
     play.seek(Position::Offset(5)).unwrap();
     assert_eq!(play.replay().terminal.screen().text(), "one");
-    // What comes before the next byte belongs to the place: here a snapshot.
+    // Records before the next byte belong to the position: here a snapshot.
     play.seek(Position::Offset(15)).unwrap();
     assert_eq!(play.replay().terminal.screen().text(), "one\ntwo\nthree");
     assert_eq!(play.replay().terminal.snapshots_by_time().len(), 1);
@@ -116,7 +116,7 @@ fn a_short_recording_needs_no_index() {
 }
 
 #[test]
-fn a_clock_that_steps_back_does_not_confuse_the_search() {
+fn seek_handles_decreasing_times() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("clock.ahr");
     let mut made = Made::new(Size::new(60, 12));
@@ -136,7 +136,7 @@ fn a_clock_that_steps_back_does_not_confuse_the_search() {
 }
 
 #[test]
-fn records_are_shown_when_they_have_been_applied() {
+fn records_are_passed_on_after_being_applied() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("seen.ahr");
     let mut made = Made::new(Size::new(20, 5));

@@ -1,4 +1,4 @@
-//! The sidecar: extended when the recording grows, made anew when it does not fit.
+//! The index sidecar: extended when the recording grows, rebuilt when it does not match.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn screen_at(path: &std::path::Path, offset: u64) {
 }
 
 #[test]
-fn a_growing_recording_has_its_index_extended() {
+fn index_of_growing_recording_is_extended() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("growing.ahr");
     let mut writer = Writer::create(&path).unwrap();
@@ -32,7 +32,7 @@ fn a_growing_recording_has_its_index_extended() {
         let index = Index::ensure(&path).unwrap().unwrap();
         assert_eq!((u64::from(index.keyframes()), index.covered()), (round, writer.len()));
         assert_eq!(index.end().0, made.segment.end());
-        // What was known is not found anew: the first keyframe's entry is byte for byte the same but for its dump's place.
+        // Known entries are reused: the first keyframe's entry is identical except for the position of its dump.
         let bytes = fs::read(Index::path_of(&path)).unwrap();
         if let Some(before) = before {
             assert_eq!(bytes[64..96], before[64..96]);
@@ -40,13 +40,13 @@ fn a_growing_recording_has_its_index_extended() {
         before = Some(bytes);
         screen_at(&path, made.segment.end() - 50_000);
     }
-    // Half a block more is not worth a new index.
+    // Half a block of growth does not cause an update.
     let old = fs::read(Index::path_of(&path)).unwrap();
     made.burst();
     made.write(&mut writer);
     screen_at(&path, made.segment.end() - 1);
     assert_eq!(fs::read(Index::path_of(&path)).unwrap(), old);
-    // An index made at once is the one that grew.
+    // An index built at once equals the extended one.
     let grown = Index::open(&path).unwrap();
     let frames = grown.keyframes();
     fs::remove_file(Index::path_of(&path)).unwrap();
@@ -62,7 +62,7 @@ fn a_growing_recording_has_its_index_extended() {
 }
 
 #[test]
-fn an_index_that_does_not_fit_is_not_used() {
+fn mismatched_index_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.ahr");
     let mut made = Made::new(Size::new(60, 12));
@@ -78,7 +78,7 @@ fn an_index_that_does_not_fit_is_not_used() {
     assert_eq!(fs::metadata(&sidecar).unwrap().permissions().mode() & 0o777, 0o600);
     let good = fs::read(&sidecar).unwrap();
 
-    // The recording became shorter, or another one.
+    // The recording was truncated or replaced.
     written(&path, &bytes[..bytes.len() - 1]);
     assert!(Index::open(&path).is_none());
     let mut other = bytes.clone();
@@ -88,7 +88,7 @@ fn an_index_that_does_not_fit_is_not_used() {
     written(&path, &bytes);
     assert!(Index::open(&path).is_some());
 
-    // The sidecar is of another version, damaged in its head, cut, empty, or claims too much.
+    // The sidecar has another version, is damaged in its head, truncated, empty, or claims too much.
     for (at, byte) in [(4, 9), (0, b'X'), (20, 0xff), (27, 0xff)] {
         let mut bad = good.clone();
         bad[at] = byte;
@@ -99,7 +99,7 @@ fn an_index_that_does_not_fit_is_not_used() {
         written(&sidecar, &good[..len]);
         assert!(Index::open(&path).is_none(), "{len} bytes");
     }
-    // Wherever it is damaged: what is shown is right.
+    // Damage anywhere never leads to a wrong screen.
     for at in (64..good.len()).step_by(97) {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
@@ -114,7 +114,7 @@ fn an_index_that_does_not_fit_is_not_used() {
 }
 
 #[test]
-fn no_index_can_be_written_and_nothing_is_lost() {
+fn unwritable_index_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.ahr");
     let mut made = Made::new(Size::new(60, 12));
@@ -122,7 +122,7 @@ fn no_index_can_be_written_and_nothing_is_lost() {
         made.burst();
     }
     written(&path, &made.bytes());
-    // A folder is where the sidecar would be: not even root can replace it.
+    // A folder in place of the sidecar: not even root can replace it.
     fs::create_dir(Index::path_of(&path)).unwrap();
     fs::write(Index::path_of(&path).join("x"), "x").unwrap();
     assert!(Index::ensure(&path).unwrap().is_none());

@@ -1,4 +1,4 @@
-//! What an agent does, as bytes and as JSON.
+//! Agent activity as bytes and as JSON.
 
 use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::ssz::SszError;
@@ -21,7 +21,7 @@ fn check(activity: &Activity, dump: &str) {
 }
 
 #[test]
-fn events_have_the_bytes_of_the_first_implementation() {
+fn events_match_reference_encoding() {
     check(&Activity::Status { status: Status::Running, at: AT }, "00 02 8877665544332211");
     check(
         &Activity::Log { level: Level::Info, message: "hi".into(), execution: None, at: AT },
@@ -30,7 +30,7 @@ fn events_have_the_bytes_of_the_first_implementation() {
 }
 
 #[test]
-fn the_other_events_follow_the_same_rules() {
+fn other_events_match_reference_encoding() {
     let log =
         Activity::Log { level: Level::Error, message: "hi".into(), execution: Some("e1".into()), at: AT };
     check(&log, "01 03 11000000 13000000 8877665544332211 6869 01 6531");
@@ -59,7 +59,7 @@ fn the_other_events_follow_the_same_rules() {
 }
 
 #[test]
-fn every_status_and_level_has_its_number() {
+fn statuses_and_levels_have_fixed_numbers() {
     let words = [
         "queued",
         "provisioning",
@@ -85,7 +85,7 @@ fn every_status_and_level_has_its_number() {
 }
 
 #[test]
-fn what_is_no_event_is_refused_with_a_reason() {
+fn invalid_event_is_rejected_with_reason() {
     let cases = [
         ("", SszError::Empty),
         ("07", SszError::Selector { union: "an event", selector: 7 }),
@@ -101,7 +101,7 @@ fn what_is_no_event_is_refused_with_a_reason() {
         // A hole before the first part.
         ("01 01 12000000 13000000 8877665544332211 6869 00", SszError::Offset { offset: 18, length: 20 }),
         ("01 01 11000000 15000000 8877665544332211 6869 00", SszError::Offset { offset: 21, length: 20 }),
-        // An Option of no bytes, of another selector, and a None with something in it.
+        // An Option without bytes, one with an unknown selector, and a None with content.
         ("01 01 11000000 14000000 8877665544332211 6869 00", SszError::Length { expected: 1, found: 0 }),
         (
             "01 01 11000000 13000000 8877665544332211 6869 02",
@@ -116,7 +116,7 @@ fn what_is_no_event_is_refused_with_a_reason() {
 }
 
 #[test]
-fn json_has_the_names_of_the_event_stream() {
+fn json_uses_event_stream_names() {
     let log = |execution| Activity::Log { level: Level::Warn, message: "m".into(), execution, at: NOON };
     let start = |args: &str| Activity::ToolStart {
         name: "grep".into(),
@@ -179,14 +179,14 @@ fn json_has_the_names_of_the_event_stream() {
 }
 
 #[test]
-fn times_are_milliseconds_and_any_of_them_can_be_shown() {
+fn any_time_in_milliseconds_can_be_formatted() {
     assert_eq!(TsMs::from(TsNs(1_704_110_400_042_999_999)), NOON);
     assert_eq!(TsMs(0).iso(), "1970-01-01T00:00:00.000Z");
     assert!(TsMs(u64::MAX).iso().starts_with("9999-12-30T"));
 }
 
 #[test]
-fn an_event_over_the_limit_is_refused_by_its_sender() {
+fn oversized_event_cannot_be_encoded() {
     let log = |length| Activity::Error { message: "x".repeat(length), at: AT };
     let mut whole = frame(&log(MAX_EVENT - 13)).unwrap();
     assert_eq!(decode_frame(&mut whole, MAX_EVENT).unwrap().unwrap().len(), MAX_EVENT);
@@ -214,16 +214,16 @@ fn activity() -> impl Strategy<Value = Activity> {
 
 proptest! {
     #[test]
-    fn events_survive_the_wire(activity in activity()) {
+    fn events_round_trip(activity in activity()) {
         prop_assert_eq!(decode(&encode(&activity)), Ok(activity));
     }
 
     #[test]
-    fn a_damaged_event_is_read_or_refused(activity in activity(), at: prop::sample::Index, byte: u8) {
+    fn damaged_event_decodes_or_fails_cleanly(activity in activity(), at: prop::sample::Index, byte: u8) {
         let mut body = encode(&activity);
         let at = at.index(body.len());
         body[at] = byte;
-        // What can be read is written the same way: there is one form of each event.
+        // The encoding is canonical: whatever decodes is encoded identically.
         if let Ok(read) = decode(&body) {
             prop_assert_eq!(encode(&read), body.clone());
         }

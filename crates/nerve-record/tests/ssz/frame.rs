@@ -1,11 +1,11 @@
-//! Lengths before messages.
+//! Length-prefixed frames.
 
 use nerve_record::ssz::SszError;
 use nerve_record::ssz::frame::{MAX_EVENT, MAX_MESSAGE, decode_frame, encode_frame};
 use proptest::prelude::*;
 
 #[test]
-fn a_length_over_the_limit_is_refused_before_anything_is_held() {
+fn oversized_length_is_rejected_before_allocation() {
     for (length, limit) in [([0xff; 4], MAX_MESSAGE), ([1, 0, 1, 0], MAX_MESSAGE), ([1, 0, 16, 0], MAX_EVENT)]
     {
         let mut read = length.to_vec();
@@ -18,7 +18,7 @@ fn a_length_over_the_limit_is_refused_before_anything_is_held() {
 }
 
 #[test]
-fn the_limit_itself_passes() {
+fn frame_at_the_limit_passes() {
     let body = vec![7; MAX_MESSAGE];
     let mut read = encode_frame(&body, MAX_MESSAGE).unwrap();
     assert_eq!(decode_frame(&mut read, MAX_MESSAGE), Ok(Some(body)));
@@ -27,7 +27,7 @@ fn the_limit_itself_passes() {
 }
 
 #[test]
-fn an_empty_frame_is_a_frame() {
+fn empty_frame_is_valid() {
     let mut read = vec![0; 4];
     assert_eq!(decode_frame(&mut read, MAX_MESSAGE), Ok(Some(Vec::new())));
     assert!(read.is_empty());
@@ -35,7 +35,7 @@ fn an_empty_frame_is_a_frame() {
 
 proptest! {
     #[test]
-    fn frames_come_out_whole_and_in_order_however_they_are_cut(
+    fn frames_survive_any_fragmentation(
         bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..8),
         cut in 1_usize..17,
     ) {

@@ -1,4 +1,4 @@
-//! Requests for snapshots and their answers.
+//! Snapshot requests and responses.
 
 use nerve_record::ssz::SszError;
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
@@ -12,7 +12,7 @@ fn request(label: impl Into<Vec<u8>>) -> Request {
 }
 
 #[test]
-fn requests_have_the_bytes_of_the_first_implementation() {
+fn requests_match_reference_encoding() {
     let golden = hex("00 8877665544332211 0c000000 6162");
     assert_eq!(request("ab").encode(), golden);
     assert_eq!(Request::decode(&golden), Ok(request("ab")));
@@ -23,7 +23,7 @@ fn requests_have_the_bytes_of_the_first_implementation() {
 }
 
 #[test]
-fn answers_have_the_bytes_of_the_first_implementation() {
+fn responses_match_reference_encoding() {
     let success = Response::Success { id: 1, anchor: 2, at_ns: 3 };
     let golden = hex("00 0100000000000000 0200000000000000 0300000000000000");
     assert_eq!(success.encode(), golden);
@@ -34,7 +34,7 @@ fn answers_have_the_bytes_of_the_first_implementation() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_a_reason() {
+fn invalid_request_is_rejected_with_reason() {
     let cases = [
         ("", SszError::Empty),
         ("01 8877665544332211 0c000000", SszError::Selector { union: "a request", selector: 1 }),
@@ -53,7 +53,7 @@ fn what_is_no_request_is_refused_with_a_reason() {
 }
 
 #[test]
-fn what_is_no_answer_is_refused_with_a_reason() {
+fn invalid_response_is_rejected_with_reason() {
     let cases = [
         ("", SszError::Empty),
         ("02", SszError::Selector { union: "a response", selector: 2 }),
@@ -69,7 +69,7 @@ fn what_is_no_answer_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_label_too_long_for_the_recording_is_refused_in_a_body_of_any_length() {
+fn oversized_label_is_rejected_in_any_body() {
     let longest = request(vec![b'x'; MAX_LABEL]);
     assert_eq!(Request::decode(&longest.encode()), Ok(longest));
     for length in [MAX_LABEL + 1, 70_000] {
@@ -79,7 +79,7 @@ fn a_label_too_long_for_the_recording_is_refused_in_a_body_of_any_length() {
 }
 
 #[test]
-fn a_frame_has_room_for_the_label_it_says_and_no_more() {
+fn frame_holds_label_up_to_documented_limit() {
     let longest = request(vec![b'x'; MAX_LABEL_IN_FRAME]);
     let mut frame = longest.frame().unwrap();
     let body = decode_frame(&mut frame, MAX_MESSAGE).unwrap().unwrap();
@@ -91,7 +91,7 @@ fn a_frame_has_room_for_the_label_it_says_and_no_more() {
 }
 
 #[test]
-fn an_endless_error_is_cut_between_characters() {
+fn long_error_is_truncated_at_character_boundary() {
     let mut frame = Response::Error { message: "ä".repeat(MAX_MESSAGE) }.frame();
     let body = decode_frame(&mut frame, MAX_MESSAGE).unwrap().unwrap();
     let Response::Error { message } = Response::decode(&body).unwrap() else { panic!("an error") };
@@ -100,20 +100,20 @@ fn an_endless_error_is_cut_between_characters() {
 
 proptest! {
     #[test]
-    fn requests_survive_the_wire(id: u64, label in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn requests_round_trip(id: u64, label in prop::collection::vec(any::<u8>(), 0..300)) {
         let request = Request::Snapshot { id, label };
         prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
     }
 
     #[test]
-    fn answers_survive_the_wire(id: u64, anchor: u64, at_ns: u64, message: String) {
+    fn responses_round_trip(id: u64, anchor: u64, at_ns: u64, message: String) {
         for response in [Response::Success { id, anchor, at_ns }, Response::Error { message }] {
             prop_assert_eq!(Response::decode(&response.encode()), Ok(response));
         }
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(body in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn arbitrary_bytes_decode_or_fail_cleanly(body in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(request) = Request::decode(&body) {
             prop_assert_eq!(request.encode(), body.clone());
         }

@@ -103,7 +103,7 @@ fn recording_is_found_by_id_prefix_or_age() {
     done.says(0, &["newest recording", "0195e3a1-bbbb.ahr"]);
     home.nerve(&["replay", "0195e3a1"]).says(
         2,
-        &["more than one recording", "give more of it, 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
+        &["matches several recordings", "give at least 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
     );
     home.nerve(&["export", "nothere", "-f", "md"]).says(3, &["nothere", "recordings list"]);
     home.nerve(&["inspect", "/nowhere/a.ahr"]).says(3, &["/nowhere/a.ahr"]);
@@ -300,7 +300,7 @@ fn invalid_cast_is_refused_with_line_number() {
     let cast = home.hermetic.work().join("a.cast");
     let path = cast.to_str().unwrap();
     fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n[nonsense]\n").unwrap();
-    home.nerve(&["import", path]).says(1, &["a.cast", "line 3 is no event"]);
+    home.nerve(&["import", path]).says(1, &["a.cast", "line 3 is not an event"]);
     assert!(!cast.with_extension("ahr").exists());
     fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n").unwrap();
     assert!(home.ok(&["import", path]).contains("a.ahr: 1 B of output in 1.0s"));

@@ -22,8 +22,8 @@ pub(super) fn changes(
     if let Some(inner) = inner_repository(to, branch.is_some())? {
         let inner = inner.strip_prefix(to).unwrap_or(&inner);
         return Ok(Some(match inner.as_os_str().is_empty() {
-            true => "it was made a repository of its own".to_string(),
-            false => format!("has a repository of its own in it: {}", inner.display()),
+            true => "became a separate repository".to_string(),
+            false => format!("contains a nested repository: {}", inner.display()),
         }));
     }
     let tree = match branch {
@@ -83,7 +83,7 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
     let modules = git.to("look for submodules").args(["rev-parse", "--path-format=absolute"]);
     let modules = modules.args(["--git-path", "modules"]).path()?;
     if modules.symlink_metadata().is_ok() {
-        return Ok(Some("has repositories of submodules".to_string()));
+        return Ok(Some("contains submodule repositories".to_string()));
     }
     // A restored work tree has nothing staged.
     let staged =
@@ -98,7 +98,7 @@ fn work_tree_changes(git: &Git, to: &Path) -> Result<Option<String>, FilesError>
             hidden = Some(entry.get(2..).unwrap_or_default().to_string());
         }
     })?;
-    Ok(hidden.map(|name| format!("git does not look at {name} (assume-unchanged or skip-worktree)")))
+    Ok(hidden.map(|name| format!("git ignores changes to {name} (assume-unchanged or skip-worktree)")))
 }
 
 /// Describes the ignored files except for `restored`.
@@ -114,7 +114,7 @@ fn ignored_files(git: &Git, restored: &BTreeSet<PathBuf>) -> Result<Option<Strin
         }
     })?;
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Ok((!named.is_empty()).then(|| format!("ignored files are only here: {}{more}", named.join(", "))))
+    Ok((!named.is_empty()).then(|| format!("ignored files exist only here: {}{more}", named.join(", "))))
 }
 
 /// Finds the first folder with a `.git` entry. `has_own`: the one at the top belongs to the work tree itself.

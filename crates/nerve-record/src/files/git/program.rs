@@ -108,7 +108,7 @@ impl Git {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
             found.push(|| {
                 let name = String::from_utf8_lossy(name);
-                format!("{name}: a repository of its own, which is empty until 'git submodule update --init' fills it")
+                format!("{name}: nested repository, empty until 'git submodule update --init' is run")
             });
         }
         Ok(found.into_messages())
@@ -215,7 +215,7 @@ impl<'a> GitCommand<'a> {
         };
         match run() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(self.failed("it failed")),
+            Ok(false) => Err(self.failed("failed")),
             Err(error) => Err(self.failed(&error.to_string())),
         }
     }
@@ -245,7 +245,7 @@ impl<'a> GitCommand<'a> {
         }
         let why = why.trim();
         let why = why.strip_prefix("fatal: ").unwrap_or(why);
-        let message = if why.is_empty() { "it does not say why" } else { why }.to_string();
+        let message = if why.is_empty() { "no reason given" } else { why }.to_string();
         FilesError::Git { action: self.action, message }
     }
 }
@@ -286,7 +286,7 @@ fn stderr_text(output: &Output) -> String {
 /// Extracts the message about a file from a line of standard error.
 fn parse_complaint(line: &str) -> Option<String> {
     if let Some(inner) = line.strip_prefix("warning: adding embedded git repository: ") {
-        return Some(format!("{inner}: a repository of its own, of which only the commit is kept"));
+        return Some(format!("{inner}: nested repository, only its commit is kept"));
     }
     line.strip_prefix("error: ").map(str::to_string)
 }

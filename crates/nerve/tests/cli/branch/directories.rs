@@ -97,7 +97,7 @@ fn submodules_are_reported_and_branch_on_their_own() {
     let stage = Stage::working_in(library).told_one();
     let done = stage.branch(&["RECALL", "--at", "one"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
-    assert!(done.stderr.contains("not restored: lib: a repository of its own"), "{done:?}");
+    assert!(done.stderr.contains("not restored: lib: nested repository"), "{done:?}");
     assert!(done.stderr.contains("git submodule update --init"), "{done:?}");
     let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
     assert_eq!((text(cwd.join("file")), fs::read_dir(cwd.join("lib")).unwrap().count()), ("old\n".into(), 0));

@@ -123,7 +123,7 @@ fn copy_is_compared_with_its_snapshot() {
     let done = stage.prune(&[]);
     assert!(done.stdout.contains(&format!("branch {}  removed", same.display())), "{done:?}");
     let name = |folder: &Path, file: &str| {
-        format!("kept: {} is not as it was restored", folder.join(file).display())
+        format!("kept: {} was changed since it was restored", folder.join(file).display())
     };
     assert!(
         done.stdout.contains(&name(&other, "file")) && done.stdout.contains(&name(&more, "new/more")),
@@ -170,9 +170,9 @@ fn changes_hidden_from_git_status_keep_a_folder() {
     stage.end("me");
     let done = stage.prune(&[]);
     for (folder, why) in [
-        (&ignored, "ignored files are only here: .env"),
-        (&inner, "has a repository of its own in it: lib"),
-        (&hidden, "git does not look at file"),
+        (&ignored, "ignored files exist only here: .env"),
+        (&inner, "contains a nested repository: lib"),
+        (&hidden, "git ignores changes to file"),
         (&staged, "file is staged"),
     ] {
         assert!(done.stdout.contains(&format!("branch {}  kept: {why}", folder.display())), "{done:?}");
