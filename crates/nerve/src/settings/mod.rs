@@ -1,7 +1,7 @@
 //! The user's settings: the viewer's gutter, clipboard and keys, from `config.toml`.
 
-mod file;
 mod notes;
+mod parser;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use nerve_server::paths::Places;
 use nerve_view::bindings::Bindings;
 use nerve_view::draw::Gutter;
 
-pub(crate) use self::file::Diagnostics;
+pub(crate) use self::parser::Diagnostics;
 use crate::cli::recording::GutterArg;
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::out;
@@ -96,7 +96,7 @@ impl Settings {
     /// # Errors
     /// All errors of the text.
     pub(crate) fn parse(text: &str) -> Result<Settings, Diagnostics> {
-        file::parse(text)
+        parser::parse(text)
     }
 
     /// Returns the gutter from the command line, otherwise the configured one.

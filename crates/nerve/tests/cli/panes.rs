@@ -156,7 +156,7 @@ fn pane_node_needs_matching_options() {
     create(&["-b", "wezterm", "--tmux-session", "x"]).says(2, &["--tmux-session is for panes of tmux"]);
     create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"])
         .says(2, &["--command requires a new pane: pane %1 exists and already runs a program", "--profile"]);
-    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).says(2, &["--cwd is for a new pane"]);
+    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).says(2, &["--cwd requires a new pane"]);
     create(&["-b", "claude", "-c", "vim"]).says(2, &["Command must contain 'claude'"]);
 }
 

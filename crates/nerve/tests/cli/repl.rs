@@ -122,7 +122,7 @@ fn graph_is_built_checked_run_and_saved() {
             "runs",
         ],
     );
-    done.says(0, &["node 'nobody' is neither in the graph nor in the session"]);
+    done.says(0, &["no node 'nobody' in the graph or the session"]);
     for words in
         ["3 steps", "flowchart TD", "\nC\n", "\nB-A-one\n", "completed", "graph: hello\nsteps:\n", "3  c"]
     {

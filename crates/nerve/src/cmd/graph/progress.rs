@@ -357,7 +357,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn many_parts_keep_failures_only() {
+    fn prunes_completed_parts_of_large_runs() {
         let mut progress = Progress::new("r", "g", &["each".into()]);
         for item in 0..10 * MAX_PARTS {
             let step = format!("each[{item}]");
