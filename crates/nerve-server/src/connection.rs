@@ -1,10 +1,10 @@
-//! One client: its requests run side by side and are answered as they finish; its events come in between.
+//! One client: requests run concurrently and are answered as they finish, with events in between.
 //!
-//! One task reads, answers and writes. What can be answered at once is answered there: no other thread has to wake for it. Everything else gets
-//! a task of its own, and comes back with its reply.
+//! One task reads, answers and writes. Requests that can be answered at once are answered in that task, without waking another thread.
+//! All others get a task of their own, which sends the reply back.
 //!
-//! What bounds it: at most [`IN_FLIGHT`] requests are worked on or wait to be written (then nothing more is read, which holds up this
-//! client only), of those at most [`LARGE_IN_FLIGHT`] that may have megabytes to answer; events have their own bounded queue.
+//! Bounds: at most [`IN_FLIGHT`] requests are executed or wait to be written; then nothing more is read from this client. At most
+//! [`LARGE_IN_FLIGHT`] of them may have replies of megabytes. Events have a bounded queue of their own.
 
 use std::future::Future;
 use std::io;
@@ -29,25 +29,25 @@ use crate::requests::{self, Incoming};
 use crate::server::CLOSE_PATIENCE;
 use crate::serving::Serving;
 
-/// Requests of one client that are worked on or wait to be written.
+/// Requests of one client that are executed or wait to be written.
 const IN_FLIGHT: usize = 1024;
-/// Of those, how many may be of the kind whose answers are large.
+/// Requests with large replies among them.
 const LARGE_IN_FLIGHT: usize = 8;
-/// Replies of other tasks that wait for this one.
+/// Replies of other tasks that wait to be taken.
 const DONE: usize = 64;
-/// Requests that came together are taken together, so many at most, before their answers are written.
+/// Requests that arrived together and are taken before any of their answers is written.
 const TOGETHER: usize = 64;
-/// Bytes that are still read of a client that is sent away: a line that was too long is among them.
+/// Bytes that are still read from a client whose connection closes. A line that was too long is among them.
 const LINGER: u64 = 2 * MAX_LINE_BYTES as u64;
-/// One that has sent nothing for so long when the server goes down is not waited for.
+/// Silence after which a client is not waited for when the server shuts down.
 const QUIET: Duration = Duration::from_millis(50);
-/// A client that takes no replies cannot hold up a shutdown for longer.
+/// Time that a client which reads no replies can delay a shutdown.
 const SHUTDOWN_REPLY_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Ends, with the reason, when the client is to be sent away.
+/// Resolves with a reason when the client is to be disconnected.
 pub(crate) type SentAway = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// That of a client who came in with this.
+/// Resolves when the client's credential is revoked.
 pub(crate) fn sent_away(pass: Pass) -> SentAway {
     Box::pin(async move {
         pass.changed().await;
@@ -55,13 +55,13 @@ pub(crate) fn sent_away(pass: Pass) -> SentAway {
     })
 }
 
-/// Serves one client until it is gone, or until the server closes.
+/// Serves one client until it disconnects or the server closes.
 pub(crate) async fn serve(link: Link, serving: Arc<Serving>) {
     let nothing = Box::pin(std::future::pending());
     talk(LineReader::new(link.read), link.write, link.hung_up, nothing, serving).await;
 }
 
-/// The same for one whose first line has been read, and who may be `sent_away`.
+/// Serves a client whose first line has been read and whose credential may be revoked.
 pub(crate) async fn talk(
     mut lines: LineReader<ReadHalf>,
     write: WriteHalf,
@@ -73,23 +73,23 @@ pub(crate) async fn talk(
     let (done, mut replies) = mpsc::channel(DONE);
     let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
     let gone = CancellationToken::new();
-    // However this ends.
+    // Cancelled however this function ends.
     let _guard = gone.clone().drop_guard();
     let large = Arc::new(Semaphore::new(LARGE_IN_FLIGHT));
-    let mut desk = Some(Desk { done, gone: gone.clone(), large, serving: serving.clone() });
+    let mut spawner = Some(Spawner { done, gone: gone.clone(), large, serving: serving.clone() });
     let closing = serving.closing.cancelled();
     tokio::pin!(closing);
     let (mut is_closing, mut is_sent_away, mut all_answered) = (false, false, false);
-    // How long the client is waited for that has not said that it sends no more.
+    // How long to wait for a client that has not closed its sending side.
     let mut patience = Duration::ZERO;
     loop {
         out.gather();
-        let reads = desk.is_some();
+        let reads = spawner.is_some();
         let may_come = !all_answered || (out.listens() && !is_closing);
         if !reads && !may_come && out.is_idle() && out.waiting() == 0 {
             break;
         }
-        // Requests that are here already are taken before their answers are written: in one go.
+        // Buffered requests are taken before their answers are written, so that the answers go out in one write.
         let more = reads && lines.has_line() && out.waiting() < TOGETHER && in_flight.available_permits() > 0;
         let events = out.events();
         let (writes, gathers) = (!more && !out.is_idle(), out.has_room());
@@ -98,14 +98,14 @@ pub(crate) async fn talk(
             () = &mut closing, if !is_closing => {
                 is_closing = true;
                 patience = QUIET;
-                desk = None;
+                spawner = None;
             }
-            // It sends no more. It may still wait for answers, or it is gone for good.
+            // The client sends no more. It may still wait for answers, or it has disconnected.
             () = &mut hung_up, if !reads => return,
-            // Also one that sends no more: it may listen for as long as it likes. Polled once when it is ready, for it ends this.
+            // Also for a client that sends no more: it may listen indefinitely. Ready at most once, because this ends the loop.
             reason = &mut sent_away => {
                 out.push(Reply { line: convert::error_line(reason), permits: Permits::default(), and: And::Nothing });
-                // What is not done by now has no answer, and what is not taken soon is not waited for.
+                // Unfinished requests are dropped; pending replies are flushed for at most `CLOSE_PATIENCE`.
                 (is_sent_away, patience) = (true, CLOSE_PATIENCE);
                 let _ = tokio::time::timeout(CLOSE_PATIENCE, out.write_all()).await;
                 break;
@@ -113,16 +113,16 @@ pub(crate) async fn talk(
             written = out.write(), if writes => if written.is_err() {
                 return;
             },
-            // Before more is taken: who sends without a pause would never be told what others have worked out.
+            // Before more requests are read: a client that never pauses would otherwise get no replies of other tasks.
             reply = replies.recv(), if !all_answered => match reply {
                 Some(reply) => out.push(reply),
                 None => all_answered = true,
             },
             (permit, frame) = next(&in_flight, &mut lines), if reads => {
                 let permits = Permits { in_flight: permit, large: None };
-                match (frame.map(|frame| read(frame, &serving.dispatcher)), &desk) {
-                    (Ok(Some(line)), Some(desk)) => desk.take(line, permits, &mut out),
-                    _ => (desk, patience) = (None, Duration::ZERO),
+                match (frame.map(|frame| read(frame, &serving.dispatcher)), &spawner) {
+                    (Ok(Some(line)), Some(spawner)) => spawner.take(line, permits, &mut out),
+                    _ => (spawner, patience) = (None, Duration::ZERO),
                 }
             }
             () = events.filled(), if gathers => {}
@@ -145,8 +145,9 @@ pub(crate) async fn talk(
     }
 }
 
-/// Reads what the client of a connection that is closed on this side still sends, until it is silent for so long: a connection that is
-/// left with something unread in it is reset, and what was said last is lost (RFC 9293 §3.10.4). Bounded in bytes and in time.
+/// Reads what a client still sends after this side has closed, until it is silent for `silent`. Bounded in bytes and in time.
+///
+/// A connection closed with unread data is reset, which loses the last reply (RFC 9293 §3.10.4).
 pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
     let reading = async {
         let (mut read, mut scrap) = (read.take(LINGER), vec![0; 4096]);
@@ -155,7 +156,7 @@ pub(crate) async fn linger(read: ReadHalf, silent: Duration) {
     let _ = tokio::time::timeout(CLOSE_PATIENCE, reading).await;
 }
 
-/// The next frame, as soon as there is room for its answer. Nothing is lost when this is dropped.
+/// Waits for room for an answer, then reads the next frame. Cancel safe.
 async fn next(
     in_flight: &Arc<Semaphore>,
     lines: &mut LineReader<ReadHalf>,
@@ -178,15 +179,15 @@ fn read(frame: Frame, dispatcher: &Dispatcher) -> Option<Result<Incoming, Vec<u8
     }
 }
 
-/// Where requests are taken. Once it is dropped, no more are, and replies come only of those that are worked on.
-struct Desk {
+/// Starts requests. Once it is dropped, only requests that are already executed are answered.
+struct Spawner {
     done: mpsc::Sender<Reply>,
     gone: CancellationToken,
     large: Arc<Semaphore>,
     serving: Arc<Serving>,
 }
 
-impl Desk {
+impl Spawner {
     fn take(&self, request: Result<Incoming, Vec<u8>>, permits: Permits, out: &mut Outgoing) {
         let (line, and) = match request {
             Ok(Incoming::Call { call, answer }) => return self.start(call, answer, permits, out),
@@ -206,7 +207,7 @@ impl Desk {
         out.push(Reply { line, permits, and });
     }
 
-    /// Asks the server to go down once the reply is written, or not taken.
+    /// Shuts the server down once the reply is written, or the client does not read it.
     fn shut_down(&self, keep_nodes: bool) -> oneshot::Sender<()> {
         let (written, is_written) = oneshot::channel();
         let serving = self.serving.clone();
@@ -235,21 +236,21 @@ impl Desk {
             tag,
         };
         if !is_brief {
-            tokio::spawn(self.handed_in(job.run(call, answer)));
+            tokio::spawn(self.sent_back(job.run(call, answer)));
             return;
         }
         let mut job = Box::pin(job.run(call, answer));
         match (&mut job).now_or_never() {
             Some(reply) => reply.into_iter().for_each(|reply| out.push(reply)),
-            None => drop(tokio::spawn(self.handed_in(job))),
+            None => drop(tokio::spawn(self.sent_back(job))),
         }
     }
 
-    fn handed_in<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
+    fn sent_back<F: Future<Output = Option<Reply>>>(&self, job: F) -> impl Future<Output = ()> + use<F> {
         let done = self.done.clone();
         async move {
             if let Some(reply) = job.await {
-                // Nobody is there to be told if the connection is gone.
+                // Fails if the connection is gone.
                 let _ = done.send(reply).await;
             }
         }
@@ -276,11 +277,11 @@ impl Job {
         let work = async {
             let size = call.size;
             if size == ReplySize::Large {
-                *permit = Some(one_of(&large, &gone).await?);
+                *permit = Some(acquire(&large, &gone).await?);
             }
             let outcome = requests::execute(call, &answer, tag, &gone).await?;
             if size == ReplySize::LargeAtEnd {
-                *permit = Some(one_of(&large, &gone).await?);
+                *permit = Some(acquire(&large, &gone).await?);
             }
             requests::answered(&answer, &outcome, &serving);
             Some(answer.outcome(outcome))
@@ -290,8 +291,8 @@ impl Job {
     }
 }
 
-/// A permit, as soon as there is one; none for a client that is gone.
-async fn one_of(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+/// Waits for a permit. Returns `None` if the client disconnects first.
+async fn acquire(permits: &Arc<Semaphore>, gone: &CancellationToken) -> Option<OwnedSemaphorePermit> {
     tokio::select! {
         permit = permits.clone().acquire_owned() => permit.ok(),
         () = gone.cancelled() => None,
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_and_events_do_not_stay_in_a_stream_that_keeps_what_it_is_not_told_to_hand_on() {
+    async fn answers_and_events_are_flushed() {
         let (client, server) = tokio::io::duplex(64 * 1024);
         let (read, write) = tokio::io::split(server);
         let (read, write) = (Box::new(read), Box::new(BufWriter::new(write)));
@@ -346,13 +347,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_without_a_pause_is_told_what_is_done_meanwhile() {
+    async fn a_client_that_never_pauses_gets_replies() {
         const PINGS: usize = 50_000;
         let slow =
             r#"{"command_type":"CREATE_NODE","params":{"node_id":"a","backend":"bash"},"request_id":"slow"}"#;
         let pings = "{\"command_type\":\"PING\"}\n".repeat(PINGS);
         let read = std::io::Cursor::new(format!("{slow}\n{pings}").into_bytes());
-        // It takes all: what waits for it would hold up the requests as well.
+        // Large enough for all replies: back pressure would delay the requests as well.
         let (write, client) = tokio::io::duplex(256 << 20);
         let hung_up = Box::pin(std::future::pending());
         let link = Link { read: Box::new(read), write: Box::new(write), hung_up };
@@ -364,6 +365,6 @@ mod tests {
             }
             before += 1;
         }
-        assert!(before < PINGS / 2, "{before} answers came before it");
+        assert!(before < PINGS / 2, "{before} answers came first");
     }
 }

@@ -1,4 +1,4 @@
-//! What is no single command of the wire: lines, going down, health, recordings.
+//! Operations that are no single request: lines, shutdown, health, recordings.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -16,17 +16,17 @@ use super::problem::Problem;
 use super::resource::{Line, execute, held, json_body, line, raw_query};
 use super::{Shared, body, query};
 
-/// Says that somebody is there, to anybody.
+/// Reports that the server runs. Needs no token.
 pub(crate) fn health() -> Response {
     json_body(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }).to_string())
 }
 
-/// Any command of the wire.
+/// Executes the request in the body, as a connection would.
 pub(crate) async fn any(State(shared): State<Shared>, request: Request) -> Result<Response, Problem> {
     let sent = body::read(request.into_body(), &shared.budget).await?;
     let Line { bytes: mut answer, share } = line(sent, &shared).await?;
     answer.truncate(answer.trim_ascii_end().len());
-    // A command that failed was answered; what is no command was not.
+    // A request that failed was answered; a line that is no request was not.
     let understood = !answer.starts_with(b"{\"type\":\"error\"");
     let mut response = json_body(held(answer, share));
     if !understood {
@@ -49,7 +49,7 @@ pub(crate) async fn shutdown(State(shared): State<Shared>, request: Request) -> 
     }
 }
 
-/// The recordings of this machine, whichever server made them.
+/// Lists the recordings on this machine, of all servers.
 pub(crate) async fn recordings(
     operation: &'static Operation,
     State(shared): State<Shared>,
@@ -58,7 +58,7 @@ pub(crate) async fn recordings(
     let mut params = query::read(operation.query(), &raw_query(request.uri())?)?;
     let page = Page::take(&mut params)?;
     let store = Store::new(shared.recordings.as_ref());
-    // One folder is walked at a time: it may have thousands of files.
+    // One walk at a time: the folder may have thousands of files.
     let _turn = shared.shelf.acquire().await.map_err(|_| Problem::internal("the server goes down"))?;
     let looked = tokio::task::spawn_blocking(move || shelf::list(&store)).await;
     let all = looked.map_err(|_| Problem::internal("recordings cannot be listed: this is a bug in nerve"))?;
