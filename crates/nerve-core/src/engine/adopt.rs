@@ -1,4 +1,4 @@
-//! Takes back the nodes of a server that is gone.
+//! Adopts the nodes of a server that is gone.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::profiles::LoadedProfiles;
 use crate::proxy::NodeProxy;
 
 impl Engine {
-    /// Takes back the nodes of a server of this name that is gone. Their past is read meanwhile: they are `starting` until it is
-    /// known. Must be called on a runtime.
+    /// Adopts the nodes of an earlier server with this name. They are `starting` while their past output is read. Must be called on a
+    /// runtime.
     pub fn adopt(&self) {
         let profiles = self.inner.factory.profiles();
         let server = self.inner.factory.server_name();
@@ -78,14 +78,14 @@ impl Engine {
         label: &Label,
         (cwd, size, memory): (Option<PathBuf>, Size, Memory),
     ) -> Result<TerminalSpec, EngineError> {
-        // A profile that is gone meanwhile is as if the node had been made now.
+        // If the profile is gone, one is detected from the command.
         let profile = profiles.find(Some(&label.profile), &label.argv);
         let profile = profile.or_else(|_| profiles.find(None, &label.argv))?;
         let env = label.env_home.iter().map(|home| ("HOME".to_string(), home.clone())).collect();
         let program = Program { argv: label.argv.clone(), cwd, env, env_remove: Vec::new() };
         let kind = BackendKind::parse(&label.kind).unwrap_or(BackendKind::Pty);
-        let node = named(&node_of(label));
-        // Before the node: its agent may be in the middle of a turn.
+        let node = named(&label.at());
+        // Before the node: its agent may be in a turn.
         let starting = self.inner.factory.proxy_launch(&node);
         let proxy = label.proxy.as_deref().map(|id| NodeProxy::resume(starting, id));
         Ok(TerminalSpec {

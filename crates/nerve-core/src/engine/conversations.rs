@@ -66,10 +66,10 @@ impl Programs {
         seen.nodes.remove(&without_default(at));
     }
 
-    /// A number that this node object has, and no other one.
+    /// Returns a number that is unique to this node object.
     fn number(&self, at: &NodeRef, node: &NodeHandle) -> u64 {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // A weak reference keeps the place in memory from being used again.
+        // A weak reference keeps the address from being reused.
         if let Some((same, number)) = seen.nodes.get(at)
             && std::ptr::addr_eq(same.as_ptr(), Arc::as_ptr(node))
         {
@@ -84,10 +84,10 @@ impl Programs {
 }
 
 impl Engine {
-    /// Puts what was said before in front of a prompt. `None`: the prompt belongs to no conversation.
+    /// Puts earlier messages in front of a prompt. Returns `None` if the prompt belongs to no conversation.
     ///
     /// # Errors
-    /// InvalidRequest: names that are none; conversations are not kept here; the node would run what was said as commands.
+    /// InvalidRequest: invalid names; conversations are not kept; the node would run the messages as commands.
     pub(super) async fn begin_talk(
         &self,
         node: &NodeHandle,
@@ -124,7 +124,7 @@ impl Engine {
             None => Vec::new(),
         };
         let listener = self.inner.programs.listener(&at, node);
-        // An empty prompt is the node's to refuse.
+        // The node refuses an empty prompt.
         let tells = kind != ContextKind::Commands
             && options.context != UseContext::Never
             && !asked.prompt.text.trim().is_empty();
@@ -151,7 +151,7 @@ impl Engine {
         Ok(Some(Talk { at, kept, text, asked_at: self.milliseconds(), given, problems }))
     }
 
-    /// Adds a turn that succeeded to its conversation. What is wrong with that is told in the response, and changes nothing else.
+    /// Adds a successful turn to its conversation. Problems become warnings of the response.
     pub(super) async fn end_talk(&self, talk: Talk, node: &NodeHandle, response: &mut Response) {
         let Talk { at, kept, text, asked_at, given, mut problems } = talk;
         if let Some((id, store)) = kept.filter(|_| response.succeeded()) {
@@ -159,7 +159,7 @@ impl Engine {
                 Message::new(Role::User, text, asked_at),
                 Message::new(Role::Assistant, response.text.as_str(), self.milliseconds().max(asked_at + 1)),
             ];
-            // Its session may be known now that it has done something.
+            // The session of the agent may be known only after the turn.
             let listener = self.inner.programs.listener(&at, node);
             let added = tokio::task::spawn_blocking(move || store.append(&id, &new, &listener, &given)).await;
             let problem = match added {
@@ -173,13 +173,13 @@ impl Engine {
             }
         }
         if !problems.is_empty() {
-            // A node may have had something to say itself.
+            // The node may have added warnings.
             problems.extend(response.attributes.remove(Response::WARNINGS));
             response.attributes.insert(Response::WARNINGS.to_string(), problems.join("\n"));
         }
     }
 
-    /// Where conversations are kept.
+    /// Returns the store of conversations.
     ///
     /// # Errors
     /// InvalidRequest.
@@ -201,18 +201,18 @@ impl Engine {
     }
 }
 
-/// The same node, whether its session is named or not.
+/// Removes the name of the default session, so that both forms are equal.
 pub(super) fn without_default(mut at: NodeRef) -> NodeRef {
     at.session = at.session.filter(|session| session != DEFAULT);
     at
 }
 
-/// What a node makes of what was said before.
+/// Returns what a node does with earlier messages.
 fn context_of(node: &NodeHandle) -> ContextKind {
     match node.as_terminal() {
         Some(terminal) => terminal.context_kind(),
         None if node.as_bash().is_some() => ContextKind::Commands,
-        // A conversation with a model is in its node.
+        // A chat node keeps its own conversation.
         None => ContextKind::Own,
     }
 }

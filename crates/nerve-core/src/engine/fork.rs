@@ -1,4 +1,4 @@
-//! Nodes that go on from where another one is (seed claude-fork).
+//! Forks: nodes that continue from the state of another node.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ use crate::node::NodeHandle;
 use crate::node::terminal::TerminalNode;
 use crate::session::{Session, check_name};
 
-/// How long an agent may take to write down the end of a turn.
+/// Time that an agent gets to write the end of a turn.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked at.
+/// Poll interval.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Engine {
@@ -52,7 +52,7 @@ impl Engine {
         let session = self.inner.sessions.get(source.session.as_deref())?;
         let (node, definition) = (session.get(&source.node), session.definition(&source.node));
         if node.is_none() && definition.is_none() {
-            // Says which there are.
+            // The error lists the nodes.
             session.find(&source.node)?;
         }
         check_name(&target, "node")?;
@@ -75,13 +75,13 @@ impl Engine {
         let (spec, copy) = self.forked_spec(from, at, turn).await?;
         let made = self.make(&session, spec, Some(source.node.clone())).await;
         if let (Err(_), Some(copy)) = (&made, copy) {
-            // Nobody knows of it: what cannot be removed is only left over.
+            // Nothing refers to the copy.
             let _ = std::fs::remove_file(copy);
         }
         made
     }
 
-    /// A node that forks by copying itself.
+    /// Forks a node that can copy itself.
     fn copy(
         &self,
         session: &Session,
@@ -109,7 +109,7 @@ impl Engine {
         Ok(info)
     }
 
-    /// How the fork is made, and the copy of a transcript that was written for it.
+    /// Returns the definition of the fork, and the copy of a transcript that was written for it.
     async fn forked_spec(
         &self,
         from: Source,
@@ -124,13 +124,13 @@ impl Engine {
             self.inner.factory.profile_of(definition.backend, definition.profile.as_deref(), &argv)?;
         let engine_error =
             |error: tokio::task::JoinError| EngineError::new(ErrorKind::Internal, error.to_string());
-        // Other programs' files.
+        // Reads files of other programs.
         tokio::task::spawn_blocking(move || from.fork(&profile, &argv, state, at, turn))
             .await
             .map_err(engine_error)?
     }
 
-    /// A node that is to have the variables and the proxy of another one.
+    /// Adds the variables and the proxy of the node that `like` names.
     pub(super) fn alike(&self, mut spec: NodeSpec) -> Result<NodeSpec, EngineError> {
         let Some(like) = spec.like.take() else { return Ok(spec) };
         let session = self.inner.sessions.get(like.node.session.as_deref())?;
@@ -138,7 +138,7 @@ impl Engine {
         let terminal = node.as_ref().and_then(|node| node.as_terminal());
         let definition = session.definition(&like.node.node);
         let Some(other) = definition.or_else(|| terminal.map(TerminalNode::to_spec)) else {
-            // Says which there are.
+            // The error lists the nodes.
             session.find(&like.node.node)?;
             let message = format!("nobody knows how node '{}' was made", like.node.node);
             return Err(EngineError::new(ErrorKind::NotFound, message).hint("say it all instead"));
@@ -152,7 +152,7 @@ impl Engine {
         Ok(NodeSpec { env, proxy, ..spec })
     }
 
-    /// A node that is to have a conversation that is there already goes on with it, unless a node has it now.
+    /// Resumes the conversation that the definition names, unless another node has it now.
     pub(super) fn taking_up(&self, spec: NodeSpec) -> NodeSpec {
         let Some(id) = &spec.agent_session else { return spec };
         let has_it = |info: NodeInfo| {
@@ -163,10 +163,10 @@ impl Engine {
         if taken { spec } else { self.going_on(spec) }
     }
 
-    /// A definition whose conversation is there already goes on with it: its id cannot be given twice.
+    /// Resumes the conversation of a definition if it exists: its id cannot be used twice.
     pub(super) fn going_on(&self, spec: NodeSpec) -> NodeSpec {
         if spec.place.pane.is_some() {
-            // What runs there is not started by us.
+            // The program in an adopted pane is not started here.
             return spec;
         }
         let argv = argv_of(&spec);
@@ -189,11 +189,11 @@ impl Engine {
     }
 }
 
-/// What a fork goes on from.
+/// The node that is forked.
 struct Source {
     at: NodeRef,
     definition: NodeSpec,
-    /// The node, unless it is only defined.
+    /// `None` if the node does not run.
     terminal: Option<TerminalNode>,
 }
 
@@ -251,9 +251,9 @@ impl Source {
             agent_session: is_named.then_some(new),
             size: self.size(),
             cwd: self.cwd(),
-            // A pane of its own, beside the other's.
+            // A new pane.
             place: PanePlace { pane: None, ..self.definition.place.clone() },
-            // What is said in a fork is not said in the other's conversation.
+            // A fork has a conversation of its own.
             conversation: None,
             ..self.definition.clone()
         };
@@ -264,13 +264,13 @@ impl Source {
         self.terminal.as_ref().map_or(self.definition.size, |node| node.to_spec().size)
     }
 
-    /// Agents find a conversation from the folder that it was begun in.
+    /// Agents find a conversation by the folder in which it began.
     fn cwd(&self) -> Option<PathBuf> {
         let shown = || self.terminal.as_ref()?.to_spec().cwd;
         self.definition.cwd.clone().or_else(shown)
     }
 
-    /// The conversation that it has now. What the agent itself says of it comes first: `/clear` begins another one.
+    /// Returns the id of the current conversation. The agent itself comes first, because `/clear` begins a new one.
     fn conversation(
         &self,
         forms: &SessionForms,
@@ -278,7 +278,7 @@ impl Source {
         argv: &[String],
         state: StateName,
     ) -> Result<String, EngineError> {
-        // A process that has ended says nothing, and its number may be another's by now.
+        // The pid of an ended process may belong to another process by now.
         let pid = self.terminal.as_ref().filter(|_| state != StateName::Stopped).and_then(TerminalNode::pid);
         let told = || match forms.conversation(argv) {
             ConversationRef::Id(id) => Some(id).filter(|id| forms.is_id(id)),
@@ -306,8 +306,8 @@ impl Source {
             })
     }
 
-    /// Where the conversation is kept, if anything was said in it. The agent may still be writing the end of a turn that it has drawn
-    /// already.
+    /// Returns the file of the conversation, if it has a turn. The agent may still be writing the end of a turn that it has already
+    /// displayed.
     fn transcript(&self, records: &SessionFiles, id: &str) -> Result<PathBuf, EngineError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -320,21 +320,21 @@ impl Source {
             };
             if is_whole || Instant::now() >= deadline {
                 let has_none = text.is_none_or(|text| text.is_ok_and(|text| turns(&text) == Ok(0)));
-                // What we do not understand, the agent may.
+                // The agent may understand a file that this parser does not.
                 return path.filter(|_| !has_none).ok_or_else(|| never_spoke(&self.at));
             }
-            // The file has no event to wait for that is cheaper than looking: a few looks, once a fork.
+            // Polling is cheaper than a file watch: a few reads per fork.
             std::thread::sleep(STEP);
         }
     }
 
-    /// How many turns it has had with us.
+    /// Returns the number of turns of the node.
     fn turns(&self) -> u64 {
         let info = self.terminal.as_ref().map(TerminalNode::info);
         info.and_then(|info| info.metadata.get("turns")?.parse().ok()).unwrap_or(0)
     }
 
-    /// Writes the copy of a transcript that ends with a turn.
+    /// Copies a transcript up to a turn.
     fn cut(&self, file: &Path, turn: u64, id: &str) -> Result<PathBuf, EngineError> {
         let (kind, hint) = match read_transcript(file).map(|text| cut(&text, turn, id)) {
             Ok(Ok(text)) => {
@@ -371,7 +371,7 @@ impl Source {
     }
 }
 
-/// The words of a node's command; one for Claude Code need not say it.
+/// Returns the arguments of a node's command. `claude` is the default for Claude Code nodes.
 fn argv_of(spec: &NodeSpec) -> Vec<String> {
     let argv = words_of(&spec.command);
     match argv.is_empty() && spec.backend.is_claude() {
@@ -380,7 +380,7 @@ fn argv_of(spec: &NodeSpec) -> Vec<String> {
     }
 }
 
-/// The name of a fork has to be free, and is never its source's.
+/// Checks that the name of a fork is free and not that of its source.
 fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), EngineError> {
     let is_live = |node: NodeHandle| node.info().state != StateName::Stopped;
     if target != source.node && !session.get(target).is_some_and(is_live) {
@@ -390,7 +390,7 @@ fn check_free(session: &Session, source: &NodeRef, target: &str) -> Result<(), E
     Err(EngineError::new(ErrorKind::AlreadyExists, message).hint("stop it first, or take another name"))
 }
 
-/// In the middle of a turn its conversation is not whole.
+/// Checks that the node can be forked: during a turn its conversation is incomplete.
 fn check_state(source: &NodeRef, state: StateName) -> Result<(), EngineError> {
     let node = &source.node;
     let (kind, why, hint) = match state {
@@ -410,7 +410,7 @@ fn no_fork(source: &NodeRef, what: &str) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message).hint("agents in terminals and chat nodes do")
 }
 
-/// Without its proxy a fork would go past its budget, with another key or another model.
+/// The error of a fork without its proxy: it would bypass the budget, the key and the model.
 fn no_proxy_to_fork(source: &NodeRef) -> EngineError {
     let message = format!(
         "cannot fork node '{}': it has a proxy, and what was kept of that cannot be read",
@@ -434,13 +434,13 @@ fn never_spoke(source: &NodeRef) -> EngineError {
     EngineError::new(ErrorKind::InvalidRequest, message).hint("send it a prompt first, or make a new node")
 }
 
-/// The end of the last turn is written; or nobody can tell.
+/// Returns true if the end of the last turn is written, or cannot be determined.
 fn is_settled(text: &str) -> bool {
     let last = parse_turn(text.lines(), "", None);
     last.is_complete || last.said_end || (!last.is_found && turns(text).is_err())
 }
 
-/// The agent has said something in this conversation of Gemini CLI.
+/// Returns true if a conversation of Gemini CLI has an answer.
 fn has_answer(path: &Path) -> bool {
     read_transcript(path).is_ok_and(|text| text.contains(r#""type":"gemini""#))
 }

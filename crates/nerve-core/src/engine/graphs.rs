@@ -31,7 +31,7 @@ use crate::session::{DEFAULT, Session, check_name, stop_all};
 use crate::telemetry::{ActiveSpan, RunAttributes, TraceContext, end_run};
 use crate::trace::{TraceStatus, Tracer};
 
-/// A run that is about to begin.
+/// A run that was admitted and has not begun.
 struct Beginning {
     graph: Graph,
     nodes: Vec<(String, NodeDefinition)>,
@@ -60,7 +60,7 @@ struct RunOptions {
 struct Options {
     trace: bool,
     keep_nodes: bool,
-    /// The run's span: a resumed run goes on in the same trace.
+    /// Span of the run. A resumed run continues the same trace.
     span: Option<(String, Option<String>)>,
 }
 
@@ -81,7 +81,7 @@ impl Options {
         Options { trace: is("trace"), keep_nodes: is("keep_nodes"), span }
     }
 
-    /// What a run that is gone on with is part of.
+    /// Returns the span of the run that is resumed.
     fn parent(&self) -> Option<Arc<TraceContext>> {
         let (parent, state) = self.span.as_ref()?;
         TraceContext::parse(parent, state.as_deref()).ok().map(Arc::new)
@@ -267,7 +267,7 @@ impl Engine {
         self.go(Beginning { graph, nodes, run, outer, input, past: None, options, span }, detach).await
     }
 
-    /// A run's nodes are in a session of its name, which ends with it. Those of somebody else must not.
+    /// Refuses a run id that names a session: the run's own session has that name and ends with the run.
     fn no_session_of_that_name(
         &self,
         run: &str,
@@ -295,7 +295,7 @@ impl Engine {
             return Err(EngineError::new(ErrorKind::InvalidRequest, message)
                 .hint("`nerve server graph status` says how far it is"));
         }
-        // Its own may be there: its nodes outlived their server.
+        // The session of the run itself may exist: its nodes outlived their server.
         self.no_session_of_that_name(&id, Session::is_kept)?;
         let path = self.inner.runs.journal(&id).filter(|path| path.exists()).ok_or_else(|| not_found(&id))?;
         let (engine, run) = (self.clone(), id.clone());
@@ -337,8 +337,7 @@ impl Engine {
         self.go(Beginning { graph, nodes, run, outer, input, past: Some(past), options, span }, detach).await
     }
 
-    /// Goes on with the runs of a server that is gone, as their graphs say. Must be called on a runtime, after
-    /// [`Engine::adopt`].
+    /// Resumes the runs of a server that is gone, where their graphs say so. Must be called on a runtime, after [`Engine::adopt`].
     pub fn resume_interrupted(&self) {
         let engine = self.clone();
         tokio::spawn(async move {
@@ -398,7 +397,7 @@ impl Engine {
         }
     }
 
-    /// Makes the graph's nodes, runs it, ends its nodes, says what came of it.
+    /// Creates the graph's nodes, runs the graph, stops its nodes and ends the run.
     async fn drive(&self, beginning: Beginning) -> (RunEnded, Option<EngineError>) {
         let Beginning { graph, nodes, run, outer, input, past, options, span } = beginning;
         let tracer = options.trace.then(|| Tracer::new(graph.id()));
@@ -423,7 +422,7 @@ impl Engine {
                 GraphRun { results: Map::new(), status, error: Some(error), usage: Default::default() }
             }
         };
-        // The nodes of a run that is interrupted are kept or stopped with the server's.
+        // The nodes of an interrupted run are kept or stopped together with those of the server.
         if !run.was_interrupted() && session.name() == run.id {
             self.end_nodes(&session, &nodes, options.keep_nodes).await;
         }
@@ -455,7 +454,7 @@ impl Engine {
         run.end(RunEnd { status, tokens: usage.tokens_used(), results, error, trace })
     }
 
-    /// The session of a run: the graph's own nodes are in it, and what is not there is looked for in the one it uses.
+    /// Returns the session of a run. It contains the graph's own nodes; other nodes are found in `outer`.
     fn run_session(&self, run: &str, outer: &Session, no_nodes: bool) -> Result<Session, EngineError> {
         if no_nodes {
             return Ok(outer.clone());
@@ -466,7 +465,7 @@ impl Engine {
         Ok(session)
     }
 
-    /// Starts the graph's nodes at the same time; those that outlived their server are there already.
+    /// Starts the graph's nodes concurrently. Nodes that outlived their server are kept.
     async fn make_nodes(
         &self,
         run: &Arc<Run>,
@@ -530,7 +529,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops the run's nodes but for those that are to be kept, and forgets its session when it is empty.
+    /// Stops the nodes of a run, except those to keep, and removes its session if it is empty.
     async fn end_nodes(&self, session: &Session, nodes: &[(String, NodeDefinition)], keep_all: bool) {
         let kept = |name: &str| {
             let definition = nodes.iter().find(|(known, _)| known == name).map(|(_, definition)| definition);
@@ -565,7 +564,7 @@ impl Engine {
             match self.cancel_interrupted(id).await {
                 Ok(true) => return Ok(RunsCancelled { cancelled: true, runs: vec![id.to_string()] }),
                 Ok(false) => {}
-                // Somebody holds its journal: it may have begun meanwhile.
+                // The journal is locked: the run may have begun meanwhile.
                 Err(error) => {
                     runs = self.inner.runs.going_on(id);
                     if runs.is_empty() {
@@ -585,7 +584,7 @@ impl Engine {
         Ok(RunsCancelled { cancelled: true, runs: runs.iter().map(|run| run.id.clone()).collect() })
     }
 
-    /// Ends a run that a server left behind, and its nodes. `false`: there is none of that id that has not ended.
+    /// Ends a run that a server left behind, and its nodes. Returns false if there is no such run, or it has ended.
     async fn cancel_interrupted(&self, id: &str) -> Result<bool, EngineError> {
         check_name(id, "run")?;
         let Some(path) = self.inner.runs.journal(id).filter(|path| path.exists()) else { return Ok(false) };
@@ -648,7 +647,7 @@ impl Engine {
     }
 }
 
-/// The run has ended: what it asked was answered by somebody else, or by nobody.
+/// The error of an answer to a run that has ended.
 fn asks_nothing(info: &RunInfo) -> EngineError {
     let message = format!("run '{}' asks nothing: it is {}", info.run_id, info.status);
     let error = EngineError::new(ErrorKind::NotFound, message);
@@ -680,7 +679,7 @@ fn context(
     }
 }
 
-/// To be run: with the graphs that it names in a session.
+/// Reads a definition for a run, together with the registered graphs that it names.
 fn read_in(definition: Value, session: &Session) -> Result<(GraphFile, Compiled), EngineError> {
     let mut file = GraphFile::from_value(definition)?;
     linking::link(&mut file, session)?;
@@ -694,7 +693,7 @@ fn read(definition: Value) -> Result<(GraphFile, Compiled), EngineError> {
     Ok((file, compiled))
 }
 
-/// An error that says which step it is of.
+/// Adds the step to the message of an error.
 fn with_step(mut error: EngineError) -> EngineError {
     if let Some(step) = error.step().filter(|step| !error.message.contains(&format!("'{step}'"))) {
         error.message = format!("step '{step}': {}", error.message);
@@ -721,7 +720,7 @@ fn no_graph(id: &str, session: &Session) -> EngineError {
         .hint(hint)
 }
 
-/// How a node of a graph file is made; `None` for what is no node of a session (templates, graphs).
+/// Returns the definition of a node in a graph file. Templates and graphs are no nodes of a session.
 fn spec(session: &str, name: &str, definition: &NodeDefinition) -> Option<NodeSpec> {
     let node =
         NodeRef { session: Some(session.to_string()).filter(|name| name != DEFAULT), node: name.to_string() };
@@ -781,7 +780,7 @@ fn bash_limit(definition: &NodeDefinition) -> Option<Duration> {
     }
 }
 
-/// On a thread that may block.
+/// Runs `work` on a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| EngineError::new(ErrorKind::Internal, error.to_string()))

@@ -1,5 +1,5 @@
-//! Graphs that steps name in their session become part of the graph that is run: their nodes are made for it, and its journal has all
-//! that is needed to go on with it, whatever becomes of the session.
+//! Links registered graphs into the graph that is run: their nodes are created for the run, and its journal contains everything that is
+//! needed to resume it, whatever happens to the session.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::graph::Graph;
 use crate::graph::file::{GraphFile, NestedDefinition, NodeDefinition};
 use crate::session::Session;
 
-/// Graphs that a run takes from its session, each as often as it is named: graphs that name graphs could be without end.
+/// Limit of linked graphs, counted per use: graphs that name each other could grow without end.
 const LIMIT: usize = 1000;
 
-/// Takes the graphs that steps of `file` name from `session`.
+/// Links the graphs of `session` that steps of `file` name.
 ///
 /// # Errors
 /// InvalidRequest: there are more than 1000.
@@ -22,13 +22,13 @@ pub(super) fn link(file: &mut GraphFile, session: &Session) -> Result<(), Engine
 
 struct Linking<'a> {
     session: &'a Session,
-    /// The graphs around the one that is looked at.
+    /// The graphs around the current one.
     way: Vec<String>,
     count: usize,
 }
 
 impl Linking<'_> {
-    /// `around`: nodes that are named around it.
+    /// Links into one graph. `around`: nodes of the graphs around it.
     fn graph(&mut self, file: &mut GraphFile, around: &BTreeSet<String>) -> Result<(), EngineError> {
         let is_graph = |node: &NodeDefinition| matches!(node, NodeDefinition::Graph(_));
         let seen = file.nodes.iter().filter(|(_, node)| !is_graph(node)).map(|(name, _)| name);
@@ -45,7 +45,7 @@ impl Linking<'_> {
             file.steps.iter().filter_map(|step| step.node.as_ref()).chain(fallbacks).collect();
         let named = named.into_iter().filter(|name| !file.nodes.contains_key(*name) && !seen.contains(*name));
         for name in named.cloned().collect::<Vec<String>>() {
-            // One that runs in itself is left as it is: running it says so.
+            // A graph that contains itself is not linked: running it fails with an error.
             let node = self.session.get(&name).filter(|_| !self.way.contains(&name));
             let Some(definition) = node.as_ref().and_then(|node| node.as_graph().and_then(Graph::definition))
             else {

@@ -44,21 +44,20 @@ use crate::session::manager::SessionManager;
 use crate::session::stop_all;
 use crate::telemetry::Telemetry;
 
-/// How an engine is set up.
+/// Configuration of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct EngineConfig {
-    /// What its nodes are given; the server's name among it.
+    /// Configuration of nodes, including the server's name.
     pub nodes: FactoryConfig,
-    /// Where journals of runs go, in a folder for each server; without it, runs end with the server.
+    /// Folder of the journals of runs, with a subfolder per server. Without it, runs end with the server.
     pub runs_dir: Option<PathBuf>,
-    /// Where sessions and the definitions of their nodes are kept; without it, they end with the server.
+    /// File of sessions and definitions of nodes. Without it, they end with the server.
     pub sessions_file: Option<PathBuf>,
-    /// Where conversations are kept; without it, they are not.
+    /// Folder of conversations. Without it, they are not kept.
     pub conversations: Option<PathBuf>,
-    /// Where results of executions that nobody waits for are kept, in a folder for each server; without it, a few are remembered until
-    /// the server ends.
+    /// Folder of the results of asynchronous executions, with a subfolder per server. Without it, a few are kept until the server ends.
     pub results_dir: Option<PathBuf>,
-    /// Where what is done is told, span by span; nowhere by default.
+    /// Exporter of spans. Off by default.
     pub telemetry: Telemetry,
 }
 
@@ -85,7 +84,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// An engine without nodes; sessions that were kept are there again, and their nodes defined.
+    /// Creates an engine. Persisted sessions are loaded; their nodes are defined and not started.
     pub fn new(config: EngineConfig) -> Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
@@ -111,29 +110,28 @@ impl Engine {
         Engine { inner: Arc::new(inner) }
     }
 
-    /// What was wrong with the sessions that were kept, when they were read: for people, in whole sentences. Events of it are gone
-    /// before anybody can subscribe.
+    /// Returns problems with the persisted sessions, as sentences for people. Events would come before the first subscriber.
     pub fn troubles(&self) -> &[String] {
         self.inner.book.troubles()
     }
 
-    /// All events from now on. A receiver that is slow loses the oldest and is told how many.
+    /// Subscribes to all events from now on. A slow receiver loses the oldest events and learns how many.
     pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
         self.inner.events.subscribe()
     }
 
-    /// What it has done so far, in numbers.
+    /// Returns counters of turns and output.
     pub fn metrics(&self) -> &Metrics {
         self.inner.events.metrics()
     }
 
     /// Stops everything. With `keep_nodes`, hosted nodes stay.
     pub async fn shut_down(&self, keep_nodes: bool) {
-        // What nobody waits for is written down before it ends.
+        // Asynchronous executions are saved first.
         self.inner.results.shut_down().await;
         // Runs are interrupted, not ended: they can be resumed.
         self.inner.runs.interrupt_all(keep_nodes).await;
-        // Who comes later is refused, and who is on the way ends by itself.
+        // New nodes are refused from here on; starts in progress end by themselves.
         let mut nodes = self.inner.sessions.close_registration();
         if keep_nodes {
             let mut left = Vec::new();

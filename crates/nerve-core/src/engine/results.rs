@@ -22,7 +22,7 @@ use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
 
 /// The event, on the wire and to webhooks.
 const READY: &str = "RESULT_READY";
-/// Results in one answer, where nobody says how many.
+/// Results in a list without `last`.
 const LISTED: usize = 100;
 
 impl Engine {
@@ -95,7 +95,7 @@ impl Engine {
             started_at: Some(results.seconds()),
             ..ResultRecord::clone(&live.current())
         });
-        // On the disk first: who finds it there must not think that nothing was begun.
+        // Saved first: a record on disk must not say that nothing had begun.
         results.save(live, Arc::clone(&running)).await.map_err(|problem| {
             EngineError::new(ErrorKind::Internal, format!("the turn was not begun: {problem}"))
         })?;
@@ -103,7 +103,7 @@ impl Engine {
         if execute.prompt.timeout.is_some() {
             execute.prompt.timeout = Some(deadline.saturating_duration_since(Instant::now()));
         }
-        // A panic must not take the result with it.
+        // A panic must not lose the result.
         let (engine, cancellation) = (self.clone(), live.cancellation.clone());
         let turn = tokio::spawn(async move { engine.turn(execute, Some(&cancellation)).await });
         let aborts = AbortOnDrop(turn.abort_handle());
@@ -112,7 +112,7 @@ impl Engine {
         done.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// `None`: the server goes down first.
+    /// Ends a result. `outcome` is `None` if the server shut down first.
     async fn end_in_background(
         &self,
         live: &ActiveResult,
@@ -134,7 +134,7 @@ impl Engine {
             }
             record
         });
-        // On the disk before anybody is told.
+        // Saved before it is published.
         let mut saved = self.saved(live, &record).await;
         live.set(Arc::clone(&record));
         let at = at_of(&record);
@@ -296,7 +296,7 @@ impl Engine {
     }
 }
 
-/// Ends a task with whoever waits for it.
+/// Aborts a task when its waiter is dropped.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -314,10 +314,10 @@ fn too_late(execute: &NodePrompt) -> EngineError {
     EngineError::new(ErrorKind::Timeout, message)
 }
 
-/// What a webhook is told.
+/// Returns the body of a webhook request.
 fn payload(record: &ResultRecord, now: f64) -> Value {
     let error = record.error.as_ref();
-    // A turn that came to its end and failed all the same says why itself.
+    // A turn that ended and failed has its error in the response.
     let of_response =
         |field: &str| record.response.as_ref().and_then(|response| response.get(field)).cloned();
     let message = error.map(|error| Value::from(error.message.as_str())).or_else(|| of_response("error"));

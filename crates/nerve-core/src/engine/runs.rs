@@ -22,11 +22,11 @@ use crate::node::gate::Gates;
 use crate::session::DEFAULT;
 use crate::trace::ExecutionTrace;
 
-/// Steps of one run that are remembered; of more, those that are done are forgotten, the oldest first. Journal and trace have all.
+/// Steps that are kept of one run. Of more, completed ones are dropped, the oldest first. Journal and trace have all.
 const STEPS: usize = 2048;
-/// Ended runs that are remembered with their results.
+/// Ended runs that are kept.
 const ENDED: usize = 64;
-/// Runs that are listed.
+/// Runs in a list.
 const LISTED: usize = 1000;
 
 /// The runs of a server.
@@ -36,7 +36,7 @@ pub(super) struct Runs {
     pub(super) clock: Clock,
     events: Publisher,
     known: Mutex<BTreeMap<String, Arc<Run>>>,
-    /// Nothing is taken in any more. Changed while `known` is locked.
+    /// No more runs are admitted. Changed while `known` is locked.
     closed: AtomicBool,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct Run {
     pub(super) cancellation: CancellationToken,
     pub(super) gates: Gates,
     session: String,
-    /// While it goes on.
+    /// Present while the run is active.
     journal: Mutex<Option<Journal>>,
     events: Publisher,
     clock: Clock,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
-    /// Its server goes down: it is not ended, and can be resumed.
+    /// The server shuts down. The run has not ended and can be resumed.
     interrupted: AtomicBool,
 }
 
@@ -64,9 +64,9 @@ struct State {
     info: RunInfo,
     status: RunStatus,
     started: TsNs,
-    /// Places in `info.steps`.
+    /// Indices into `info.steps` by path.
     places: HashMap<String, usize>,
-    /// So many steps are too many.
+    /// Number of steps at which some are dropped.
     forget_at: usize,
 }
 
@@ -76,15 +76,15 @@ impl Runs {
         Runs { folder, clock, events, known: Mutex::default(), closed: AtomicBool::new(false) }
     }
 
-    /// Where the journal of a run is.
+    /// Returns the path of a run's journal.
     pub(super) fn journal(&self, run: &str) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| journal_path(folder, run))
     }
 
-    /// Takes a run in, before there is a journal of it: who sees its journal finds it here too.
+    /// Admits a run before its journal exists, so that every run with a journal is known.
     ///
     /// # Errors
-    /// AlreadyExists: one of that id goes on. Process: the server goes down.
+    /// AlreadyExists: a run of that id is active. Process: the server shuts down.
     pub(super) fn admit(
         &self,
         id: &str,
@@ -137,21 +137,21 @@ impl Runs {
         Ok(Admitted { runs: self, run, has_begun: false, before })
     }
 
-    /// A run of this server's life.
+    /// Returns a run that this server has started.
     pub(super) fn get(&self, id: &str) -> Option<Arc<Run>> {
         self.lock().get(id).cloned()
     }
 
-    /// Runs that go on of that id, or of a graph of that id.
+    /// Returns active runs with that id, or of the graph with that id.
     pub(super) fn going_on(&self, id: &str) -> Vec<Arc<Run>> {
         let known = self.lock();
         let runs = known.values().filter(|run| run.goes_on() && (run.id == id || run.graph == id));
         runs.cloned().collect()
     }
 
-    /// All runs, newest first; those of earlier servers from their journals. Blocks on the disk.
+    /// Lists all runs, the newest first; those of earlier servers by their journals. Blocks on the disk.
     pub(super) fn list(&self) -> Vec<RunInfo> {
-        // In this order: whoever has a journal by now is known, or has ended.
+        // In this order: a run with a journal is known by now, or has ended.
         let files: Vec<PathBuf> =
             self.folder.iter().flat_map(|folder| journals(folder)).take(LISTED).collect();
         let mut infos: Vec<RunInfo> = self.lock().values().map(|run| run.info()).collect();
@@ -172,7 +172,7 @@ impl Runs {
         infos
     }
 
-    /// What is known of a run. Blocks on the disk.
+    /// Returns the state of a run. Blocks on the disk.
     ///
     /// # Errors
     /// NotFound.
@@ -191,17 +191,17 @@ impl Runs {
         Ok(from_journal(summary, path))
     }
 
-    /// Runs that nobody has ended, by their journals: of a server that is gone. Blocks on the disk.
+    /// Returns the journals of runs that have not ended: those of a server that is gone. Blocks on the disk.
     pub(super) fn interrupted(&self) -> Vec<PathBuf> {
         let files = self.folder.iter().flat_map(|folder| journals(folder));
         let goes_on = |path: &PathBuf| {
-            // Most have ended, and say so in their last line: the others are few, and read whole.
+            // The last line of most journals says that the run has ended. The others are few and are read as a whole.
             !journal::has_ended(path) && Summary::read(path).is_ok_and(|summary| summary.ending.is_none())
         };
         files.filter(goes_on).collect()
     }
 
-    /// The server goes down: what goes on stops, and can be resumed. Returns when it has stopped. With `keep_nodes` nothing is
+    /// Interrupts all active runs because the server shuts down, and waits for them. They can be resumed. With `keep_nodes` nothing is
     /// interrupted on the terminals.
     pub(super) async fn interrupt_all(&self, keep_nodes: bool) {
         let runs: Vec<Arc<Run>> = {
@@ -211,7 +211,7 @@ impl Runs {
         };
         for run in &runs {
             run.interrupted.store(true, Ordering::Release);
-            // A step whose node goes down with us has not failed.
+            // A step whose node stops with the server has not failed.
             run.journal().iter().for_each(Journal::seal);
             if !keep_nodes {
                 run.cancellation.cancel();
@@ -227,18 +227,18 @@ impl Runs {
     }
 }
 
-/// A run that is about to begin. Others see it already, and can cancel it; dropped before it began, it never was.
+/// A run that is about to begin. It can be listed and cancelled. If it is dropped before it begins, it is removed.
 #[derive(Debug)]
 pub(super) struct Admitted<'a> {
     runs: &'a Runs,
     run: Arc<Run>,
     has_begun: bool,
-    /// One of the same id that has ended.
+    /// An ended run with the same id.
     before: Option<Arc<Run>>,
 }
 
 impl Admitted<'_> {
-    /// It begins, with so many steps.
+    /// Begins the run, which has `total` steps.
     pub(super) fn begin(mut self, total: usize, journal: Option<Journal>) -> Arc<Run> {
         self.has_begun = true;
         let run = Arc::clone(&self.run);
@@ -248,7 +248,7 @@ impl Admitted<'_> {
             state.info.journal = journal.as_ref().map(|journal| journal.path().display().to_string());
         }
         *run.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
-        // The server may have begun to go down before it had one.
+        // The server may have begun to shut down before there was a journal.
         if run.was_interrupted() {
             run.journal().iter().for_each(Journal::seal);
         }
@@ -280,7 +280,7 @@ pub(super) fn not_found(id: &str) -> EngineError {
 }
 
 impl Run {
-    /// What is known of it now.
+    /// Returns the state of the run.
     pub(super) fn info(&self) -> RunInfo {
         let (mut info, mut status) = {
             let state = self.lock();
@@ -301,7 +301,7 @@ impl Run {
         info
     }
 
-    /// Its journal, while it goes on.
+    /// Returns the journal while the run is active.
     pub(super) fn journal(&self) -> Option<Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -314,13 +314,13 @@ impl Run {
         self.interrupted.load(Ordering::Acquire)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the run.
     pub(super) async fn wait(&self) {
-        // The sender is part of us: it is not gone before.
+        // The sender is a field of the run, so it cannot be dropped first.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
-    /// Takes in what happened to a step, and tells subscribers.
+    /// Records an event of a step and publishes it.
     pub(super) fn observe(&self, event: &StepEvent) {
         let (step, node) = (event.step.to_string(), event.node.to_string());
         let kind = {
@@ -465,7 +465,7 @@ impl State {
         }
     }
 
-    /// Steps that are done first, then those that are not but have ended.
+    /// Drops steps: completed ones first, then failed and cancelled ones.
     fn forget(&mut self) {
         let steps = &mut self.info.steps;
         let mut spare = steps.len() - STEPS;
@@ -477,7 +477,7 @@ impl State {
             });
         }
         self.places = steps.iter().enumerate().map(|(at, step)| (step.step_id.clone(), at)).collect();
-        // Where thousands run at once, not for each of them.
+        // With thousands of concurrent steps, this must not run for each of them.
         self.forget_at = 2 * steps.len().max(STEPS);
     }
 
@@ -499,7 +499,7 @@ impl State {
     }
 }
 
-/// Is a step this one, or one of its items, rounds or inner steps?
+/// Returns true if `path` is the step or one of its items, rounds or inner steps.
 fn is_in(path: &str, step: &str) -> bool {
     path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '#']))
 }
@@ -508,7 +508,7 @@ fn words(data: &Value) -> String {
     data.as_str().unwrap_or_default().to_string()
 }
 
-/// A run of a server that is gone.
+/// Returns the state of a run of a server that is gone.
 fn from_journal(summary: Summary, journal: PathBuf) -> RunInfo {
     let (status, ended, error) = match summary.ending {
         Some(ending) => {
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_can_be_cancelled_before_it_has_a_journal_and_leaves_nothing_if_it_never_begins() {
+    fn admitted_runs_are_known_until_dropped() {
         let runs = runs();
         let admitted = runs.admit("r-1", "g", None, 1).unwrap();
         assert_eq!(runs.list()[0].run_id, "r-1");
@@ -584,7 +584,7 @@ mod tests {
         let run = Arc::clone(&admitted.run);
         drop(admitted);
         assert!(!run.goes_on() && runs.list().is_empty() && runs.going_on("r-1").is_empty());
-        // One that has ended is there again if another of its id comes to nothing.
+        // An ended run is known again if another one with its id never begins.
         let first = runs.admit("r-1", "g", None, 1).unwrap().begin(1, None);
         first.ended.send_replace(true);
         drop(runs.admit("r-1", "h", None, 1).unwrap());
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_items_rounds_and_inner_steps_count_once() {
+    fn nested_tokens_count_once() {
         let run = begun(2);
         let used = |tokens| StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens };
         for (step, tokens) in
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_have_ended_are_forgotten_and_those_that_run_are_not() {
+    fn ended_steps_are_dropped_first() {
         let run = begun(1);
         run.observe(&event("first", StepEventKind::Start { queued: false }));
         for step in 0..10 * STEPS {
@@ -619,7 +619,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_begins_once_the_server_goes_down() {
+    async fn no_run_begins_during_shutdown() {
         let runs = runs();
         runs.interrupt_all(false).await;
         assert!(runs.admit("r-1", "g", None, 1).is_err());

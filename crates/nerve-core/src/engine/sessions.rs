@@ -50,7 +50,7 @@ impl Engine {
         created.unwrap_or_else(|error| Err(EngineError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// Makes a node, under its name.
+    /// Creates a node under its name.
     pub(super) async fn make(
         &self,
         session: &Session,
@@ -73,7 +73,7 @@ impl Engine {
         Ok(info)
     }
 
-    /// A node is there: noted, and told.
+    /// Persists and publishes a new node.
     pub(super) fn is_made(
         &self,
         session: &Session,
@@ -107,7 +107,7 @@ impl Engine {
             return Err(EngineError::new(ErrorKind::AlreadyExists, message));
         }
         let Some(spec) = session.definition(&at.node) else {
-            // Says which there are.
+            // The error lists the nodes.
             session.find(&at.node)?;
             let message = format!("node '{}' has no definition to start it from", at.node);
             return Err(EngineError::new(ErrorKind::NotFound, message).hint("make it with `node create`"));
@@ -305,13 +305,13 @@ impl Engine {
         Ok(NodesChanged { nodes, failed: Vec::new() })
     }
 
-    /// The session of a node that is taken back; that of a run is made inside the one that the run uses.
+    /// Returns the session of an adopted node.
     pub(super) fn session_of(&self, at: &NodeRef) -> Result<Session, EngineError> {
         self.inner.sessions.ensure(at.session.as_deref())
     }
 }
 
-/// What a node was given that its terminal does not show: the names of its variables, never a value.
+/// Metadata that the terminal does not show: the names of variables, never their values, and the proxy.
 fn known_of(spec: &NodeSpec) -> impl Iterator<Item = (String, String)> {
     let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
     let env = (!names.is_empty()).then(|| ("env".to_string(), names.join(" ")));

@@ -139,7 +139,7 @@ async fn a_caller_that_leaves_does_not_leave_the_node_busy() {
     assert_eq!(stage.ask("sh", "echo next").await.text, "next");
     let entries = stage.history("sh").await;
     assert!(
-        entries.iter().any(|entry| entry.contains("\"content\": \"done\"")),
+        entries.iter().any(|entry| entry.contains("\"content\":\"done\"")),
         "the turn is in the history: {entries:?}"
     );
     stage.stop("sh").await;

@@ -10,7 +10,7 @@ use super::operation::{BodyUse, Does, Operation, Own};
 use super::operations::OPERATIONS;
 use super::query::{Kind, Query};
 
-/// The description of the HTTP interface, as JSON with line breaks; the same for every server of this version.
+/// Returns the description of the HTTP interface as formatted JSON. It is the same for all servers of a version.
 pub(crate) fn document() -> String {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -86,7 +86,7 @@ fn describe(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     described
 }
 
-/// The params of a command without those that the path has.
+/// Returns the schema of the parameters that are not in the path.
 fn body(operation: &Operation, schema: Schema) -> Value {
     let mut schema = Value::from(schema);
     for name in operation.placeholders() {
@@ -186,7 +186,7 @@ fn operation_id(operation: &Operation) -> String {
 }
 
 impl Operation {
-    /// The first word of its path.
+    /// Returns the first word of the path, or `server`.
     pub(crate) fn tag(&self) -> &'static str {
         match &self.does {
             Does::Own(
@@ -204,7 +204,7 @@ impl Operation {
         }
     }
 
-    /// Names in its path that stand for something.
+    /// Returns the names of the placeholders in the path.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'))
     }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reference_leads_somewhere_and_every_operation_has_an_id_of_its_own() {
+    fn references_resolve_and_operation_ids_are_unique() {
         let text = document();
         let document: Value = serde_json::from_str(&text).unwrap();
         let mut ids = HashSet::new();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_path_has_is_not_asked_for_in_the_body() {
+    fn body_omits_path_parameters() {
         let document: Value = serde_json::from_str(&document()).unwrap();
         let body = &document["paths"]["/nodes/{node_id}/execute"]["post"]["requestBody"];
         let schema = &body["content"]["application/json"]["schema"];

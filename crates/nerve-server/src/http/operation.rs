@@ -1,4 +1,4 @@
-//! Something that can be asked for over HTTP.
+//! Operations of the HTTP interface.
 
 use nerve_api::RequestName;
 use schemars::Schema;
@@ -7,22 +7,22 @@ use schemars::generate::SchemaGenerator;
 use super::page::List;
 use super::query::Query;
 
-/// Something that can be asked for.
+/// An operation of the HTTP interface.
 #[derive(Debug)]
 pub(crate) struct Operation {
     /// `GET`, `POST` or `DELETE`.
     pub(crate) method: &'static str,
-    /// With placeholders, which have the names of the wire's params.
+    /// With placeholders, which are named like the parameters.
     pub(crate) path: &'static str,
-    /// In words.
+    /// One sentence for people.
     pub(crate) summary: &'static str,
-    /// Who comes without a token may have it too.
+    /// Needs no token.
     pub(crate) open: bool,
     pub(crate) does: Does,
 }
 
 impl Operation {
-    /// What may stand in its query.
+    /// Returns the parameters of its query.
     pub(crate) fn query(&self) -> &'static [Query] {
         match &self.does {
             Does::Request(mapped) => mapped.query,
@@ -31,16 +31,16 @@ impl Operation {
     }
 }
 
-/// What is done.
+/// Implementation of an operation.
 #[derive(Debug)]
 pub(crate) enum Does {
     /// A request to the engine.
     Request(Mapped),
-    /// Something of its own.
+    /// A built-in handler.
     Own(Own, &'static [Query]),
 }
 
-/// What is no command of the wire.
+/// Built-in handlers, which are no single request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Own {
     Health,

@@ -1,4 +1,4 @@
-//! What went wrong, as `application/problem+json` (RFC 9457).
+//! Errors as `application/problem+json` (RFC 9457).
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 use super::request_id::RequestId;
 
-/// An answer that is an error. It gets its body where the request's id is known.
+/// An error response. [`Problem::render`] adds the body, where the id of the request is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
     error_type: String,
     pub(crate) detail: String,
     pub(crate) hint: Option<String>,
-    /// What else an error of the wire has: screen, choices, delivery, a run …
+    /// Further details: screen, choices, delivery, a run …
     data: Box<Map<String, Value>>,
     warnings: Vec<String>,
 }
@@ -33,22 +33,22 @@ impl Problem {
         }
     }
 
-    /// The request is wrong.
+    /// The request is invalid.
     pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "invalid_request_error", detail)
     }
 
-    /// A bug.
+    /// A bug in nerve.
     pub(crate) fn internal(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
     }
 
-    /// Whoever asks may not.
+    /// The client lacks permission.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::FORBIDDEN, "permission_error", detail)
     }
 
-    /// What the door said to one who is not let in.
+    /// The client could not be authenticated.
     pub(crate) fn not_let_in(error: &EngineError) -> Problem {
         let error_type = error.kind.as_str();
         let status = match error_type {
@@ -60,7 +60,7 @@ impl Problem {
         Problem { hint: error.hint.clone(), ..problem }
     }
 
-    /// A command that failed.
+    /// A request that failed.
     pub(crate) fn of(result: ResultMessage) -> Problem {
         let Value::Object(mut data) = result.data else {
             return Problem::internal(result.error.unwrap_or_default());
@@ -79,7 +79,7 @@ impl Problem {
         Problem { hint: Some(hint.into()), ..self }
     }
 
-    /// The answer, body and all.
+    /// Renders the response with its body.
     pub(crate) fn render(&self, id: &RequestId) -> Response {
         let mut body = json!({
             "type": "about:blank",
@@ -109,7 +109,7 @@ impl Problem {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
-        // Who guesses is not to do it over one connection, and what is left of a body is not to be read.
+        // Stops guessing over one connection, and reading the rest of a body.
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE) {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -118,7 +118,7 @@ impl Problem {
 }
 
 impl IntoResponse for Problem {
-    /// Without a body: [`Problem::render`] makes it.
+    /// Without a body: [`Problem::render`] adds it.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
@@ -126,8 +126,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The status of a command that failed. Errors of what nerve itself asks (a program, a model's API) are those of a gateway: 401 is for
-/// nerve's own token.
+/// Returns the status of a request that failed. Errors of a program or a model's API are gateway errors: 401 is for nerve's own
+/// token.
 fn status_of(error_type: &str) -> StatusCode {
     match error_type {
         "invalid_request_error" => StatusCode::BAD_REQUEST,

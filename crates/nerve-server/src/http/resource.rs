@@ -22,14 +22,14 @@ use crate::dispatch::{Outcome, ReplySize};
 use crate::requests::{self, Incoming};
 use crate::state::ServerState;
 
-/// Names and texts behind the `?`, as they stand there.
+/// Decoded names and values of a query.
 pub(crate) type RawQuery = Vec<(String, String)>;
 
-/// What stands in the path at the places that have a name.
+/// Values of the placeholders in a path.
 pub(crate) struct PathParams(pub(crate) RawPathParams);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathParams {
-    /// That of axum would answer in its own words.
+    /// Replaces axum's own rejection, which has another format.
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathParams, Problem> {
@@ -65,7 +65,7 @@ pub(crate) async fn serve(
         take_trace(&mut params, &parts.headers);
     }
     if mapped.request == RequestName::ListResults {
-        // Pages are made here.
+        // This module cuts the list into pages.
         params.insert("last".to_string(), Value::from(u32::MAX));
     }
     let later = ["async", "detach"].iter().any(|option| params.get(*option) == Some(&Value::Bool(true)));
@@ -79,8 +79,8 @@ pub(crate) async fn serve(
     answer(mapped, later, &parts.uri, result, share)
 }
 
-/// Takes what the request is part of from its headers, unless its body says it: that is meant for this and no other request. The two belong
-/// together, and a state is nothing without its parent (W3C Trace Context §3.3).
+/// Adds the caller's span from the headers, unless the body contains it. A `tracestate` without its `traceparent` is ignored (W3C Trace
+/// Context §3.3).
 fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
     let said = |name: &str| headers.get(name)?.to_str().ok();
     if params.contains_key("traceparent") {
@@ -94,14 +94,14 @@ fn take_trace(params: &mut Map<String, Value>, headers: &HeaderMap) {
     }
 }
 
-/// The query, decoded.
+/// Decodes the query.
 pub(crate) fn raw_query(uri: &Uri) -> Result<RawQuery, Problem> {
     Query::<RawQuery>::try_from_uri(uri)
         .map(|Query(query)| query)
         .map_err(|error| Problem::invalid(format!("the query cannot be read: {error}")))
 }
 
-/// The object in a body; an empty body is an empty object.
+/// Parses the object in a body. An empty body is an empty object.
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
     if bytes.trim_ascii().is_empty() {
         return Ok(Map::new());
@@ -115,7 +115,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
     })
 }
 
-/// Adds what is in the body to what is in path and query. They may say the same, and must not say different things.
+/// Adds the parameters in the body to those in path and query. A parameter may be repeated only with the same value.
 fn join(params: &mut Map<String, Value>, body: Map<String, Value>) -> Result<(), Problem> {
     for (name, value) in body {
         match params.get(&name) {
@@ -244,7 +244,7 @@ fn answer(
     Ok(response)
 }
 
-/// A body that holds its memory until it is sent.
+/// Returns a body that holds its memory until it is sent.
 pub(crate) fn held(bytes: Vec<u8>, mut share: Share) -> Body {
     share.shrink(bytes.len());
     Body::new(GuardedBody::new(Body::from(bytes), share))
@@ -252,7 +252,7 @@ pub(crate) fn held(bytes: Vec<u8>, mut share: Share) -> Body {
 
 impl BodyObserver for Share {}
 
-/// An answer that is JSON already.
+/// Returns a response with a JSON body.
 pub(crate) fn json_body(json: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], json.into()).into_response()
 }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_answer_has_its_memory_also_if_it_came_late() {
+    async fn long_replies_hold_their_memory() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::of_test(folder.path());
         let ask = async |name: RequestName, params: Value| {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_goes_with_its_parent_and_those_of_the_body_count() {
+    fn trace_in_body_overrides_headers() {
         let headers = |names: &[&'static str]| {
             names.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("h"))).collect()
         };

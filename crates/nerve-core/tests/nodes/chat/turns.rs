@@ -144,8 +144,8 @@ async fn turns_are_logged() {
     talk.stage.stop("c").await;
     let entries = talk.stage.history("c").await;
     assert_eq!(ops(&entries), ["send", "send", "read", "close"]);
-    assert!(entries[0].contains("You said: hello") && entries[0].contains(r#""is_complete": true"#));
-    assert!(entries[1].contains("no such thing") && entries[1].contains(r#""is_complete": false"#));
+    assert!(entries[0].contains("You said: hello") && entries[0].contains(r#""is_complete":true"#));
+    assert!(entries[1].contains("no such thing") && entries[1].contains(r#""is_complete":false"#));
     assert!(entries[2].contains("user: hello"), "the conversation is there at the end: {}", entries[2]);
 }
 
