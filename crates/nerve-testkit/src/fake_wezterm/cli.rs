@@ -1,4 +1,4 @@
-//! The command line's end: asks the server, and prints what it says.
+//! The command line client: sends a request to the server and prints the response.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ wezterm fault none|hang|slow MILLIS
 wezterm calls             how often which subcommand was called
 ";
 
-/// Runs the stand-in with the arguments of a command line (without the program's name).
+/// Runs the stand-in with command line arguments (without the program's name).
 pub fn run(args: Vec<String>) -> ExitCode {
     let asked = match parse(args) {
         Ok(asked) => asked,
@@ -86,7 +86,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn eprint(text: &str) {
-    // Nobody reads it.
+    // Standard error may be closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

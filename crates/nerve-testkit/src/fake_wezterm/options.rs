@@ -2,7 +2,7 @@
 
 use super::wire::{Fault, Request};
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked {
     Help,
@@ -11,10 +11,10 @@ pub(super) enum Asked {
     Call { request: Request, auto_start: bool, new_window: bool, stdin: bool },
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// In words: usage.
+/// A usage message.
 pub(super) fn parse(args: Vec<String>) -> Result<Asked, String> {
     let mut words = Words { rest: args.into() };
     let (mut cols, mut rows) = (80, 24);
@@ -91,7 +91,7 @@ struct Flags {
     escapes: bool,
     beside: bool,
     percent: u16,
-    /// What comes after the flags: a program, a text.
+    /// Words after the flags: a program, a text.
     words: Vec<String>,
 }
 
