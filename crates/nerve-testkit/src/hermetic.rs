@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_is_complete_and_has_nothing_of_the_outside() {
+    fn environment_is_complete_and_isolated() {
         let hermetic = Hermetic::new().unwrap();
         let output = hermetic.command("env").output().unwrap();
         let seen = String::from_utf8(output.stdout).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_goes_with_its_owner() {
+    fn tree_is_removed_on_drop() {
         let hermetic = Hermetic::new().unwrap();
         let root = hermetic.root().to_owned();
         assert!(root.join("work").is_dir());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_go_on_over_rows() {
+    fn styles_continue_across_rows() {
         let shown = text(&terminal("\x1b[1mab\r\ncd"), Some(0), Some(2), true).unwrap();
         assert_eq!(shown, "\x1b[0;1mab\r\n\x1b[0m\x1b[0;1mcd\r\n\x1b[0m\r\n\x1b[0m\n");
     }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn another_text_will_do_but_not_none() {
+    fn any_text_matches_but_not_none() {
         let line = [Awaited::Of(5), ENTER];
         assert_eq!(met("", &line), 0);
         assert_eq!(met("h", &line), 1);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn text_typed_key_by_key_may_come_at_once_or_shorter() {
+    fn text_may_come_at_once_or_shorter() {
         let keys = [Awaited::Of(1), Awaited::Of(1), Awaited::Of(1), ENTER];
         assert_eq!(met("ab", &keys), 2);
         assert_eq!(met("abc", &keys), 3);
