@@ -16,7 +16,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Parameters of a new pane.
-pub(super) struct Making {
+pub(super) struct PaneSpec {
     pub(super) id: u64,
     pub(super) argv: Vec<String>,
     pub(super) cwd: Option<String>,
@@ -38,8 +38,8 @@ pub(super) struct Pane {
 
 impl Pane {
     /// Creates a pane. Calls `ended` when its program exits. A missing program is no error: the pane shows a message.
-    pub(super) fn make(making: Making, ended: impl FnOnce() + Send + 'static) -> std::io::Result<Pane> {
-        let Making { id, mut argv, cwd, mut env, size } = making;
+    pub(super) fn make(spec: PaneSpec, ended: impl FnOnce() + Send + 'static) -> std::io::Result<Pane> {
+        let PaneSpec { id, mut argv, cwd, mut env, size } = spec;
         let home = env.get("HOME").cloned().unwrap_or_else(|| "/".into());
         if argv.is_empty() {
             argv.push(env.get("SHELL").cloned().unwrap_or_else(|| "/bin/sh".into()));

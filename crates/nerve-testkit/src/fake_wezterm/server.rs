@@ -11,9 +11,9 @@ use std::time::Duration;
 use nerve_term::event::Size;
 use serde_json::{Value, json};
 
-use super::pane::{Making, Pane};
+use super::pane::{Pane, PaneSpec};
 use super::text::text;
-use super::wire::{Asked, Fault, Request, answer, read};
+use super::wire::{ClientRequest, Fault, Request, answer, read};
 
 /// State shared by the connection threads and the serving thread.
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Shared {
 }
 
 enum Message {
-    Asked(Asked, UnixStream),
+    Request(ClientRequest, UnixStream),
     Ended(u64),
 }
 
@@ -81,7 +81,7 @@ fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Sha
                 let _ = (&stream).read_to_end(&mut nothing);
                 return;
             }
-            let _ = messages.send(Message::Asked(asked, stream));
+            let _ = messages.send(Message::Request(asked, stream));
         }
     }
 }
@@ -112,7 +112,7 @@ impl Mux {
         for message in inbox {
             match message {
                 Message::Ended(id) => drop(self.remove(id)),
-                Message::Asked(asked, stream) => {
+                Message::Request(asked, stream) => {
                     if let Fault::Slow(millis) = lock(shared).fault {
                         std::thread::sleep(Duration::from_millis(millis));
                     }
@@ -123,13 +123,13 @@ impl Mux {
         }
     }
 
-    fn serve(&mut self, asked: Asked) -> Result<String, String> {
-        let Asked { request, env } = asked;
+    fn serve(&mut self, asked: ClientRequest) -> Result<String, String> {
+        let ClientRequest { request, env } = asked;
         match request {
             Request::List => Ok(self.list()),
             Request::Spawn { argv, cwd, workspace, cols, rows } => {
                 let (id, size) = (self.next, Size::new(cols, rows));
-                let pane = self.make(Making { id, argv, cwd, env, size })?;
+                let pane = self.make(PaneSpec { id, argv, cwd, env, size })?;
                 let workspace = workspace.unwrap_or_else(|| "default".into());
                 self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
                 Ok(format!("{id}\n"))
@@ -174,12 +174,12 @@ impl Mux {
         self.panes.get(&id).ok_or_else(|| format!("no such pane {id}"))
     }
 
-    fn make(&mut self, mut making: Making) -> Result<Pane, String> {
-        making.env.insert("WEZTERM_UNIX_SOCKET".into(), self.socket.clone());
+    fn make(&mut self, mut spec: PaneSpec) -> Result<Pane, String> {
+        spec.env.insert("WEZTERM_UNIX_SOCKET".into(), self.socket.clone());
         self.next += 1;
-        let (messages, id) = (self.messages.clone(), making.id);
+        let (messages, id) = (self.messages.clone(), spec.id);
         let ended = move || drop(messages.send(Message::Ended(id)));
-        Pane::make(making, ended).map_err(|error| error.to_string())
+        Pane::make(spec, ended).map_err(|error| error.to_string())
     }
 
     /// Removes a pane at once, with its unread output.
@@ -214,7 +214,7 @@ impl Mux {
         placed.pane.resize(left);
         let (window, tab, workspace) = (placed.window, placed.tab, placed.workspace.clone());
         let id = self.next;
-        let pane = self.make(Making { id, argv, cwd, env, size: new })?;
+        let pane = self.make(PaneSpec { id, argv, cwd, env, size: new })?;
         for other in self.panes.values_mut().filter(|placed| placed.tab == tab) {
             other.is_active = false;
         }

@@ -52,7 +52,7 @@ impl Fault {
 }
 
 /// A request with the environment of the client.
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     pub(super) request: Request,
     pub(super) env: BTreeMap<String, String>,
 }
@@ -77,13 +77,13 @@ pub(super) fn ask(stream: &UnixStream, request: &Request) -> io::Result<Result<S
 }
 
 /// Reads a request; `None` if it is invalid.
-pub(super) fn read(stream: &UnixStream) -> Option<Asked> {
+pub(super) fn read(stream: &UnixStream) -> Option<ClientRequest> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;
     let value: Value = serde_json::from_str(&line).ok()?;
     let env = value.get("env")?.as_object()?;
     let env = env.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_string())));
-    Some(Asked { request: Request::from_json(value.get("ask")?)?, env: env.collect() })
+    Some(ClientRequest { request: Request::from_json(value.get("ask")?)?, env: env.collect() })
 }
 
 /// Sends a response.

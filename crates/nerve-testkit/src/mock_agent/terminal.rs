@@ -13,7 +13,7 @@ use super::options::MockAgentOptions;
 use super::program::Program;
 use super::replay::Replay;
 use super::screen::ScreenSize;
-use super::transcript::Memory;
+use super::transcript::Transcript;
 
 /// Exit code when the terminal goes away: a shell's code for SIGHUP (1).
 pub const HANGUP: i32 = 129;
@@ -36,11 +36,11 @@ pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) ->
         let mut replay = Replay::open(recording, options.fast)?;
         // Output before the first input is played even if nobody can type.
         replay.tick(Duration::ZERO);
-        return put_on(input, output, &mut replay, Memory::default());
+        return put_on(input, output, &mut replay, Transcript::default());
     }
     let folder = std::env::current_dir().unwrap_or_default();
     let folder = folder.to_string_lossy();
-    let (memory, past) = match Memory::open(&options, &folder) {
+    let (memory, past) = match Transcript::open(&options, &folder) {
         Ok(opened) => opened,
         Err(message) => {
             write_all(output, format!("Error: {message}\r\n").as_bytes())?;
@@ -55,7 +55,7 @@ fn put_on(
     input: BorrowedFd,
     output: BorrowedFd,
     agent: &mut dyn Program,
-    mut memory: Memory,
+    mut memory: Transcript,
 ) -> io::Result<i32> {
     let _raw = RawMode::enter(input)?;
     let resized = watch_window_size()?;

@@ -12,7 +12,7 @@ use super::options::MockAgentOptions;
 
 /// The transcript of one conversation.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct Transcript {
     id: String,
     path: Option<PathBuf>,
     /// Lines of the forked conversation, written to the new transcript with its first prompt.
@@ -22,12 +22,15 @@ pub(super) struct Memory {
     lines: usize,
 }
 
-impl Memory {
+impl Transcript {
     /// Opens the transcript that the options select; also returns the earlier prompts.
     ///
     /// # Errors
     /// The id is in use, or there is no conversation to resume.
-    pub(super) fn open(options: &MockAgentOptions, folder: &str) -> Result<(Memory, Vec<String>), String> {
+    pub(super) fn open(
+        options: &MockAgentOptions,
+        folder: &str,
+    ) -> Result<(Transcript, Vec<String>), String> {
         let Some(home) = std::env::var_os("HOME") else { return Ok(Default::default()) };
         let dashes = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let project: String = folder.chars().map(dashes).collect();
@@ -38,7 +41,7 @@ impl Memory {
             (Some(id), _) | (None, Some(id)) => id.clone(),
             (None, None) => return Ok(Default::default()),
         };
-        let mut memory = Memory { path: Some(path(&id)), id, ..Memory::default() };
+        let mut memory = Transcript { path: Some(path(&id)), id, ..Transcript::default() };
         let mut past = Vec::new();
         if let Some(resumed) = &options.resume {
             let text = fs::read_to_string(path(resumed))
