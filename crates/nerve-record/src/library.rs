@@ -56,9 +56,9 @@ impl RecordingInfo {
         // An unreadable sidecar is ignored.
         let meta = Meta::load(path).ok().flatten().unwrap_or_default();
         let first = first_block(&mut reader)?;
-        let told = |time: TsNs| (time.0 > 0).then_some(time);
+        let known = |time: TsNs| (time.0 > 0).then_some(time);
         let began = first.as_ref().map(|block| block.header.start);
-        let started = told(meta.started_at).or(began.and_then(told));
+        let started = known(meta.started_at).or(began.and_then(known));
         let empty = reader.file_len()? == 0;
         // An empty file must not be locked here: its recorder may be about to lock it.
         let live = !empty && is_live(path);

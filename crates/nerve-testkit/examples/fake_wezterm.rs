@@ -1,4 +1,4 @@
-//! A stand-in for `wezterm` in tests: see `nerve_testkit::fake_wezterm`. It is not WezTerm.
+//! A stand-in for `wezterm` in tests, not WezTerm itself: see `nerve_testkit::fake_wezterm`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The scripted model on a free port of loopback, or on the one given: prints its URL, then a line for each request.
+//! Runs the scripted model on a free loopback port, or on the given one: prints its URL, then a line for each request.
 
 #![expect(clippy::print_stdout, reason = "its output is for the person who runs it")]
 

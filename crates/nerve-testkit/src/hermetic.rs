@@ -1,5 +1,4 @@
-//! A home of one's own: nothing of the person's settings, keys or sessions gets into a test, and nothing of a test gets
-//! out.
+//! An isolated home directory: no settings, keys or sessions of the user enter a test, and nothing leaves it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, Permissions};
@@ -10,16 +9,15 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory tree for one test; it goes when this is dropped. All directories are 0700.
+/// A directory tree for one test, removed on drop. All directories have mode 0700.
 ///
-/// The path is short, `/tmp/nvXXXXXX` where that is possible: the path of a Unix socket has room for 107 bytes
-/// (`sun_path`, unix(7)).
+/// The path is short, `/tmp/nvXXXXXX` if possible: a Unix socket path is limited to 107 bytes (`sun_path`, unix(7)).
 #[derive(Debug)]
 pub struct Hermetic {
     root: TempDir,
 }
 
-/// What of the tree is named how, and the variable that points there.
+/// Names of the directories and the variables that point to them.
 const DIRECTORIES: [(&str, &str); 8] = [
     ("HOME", "home"),
     ("XDG_CONFIG_HOME", "home/.config"),
@@ -32,10 +30,10 @@ const DIRECTORIES: [(&str, &str); 8] = [
 ];
 
 impl Hermetic {
-    /// Makes the tree.
+    /// Creates the tree.
     ///
     /// # Errors
-    /// When the temporary directory cannot be written.
+    /// The temporary directory cannot be written.
     pub fn new() -> io::Result<Hermetic> {
         let make = |parent: &Path| {
             tempfile::Builder::new()
@@ -50,43 +48,43 @@ impl Hermetic {
         Ok(Hermetic { root })
     }
 
-    /// The root of the tree.
+    /// Returns the root of the tree.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// `HOME`.
+    /// Returns `HOME`.
     pub fn home(&self) -> PathBuf {
         self.root().join("home")
     }
 
-    /// An empty directory to work in.
+    /// Returns an empty working directory.
     pub fn work(&self) -> PathBuf {
         self.root().join("work")
     }
 
-    /// `XDG_CONFIG_HOME`.
+    /// Returns `XDG_CONFIG_HOME`.
     pub fn config(&self) -> PathBuf {
         self.home().join(".config")
     }
 
-    /// `XDG_STATE_HOME`.
+    /// Returns `XDG_STATE_HOME`.
     pub fn state(&self) -> PathBuf {
         self.home().join(".local/state")
     }
 
-    /// `XDG_RUNTIME_DIR`.
+    /// Returns `XDG_RUNTIME_DIR`.
     pub fn runtime(&self) -> PathBuf {
         self.root().join("run")
     }
 
-    /// `NERVE_HOME`.
+    /// Returns `NERVE_HOME`.
     pub fn nerve_home(&self) -> PathBuf {
         self.root().join("nerve")
     }
 
-    /// The complete environment: only `PATH` comes from outside (and where tests write their skips and find their
-    /// agents). There is no tmux around it and no key in it.
+    /// Returns the complete environment. Only `PATH` and the settings of the tests themselves come from outside; there
+    /// is no tmux and no API key.
     pub fn env(&self) -> Vec<(String, String)> {
         let outside = ["PATH", "NERVE_TEST_SKIPS", "NERVE_TEST_NO_SKIP", "NERVE_TEST_AGENTS"];
         let kept = outside.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
@@ -101,14 +99,14 @@ impl Hermetic {
         kept.chain(own).chain(fixed.map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
     }
 
-    /// A command in this environment and no other, in [`work`](Hermetic::work).
+    /// Prepares a command with exactly this environment, in [`work`](Hermetic::work).
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(self.env()).current_dir(self.work());
         command
     }
 
-    /// Writes a file of the home, with its directories.
+    /// Writes a file in the home and creates its directories.
     pub(crate) fn write_home(&self, path: &str, content: &str) -> io::Result<()> {
         let path = self.home().join(path);
         if let Some(parent) = path.parent() {
@@ -118,7 +116,7 @@ impl Hermetic {
     }
 }
 
-/// A path as text. Temporary paths are made of ASCII.
+/// Converts a path to text. Temporary paths are ASCII.
 pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_is_complete_and_has_nothing_of_the_outside() {
+    fn environment_is_complete_and_isolated() {
         let hermetic = Hermetic::new().unwrap();
         let output = hermetic.command("env").output().unwrap();
         let seen = String::from_utf8(output.stdout).unwrap();
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_goes_with_its_owner() {
+    fn tree_is_removed_on_drop() {
         let hermetic = Hermetic::new().unwrap();
         let root = hermetic.root().to_owned();
         assert!(root.join("work").is_dir());

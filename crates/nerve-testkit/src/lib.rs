@@ -1,10 +1,11 @@
-//! What tests, `nerve demo`, `nerve mock-agent` and `nerve mock-model` stand on: agents that need no network and no key.
+//! Test support, also used by `nerve demo`, `nerve mock-agent` and `nerve mock-model`: agents that need no network and
+//! no API key.
 //!
-//! * [`mock_agent`]: a terminal program that behaves like an agent, by script.
+//! * [`mock_agent`]: a scripted terminal program that behaves like an agent.
 //! * [`mock_model`]: a scripted model API for the real agents.
 //! * [`fake_wezterm`]: a stand-in for WezTerm's command line and server, for tests only.
-//! * [`Hermetic`]: a home of one's own for a test, and in it the settings of the real agents ([`AgentRecipe`]).
-//! * [`skip`], [`wait_until`], [`wait_for`]: how a test says that it cannot run, and how it waits.
+//! * [`Hermetic`]: an isolated home directory, with the settings of the real agents ([`AgentRecipe`]).
+//! * [`skip`], [`wait_until`], [`wait_for`]: skipping a test, and waiting for a condition.
 
 pub mod fake_wezterm;
 mod hermetic;

@@ -1,5 +1,5 @@
-//! How each real agent is brought to a ready prompt with no human: its settings, its environment, its arguments. The
-//! model is a scripted one on loopback.
+//! Settings, environment and arguments that bring each real agent to a ready prompt without user interaction, against a
+//! scripted model on loopback.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use serde_json::json;
 
 use crate::hermetic::{Hermetic, text};
 
-/// How to start an agent.
+/// A command that starts an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRecipe {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables on top of [`Hermetic::env`].
+    /// Variables in addition to [`Hermetic::env`].
     pub env: Vec<(String, String)>,
 }
 
-/// How Claude Code draws. Left to itself it decides anew at each start.
+/// Claude Code's renderer, which otherwise varies from start to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renderer {
-    /// The conversation in the scrollback, a live area below.
+    /// Conversation in the scrollback, with a live area below.
     Classic,
     /// The alternate screen.
     FullScreen,
 }
 
-/// Where the programs of the pinned agents are: `NERVE_TEST_AGENTS`, else `target/agents/node_modules/.bin` of the
-/// workspace this was built in.
+/// Returns the folder of the pinned agents: `NERVE_TEST_AGENTS`, else `target/agents/node_modules/.bin` of the
+/// workspace.
 pub fn agents_dir() -> PathBuf {
     match std::env::var_os("NERVE_TEST_AGENTS") {
         Some(dir) => dir.into(),
@@ -36,15 +36,15 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// The program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`), if it is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`), if it is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
-    // Only the directory is resolved: the agent is known by the name of its link.
+    // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
     program.exists().then_some(program)
 }
 
 impl Hermetic {
-    /// A command that starts the recipe in `cwd`.
+    /// Prepares a command that starts the recipe in `cwd`.
     pub fn recipe_command(&self, recipe: &AgentRecipe, cwd: &Path) -> Command {
         let (program, arguments) = recipe.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
         let mut command = self.command(program);
@@ -52,10 +52,10 @@ impl Hermetic {
         command
     }
 
-    /// Claude Code in `cwd`: onboarding done, the folder trusted, telemetry and updates off.
+    /// Configures Claude Code for `cwd`: onboarding done, folder trusted, telemetry and updates off.
     ///
     /// # Errors
-    /// When its settings cannot be written.
+    /// Its settings cannot be written.
     pub fn claude(&self, cwd: &Path, base_url: &str, renderer: Renderer) -> io::Result<AgentRecipe> {
         let settings = json!({
             "hasCompletedOnboarding": true,
@@ -81,10 +81,10 @@ impl Hermetic {
         ))
     }
 
-    /// Gemini CLI.
+    /// Configures Gemini CLI.
     ///
     /// # Errors
-    /// When its settings cannot be written.
+    /// Its settings cannot be written.
     pub fn gemini(&self, base_url: &str) -> io::Result<AgentRecipe> {
         let settings = json!({
             "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } },
@@ -99,16 +99,17 @@ impl Hermetic {
             &[
                 ("GEMINI_API_KEY", "dummy"),
                 ("GOOGLE_GEMINI_BASE_URL", base_url),
-                // Otherwise it starts itself anew, and the first process leaves the second behind.
+                // Otherwise Gemini CLI relaunches itself and leaves the second process behind.
                 ("GEMINI_CLI_NO_RELAUNCH", "true"),
             ],
         ))
     }
 
-    /// Codex without its daemon, which would outlive the terminal. It asks before a command leaves its sandbox.
+    /// Configures Codex without its daemon, which would outlive the terminal. It asks before a command leaves its
+    /// sandbox.
     ///
     /// # Errors
-    /// When its settings cannot be written.
+    /// Its settings cannot be written.
     pub fn codex(&self, base_url: &str, renderer: Renderer) -> io::Result<AgentRecipe> {
         let settings = [
             r#"model = "fake-model""#,
@@ -130,10 +131,10 @@ impl Hermetic {
         Ok(recipe("codex", arguments, &[("FAKE_KEY", "dummy")]))
     }
 
-    /// opencode.
+    /// Configures opencode.
     ///
     /// # Errors
-    /// When its settings cannot be written.
+    /// Its settings cannot be written.
     pub fn opencode(&self, base_url: &str) -> io::Result<AgentRecipe> {
         let settings = json!({
             "autoupdate": false,
@@ -159,7 +160,7 @@ impl Hermetic {
     }
 }
 
-/// An agent that is not installed keeps its bare name, so that what goes wrong says what is missing.
+/// A missing agent keeps its bare name, so that the error names it.
 fn recipe(program: &str, arguments: &[&str], env: &[(&str, &str)]) -> AgentRecipe {
     let program = find_agent(program).map_or_else(|| program.to_owned(), |path| text(&path));
     AgentRecipe {

@@ -1,4 +1,4 @@
-//! Tests whose tool is missing say so in one place, and are listed at the end of the run.
+//! Reports tests that are skipped because a tool is missing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,7 +26,7 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
-/// One write, so that lines of tests that run at the same time do not mix.
+/// A single write, so that lines of concurrent tests do not mix.
 fn append(path: &Path, test: &str, reason: &str) -> io::Result<()> {
     let line = format!("{test}\t{}\n", reason.replace('\n', " "));
     File::options().create(true).append(true).open(path)?.write_all(line.as_bytes())

@@ -1,16 +1,16 @@
-//! How a test waits: for a condition, up to a deadline. Nothing else here or in the tests sleeps.
+//! Waiting for a condition with a deadline. Nothing else in the tests sleeps.
 
 use std::time::{Duration, Instant};
 
 const STEP: Duration = Duration::from_millis(5);
 
-/// Looks every 5 ms whether `condition` holds, for at most `limit`. Returns whether it came to hold.
+/// Polls `condition` every 5 ms for at most `limit`. Returns whether it became true.
 #[must_use]
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     wait_for(limit, || condition().then_some(())).is_some()
 }
 
-/// Looks every 5 ms for a value, for at most `limit`. It is asked for at least once.
+/// Polls for a value every 5 ms for at most `limit`, at least once.
 pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_looked_at_until_it_holds_or_time_is_up() {
+    fn polls_until_true_or_timeout() {
         let mut looks = 0;
         assert!(wait_until(Duration::from_secs(60), || {
             looks += 1;

@@ -1,5 +1,5 @@
-//! The real agents: how long they take from start to ready, and what agent and nerve add to the model's own time. With `--table` instead
-//! the table of what works with which version: `cargo xtask agents`.
+//! The real agents: time from start to ready, and overhead of agent and nerve over the model's own time. With
+//! `--table`, the compatibility table of agent versions instead: `cargo xtask agents`.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -15,9 +15,9 @@ use nerve_testkit::find_agent;
 use support::{Report, Samples};
 use trial::{Row, WAYS, table, try_out};
 
-/// Short answers that are timed, for each agent.
+/// Timed short answers per agent.
 const TURNS: usize = 10;
-/// For each step.
+/// Timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::main]
@@ -61,7 +61,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// All agents that are installed (or those whose name begins with `only`), one after the other.
+/// Measures all installed agents (or those whose name begins with `only`) one after the other.
 async fn rows(only: Option<&str>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for way in WAYS.iter().filter(|way| only.is_none_or(|only| way.name.starts_with(only))) {

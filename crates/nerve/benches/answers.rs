@@ -1,5 +1,5 @@
-//! From the last byte of an agent's answer on the terminal to the reply: the real Claude Code, live, against the
-//! scripted model, and the recorded sessions of all agents.
+//! Latency from the last byte of an agent's answer to the reply: the real Claude Code against the scripted model, and
+//! recorded sessions of all agents.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/agent_sessions.rs"]
@@ -27,7 +27,7 @@ use nerve_testkit::{Hermetic, Renderer, find_agent};
 use support::{Figure, Goal, Report, Samples};
 
 const TURNS: usize = 100;
-/// Every so manieth answer comes in pieces, with pauses longer than any settle time.
+/// One of this many answers comes in pieces, with pauses longer than any settle time.
 const SLOW_EVERY: usize = 10;
 const PAUSE: Duration = Duration::from_millis(400);
 const LIMIT: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// One renderer's turns.
+/// Measures the turns of one renderer.
 async fn live(report: &mut Report, renderer: Renderer, hooks: bool, what: &str) -> Result<()> {
     let home = Hermetic::new()?;
     let script =
@@ -153,7 +153,7 @@ fn start(
 ) -> Result<TerminalNode> {
     let recipe = home.claude(&home.work(), model, renderer)?;
     let env: Vec<(String, String)> = home.env().into_iter().chain(recipe.env).collect();
-    // Nothing of the environment this runs in may reach the agent.
+    // The agent must not inherit the environment of this process.
     let foreign =
         std::env::vars().map(|(name, _)| name).filter(|name| !env.iter().any(|(own, _)| own == name));
     let env_remove = foreign.collect();
@@ -223,11 +223,11 @@ fn answer(turn: usize) -> Answer {
     if turn.is_multiple_of(SLOW_EVERY) { Answer::slow(PAUSE, pieces(turn)) } else { Answer::text(text(turn)) }
 }
 
-/// A tap that keeps what came from the terminal, and when.
+/// A tap that collects terminal output with times.
 #[derive(Clone, Default)]
 struct Watch(Arc<Mutex<Chunks>>);
 
-/// What came and when.
+/// Output and its times.
 type Chunks = Vec<(Instant, Vec<u8>)>;
 
 impl Tap for Watch {

@@ -1,5 +1,5 @@
-//! What a graph costs beside what its steps do: steps that do nothing, one after the other, beside each other and in each other;
-//! with a journal, with a trace, and resumed.
+//! Overhead of a graph: steps that do nothing, sequential, parallel and nested; with a journal, with a trace, and
+//! resumed.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -22,14 +22,14 @@ use nerve_term::event::TsNs;
 use serde_json::{Value, json};
 use support::{Figure, Goal, Report, Samples};
 
-/// A step may cost so much.
+/// Goal for one step.
 const GOAL_US: f64 = 1.0;
 const WIDE: usize = 1000;
 const DEEP: usize = 10;
 /// Steps of the graph that is traced, and of the journal that is resumed.
 const TRACED: usize = 100;
 const RESUMED: usize = 100_000;
-/// A size is measured so often, and at least for so many steps in all.
+/// Runs per size, and their minimum total of steps.
 const RUNS: usize = 7;
 const STEPS: usize = 100_000;
 

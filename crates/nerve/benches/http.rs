@@ -1,4 +1,4 @@
-//! HTTP, asked by `wrk`: how many requests a second, and how long one takes.
+//! HTTP requests per second and latency, measured with `wrk`.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/server_process.rs"]

@@ -1,4 +1,4 @@
-//! `kill -9` of a host at a random moment: what its recording lacks.
+//! Data loss in a recording after `kill -9` of its host at a random moment.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -29,10 +29,10 @@ use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 
 const ROUNDS: usize = 100;
-/// Bytes that a program writes every millisecond: 60 kB/s, and 10 MB/s.
+/// Bytes that the program writes every millisecond: 60 kB/s, and 10 MB/s.
 const BATCHES: [usize; 2] = [60, 10_000];
 const TICK: Duration = Duration::from_millis(1);
-/// The kill comes within this time after the program has written its first byte.
+/// Maximum time from the program's first byte to the kill, in microseconds.
 const LONGEST: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of a batch's first line: its number, microseconds since the epoch, the end of a line.
@@ -94,7 +94,7 @@ struct Lost {
     bytes: f64,
 }
 
-/// One round. The inner error is about the recording.
+/// Runs one round. The inner error is about the recording.
 async fn kill(
     server: &LiveServer,
     client: &NerveClient,
@@ -134,7 +134,7 @@ async fn kill(
     Ok(lost)
 }
 
-/// Compares what is recorded with what was written before the kill.
+/// Compares the recording with what was written before the kill.
 fn lost(recording: &Path, diary: &Path, batch: usize, killed: Duration) -> Result<Lost> {
     let (mut reader, mut output) = (Reader::open(recording)?, Vec::new());
     while let Some(part) = reader.next()? {

@@ -1,5 +1,5 @@
-//! Nodes in panes of tmux and WezTerm beside nodes on a terminal of our own, and beside libtmux; forks of the real Claude Code; what a kept
-//! conversation costs.
+//! Nodes in panes of tmux and WezTerm compared with nodes on a pseudo-terminal and with libtmux; forks of the real
+//! Claude Code; the cost of a stored conversation.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/process.rs"]
@@ -28,7 +28,7 @@ const TURNS: usize = 40;
 const PANES: usize = 20;
 const FORKS: usize = 5;
 const TALKS: usize = 15;
-/// How long idle panes are watched.
+/// Observation time of idle panes.
 const IDLE: Duration = Duration::from_secs(10);
 const PROMPT: &str = "BENCH> ";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -205,7 +205,7 @@ async fn wezterm(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// A tmux server of one's own; it ends with this.
+/// A separate tmux server, stopped on drop.
 struct Tmux(PathBuf);
 
 impl Tmux {
@@ -222,14 +222,14 @@ impl Drop for Tmux {
     }
 }
 
-/// The stand-in for WezTerm, of whatever build there is.
+/// Returns the WezTerm stand-in of any build profile.
 fn stand_in() -> Option<PathBuf> {
     let target = std::env::current_exe().ok()?.ancestors().nth(3)?.to_path_buf();
     let example = |build: &str| target.join(build).join("examples/fake_wezterm");
     ["release", "debug"].map(example).into_iter().find(|program| program.exists())
 }
 
-/// A server of the stand-in; it ends with this, and its panes with it.
+/// A server of the stand-in, stopped with its panes on drop.
 struct Mux {
     server: Child,
     socket: PathBuf,

@@ -1,4 +1,4 @@
-//! Long recordings: replaying them, looking them through, opening them somewhere.
+//! Long recordings: replay, inspection, seeking.
 #![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

@@ -1,4 +1,4 @@
-//! A million rows of scrollback: what they cost, and how fast they are read.
+//! A million rows of scrollback: memory and read time.
 #![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

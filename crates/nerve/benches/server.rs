@@ -1,4 +1,4 @@
-//! The command line and the server: start, list, stop, idle, memory.
+//! The command line and the server: start, list, stop, idle load, memory.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/server_process.rs"]

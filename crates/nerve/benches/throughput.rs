@@ -1,4 +1,4 @@
-//! Bytes from a child to the terminal model, beside a reader of the same terminal that throws them away.
+//! Throughput from a child to the terminal model, compared with a reader that discards the bytes.
 #![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]

@@ -1,4 +1,4 @@
-//! 100 turns `echo N` on a bash node through the Unix socket, beside pexpect and beside bash itself.
+//! 100 turns `echo N` on a bash node through the Unix socket, compared with pexpect and with bash itself.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/server_process.rs"]

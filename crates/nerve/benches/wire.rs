@@ -1,4 +1,4 @@
-//! The wire: round trips, throughput, fan-out of events, idle connections, over each transport.
+//! Transports: round trips, throughput, fan-out of events, idle connections.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[path = "support/blocking_client.rs"]

@@ -36,7 +36,7 @@ pub struct Reader<R> {
     /// Output bytes before `at`, if known.
     pub(super) output_end: Option<u64>,
     /// File length when an unfinished block at `at` was last reported.
-    told: Option<u64>,
+    reported_end: Option<u64>,
     /// The block after a stretch that was just reported.
     pending: Option<Block>,
     payload: Vec<u8>,
@@ -67,7 +67,7 @@ impl<R: Read + Seek> Reader<R> {
             cursor: 0,
             at: 0,
             output_end: Some(0),
-            told: None,
+            reported_end: None,
             pending: None,
             payload: Vec::new(),
             allowance: SCAN_ALLOWANCE,
@@ -87,7 +87,7 @@ impl<R: Read + Seek> Reader<R> {
         if let Some(block) = self.pending.take() {
             return Ok(Some(self.give(block)));
         }
-        if let Some(end) = self.told
+        if let Some(end) = self.reported_end
             && self.file_len()? == end
         {
             return Ok(None);
@@ -117,13 +117,13 @@ impl<R: Read + Seek> Reader<R> {
             _ => None,
         };
         let lost = Lost { file: from..until, output, after: self.output_end, tail, reason };
-        let told_before = self.told.take();
+        let reported_before = self.reported_end.take();
         match found {
             Found::Block(block) => self.pending = Some(*block),
             Found::Unfinished { at, end } => {
                 self.at = at;
-                self.told = Some(end);
-                if told_before.is_some() && at == from {
+                self.reported_end = Some(end);
+                if reported_before.is_some() && at == from {
                     return Ok(None);
                 }
             }
@@ -140,7 +140,7 @@ impl<R: Read + Seek> Reader<R> {
     pub fn seek_to(&mut self, file_off: u64) -> Result<(), AhrError> {
         self.at = file_off;
         self.output_end = (file_off == 0).then_some(0);
-        self.told = None;
+        self.reported_end = None;
         self.pending = None;
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<R: Read + Seek> Reader<R> {
 
     fn give(&mut self, block: Block) -> Part {
         self.at = block.file().end;
-        self.told = None;
+        self.reported_end = None;
         // The expected offset of the following output. Blocks without output and inconsistent offsets are not trusted.
         let output = block.output();
         if self.output_end.is_none() || (!output.is_empty() && output.start == block.header.start_off) {

@@ -42,7 +42,7 @@ fn partial_block_after_full_disk_is_removed() {
     let disk = match SmallDisk::mount() {
         Ok(disk) => disk,
         Err(reason) => {
-            eprintln!("SKIPPED what_a_full_disk_leaves_of_a_block_is_cut_off: {reason}");
+            eprintln!("SKIPPED partial_block_after_full_disk_is_removed: {reason}");
             return;
         }
     };

@@ -42,7 +42,7 @@ fn full_disk_loses_entries_and_then_recovers() {
     let disk = match SmallDisk::mount() {
         Ok(disk) => disk,
         Err(reason) => {
-            eprintln!("SKIPPED a_full_disk_costs_entries_and_the_next_ones_are_whole_again: {reason}");
+            eprintln!("SKIPPED full_disk_loses_entries_and_then_recovers: {reason}");
             return;
         }
     };

@@ -1,4 +1,4 @@
-//! The command line's end: asks the server, and prints what it says.
+//! The command line client: sends a request to the server and prints the response.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::options::{Asked, parse};
+use super::options::{Invocation, parse};
 use super::wire::{Request, ask};
 use super::{VERSION, server};
 
@@ -19,23 +19,23 @@ wezterm fault none|hang|slow MILLIS
 wezterm calls             how often which subcommand was called
 ";
 
-/// Runs the stand-in with the arguments of a command line (without the program's name).
+/// Runs the stand-in with command line arguments (without the program's name).
 pub fn run(args: Vec<String>) -> ExitCode {
-    let asked = match parse(args) {
-        Ok(asked) => asked,
+    let invocation = match parse(args) {
+        Ok(invocation) => invocation,
         Err(message) => {
             eprint(&format!("error: {message}\n"));
             return ExitCode::from(2);
         }
     };
-    match asked {
-        Asked::Help => print(HELP),
-        Asked::Version => print(&format!("{VERSION}\n")),
-        Asked::Server => match server::serve(&socket()) {
+    match invocation {
+        Invocation::Help => print(HELP),
+        Invocation::Version => print(&format!("{VERSION}\n")),
+        Invocation::Server => match server::serve(&socket()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string()),
         },
-        Asked::Call { request, auto_start, new_window, stdin } => {
+        Invocation::Call { request, auto_start, new_window, stdin } => {
             call(request, auto_start, new_window, stdin)
         }
     }
@@ -86,7 +86,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn eprint(text: &str) {
-    // Nobody reads it.
+    // Standard error may be closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

@@ -21,5 +21,5 @@ mod wire;
 pub use cli::run;
 pub use wire::Fault;
 
-/// What it calls itself.
+/// Version string.
 pub(crate) const VERSION: &str = "wezterm 20250223-000000-fake (a stand-in of nerve's tests, not WezTerm)";

@@ -2,20 +2,20 @@
 
 use super::wire::{Fault, Request};
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum Invocation {
     Help,
     Version,
     Server,
     Call { request: Request, auto_start: bool, new_window: bool, stdin: bool },
 }
 
-/// Reads the arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// In words: usage.
-pub(super) fn parse(args: Vec<String>) -> Result<Asked, String> {
+/// A usage message.
+pub(super) fn parse(args: Vec<String>) -> Result<Invocation, String> {
     let mut words = Words { rest: args.into() };
     let (mut cols, mut rows) = (80, 24);
     loop {
@@ -29,9 +29,9 @@ pub(super) fn parse(args: Vec<String>) -> Result<Asked, String> {
                     _ => return Err(format!("'{setting}' is not a setting of this stand-in")),
                 }
             }
-            Some("--help" | "-h") | None => return Ok(Asked::Help),
-            Some("--version" | "-V") => return Ok(Asked::Version),
-            Some("mux-server") => return Ok(Asked::Server),
+            Some("--help" | "-h") | None => return Ok(Invocation::Help),
+            Some("--version" | "-V") => return Ok(Invocation::Version),
+            Some("mux-server") => return Ok(Invocation::Server),
             Some("calls") => return Ok(call(Request::Calls)),
             Some("fault") => {
                 let fault =
@@ -44,24 +44,24 @@ pub(super) fn parse(args: Vec<String>) -> Result<Asked, String> {
     }
 }
 
-fn call(request: Request) -> Asked {
-    Asked::Call { request, auto_start: false, new_window: true, stdin: false }
+fn call(request: Request) -> Invocation {
+    Invocation::Call { request, auto_start: false, new_window: true, stdin: false }
 }
 
-fn cli(mut words: Words, cols: u16, rows: u16) -> Result<Asked, String> {
+fn cli(mut words: Words, cols: u16, rows: u16) -> Result<Invocation, String> {
     let mut auto_start = true;
     let sub = loop {
         match words.next().as_deref() {
             Some("--no-auto-start") => auto_start = false,
             Some("--prefer-mux") => {}
-            Some("--help" | "-h") | None => return Ok(Asked::Help),
+            Some("--help" | "-h") | None => return Ok(Invocation::Help),
             Some(sub) => break sub.to_string(),
         }
     };
     let flags = Flags::read(&mut words, &sub)?;
     let request = flags.request(&sub, cols, rows)?;
     let stdin = matches!(sub.as_str(), "send-text") && flags.words.is_empty();
-    Ok(Asked::Call { request, auto_start, new_window: flags.new_window, stdin })
+    Ok(Invocation::Call { request, auto_start, new_window: flags.new_window, stdin })
 }
 
 struct Words {
@@ -91,7 +91,7 @@ struct Flags {
     escapes: bool,
     beside: bool,
     percent: u16,
-    /// What comes after the flags: a program, a text.
+    /// Words after the flags: a program, a text.
     words: Vec<String>,
 }
 

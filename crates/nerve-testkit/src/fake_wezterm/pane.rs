@@ -1,4 +1,4 @@
-//! A pane: a real terminal with a program on it, and the model of what it shows.
+//! A pane: a pseudo-terminal with a program, and a model of its screen.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// What a pane is made with.
-pub(super) struct Making {
+/// Parameters of a new pane.
+pub(super) struct PaneSpec {
     pub(super) id: u64,
     pub(super) argv: Vec<String>,
     pub(super) cwd: Option<String>,
@@ -27,24 +27,24 @@ pub(super) struct Making {
 pub(super) struct Pane {
     pub(super) id: u64,
     terminal: Arc<Mutex<TerminalState>>,
-    /// Exact bytes are written with it by the server itself; pastes by a thread of their own.
+    /// The server writes exact bytes itself, and pastes on a separate thread.
     writer: Arc<Mutex<File>>,
     pastes: Sender<Vec<u8>>,
-    /// `None` where the program could not be started.
+    /// `None` if the program could not be started.
     pub(super) tty: Option<PathBuf>,
     pid: Option<Pid>,
     name: String,
 }
 
 impl Pane {
-    /// Makes a pane. `ended` is called when its program has. A program that is not there is no error: the pane says so.
-    pub(super) fn make(making: Making, ended: impl FnOnce() + Send + 'static) -> std::io::Result<Pane> {
-        let Making { id, mut argv, cwd, mut env, size } = making;
+    /// Creates a pane. Calls `ended` when its program exits. A missing program is no error: the pane shows a message.
+    pub(super) fn make(spec: PaneSpec, ended: impl FnOnce() + Send + 'static) -> std::io::Result<Pane> {
+        let PaneSpec { id, mut argv, cwd, mut env, size } = spec;
         let home = env.get("HOME").cloned().unwrap_or_else(|| "/".into());
         if argv.is_empty() {
             argv.push(env.get("SHELL").cloned().unwrap_or_else(|| "/bin/sh".into()));
         }
-        // A folder that is not there is silently another one.
+        // Like the original, falls back silently from a missing folder.
         let cwd = cwd.filter(|cwd| Path::new(cwd).is_dir()).unwrap_or(home);
         env.insert("WEZTERM_PANE".into(), id.to_string());
         env.insert("TERM".into(), "xterm-256color".into());
@@ -57,7 +57,7 @@ impl Pane {
         let pasting = writer.clone();
         std::thread::spawn(move || {
             for bytes in queue {
-                // What a closed terminal does not take is nobody's.
+                // Input of a closed terminal is dropped.
                 let _ = lock(&pasting).write_all(&bytes);
             }
         });
@@ -98,7 +98,8 @@ impl Pane {
         lock(&self.terminal)
     }
 
-    /// As the real one: markers inside are removed, and without bracketed paste the ends of lines are Enter. Never blocks.
+    /// Pastes text like the original: removes paste markers, and turns line ends into Enter without bracketed paste.
+    /// Never blocks.
     pub(super) fn paste(&self, text: &str) {
         let bracketed = self.terminal().modes().bracketed_paste;
         let text = text.replace("\x1b[200~", "").replace("\x1b[201~", "");
@@ -107,11 +108,11 @@ impl Pane {
         } else {
             text.replace("\r\n", "\r").replace('\n', "\r")
         };
-        // A pane that is gone takes it silently.
+        // A closed pane drops the input silently.
         let _ = self.pastes.send(bytes.into_bytes());
     }
 
-    /// Exact bytes. Blocks, and the server with it, while the terminal is full, or an unread paste is in the way.
+    /// Writes exact bytes. Blocks the whole server while the terminal is full or a paste is unread.
     pub(super) fn write(&self, text: &str) {
         let _ = lock(&self.writer).write_all(text.as_bytes());
     }
@@ -132,7 +133,7 @@ impl Pane {
         if terminal.title().is_empty() { self.name.clone() } else { terminal.title().to_string() }
     }
 
-    /// A percent-encoded `file://` URL, or nothing.
+    /// Returns a percent-encoded `file://` URL, or an empty string.
     pub(super) fn cwd(&self) -> String {
         use std::os::unix::ffi::OsStrExt;
         let cwd =
@@ -164,7 +165,7 @@ fn winsize(size: Size) -> Winsize {
     Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// `setsid` makes the terminal the program's own, and becomes the program.
+/// `setsid` makes the terminal the program's controlling terminal and then execs it.
 fn start(
     program: &Path,
     argv: &[String],

@@ -1,4 +1,4 @@
-//! The server: one thread does all calls, one after the other, as the real one does. So one that blocks blocks all.
+//! The server. Like the original, a single thread serves all calls in order, so one that blocks blocks all.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use nerve_term::event::Size;
 use serde_json::{Value, json};
 
-use super::pane::{Making, Pane};
+use super::pane::{Pane, PaneSpec};
 use super::text::text;
-use super::wire::{Asked, Fault, Request, answer, read};
+use super::wire::{ClientRequest, Fault, Request, answer, read};
 
-/// What the threads for connections share with the one that does the calls.
+/// State shared by the connection threads and the serving thread.
 #[derive(Default)]
 struct Shared {
     fault: Fault,
@@ -23,16 +23,16 @@ struct Shared {
 }
 
 enum Message {
-    Asked(Asked, UnixStream),
+    Request(ClientRequest, UnixStream),
     Ended(u64),
 }
 
-/// Serves at `socket` until stdin is closed, so that it never outlives the test that holds it.
+/// Serves at `socket` until stdin is closed, so that the server does not outlive its test.
 ///
 /// # Errors
-/// The socket cannot be had.
+/// The socket cannot be created.
 pub(super) fn serve(socket: &Path) -> std::io::Result<()> {
-    // A socket that nobody listens at is in the way.
+    // Removes a stale socket.
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket)?;
     std::thread::spawn(|| {
@@ -76,12 +76,12 @@ fn connection(stream: UnixStream, messages: &Sender<Message>, shared: &Mutex<Sha
                 shared.fault == Fault::Hang
             };
             if hangs {
-                // Until whoever asks has given up.
+                // Hangs until the client disconnects.
                 let mut nothing = Vec::new();
                 let _ = (&stream).read_to_end(&mut nothing);
                 return;
             }
-            let _ = messages.send(Message::Asked(asked, stream));
+            let _ = messages.send(Message::Request(asked, stream));
         }
     }
 }
@@ -98,7 +98,7 @@ struct Mux {
     messages: Sender<Message>,
 }
 
-/// A pane and where it is.
+/// A pane and its position.
 struct Placed {
     pane: Pane,
     window: u64,
@@ -112,7 +112,7 @@ impl Mux {
         for message in inbox {
             match message {
                 Message::Ended(id) => drop(self.remove(id)),
-                Message::Asked(asked, stream) => {
+                Message::Request(asked, stream) => {
                     if let Fault::Slow(millis) = lock(shared).fault {
                         std::thread::sleep(Duration::from_millis(millis));
                     }
@@ -123,13 +123,13 @@ impl Mux {
         }
     }
 
-    fn serve(&mut self, asked: Asked) -> Result<String, String> {
-        let Asked { request, env } = asked;
+    fn serve(&mut self, asked: ClientRequest) -> Result<String, String> {
+        let ClientRequest { request, env } = asked;
         match request {
             Request::List => Ok(self.list()),
             Request::Spawn { argv, cwd, workspace, cols, rows } => {
                 let (id, size) = (self.next, Size::new(cols, rows));
-                let pane = self.make(Making { id, argv, cwd, env, size })?;
+                let pane = self.make(PaneSpec { id, argv, cwd, env, size })?;
                 let workspace = workspace.unwrap_or_else(|| "default".into());
                 self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
                 Ok(format!("{id}\n"))
@@ -149,7 +149,7 @@ impl Mux {
             Request::Text { pane, start, end, escapes } => {
                 let pane = &self.pane(pane)?.pane;
                 let text = text(&pane.terminal(), start, end, escapes);
-                // The real one panics, and everything is gone.
+                // The original panics, and all panes are lost.
                 text.or_else(|_| std::process::exit(101))
             }
             Request::Activate { pane } => {
@@ -174,15 +174,15 @@ impl Mux {
         self.panes.get(&id).ok_or_else(|| format!("no such pane {id}"))
     }
 
-    fn make(&mut self, mut making: Making) -> Result<Pane, String> {
-        making.env.insert("WEZTERM_UNIX_SOCKET".into(), self.socket.clone());
+    fn make(&mut self, mut spec: PaneSpec) -> Result<Pane, String> {
+        spec.env.insert("WEZTERM_UNIX_SOCKET".into(), self.socket.clone());
         self.next += 1;
-        let (messages, id) = (self.messages.clone(), making.id);
+        let (messages, id) = (self.messages.clone(), spec.id);
         let ended = move || drop(messages.send(Message::Ended(id)));
-        Pane::make(making, ended).map_err(|error| error.to_string())
+        Pane::make(spec, ended).map_err(|error| error.to_string())
     }
 
-    /// A pane goes at once, with what it had yet to show.
+    /// Removes a pane at once, with its unread output.
     fn remove(&mut self, id: u64) -> Option<Placed> {
         let gone = self.panes.remove(&id)?;
         let mut others = self.panes.values_mut().filter(|placed| placed.tab == gone.tab);
@@ -203,7 +203,7 @@ impl Mux {
         let placed = self.pane(of)?;
         let size = placed.pane.terminal().size();
         let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
-        // A line is drawn between the two.
+        // A line separates the two panes.
         let (new, left) = if beside {
             let cols = share(size.cols);
             (Size::new(cols, size.rows), Size::new(size.cols.saturating_sub(cols + 1), size.rows))
@@ -214,7 +214,7 @@ impl Mux {
         placed.pane.resize(left);
         let (window, tab, workspace) = (placed.window, placed.tab, placed.workspace.clone());
         let id = self.next;
-        let pane = self.make(Making { id, argv, cwd, env, size: new })?;
+        let pane = self.make(PaneSpec { id, argv, cwd, env, size: new })?;
         for other in self.panes.values_mut().filter(|placed| placed.tab == tab) {
             other.is_active = false;
         }
@@ -224,7 +224,7 @@ impl Mux {
 
     fn list(&mut self) -> String {
         let mut panes: Vec<Value> = self.panes.values().map(Placed::to_json).collect();
-        // In another order each time.
+        // The order changes with each call.
         self.lists += 1;
         if !panes.is_empty() {
             let by = self.lists * 7 % panes.len();

@@ -1,15 +1,15 @@
-//! What `get-text` gives of a terminal.
+//! The output of `get-text`.
 
 use nerve_term::terminal::{LineIndex, TerminalState};
 
-/// The scrollback of a pane.
+/// Scrollback lines of a pane.
 pub(super) const SCROLLBACK: u64 = 3500;
 
-/// The end is before the start: the real server panics.
+/// The end is before the start, which makes the original server panic.
 #[derive(Debug)]
 pub(super) struct Panic;
 
-/// Rows `start` to `end`, both included: 0 is the first of the screen, what is negative is above it.
+/// Returns rows `start` to `end` inclusive: 0 is the first row of the screen, negative rows are above it.
 pub(super) fn text(
     terminal: &TerminalState,
     start: Option<i64>,
@@ -19,9 +19,9 @@ pub(super) fn text(
     let screen = terminal.screen();
     let rows = i64::from(screen.size.rows);
     let kept = screen.first_line - terminal.first_kept_line().0.min(screen.first_line);
-    // The other screen has nothing above it.
+    // The alternate screen has no scrollback.
     let above = if screen.modes.alternate { 0 } else { kept.min(SCROLLBACK).cast_signed() };
-    // Seen with the default range: two rows too many, once there is something above.
+    // Observed with the default range: two extra rows, if there is scrollback.
     let extra = if start.is_none() { above.min(2) } else { 0 };
     let start = start.unwrap_or(-extra).max(-above);
     let end = end.unwrap_or(rows - 1).max(-above);
@@ -29,7 +29,7 @@ pub(super) fn text(
         return Err(Panic);
     }
     let mut text = String::new();
-    // A style goes on over the end of a row: its reset, if any, comes with the next one.
+    // A style continues over the end of a row; its reset comes with the next row.
     let mut reset = "";
     for row in start..=end.min(rows - 1) {
         let shown = match usize::try_from(row) {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_go_on_over_rows() {
+    fn styles_continue_across_rows() {
         let shown = text(&terminal("\x1b[1mab\r\ncd"), Some(0), Some(2), true).unwrap();
         assert_eq!(shown, "\x1b[0;1mab\r\n\x1b[0m\x1b[0;1mcd\r\n\x1b[0m\r\n\x1b[0m\n");
     }

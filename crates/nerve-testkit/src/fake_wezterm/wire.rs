@@ -1,4 +1,4 @@
-//! What the command line and the server say to each other: a JSON line each.
+//! The protocol between client and server: one JSON line per message.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-/// What a request asks for.
+/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Request {
     List,
@@ -20,15 +20,15 @@ pub(super) enum Request {
     Calls,
 }
 
-/// How the server misbehaves from now on.
+/// A fault of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Fault {
-    /// It does not.
+    /// No fault.
     #[default]
     None,
-    /// It takes calls of the command line and never answers them.
+    /// Accepts calls of the command line and never responds.
     Hang,
-    /// It takes so many milliseconds for each, as the real one does.
+    /// Takes this many milliseconds per call, as the original does.
     Slow(u64),
 }
 
@@ -51,13 +51,13 @@ impl Fault {
     }
 }
 
-/// A request with the environment of whoever makes it.
-pub(super) struct Asked {
+/// A request with the environment of the client.
+pub(super) struct ClientRequest {
     pub(super) request: Request,
     pub(super) env: BTreeMap<String, String>,
 }
 
-/// Makes a request, and waits for the answer: what goes to stdout, or what is wrong.
+/// Sends a request and waits for the response: standard output, or an error message.
 pub(super) fn ask(stream: &UnixStream, request: &Request) -> io::Result<Result<String, String>> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -76,17 +76,17 @@ pub(super) fn ask(stream: &UnixStream, request: &Request) -> io::Result<Result<S
     })
 }
 
-/// Reads a request; `None` for something else.
-pub(super) fn read(stream: &UnixStream) -> Option<Asked> {
+/// Reads a request; `None` if it is invalid.
+pub(super) fn read(stream: &UnixStream) -> Option<ClientRequest> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;
     let value: Value = serde_json::from_str(&line).ok()?;
     let env = value.get("env")?.as_object()?;
     let env = env.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_string())));
-    Some(Asked { request: Request::from_json(value.get("ask")?)?, env: env.collect() })
+    Some(ClientRequest { request: Request::from_json(value.get("ask")?)?, env: env.collect() })
 }
 
-/// Answers a request.
+/// Sends a response.
 pub(super) fn answer(mut stream: &UnixStream, answer: &Result<String, String>) -> io::Result<()> {
     let value = match answer {
         Ok(out) => json!({ "out": out }),
@@ -96,7 +96,7 @@ pub(super) fn answer(mut stream: &UnixStream, answer: &Result<String, String>) -
 }
 
 impl Request {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Request::List => "list",

@@ -1,4 +1,4 @@
-//! The agent as a state machine: input bytes and the time go in, output bytes and the next deadline come out. It has no
+//! The agent as a state machine: input bytes and the time go in, output bytes and the next deadline come out. Uses no
 //! terminal and no clock.
 
 use std::collections::VecDeque;
@@ -13,27 +13,27 @@ use super::scenario;
 use super::screen::{Frame, Renderer, ScreenSize, renderer};
 use super::turn::{Outcome, Turn};
 
-/// An ESC that nothing follows for so long is the Escape key.
+/// An ESC followed by nothing for this long is the Escape key.
 const ESCAPE_ALONE: Duration = Duration::from_millis(40);
-/// Unbracketed input of more bytes than this in one read is taken for a paste: its Enter is a line end.
+/// Unbracketed input of more bytes than this in one read is treated as a paste: its Enter is a line end.
 const BURST: usize = 200;
-/// Prompts that may wait for the end of a turn.
+/// Maximum number of queued prompts.
 const QUEUE_LIMIT: usize = 64;
 
-/// What the agent is at.
+/// The current activity.
 enum Phase {
     /// Never ready.
     Mute,
-    /// Questions before the first prompt; the front one is seen.
+    /// Dialogs before the first prompt; the front one is shown.
     Starting(VecDeque<Dialog>),
     Idle,
     Busy(Turn),
-    /// A turn waits for a permission; keys count from this time on.
+    /// A turn waits for a permission; earlier keys than this time are ignored.
     Blocked(Dialog, Turn, Duration),
     Gone(i32),
 }
 
-/// The mock agent. Times are since its start.
+/// The mock agent. Times are relative to its start.
 pub struct Agent {
     options: MockAgentOptions,
     folder: String,
@@ -44,24 +44,24 @@ pub struct Agent {
     screen: Box<dyn Renderer>,
     phase: Phase,
     queued: VecDeque<Draft>,
-    /// Lines for the next frame.
+    /// Final lines for the next frame.
     settled: Vec<Line>,
     out: Vec<u8>,
     title: &'static str,
     exit_hint: bool,
-    /// The draft holds a paste: the next Enter may be one that gets swallowed.
+    /// The draft contains a paste: the next Enter may be swallowed.
     pasted: bool,
     swallow: u32,
     reading: bool,
     allow_all: bool,
-    /// What the user has said in this conversation.
+    /// The user's prompts in this conversation.
     past: Vec<String>,
-    /// Prompts that were answered since they were last asked for.
+    /// Prompts answered since the last [`Agent::take_answered`].
     answered: Vec<String>,
 }
 
 impl Agent {
-    /// Starts an agent that claims to work in `folder`; its first output is ready at once.
+    /// Starts an agent that claims to work in `folder`; its first output is available at once.
     pub fn new(options: MockAgentOptions, folder: &str, size: ScreenSize) -> Agent {
         let size = size.at_least_usable();
         let mut agent = Agent {
@@ -89,24 +89,24 @@ impl Agent {
         agent
     }
 
-    /// The same, in a conversation in which this was said before.
+    /// Continues a conversation with these earlier prompts.
     #[must_use]
     pub fn after(mut self, past: Vec<String>) -> Agent {
         self.past = past;
         self
     }
 
-    /// Prompts that were answered since the last call.
+    /// Returns the prompts answered since the last call.
     pub fn take_answered(&mut self) -> Vec<String> {
         std::mem::take(&mut self.answered)
     }
 
-    /// Output since the last call.
+    /// Returns the output since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Agent::tick`] has something to do.
+    /// Returns when [`Agent::tick`] is due.
     pub fn deadline(&self) -> Option<Duration> {
         let turn = match &self.phase {
             Phase::Busy(turn) if turn.next < Duration::MAX => Some(turn.next),
@@ -115,12 +115,12 @@ impl Agent {
         [turn, self.escape_by].into_iter().flatten().min()
     }
 
-    /// Whether it reads its terminal at all.
+    /// Returns true if the agent reads its terminal.
     pub fn wants_input(&self) -> bool {
         self.reading
     }
 
-    /// The exit code once it has ended.
+    /// Returns the exit code once the agent has ended.
     pub fn exit_code(&self) -> Option<i32> {
         match self.phase {
             Phase::Gone(code) => Some(code),
@@ -128,7 +128,7 @@ impl Agent {
         }
     }
 
-    /// Bytes from the terminal.
+    /// Processes bytes from the terminal.
     pub fn input(&mut self, bytes: &[u8], now: Duration) {
         if now < self.options.slow_start {
             return;
@@ -142,7 +142,7 @@ impl Agent {
         self.tick(now);
     }
 
-    /// Time has come to `now`.
+    /// Advances the time to `now`.
     pub fn tick(&mut self, now: Duration) {
         if self.escape_by.is_some_and(|by| by <= now) {
             self.escape_by = None;
@@ -162,7 +162,7 @@ impl Agent {
         self.redraw();
     }
 
-    /// The terminal has this size.
+    /// Changes the size of the terminal.
     pub fn resize(&mut self, size: ScreenSize) {
         let size = size.at_least_usable();
         if size != self.size {
@@ -179,7 +179,7 @@ impl Agent {
             return;
         }
         self.screen.start(&mut self.out);
-        // The questions the agent it looks like asks: terminal version, keyboard protocol, device attributes.
+        // The queries that Claude Code sends: terminal version, keyboard protocol, device attributes.
         self.out.extend_from_slice(b"\x1b[?2004h\x1b[>0q\x1b[?u\x1b[c");
         let mut questions = VecDeque::new();
         if self.options.theme {
@@ -298,7 +298,7 @@ impl Agent {
         }
     }
 
-    /// Returns whether the agent has to come back later.
+    /// Returns true if the turn has to be continued later.
     fn take_outcome(&mut self, outcome: Outcome, now: Duration) -> bool {
         match outcome {
             Outcome::Continue => return false,
@@ -381,7 +381,7 @@ impl Agent {
         }
     }
 
-    /// Ends with the terminal given back.
+    /// Restores the terminal and ends.
     fn leave(&mut self, code: i32) {
         self.redraw();
         self.screen.finish(&mut self.out);

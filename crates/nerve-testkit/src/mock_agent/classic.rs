@@ -6,11 +6,11 @@ use super::screen::{Frame, Renderer, ScreenSize};
 
 pub(super) struct Classic {
     size: ScreenSize,
-    /// The live area as drawn last.
+    /// The live area as last drawn.
     live: Vec<Line>,
-    /// Row of the live area in which the cursor rests, and its column.
+    /// Cursor position: row of the live area, and column.
     cursor: (usize, usize),
-    /// Row of the live area that holds the last pending line.
+    /// Row of the live area with the last pending line.
     last_pending: Option<usize>,
     redraw_all: bool,
 }
@@ -24,7 +24,7 @@ impl Classic {
         lines.iter().map(|line| line.rows(self.size.cols)).sum()
     }
 
-    /// The part of the live area that CUU can reach: its last `rows - 1` lines.
+    /// Returns the part of the live area that CUU can reach: its last `rows - 1` lines.
     fn reachable(&self, frame: &Frame) -> (Vec<Line>, (usize, usize), Option<usize>) {
         let mut live = frame.pending.clone();
         live.extend(frame.bottom.iter().cloned());

@@ -1,4 +1,4 @@
-//! The draft the person types: text and paste chips.
+//! The draft of a prompt: text and paste chips.
 
 use super::line::{Line, Style, printable, wrap};
 
@@ -12,14 +12,14 @@ enum Segment {
     Chip { number: u32, text: String },
 }
 
-/// A prompt as it is shown and as it is sent.
+/// A prompt in its displayed and its submitted form.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Draft {
     segments: Vec<Segment>,
 }
 
 impl Draft {
-    /// What stands in the composer and in the echo of the prompt.
+    /// Returns the text displayed in the composer and the echo.
     pub(super) fn shown(&self) -> String {
         self.join(|number, text| match text.matches('\n').count() {
             0 => format!("[Pasted text #{number}]"),
@@ -27,7 +27,7 @@ impl Draft {
         })
     }
 
-    /// The whole text, pastes included.
+    /// Returns the full text, pastes included.
     pub(super) fn sent(&self) -> String {
         self.join(|_, text| text.to_owned())
     }
@@ -45,7 +45,7 @@ impl Draft {
     }
 }
 
-/// The composer: the draft and what was pasted so far.
+/// The composer: the draft and the pastes so far.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
     draft: Draft,
@@ -99,12 +99,12 @@ impl Composer {
         self.draft = Draft::default();
     }
 
-    /// Takes the draft out; the composer is empty after it.
+    /// Takes the draft and empties the composer.
     pub(super) fn take(&mut self) -> Draft {
         std::mem::take(&mut self.draft)
     }
 
-    /// Puts a prompt back, before what was typed since.
+    /// Puts a prompt back before the current draft.
     pub(super) fn put_back(&mut self, mut prompt: Draft) {
         if !self.draft.is_empty() {
             prompt.segments.push(Segment::Text("\n".into()));
@@ -113,14 +113,14 @@ impl Composer {
         self.draft = prompt;
     }
 
-    /// The draft as at most `max_rows` lines, and the cell (row, column) of the cursor. Of a longer draft the end is
-    /// shown.
+    /// Renders the draft in at most `max_rows` lines and returns the cursor's row and column. A longer draft is cut at
+    /// its beginning.
     pub(super) fn lines(&self, cols: usize, max_rows: usize) -> (Vec<Line>, (usize, usize)) {
         let rows = wrap(&self.draft.shown(), cols.saturating_sub(3));
         let rows = &rows[rows.len().saturating_sub(max_rows.max(1))..];
         let mut lines: Vec<Line> = Vec::with_capacity(rows.len());
         for (at, row) in rows.iter().enumerate() {
-            // The marker is followed by a no-break space, the echo of a prompt by a plain one.
+            // The marker is followed by a no-break space; in an echo by a plain one.
             let start = if at == 0 { "❯\u{a0}" } else { "  " };
             lines.push(Line::plain(start).put(Style::Plain, row));
         }

@@ -1,34 +1,34 @@
-//! The questions that block the agent until they are answered.
+//! Dialogs that block the agent until they are answered.
 
 use super::keys::Key;
 use super::line::{Line, Style, wrap};
 
-/// What is asked.
+/// The content of a dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
     Theme,
     Login,
-    /// May the agent work in this folder?
+    /// Trust this folder?
     Trust {
         folder: String,
     },
-    /// May this shell command run in this folder?
+    /// Run this shell command in this folder?
     Permission {
         command: String,
         folder: String,
     },
 }
 
-/// How a dialog ended.
+/// The result of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// This option, counted from 0.
+    /// An option, counted from 0.
     Option(usize),
     /// Esc.
     Cancel,
 }
 
-/// A question with its cursor.
+/// A dialog with its selection.
 #[derive(Debug, Clone)]
 pub(super) struct Dialog {
     pub(super) question: Question,
@@ -40,7 +40,7 @@ impl Dialog {
         Dialog { question, selected: 0 }
     }
 
-    /// A key that ends the dialog gives the choice.
+    /// Handles a key; returns the choice if it ends the dialog.
     pub(super) fn key(&mut self, key: &Key) -> Option<Choice> {
         let count = self.question.options().len();
         match key {
@@ -57,7 +57,7 @@ impl Dialog {
         None
     }
 
-    /// The dialog on a screen of `cols` columns.
+    /// Renders the dialog for `cols` columns.
     pub(super) fn lines(&self, cols: usize) -> Vec<Line> {
         let mut lines = vec![Line::blank(), Line::rule('─', cols)];
         lines.extend(self.question.heading(cols));

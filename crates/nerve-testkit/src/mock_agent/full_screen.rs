@@ -1,19 +1,19 @@
-//! The full-screen renderer: the alternate screen, rows that differ are rewritten at their absolute position.
+//! The full-screen renderer: uses the alternate screen and rewrites changed rows at absolute positions.
 
 use std::collections::VecDeque;
 
 use super::line::Line;
 use super::screen::{Frame, Renderer, ScreenSize};
 
-/// Conversation lines kept to fill a taller screen.
+/// Conversation lines kept for a taller screen.
 const KEPT: usize = 2000;
 
 pub(super) struct FullScreen {
     size: ScreenSize,
     conversation: VecDeque<Line>,
-    /// The rows as drawn last.
+    /// The rows as last drawn.
     rows: Vec<Line>,
-    /// Row and column of the cursor as drawn last.
+    /// Cursor position as last drawn: row and column.
     cursor: (usize, usize),
     last_pending: Option<usize>,
 }
@@ -29,7 +29,7 @@ impl FullScreen {
         }
     }
 
-    /// All rows of the screen: conversation from the top, the bottom at the bottom.
+    /// Composes the screen: the conversation at the top, the composer at the bottom.
     fn compose(&mut self, frame: Frame) -> (Vec<Line>, (usize, usize)) {
         self.conversation.extend(frame.settled);
         let excess = self.conversation.len().saturating_sub(KEPT);
@@ -54,7 +54,7 @@ impl FullScreen {
 
 impl Renderer for FullScreen {
     fn start(&mut self, out: &mut Vec<u8>) {
-        // No automatic wrap: a line that is too long after a resize must not push its neighbours.
+        // Without automatic wrap, a line that is too long after a resize does not move its neighbours.
         out.extend_from_slice(b"\x1b[?1049h\x1b[2J\x1b[H\x1b[?7l\x1b[?25l");
     }
 

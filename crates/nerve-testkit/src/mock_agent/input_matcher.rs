@@ -1,30 +1,30 @@
-//! What was typed, set against what a recording waits for. The text need not be the recorded one: Enters are counted, and what comes
-//! before an Enter only has to be something.
+//! Matches typed input against the input a recording expects. The text may differ: Enters are counted, and the text
+//! before an Enter only has to be non-empty.
 
 use std::collections::VecDeque;
 
 use super::keys::Key;
 
-/// A recording goes on when this has been typed.
+/// Input that the replay waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
-    /// Something: one character or key will do, and up to so many are used up by it. Also an Enter that came sooner.
+    /// Any character or key, which counts for up to this many; also an Enter that comes early.
     Of(usize),
-    /// The end of a line.
+    /// Enter.
     Enter,
 }
 
-/// Keys that came and that nothing was waiting for yet.
+/// Typed keys that nothing has consumed yet.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
-    /// Lines that were ended by Enter: characters and keys left of each.
+    /// Lines ended by Enter: number of unconsumed characters and keys of each.
     lines: VecDeque<usize>,
-    /// The line after them.
+    /// Unconsumed characters and keys of the current line.
     open: usize,
 }
 
 impl Awaited {
-    /// What a recorded key waits for.
+    /// Returns the input that a recorded key requires.
     pub(super) fn of(key: &Key) -> Awaited {
         match key {
             Key::Enter => Awaited::Enter,
@@ -33,7 +33,7 @@ impl Awaited {
     }
 }
 
-/// Characters of a text; 1 for any other key.
+/// Returns the characters of a text, or 1 for any other key.
 fn weight(key: &Key) -> usize {
     match key {
         Key::Text(text) | Key::Paste(text) => text.chars().count().max(1),
@@ -42,7 +42,7 @@ fn weight(key: &Key) -> usize {
 }
 
 impl Typed {
-    /// A key came.
+    /// Adds a typed key.
     pub(super) fn add(&mut self, key: &Key) {
         match key {
             Key::Enter => self.lines.push_back(std::mem::take(&mut self.open)),
@@ -50,11 +50,11 @@ impl Typed {
         }
     }
 
-    /// Uses up what is waited for, if it came.
+    /// Consumes the expected input if it was typed.
     pub(super) fn take(&mut self, awaited: Awaited) -> bool {
         match (awaited, self.lines.front_mut()) {
             (Awaited::Enter, _) => self.lines.pop_front().is_some(),
-            // An Enter stands for all that was recorded before it.
+            // An Enter stands for all input recorded before it.
             (Awaited::Of(count), Some(line)) => {
                 *line = line.saturating_sub(count);
                 true
@@ -74,7 +74,7 @@ mod tests {
 
     const ENTER: Awaited = Awaited::Enter;
 
-    /// How many of the awaited things are there, after these keys.
+    /// Counts the expected inputs that are satisfied by these keys.
     fn met(keys: &str, awaited: &[Awaited]) -> usize {
         let mut typed = Typed::default();
         for key in keys.chars() {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn another_text_will_do_but_not_none() {
+    fn any_text_matches_but_not_none() {
         let line = [Awaited::Of(5), ENTER];
         assert_eq!(met("", &line), 0);
         assert_eq!(met("h", &line), 1);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn text_typed_key_by_key_may_come_at_once_or_shorter() {
+    fn text_may_come_at_once_or_shorter() {
         let keys = [Awaited::Of(1), Awaited::Of(1), Awaited::Of(1), ENTER];
         assert_eq!(met("ab", &keys), 2);
         assert_eq!(met("abc", &keys), 3);

@@ -1,6 +1,6 @@
-//! Bytes of the terminal → keys.
+//! Decodes terminal input into keys.
 
-/// What a person or a driver did.
+/// A key or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
     /// Typed text, without control characters.
@@ -22,9 +22,9 @@ pub(super) enum Key {
     Down,
 }
 
-/// A paste keeps at most this many bytes; what is more is dropped.
+/// Maximum bytes of a paste; the rest is dropped.
 const PASTE_LIMIT: usize = 32 << 20;
-/// An unfinished escape sequence longer than this is given up.
+/// An unfinished escape sequence longer than this is discarded.
 const SEQUENCE_LIMIT: usize = 4096;
 const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -36,17 +36,17 @@ pub(super) struct Decoder {
     paste: Option<Vec<u8>>,
 }
 
-/// What the front of the pending bytes is.
+/// The item at the front of the pending bytes.
 enum Front {
-    /// So many bytes are this key, or nothing of interest.
+    /// The length of a key or of an ignored sequence.
     Key(usize, Option<Key>),
     PasteStart,
-    /// More bytes are needed.
+    /// Incomplete.
     Unfinished,
 }
 
 impl Decoder {
-    /// Takes what was read and returns the keys it completes.
+    /// Decodes bytes and returns the completed keys.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         let mut keys = Vec::new();
         self.pending.extend_from_slice(bytes);
@@ -74,12 +74,12 @@ impl Decoder {
         keys
     }
 
-    /// Whether a lone ESC waits for its end: nothing after a moment means the Escape key.
+    /// Returns true if a lone ESC is pending, which after a moment means the Escape key.
     pub(super) fn holds_escape(&self) -> bool {
         self.paste.is_none() && self.pending == [0x1b]
     }
 
-    /// The moment has passed.
+    /// Resolves a pending ESC as the Escape key.
     pub(super) fn escape_alone(&mut self) -> Option<Key> {
         self.holds_escape().then(|| {
             self.pending.clear();
@@ -87,11 +87,11 @@ impl Decoder {
         })
     }
 
-    /// Moves pending bytes into the paste; the paste if its end is there.
+    /// Moves pending bytes into the paste; returns the paste if it is complete.
     fn take_paste(&mut self) -> Option<Key> {
         let paste = self.paste.as_mut()?;
         let end = find(&self.pending, PASTE_END);
-        // An end that is not complete yet has to stay pending.
+        // An incomplete end marker stays pending.
         let take = end.unwrap_or(self.pending.len().saturating_sub(PASTE_END.len() - 1));
         let room = PASTE_LIMIT.saturating_sub(paste.len());
         paste.extend_from_slice(&self.pending[..take.min(room)]);
@@ -143,10 +143,10 @@ fn escape(bytes: &[u8]) -> Front {
             None => Front::Unfinished,
             Some(&end) => Front::Key(3, arrow(end)),
         },
-        // The terminal's answers to queries (DCS, OSC, APC …) are strings up to ST or BEL.
+        // The terminal's responses to queries (DCS, OSC, APC …) end with ST or BEL.
         Some(b'P' | b']' | b'_' | b'^' | b'X') => string(bytes),
         Some(0x1b) => Front::Key(1, Some(Key::Escape)),
-        // Alt and a key.
+        // Alt plus a key.
         Some(_) => Front::Key(2, None),
     }
 }
@@ -185,7 +185,7 @@ fn string(bytes: &[u8]) -> Front {
 mod tests {
     use super::*;
 
-    /// However the input is cut, the keys are the same; neighbouring text counts as one.
+    /// Checks that the keys do not depend on how the input is split. Adjacent text counts as one key.
     #[track_caller]
     fn check(input: &[u8], expected: &[Key]) {
         for cut in [1, 2, 3, input.len()] {

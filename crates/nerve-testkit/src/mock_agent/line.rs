@@ -1,11 +1,11 @@
-//! One line of the mock agent's output: styled bytes and the cells they take.
+//! One line of the mock agent's output: styled bytes and their width.
 //!
-//! Gaps between words are written as a jump to a column (CHA, ECMA-48 §8.3.9), as the agent it looks like does: whoever
-//! strips escape sequences instead of modelling the terminal loses the spaces.
+//! Gaps between words are written as cursor jumps (CHA, ECMA-48 §8.3.9), as Claude Code does: a reader that strips
+//! escape sequences instead of modelling the terminal loses the spaces.
 
 use unicode_width::UnicodeWidthChar;
 
-/// How a piece of a line looks.
+/// Style of a piece of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -27,12 +27,12 @@ impl Style {
     }
 }
 
-/// A finished line, without its end.
+/// A finished line without its line end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Line {
     bytes: Vec<u8>,
     width: usize,
-    /// Terminals differ in how many cells some characters take; behind one of those a column cannot be known.
+    /// The line contains characters whose width differs between terminals, so later columns are unknown.
     inexact: bool,
 }
 
@@ -49,12 +49,12 @@ impl Line {
         Line::default().put(Style::Grey, text)
     }
 
-    /// A line of `glyph` over the whole width.
+    /// Creates a full-width line of `glyph`.
     pub(super) fn rule(glyph: char, cols: usize) -> Line {
         Line::grey(&glyph.to_string().repeat(cols))
     }
 
-    /// Bytes that are written as they are.
+    /// Creates a line of verbatim bytes.
     pub(super) fn raw(bytes: Vec<u8>, width: usize) -> Line {
         Line { bytes, width, inexact: true }
     }
@@ -98,19 +98,18 @@ impl Line {
         &self.bytes
     }
 
-    /// Cells the line takes.
+    /// Returns the width in cells.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows the line takes on a screen of `cols` columns.
+    /// Returns the number of rows on a screen of `cols` columns.
     pub(super) fn rows(&self, cols: usize) -> usize {
         self.width.div_ceil(cols.max(1)).max(1)
     }
 }
 
-/// Breaks `text` into lines of at most `width` cells, at spaces where there are any. Line ends are kept, and a line that
-/// fits keeps its inner spaces.
+/// Wraps `text` to `width` cells, at spaces if possible. Preserves line ends, and the inner spaces of a line that fits.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);
     text.split('\n').flat_map(|line| wrap_line(line, width)).collect()
@@ -144,13 +143,12 @@ fn wrap_line(line: &str, width: usize) -> Vec<String> {
     out
 }
 
-/// Cells `text` takes, character by character.
+/// Returns the width of `text` in cells.
 pub(super) fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Keeps line ends, turns tabs into spaces and drops every other control character, so that no text can command the
-/// terminal.
+/// Removes control characters except line ends, and expands tabs, so that no text can control the terminal.
 pub(super) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

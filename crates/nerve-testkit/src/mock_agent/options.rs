@@ -1,29 +1,28 @@
-//! How a mock agent is started: plain data, so that any command line parser can fill it.
+//! Options of a mock agent: plain data, independent of any command line parser.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the mock agent does differently from its well-behaved self.
+/// Deviations of the mock agent from its default behaviour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MockAgentOptions {
-    /// Draw on the alternate screen with absolute positions instead of redrawing below the conversation.
+    /// Draw on the alternate screen with absolute positions.
     pub full_screen: bool,
-    /// Ask for a theme first.
+    /// First ask for a theme.
     pub theme: bool,
-    /// Ask how to log in first.
+    /// First ask for a login method.
     pub login: bool,
-    /// Ask first whether the folder is trusted; the default answer is "No, exit".
+    /// First ask whether the folder is trusted; the default answer is "No, exit".
     pub onboarding: bool,
-    /// So many Enters that follow a paste do nothing.
+    /// Number of Enters after a paste that are ignored.
     pub swallow_enter: u32,
-    /// Input that arrives earlier than this after the start is lost, although the composer is drawn.
+    /// Input before this time after the start is lost, although the composer is shown.
     pub slow_start: Duration,
-    /// Never draw a composer, never take input.
+    /// Never show a composer and never accept input.
     pub never_ready: bool,
-    /// Print one line and end with this code, before anything is drawn.
+    /// Print one line and exit with this code, before drawing anything.
     pub exit_at_once: Option<i32>,
-    /// Keys that come sooner than this after a permission dialog was drawn are lost. Claude Code 2.1.330 does so for
-    /// 100 to 150 ms.
+    /// Keys within this time after a permission dialog appears are lost. In Claude Code 2.1.330 it is 100 to 150 ms.
     pub dialog_grace: Duration,
     /// Ignore Esc and ^C.
     pub ignore_interrupt: bool,
@@ -31,21 +30,21 @@ pub struct MockAgentOptions {
     pub stop_reading: bool,
     /// Show pastes of more than 800 characters or 3 lines as `[Pasted text #N +k lines]`.
     pub paste_chip: bool,
-    /// Think time before an answer starts.
+    /// Thinking time before an answer starts.
     pub delay: Duration,
-    /// Time from word to word of a slow answer.
+    /// Time between the words of a slow answer.
     pub word_delay: Duration,
     /// Set the window title.
     pub title: bool,
-    /// The id of its conversation, which is then kept as Claude Code keeps its own.
+    /// Id of the conversation, which is then stored in Claude Code's format.
     pub session_id: Option<String>,
-    /// Go on with the conversation of this id.
+    /// Resume the conversation with this id.
     pub resume: Option<String>,
-    /// Go on with a copy of it.
+    /// Resume a copy of it.
     pub fork_session: bool,
-    /// Be no agent by script, but play this recording; of the other options only `fast` counts then.
+    /// Play this recording instead of the script; of the other options only `fast` applies.
     pub replay: Option<PathBuf>,
-    /// Play it without the recorded pauses.
+    /// Play without the recorded pauses.
     pub fast: bool,
 }
 
@@ -76,7 +75,7 @@ impl Default for MockAgentOptions {
     }
 }
 
-/// The flags [`parse_args`] takes, one a line, for a usage text.
+/// The flags accepted by [`parse_args`], one per line, for a usage text.
 pub const FLAGS: &str = "\
   --full-screen        draw on the alternate screen
   --theme              ask for a theme first
@@ -101,10 +100,10 @@ pub const FLAGS: &str = "\
   --fast               with --replay: without the recorded pauses
 ";
 
-/// Reads command line arguments (without the program's name).
+/// Parses command line arguments (without the program's name).
 ///
 /// # Errors
-/// A sentence naming the argument that is unknown, lacks its value or has a bad one.
+/// A message about an argument that is unknown, lacks its value or has an invalid one.
 pub fn parse_args(mut args: impl Iterator<Item = String>) -> Result<MockAgentOptions, String> {
     let mut options = MockAgentOptions::default();
     while let Some(flag) = args.next() {

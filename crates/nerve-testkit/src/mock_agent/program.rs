@@ -1,4 +1,4 @@
-//! What can be put on a terminal: a machine without a terminal and a clock. Times count from its start.
+//! A program for a terminal: a state machine without I/O or a clock. Times are relative to its start.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use super::replay::Replay;
 use super::screen::ScreenSize;
 
 pub(super) trait Program {
-    /// Prompts that were answered since the last call.
+    /// Returns the prompts answered since the last call.
     fn take_answered(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// Output since the last call.
+    /// Returns the output since the last call.
     fn take_output(&mut self) -> Vec<u8>;
-    /// When `tick` has something to do.
+    /// Returns when `tick` is due.
     fn deadline(&self) -> Option<Duration>;
-    /// The exit code once it has ended.
+    /// Returns the exit code once it has ended.
     fn exit_code(&self) -> Option<i32>;
-    /// Whether it reads its terminal.
+    /// Returns true if it reads its terminal.
     fn wants_input(&self) -> bool;
     fn input(&mut self, bytes: &[u8], now: Duration);
     fn tick(&mut self, now: Duration);
@@ -83,6 +83,6 @@ impl Program for Replay {
         self.tick(now);
     }
 
-    /// What was recorded is as wide as it was.
+    /// Recorded output has a fixed width.
     fn resize(&mut self, _size: ScreenSize) {}
 }

@@ -1,5 +1,5 @@
-//! A recording as an agent: it emits what was recorded, waits where something was typed, and goes on with what followed. So a
-//! session of a real agent becomes a fixture that needs no agent.
+//! Plays a recording as an agent: it emits the recorded output and waits for input where something was typed. A session
+//! of a real agent thus becomes a fixture that needs no agent.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,27 +13,27 @@ use nerve_term::event::{ExitStatus, Origin, TsNs};
 use super::input_matcher::{Awaited, Typed};
 use super::keys::Decoder;
 
-/// Recorded pauses are cut to this: people think longer than a test can wait.
+/// Maximum pause. People think longer than a test can wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// So much output is handed over at once.
+/// Maximum bytes of output per call.
 const PIECE: usize = 64 << 10;
-/// An ESC that nothing follows for so long is the Escape key.
+/// An ESC followed by nothing for this long is the Escape key.
 const ESCAPE_ALONE: Duration = Duration::from_millis(40);
-/// The exit code of a recording that cannot be read to its end (`EX_IOERR` of sysexits.h).
+/// Exit code for an unreadable recording (`EX_IOERR` of sysexits.h).
 const UNREADABLE: i32 = 74;
 
-/// Plays a recording as a child would behave, by the interface of [`super::Agent`]: input bytes and the time go in, output bytes and
-/// the next deadline come out. Holds one block of the recording.
+/// Plays a recording with the interface of [`super::Agent`]: input bytes and the time go in, output bytes and the next
+/// deadline come out. Holds one block of the recording.
 #[derive(Debug)]
 pub struct Replay {
     reader: Reader<BufReader<File>>,
     fast: bool,
     steps: VecDeque<Step>,
-    /// The INPUT record that comes next is not to be waited for.
+    /// Do not wait for the next INPUT record.
     by_terminal: bool,
-    /// The INPUT record that comes next has not the bytes that were typed.
+    /// The next INPUT record does not contain the typed bytes.
     redacted: bool,
-    /// The step before: when it was recorded, and when it was played.
+    /// The previous step: when it was recorded, and when it was played.
     last: Option<(TsNs, Duration)>,
     awaited: VecDeque<Awaited>,
     recorded_keys: Decoder,
@@ -81,12 +81,12 @@ impl Replay {
         })
     }
 
-    /// Output since the last call.
+    /// Returns the output since the last call.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Replay::tick`] has something to do; `None` while only input helps.
+    /// Returns when [`Replay::tick`] is due; `None` while waiting for input.
     pub fn deadline(&self) -> Option<Duration> {
         let play = match self.steps.front() {
             _ if self.code.is_some() || !self.awaited.is_empty() => None,
@@ -96,13 +96,13 @@ impl Replay {
         [play, self.escape_by].into_iter().flatten().min()
     }
 
-    /// The recorded exit code once everything is played: 0 if the recording has none, 128 and the signal for a child that was
-    /// killed.
+    /// Returns the recorded exit code once everything is played: 0 if unknown, 128 plus the signal number if the child
+    /// was killed.
     pub fn exit_code(&self) -> Option<i32> {
         self.code
     }
 
-    /// Something was typed.
+    /// Processes typed bytes.
     pub fn input(&mut self, bytes: &[u8], now: Duration) {
         for key in self.typed_keys.feed(bytes) {
             self.typed.add(&key);
@@ -111,7 +111,7 @@ impl Replay {
         self.tick(now);
     }
 
-    /// Time has come to `now`.
+    /// Advances the time to `now`.
     pub fn tick(&mut self, now: Duration) {
         if self.escape_by.is_some_and(|by| by <= now) {
             self.escape_by = None;
@@ -125,7 +125,7 @@ impl Replay {
         }
     }
 
-    /// Plays what is due, until something has to be typed or a piece of output is full.
+    /// Plays the steps that are due, until input is required or the output limit is reached.
     fn play(&mut self, now: Duration) -> io::Result<()> {
         while self.code.is_none() && self.out.len() < PIECE && self.has_been_typed(now) {
             if !self.load()? {
@@ -146,7 +146,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Whether all that is waited for is there. Pauses count from then on.
+    /// Returns true if all expected input was typed. Pauses count from then on.
     fn has_been_typed(&mut self, now: Duration) -> bool {
         while let Some(awaited) = self.awaited.front() {
             if !self.typed.take(*awaited) {
@@ -167,7 +167,7 @@ impl Replay {
             self.awaited.extend(keys.iter().map(Awaited::of));
             return Ok(());
         }
-        // A password is typed key by key, and nothing is echoed in between.
+        // A password is typed key by key without an echo.
         while self.load()?
             && matches!(self.steps.front(), Some(Step { what: What::Input { redacted: true, .. }, .. }))
         {
@@ -176,12 +176,12 @@ impl Replay {
             };
             bytes.extend_from_slice(&more);
         }
-        // Its Enter may be hidden too.
+        // Its Enter may be redacted too.
         self.awaited.push_back(if bytes.len() == 1 { Awaited::Of(1) } else { Awaited::Enter });
         Ok(())
     }
 
-    /// When a step is to be played. Input is waited for at once.
+    /// Returns when a step is due. Waiting for input starts at once.
     fn due(&self, step: &Step) -> Duration {
         match (&step.what, self.last) {
             (What::Input { .. }, _) | (_, None) => Duration::ZERO,
@@ -190,7 +190,7 @@ impl Replay {
         }
     }
 
-    /// Sees that there is a step, if the recording has one more.
+    /// Loads the next step; false at the end of the recording.
     fn load(&mut self) -> io::Result<bool> {
         while self.steps.is_empty() {
             let block = match self.reader.next().map_err(io::Error::other)? {

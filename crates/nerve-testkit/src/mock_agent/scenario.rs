@@ -1,4 +1,4 @@
-//! Words of a prompt → what the agent does: a list of steps.
+//! Maps words of a prompt to a list of steps.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,49 +6,49 @@ use std::time::Duration;
 use super::options::MockAgentOptions;
 use super::texts;
 
-/// One thing the agent does in a turn.
+/// One step of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing for so long; the spinner is seen if nothing was said since the last tool.
+    /// Pause; shows the spinner if nothing was printed since the last tool.
     Wait(Duration),
-    /// What the spinner says in brackets from now on.
+    /// Set the spinner's text in brackets.
     Spinner(&'static str),
-    /// A block of answer text, at once.
+    /// Print a block of answer text.
     Say(String),
-    /// A line between the blocks that is not the agent's words.
+    /// Print a line between the blocks that is not part of the answer.
     Note(&'static str),
-    /// Answer text word by word.
+    /// Print answer text word by word.
     Words { words: VecDeque<String>, every: Duration },
-    /// A tool use that needs no permission.
+    /// Use a tool without permission.
     Tool { command: String, result: String },
-    /// A tool use that asks first.
+    /// Use a tool that requires permission.
     Permit { command: String, result: String },
-    /// A tool use whose output redraws one row with carriage returns: updates done, of how many.
+    /// Use a tool whose output redraws one row with carriage returns: updates done, and their total.
     Progress { done: u32, total: u32 },
-    /// So many bytes of lines as fast as the terminal takes them.
+    /// Print this many bytes of lines as fast as possible.
     Flood { bytes: usize },
-    /// One line of so many bytes.
+    /// Print one line of this many bytes.
     HugeLine { bytes: usize },
-    /// Answer lines as bytes that are not UTF-8.
+    /// Print answer lines that are not UTF-8.
     BadUtf8,
-    /// The turn failed with this message; it ends without an end line.
+    /// Fail the turn with this message and without an end line.
     ApiError(String),
-    /// The end line.
+    /// Print the end line.
     Done,
-    /// The process ends without a word.
+    /// Exit without a message.
     Crash(i32),
-    /// The process ends as it would on `/exit`.
+    /// Exit as on `/exit`.
     Leave,
-    /// Busy for ever, deaf to interrupts.
+    /// Stay busy forever and ignore interrupts.
     Hang,
 }
 
-/// Lines a HUGE answer may have at most.
+/// Maximum lines of a HUGE answer.
 const HUGE_LIMIT: u64 = 1_000_000;
-/// Megabytes a FLOOD may have at most.
+/// Maximum megabytes of a FLOOD.
 const FLOOD_LIMIT: u64 = 4096;
 
-/// What the agent does for `prompt`. The first word of the prompt that names a scenario decides.
+/// Plans the turn for `prompt`. The first word that names a scenario decides.
 pub(super) fn plan(prompt: &str, options: &MockAgentOptions) -> VecDeque<Step> {
     let words: Vec<&str> =
         prompt.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
@@ -60,7 +60,7 @@ pub(super) fn plan(prompt: &str, options: &MockAgentOptions) -> VecDeque<Step> {
     std::iter::once(Step::Wait(options.delay)).chain(steps).collect()
 }
 
-/// Says what was said before.
+/// Plans a turn that repeats the earlier prompts.
 pub(super) fn recall(past: &[String], options: &MockAgentOptions) -> VecDeque<Step> {
     VecDeque::from([
         Step::Wait(options.delay),

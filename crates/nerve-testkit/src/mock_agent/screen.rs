@@ -1,4 +1,4 @@
-//! What is to be seen, and the two ways to draw it.
+//! The content of the screen, and the interface of the two renderers.
 
 use super::classic::Classic;
 use super::full_screen::FullScreen;
@@ -14,10 +14,10 @@ pub struct ScreenSize {
 }
 
 impl ScreenSize {
-    /// The size of a terminal that tells none.
+    /// The size if the terminal reports none.
     pub const DEFAULT: ScreenSize = ScreenSize { cols: 80, rows: 24 };
 
-    /// A size in which everything has at least a cell.
+    /// Clamps the size so that everything has at least one cell.
     pub(super) fn at_least_usable(self) -> ScreenSize {
         ScreenSize { cols: self.cols.max(12), rows: self.rows.max(6) }
     }
@@ -26,27 +26,27 @@ impl ScreenSize {
 /// One state of the screen.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// Conversation lines that are final and were not in a frame before.
+    /// Final conversation lines that were in no earlier frame.
     pub(super) settled: Vec<Line>,
     /// The end of the conversation, which may still change.
     pub(super) pending: Vec<Line>,
     /// Spinner, composer and footer, or a dialog.
     pub(super) bottom: Vec<Line>,
-    /// Where the cursor rests: row in `bottom`, column.
+    /// Cursor position: row in `bottom`, column.
     pub(super) cursor: (usize, usize),
 }
 
-/// A way to draw. All methods append to `out`.
+/// A renderer. All methods append to `out`.
 pub(super) trait Renderer {
-    /// Takes the terminal over.
+    /// Initializes the terminal.
     fn start(&mut self, out: &mut Vec<u8>);
-    /// Draws what differs from the frame before; nothing when nothing does.
+    /// Draws the differences to the previous frame.
     fn draw(&mut self, frame: Frame, out: &mut Vec<u8>);
-    /// Rewrites the last pending line in place, once for each update, with carriage returns.
+    /// Rewrites the last pending line in place with carriage returns, once per update.
     fn overwrite(&mut self, updates: Vec<Line>, out: &mut Vec<u8>);
-    /// The terminal has another size; the next frame is drawn in full.
+    /// Changes the size; the next frame is drawn completely.
     fn resize(&mut self, size: ScreenSize);
-    /// Gives the terminal back.
+    /// Restores the terminal.
     fn finish(&mut self, out: &mut Vec<u8>);
 }
 

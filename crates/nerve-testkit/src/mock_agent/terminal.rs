@@ -1,4 +1,4 @@
-//! The thin loop between the agent and a real terminal.
+//! Runs the agent on a real terminal.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,35 +13,34 @@ use super::options::MockAgentOptions;
 use super::program::Program;
 use super::replay::Replay;
 use super::screen::ScreenSize;
-use super::transcript::Memory;
+use super::transcript::Transcript;
 
-/// The exit code when the terminal goes away, as a shell reports a process that SIGHUP (1) ended.
+/// Exit code when the terminal goes away: a shell's code for SIGHUP (1).
 pub const HANGUP: i32 = 129;
 
 /// Runs a mock agent on this process's terminal until it ends; blocks. Returns the exit code.
 ///
 /// # Errors
-/// When the terminal cannot be read, written or polled.
+/// The terminal cannot be read, written or polled.
 pub fn run(options: MockAgentOptions) -> io::Result<i32> {
     run_on(io::stdin(), io::stdout(), options)
 }
 
-/// Runs a mock agent on a terminal, or on anything else that can be read and written. A terminal is put into raw mode
-/// and back.
+/// Runs a mock agent on a terminal or any other pair of descriptors. A terminal is put into raw mode and restored.
 ///
 /// # Errors
-/// When `input` or `output` cannot be read, written or polled, or the recording to play cannot be opened.
+/// `input` or `output` cannot be read, written or polled, or the recording cannot be opened.
 pub fn run_on(input: impl AsFd, output: impl AsFd, options: MockAgentOptions) -> io::Result<i32> {
     let (input, output) = (input.as_fd(), output.as_fd());
     if let Some(recording) = &options.replay {
         let mut replay = Replay::open(recording, options.fast)?;
-        // What comes before any input is played even where there is nobody to type.
+        // Output before the first input is played even if nobody can type.
         replay.tick(Duration::ZERO);
-        return put_on(input, output, &mut replay, Memory::default());
+        return put_on(input, output, &mut replay, Transcript::default());
     }
     let folder = std::env::current_dir().unwrap_or_default();
     let folder = folder.to_string_lossy();
-    let (memory, past) = match Memory::open(&options, &folder) {
+    let (memory, past) = match Transcript::open(&options, &folder) {
         Ok(opened) => opened,
         Err(message) => {
             write_all(output, format!("Error: {message}\r\n").as_bytes())?;
@@ -56,14 +55,14 @@ fn put_on(
     input: BorrowedFd,
     output: BorrowedFd,
     agent: &mut dyn Program,
-    mut memory: Memory,
+    mut memory: Transcript,
 ) -> io::Result<i32> {
     let _raw = RawMode::enter(input)?;
     let resized = watch_window_size()?;
     let start = Instant::now();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        // Who sees that it is over finds it written down.
+        // The transcript is written before the end becomes visible.
         memory.note(agent.take_answered())?;
         if !write_all(output, &agent.take_output())? {
             return Ok(HANGUP);
@@ -103,7 +102,7 @@ fn wait(
 ) -> io::Result<Event> {
     let wanted = if reading { PollFlags::IN } else { PollFlags::empty() };
     let mut fds = [PollFd::from_borrowed_fd(input, wanted), PollFd::new(resized, PollFlags::IN)];
-    // Rounded up to a nanosecond's worth by poll itself; a timeout that does not fit is as good as none.
+    // A timeout that does not fit is effectively infinite.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) => {}
@@ -122,7 +121,7 @@ fn wait(
     })
 }
 
-/// Writes everything; `false` when nobody is at the other end any more.
+/// Writes everything; returns false if the other end is closed.
 fn write_all(output: BorrowedFd, mut bytes: &[u8]) -> io::Result<bool> {
     while !bytes.is_empty() {
         match rustix::io::write(output, bytes) {
@@ -147,15 +146,15 @@ fn window_size(output: BorrowedFd) -> ScreenSize {
     }
 }
 
-/// A pipe that becomes readable when the window changes its size. A signal handler of one's own needs unsafe code;
-/// tokio has one.
+/// Returns a pipe that becomes readable when the window is resized. A custom signal handler would need unsafe code, so
+/// tokio's is used.
 fn watch_window_size() -> io::Result<PipeReader> {
     let (reader, writer) = io::pipe()?;
     std::thread::Builder::new().name("window-size".into()).spawn(move || forward_window_changes(writer))?;
     Ok(reader)
 }
 
-/// Ends when the reader is gone.
+/// Ends when the reader is closed.
 fn forward_window_changes(mut writer: PipeWriter) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -168,7 +167,7 @@ fn forward_window_changes(mut writer: PipeWriter) -> io::Result<()> {
     })
 }
 
-/// Raw mode while it lives, if `input` is a terminal.
+/// Raw mode while alive, if `input` is a terminal.
 struct RawMode<'a> {
     input: BorrowedFd<'a>,
     before: Option<Termios>,
@@ -189,7 +188,7 @@ impl<'a> RawMode<'a> {
 impl Drop for RawMode<'_> {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // The terminal may be gone; there is nobody left to tell.
+            // The terminal may already be closed.
             let _ = tcsetattr(self.input, OptionalActions::Drain, before);
         }
     }

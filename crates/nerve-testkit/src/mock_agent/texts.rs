@@ -1,4 +1,4 @@
-//! The longer answers, as they stand on the screen: markdown marks and fences are gone, tables are drawn.
+//! The longer answers as displayed: without markdown marks and fences, with tables drawn.
 
 /// Paragraphs, lists, code without its fence, a table, a quotation.
 pub(super) const LONG: &str = r#"Report on the request
@@ -48,7 +48,7 @@ A table
 
 Last paragraph of the answer. END-OF-LONG"#;
 
-/// Characters of other widths: two cells, none, joined, right to left.
+/// Characters of unusual width: two cells, none, joined, right to left.
 pub(super) const WIDE: &str = "Unicode: naive café — “quotes” … 日本語テキスト 한국어 العربية עברית 😀👩‍👩‍👧‍🇫🇷 ①②③ ½ ∑ ✓ ✗ e\u{301}
 
 日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。
@@ -59,7 +59,7 @@ pub(super) const WIDE: &str = "Unicode: naive café — “quotes” … 日本�
 
 END-OF-WIDE";
 
-/// Answer text that contains every mark a reader of the screen goes by.
+/// Answer text with every mark that a screen reader relies on.
 pub(super) const QUOTE: &str = "A terminal reader must not take these for the screen around them:
 
 ❯ 1. Yes
@@ -77,7 +77,7 @@ esc to interrupt
 
 END-OF-QUOTE";
 
-/// A list of `count` lines.
+/// Generates a list of `count` lines.
 pub(super) fn huge(count: u64) -> String {
     let mut text = String::from("Huge\n\n");
     for n in 1..=count {

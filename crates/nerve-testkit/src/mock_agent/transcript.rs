@@ -1,4 +1,4 @@
-//! The record a mock agent keeps of a conversation that has an id, where Claude Code keeps its own. Without an id there is none.
+//! The transcript of a conversation that has an id, stored where Claude Code stores its own.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,24 +10,27 @@ use serde_json::{Value, json};
 
 use super::options::MockAgentOptions;
 
-/// The record of one conversation.
+/// The transcript of one conversation.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct Transcript {
     id: String,
     path: Option<PathBuf>,
-    /// Lines of the conversation this one began with; in its own record as soon as something is said.
+    /// Lines of the forked conversation, written to the new transcript with its first prompt.
     inherited: Vec<Value>,
-    /// The last line's own id.
+    /// Id of the last line.
     last: Option<String>,
     lines: usize,
 }
 
-impl Memory {
-    /// The record that the options ask for, and what the user has said in that conversation so far.
+impl Transcript {
+    /// Opens the transcript that the options select; also returns the earlier prompts.
     ///
     /// # Errors
-    /// The id is taken, or there is no conversation to go on with: in words.
-    pub(super) fn open(options: &MockAgentOptions, folder: &str) -> Result<(Memory, Vec<String>), String> {
+    /// The id is in use, or there is no conversation to resume.
+    pub(super) fn open(
+        options: &MockAgentOptions,
+        folder: &str,
+    ) -> Result<(Transcript, Vec<String>), String> {
         let Some(home) = std::env::var_os("HOME") else { return Ok(Default::default()) };
         let dashes = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let project: String = folder.chars().map(dashes).collect();
@@ -38,7 +41,7 @@ impl Memory {
             (Some(id), _) | (None, Some(id)) => id.clone(),
             (None, None) => return Ok(Default::default()),
         };
-        let mut memory = Memory { path: Some(path(&id)), id, ..Memory::default() };
+        let mut memory = Transcript { path: Some(path(&id)), id, ..Transcript::default() };
         let mut past = Vec::new();
         if let Some(resumed) = &options.resume {
             let text = fs::read_to_string(path(resumed))
@@ -54,10 +57,10 @@ impl Memory {
         Ok((memory, past))
     }
 
-    /// Takes down what was said.
+    /// Appends prompts.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any I/O error.
     pub(super) fn note(&mut self, said: Vec<String>) -> io::Result<()> {
         let Some(path) = self.path.clone().filter(|_| !said.is_empty()) else { return Ok(()) };
         fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
@@ -86,7 +89,7 @@ impl Memory {
     }
 }
 
-/// As the agent that it plays writes times.
+/// Formats the time as Claude Code does.
 fn now() -> String {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     TsMs(u64::try_from(since_epoch.as_millis()).unwrap_or_default()).iso()

@@ -1,4 +1,4 @@
-//! One prompt and its answer: the steps still to do, and what of the answer is not final yet.
+//! One turn: the remaining steps, and the part of the answer that is not final.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use super::composer::Draft;
 use super::line::{Line, Style, display_width, printable, wrap};
 use super::scenario::Step;
 
-/// Bytes of one batch of a flood.
+/// Bytes per batch of a flood.
 const FLOOD_BATCH: usize = 64 << 10;
-/// Updates of a progress row in one batch.
+/// Progress updates per batch.
 const PROGRESS_BATCH: u32 = 50;
 const PROGRESS_PAUSE: Duration = Duration::from_millis(2);
 pub(super) const INTERRUPTED: &str = "Interrupted · What should Claude do instead?";
 
-/// What a step asks of the agent.
+/// What the agent has to do after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Do the next step when its time has come.
+    /// Run the next step when it is due.
     Continue,
     /// Draw first.
     Draw,
-    /// Draw, then rewrite the last pending row with these.
+    /// Draw, then rewrite the last pending row with these lines.
     Overwrite(Vec<Line>),
-    /// Ask whether this command may run.
+    /// Ask for permission to run this command.
     Ask { command: String },
-    /// The turn is over.
+    /// End the turn.
     Over,
-    /// The process ends, with the terminal given back or not.
+    /// Exit, with the terminal restored or not.
     Exit { code: i32, politely: bool },
 }
 
 pub(super) struct Turn {
     pub(super) draft: Draft,
-    /// Lines of the conversation that may still change.
+    /// Conversation lines that may still change.
     pub(super) pending: Vec<Line>,
-    /// Whether the spinner is seen, and what it says in brackets.
+    /// The spinner's text in brackets, if it is visible.
     pub(super) spinner: Option<&'static str>,
     /// When the next step is due.
     pub(super) next: Duration,
-    /// Whether Esc and ^C reach it.
+    /// Ignores Esc and ^C.
     pub(super) deaf: bool,
     steps: VecDeque<Step>,
     started: Duration,
-    /// Whether anything of the answer was shown.
+    /// Part of the answer was printed.
     began: bool,
-    /// The unfinished row of an answer that comes word by word.
+    /// The unfinished row of a word-by-word answer.
     row: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Turn {
         }
     }
 
-    /// Does the next step. Lines that are final go to `settled`.
+    /// Runs the next step. Final lines go to `settled`.
     pub(super) fn step(&mut self, now: Duration, cols: usize, settled: &mut Vec<Line>) -> Outcome {
         let Some(step) = self.steps.pop_front() else {
             self.begin(settled);
@@ -105,7 +105,7 @@ impl Turn {
         Outcome::Continue
     }
 
-    /// The command that was asked for may run.
+    /// Continues with the permitted command.
     pub(super) fn granted(&mut self, delay: Duration, now: Duration, cols: usize) {
         if let Some(Step::Tool { command, .. }) = self.steps.front() {
             self.pending = tool(command, "Running…", cols);
@@ -114,7 +114,7 @@ impl Turn {
         self.next = now + delay;
     }
 
-    /// Ends the turn before its time. The prompt comes back if nothing of the answer was shown.
+    /// Interrupts the turn. Returns the prompt if nothing of the answer was printed.
     pub(super) fn interrupted(mut self, settled: &mut Vec<Line>) -> Option<Draft> {
         if !self.began {
             return Some(self.draft);
@@ -124,13 +124,13 @@ impl Turn {
         None
     }
 
-    /// The command that was asked for may not run.
+    /// Continues without the rejected command.
     pub(super) fn rejected(mut self, settled: &mut Vec<Line>) {
         self.pending.pop();
         let _ = self.interrupted(settled);
     }
 
-    /// The echo of the prompt is final as soon as the answer begins.
+    /// Makes the echo of the prompt final, because the answer begins.
     fn begin(&mut self, settled: &mut Vec<Line>) {
         if !self.began {
             settled.append(&mut self.pending);
@@ -202,7 +202,7 @@ impl Turn {
         Outcome::Overwrite(updates)
     }
 
-    /// The agent has drawn these over the last pending row.
+    /// Replaces the last pending row after it was rewritten.
     pub(super) fn overwritten(&mut self, last: Line) {
         if let Some(row) = self.pending.last_mut() {
             *row = last;
@@ -221,7 +221,7 @@ impl Turn {
     }
 }
 
-/// A block of conversation text with its bullet.
+/// Formats a block of conversation text with its bullet.
 fn block(text: &str, cols: usize) -> Vec<Line> {
     let rows = wrap(&printable(text), cols.saturating_sub(2));
     let first = Line::plain("● ").put(Style::Plain, &rows[0]);

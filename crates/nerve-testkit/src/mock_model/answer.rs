@@ -1,4 +1,4 @@
-//! What the scripted model answers, in no particular protocol.
+//! Answers of the scripted model, independent of any protocol.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The model speaks.
+    /// A reply of the model.
     Reply(Reply),
-    /// The API refuses.
+    /// An error of the API.
     Error {
         /// HTTP status, 400–599.
         status: u16,
-        /// What the body says.
+        /// Message in the body.
         message: String,
     },
-    /// Bytes as they are: what no good API would send.
+    /// Verbatim bytes that no proper API would send.
     Raw(Raw),
 }
 
@@ -27,53 +27,53 @@ pub struct Raw {
     pub status: u16,
     /// Headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, or its begin.
+    /// The body, or its beginning.
     pub body: String,
-    /// What comes after that.
+    /// How the body ends.
     pub ending: Ending,
 }
 
 /// How a response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// As it should.
+    /// Properly.
     Whole,
-    /// The connection breaks.
+    /// The connection is reset.
     Broken,
-    /// Never.
+    /// It never ends.
     Endless,
 }
 
-/// What the model says, and how fast.
+/// The content of a reply and its timing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reply {
-    /// Time before the first byte of the response.
+    /// Delay before the first byte of the response.
     pub after: Duration,
-    /// Time between two pieces of text of a stream.
+    /// Delay between two pieces of text in a stream.
     pub every: Duration,
-    /// What it says, in order.
+    /// The parts in order.
     pub parts: Vec<Part>,
 }
 
 /// A part of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Thinking; protocols without it leave it out.
+    /// Thinking; omitted in protocols without it.
     Thinking(String),
-    /// Text, in the pieces a stream sends it in.
+    /// Text, in the pieces of a stream.
     Text(Vec<String>),
-    /// A tool is to be used.
+    /// A tool use.
     Tool(ToolCall),
 }
 
-/// A tool use, by what it does.
+/// A tool use, by purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolCall {
     /// Run a shell command.
     Shell {
         /// The command.
         command: String,
-        /// Ask to run it outside the sandbox, where the agent has one (Codex asks its user only then).
+        /// Request to run outside of the sandbox; Codex asks its user only then.
         outside_sandbox: bool,
     },
     /// Read a file.
@@ -85,29 +85,29 @@ pub enum ToolCall {
     Write {
         /// Its path.
         path: String,
-        /// What goes in.
+        /// Content of the file.
         content: String,
     },
-    /// A tool by its name.
+    /// A tool by name.
     Own {
-        /// As the API has it.
+        /// Name in the API.
         name: String,
-        /// Its arguments.
+        /// Arguments.
         input: Value,
     },
 }
 
-/// Bytes of text in one piece of a stream where nothing else is said.
+/// Default bytes of text in one piece of a stream.
 const PIECE: usize = 200;
 
 impl Answer {
-    /// A text at once.
+    /// Creates a text answer.
     pub fn text(text: impl Into<String>) -> Answer {
         let text = text.into();
         Answer::Reply(Reply { parts: vec![Part::Text(pieces(&text))], ..Reply::default() })
     }
 
-    /// A text, so long after the request.
+    /// Creates a delayed text answer.
     pub fn late(after: Duration, text: impl Into<String>) -> Answer {
         match Answer::text(text) {
             Answer::Reply(reply) => Answer::Reply(Reply { after, ..reply }),
@@ -115,42 +115,42 @@ impl Answer {
         }
     }
 
-    /// A text in pieces, with a pause between two.
+    /// Creates a text answer in pieces with a pause between them.
     pub fn slow(every: Duration, pieces: Vec<String>) -> Answer {
         Answer::Reply(Reply { every, parts: vec![Part::Text(pieces)], ..Reply::default() })
     }
 
-    /// Some words and a tool use.
+    /// Creates an answer of some words and a tool use.
     pub fn tool(words: &str, call: ToolCall) -> Answer {
         Answer::Reply(Reply { parts: vec![Part::Text(pieces(words)), Part::Tool(call)], ..Reply::default() })
     }
 
-    /// Several tool uses at once.
+    /// Creates an answer of several tool uses.
     pub fn tools(calls: impl IntoIterator<Item = ToolCall>) -> Answer {
         let parts = calls.into_iter().map(Part::Tool).collect();
         Answer::Reply(Reply { parts, ..Reply::default() })
     }
 
-    /// A stream of events that is only these bytes.
+    /// Creates an event stream of exactly these bytes.
     pub fn stream(body: impl Into<String>, ending: Ending) -> Answer {
         let headers = vec![("content-type".to_string(), "text/event-stream".to_string())];
         Answer::Raw(Raw { status: 200, headers, body: body.into(), ending })
     }
 
-    /// A status with one header and an empty body.
+    /// Creates a status with one header and an empty body.
     pub fn status(status: u16, header: &str, value: &str) -> Answer {
         let headers = vec![(header.to_string(), value.to_string())];
         Answer::Raw(Raw { status, headers, body: String::new(), ending: Ending::Whole })
     }
 
-    /// An API error.
+    /// Creates an API error.
     pub fn error(status: u16, message: impl Into<String>) -> Answer {
         Answer::Error { status, message: message.into() }
     }
 }
 
 impl Reply {
-    /// All text of the reply.
+    /// Returns the text of the reply.
     pub(super) fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             Part::Text(pieces) => Some(pieces.concat()),
@@ -159,18 +159,18 @@ impl Reply {
         texts.collect()
     }
 
-    /// What the reply is said to cost, in tokens: four bytes each, at least one.
+    /// Returns the reply's token count: four bytes each, at least one.
     pub(super) fn tokens(&self) -> u64 {
         estimate(&self.text())
     }
 }
 
-/// A token count that is good enough to be shown: four bytes each, at least one.
+/// Estimates a token count: four bytes each, at least one.
 pub(super) fn estimate(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4).max(1)
 }
 
-/// Cuts a text into pieces of a stream.
+/// Splits a text into the pieces of a stream.
 pub(super) fn pieces(text: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for c in text.chars() {
@@ -182,14 +182,14 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// Each way an agent's tools take a shell command, a file to read or to write: tool name and argument names.
+/// Names of the agents' tools for a shell command, for reading and for writing a file, with argument names.
 const SHELLS: [&str; 6] = ["Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"];
 const READERS: [(&str, &str); 3] = [("Read", "file_path"), ("read", "filePath"), ("read_file", "file_path")];
 const WRITERS: [(&str, &str); 3] =
     [("Write", "file_path"), ("write", "filePath"), ("write_file", "file_path")];
 
 impl ToolCall {
-    /// The name and the input of this call, with the tools the agent offers.
+    /// Returns name and input of this call for the tools that the agent offers.
     pub(super) fn with(&self, offered: &[String]) -> (&str, Value) {
         let has = |name: &str| offered.iter().any(|offer| offer == name);
         let pick = |tools: &[(&'static str, &'static str)]| {

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: requests → prompt, reply → JSON or events.
+//! Anthropic's Messages API: parses requests, and formats replies as JSON or events.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::answer::{Part, Reply, estimate};
 use super::script::Prompt;
 use super::stream::Event;
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn prompt(body: &Value) -> Prompt {
     let schema = body
         .pointer("/output_config/format/schema")
@@ -18,14 +18,14 @@ pub(super) fn prompt(body: &Value) -> Prompt {
     Prompt { text, tool_result, is_side_request: tools.is_empty() && asks_for_a_title(body), tools, schema }
 }
 
-/// Requests for a title have a system prompt that says so.
+/// Returns true if the system prompt asks for a title.
 fn asks_for_a_title(body: &Value) -> bool {
     let system = &body["system"];
     let texts = system.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
     texts.chain(system.as_str()).any(super::is_about_a_title)
 }
 
-/// The last text of the user, and the tool result if that came later. Reminders that the agent adds are not the user's.
+/// Returns the last text of the user, and the tool result if that came later. Reminders added by the agent are ignored.
 fn last_words(body: &Value) -> (String, Option<String>) {
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut tool_result = None;
@@ -73,7 +73,7 @@ fn flatten(content: &Value) -> String {
     texts.join("\n")
 }
 
-/// The body of an error.
+/// Formats the body of an error.
 pub(super) fn error(status: StatusCode, message: &str) -> Value {
     let kind = match status.as_u16() {
         400 => "invalid_request_error",
@@ -88,12 +88,12 @@ pub(super) fn error(status: StatusCode, message: &str) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_mock" })
 }
 
-/// The number of tokens of a request.
+/// Counts the tokens of a request.
 pub(super) fn count_tokens(body: &Value) -> Value {
     json!({ "input_tokens": estimate(&body["messages"].to_string()) })
 }
 
-/// The whole reply as one message.
+/// Formats the reply as one message.
 pub(super) fn message(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Value {
     let content: Vec<Value> =
         reply.parts.iter().enumerate().map(|(at, part)| block(part, id, at, tools)).collect();
@@ -104,7 +104,7 @@ pub(super) fn message(reply: &Reply, body: &Value, id: u64, tools: &[String]) ->
     message
 }
 
-/// The reply as a stream of events.
+/// Formats the reply as a stream of events.
 pub(super) fn events(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Vec<Event> {
     let mut events = vec![
         Event::typed(&json!({ "type": "message_start", "message": envelope(body, id) })),
@@ -165,7 +165,7 @@ fn block(part: &Part, id: u64, at: usize, tools: &[String]) -> Value {
     }
 }
 
-/// A block as a stream opens it.
+/// Returns a content block as a stream starts it.
 fn empty(mut block: Value) -> Value {
     for (member, nothing) in
         [("text", json!("")), ("thinking", json!("")), ("signature", json!("")), ("input", json!({}))]

@@ -7,7 +7,7 @@ use super::answer::{Part, Reply, estimate};
 use super::script::Prompt;
 use super::stream::Event;
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn prompt(body: &Value) -> Prompt {
     let (text, tool_result) = last_words(body);
     let config = &body["generationConfig"];
@@ -40,7 +40,7 @@ fn last_words(body: &Value) -> (String, Option<String>) {
     (String::new(), tool_result)
 }
 
-/// The body of an error.
+/// Formats the body of an error.
 pub(super) fn error(status: StatusCode, message: &str) -> Value {
     let name = match status.as_u16() {
         400 => "INVALID_ARGUMENT",
@@ -54,18 +54,18 @@ pub(super) fn error(status: StatusCode, message: &str) -> Value {
     json!({ "error": { "code": status.as_u16(), "message": message, "status": name } })
 }
 
-/// The number of tokens of a request.
+/// Counts the tokens of a request.
 pub(super) fn count_tokens(body: &Value) -> Value {
     json!({ "totalTokens": estimate(&body["contents"].to_string()) })
 }
 
-/// The whole reply.
+/// Formats the whole reply.
 pub(super) fn whole(reply: &Reply, body: &Value, tools: &[String]) -> Value {
     let parts: Vec<Value> = reply.parts.iter().flat_map(|part| parts(part, tools)).collect();
     chunk(parts, Some(usage(reply, body)))
 }
 
-/// The reply as a stream.
+/// Formats the reply as a stream.
 pub(super) fn events(reply: &Reply, body: &Value, tools: &[String]) -> Vec<Event> {
     let mut events = Vec::new();
     for part in &reply.parts {
@@ -90,7 +90,7 @@ fn parts(part: &Part, tools: &[String]) -> Vec<Value> {
     }
 }
 
-/// A response; `usage` is in the last one only, with the reason of the end.
+/// Formats a response; only the last one has `usage` and the finish reason.
 fn chunk(parts: Vec<Value>, usage: Option<Value>) -> Value {
     let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
     let mut chunk = json!({ "modelVersion": "mock" });

@@ -29,14 +29,14 @@ pub use server::{MockModel, serve};
 
 use serde_json::Value;
 
-/// The strings at `pointer` in each element of a list.
+/// Returns the strings at `pointer` in each element of a list.
 fn names(list: &Value, pointer: &str) -> Vec<String> {
     let names =
         list.as_array().into_iter().flatten().filter_map(|element| element.pointer(pointer)?.as_str());
     names.map(String::from).collect()
 }
 
-/// Whether a system prompt asks for the title or the summary of a conversation.
+/// Returns true if a system prompt asks for a title or a summary of the conversation.
 fn is_about_a_title(system: &str) -> bool {
     let system = system.to_lowercase();
     ["title", "summar", "topic"].iter().any(|word| system.contains(word))

@@ -1,4 +1,4 @@
-//! OpenAI's Responses and Chat Completions APIs, as far as Codex and opencode need them.
+//! The parts of OpenAI's Responses and Chat Completions APIs that Codex and opencode need.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::answer::{Part, Reply, estimate};
 use super::script::Prompt;
 use super::stream::Event;
 
-/// The body of an error.
+/// Formats the body of an error.
 pub(super) fn error(message: &str) -> Value {
     json!({ "error": { "message": message, "type": "scripted_error", "param": null, "code": null } })
 }
 
-/// Reads a request of the Responses API.
+/// Parses a request of the Responses API.
 pub(super) fn responses_prompt(body: &Value) -> Prompt {
     let items = match &body["input"] {
         Value::String(text) => vec![json!({ "role": "user", "content": text })],
@@ -28,7 +28,7 @@ pub(super) fn responses_prompt(body: &Value) -> Prompt {
     Prompt { text, tool_result, is_side_request: tools.is_empty() && about_title, tools, schema }
 }
 
-/// Reads a request of the Chat Completions API.
+/// Parses a request of the Chat Completions API.
 pub(super) fn chat_prompt(body: &Value) -> Prompt {
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     let (text, tool_result) =
@@ -41,7 +41,7 @@ pub(super) fn chat_prompt(body: &Value) -> Prompt {
     Prompt { text, tool_result, is_side_request: tools.is_empty() && about_title, tools, schema }
 }
 
-/// The last text of the user, and the result of a tool if that came later.
+/// Returns the last text of the user, and the result of a tool if that came later.
 fn last_words(items: &[Value], result: impl Fn(&Value) -> Option<String>) -> (String, Option<String>) {
     let mut tool_result = None;
     for item in items.iter().rev() {
@@ -57,7 +57,7 @@ fn last_words(items: &[Value], result: impl Fn(&Value) -> Option<String>) -> (St
     (String::new(), tool_result)
 }
 
-/// The text of a content: a string, or blocks of which those in angle brackets are the agent's own.
+/// Returns the text of a content: a string, or blocks. Blocks in angle brackets are the agent's own.
 fn flatten(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -72,7 +72,7 @@ fn flatten(content: &Value) -> String {
     }
 }
 
-/// The whole reply of the Responses API.
+/// Formats the whole reply of the Responses API.
 pub(super) fn response(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Value {
     let output: Vec<Value> =
         reply.parts.iter().enumerate().filter_map(|(at, part)| item(part, id, at, tools)).collect();
@@ -93,7 +93,7 @@ pub(super) fn response(reply: &Reply, body: &Value, id: u64, tools: &[String]) -
     })
 }
 
-/// The reply as a stream of the Responses API.
+/// Formats the reply as a stream of the Responses API.
 pub(super) fn response_events(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Vec<Event> {
     let whole = response(reply, body, id, tools);
     let created = json!({ "id": whole["id"], "object": "response", "status": "in_progress", "model": body["model"], "output": [] });
@@ -155,7 +155,7 @@ fn item(part: &Part, id: u64, at: usize, tools: &[String]) -> Option<Value> {
     }
 }
 
-/// The whole reply of the Chat Completions API.
+/// Formats the whole reply of the Chat Completions API.
 pub(super) fn completion(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Value {
     let mut message = json!({ "role": "assistant", "content": reply.text() });
     let calls = tool_calls(reply, id, tools);
@@ -169,7 +169,7 @@ pub(super) fn completion(reply: &Reply, body: &Value, id: u64, tools: &[String])
     whole
 }
 
-/// The reply as a stream of the Chat Completions API.
+/// Formats the reply as a stream of the Chat Completions API.
 pub(super) fn completion_events(reply: &Reply, body: &Value, id: u64, tools: &[String]) -> Vec<Event> {
     let with = |delta: Value, finish: Value| {
         let mut chunk = chunk(body, id, "chat.completion.chunk");

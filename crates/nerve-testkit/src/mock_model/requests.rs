@@ -1,4 +1,4 @@
-//! What was asked of the scripted model.
+//! The recorded requests to the scripted model.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -8,30 +8,30 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde_json::Value;
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     /// `GET`, `POST` …
     pub method: String,
-    /// Path and query; keys in the query are taken out.
+    /// Path and query, with API keys removed.
     pub path: String,
-    /// Headers in order; those that carry secrets are taken out.
+    /// Headers in order, with secrets removed.
     pub headers: Vec<(String, String)>,
-    /// The body; null where it was empty or no JSON.
+    /// The body; null if it was empty or not JSON.
     pub body: Value,
-    /// When it came.
+    /// Time of arrival.
     pub at: SystemTime,
-    /// When all of its answer was sent; `None` where it was not, and for errors.
+    /// Time when the response was sent completely; `None` if it was not, and for errors.
     pub answered: Option<SystemTime>,
 }
 
 const KEPT: usize = 10_000;
-/// Bytes of bodies kept.
+/// Maximum total bytes of bodies.
 const KEPT_BYTES: usize = 256 << 20;
 const SECRET_HEADERS: [&str; 5] =
     ["authorization", "proxy-authorization", "x-api-key", "x-goog-api-key", "cookie"];
 
-/// The last requests, bounded in number and size.
+/// The last requests, limited in number and size.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     log: Mutex<Log>,
@@ -41,12 +41,12 @@ pub(super) struct Requests {
 struct Log {
     requests: VecDeque<(usize, RecordedRequest)>,
     bytes: usize,
-    /// How many are no longer kept.
+    /// Number of dropped requests.
     dropped: u64,
 }
 
 impl Requests {
-    /// Keeps a request; gives its number, from 0.
+    /// Records a request; returns its number, counted from 0.
     pub(super) fn record(&self, head: &Parts, body: &Value, bytes: usize) -> u64 {
         let request = RecordedRequest {
             method: head.method.to_string(),
@@ -73,7 +73,7 @@ impl Requests {
         log.dropped + log.requests.len() as u64 - 1
     }
 
-    /// The answer to this request is out.
+    /// Records that the response was sent.
     pub(super) fn answered(&self, number: u64) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let at = number.checked_sub(log.dropped).and_then(|at| usize::try_from(at).ok());

@@ -1,4 +1,4 @@
-//! What the model answers to which prompt.
+//! Selects the answer to a prompt.
 
 use std::time::Duration;
 
@@ -20,28 +20,28 @@ use super::texts;
 /// The result of a tool is answered with `The tool said: <result>` and `END-OF-TOOL`.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    /// Own rules: a piece of the last user text, and the answer to it. The first that fits is taken.
+    /// Custom rules: a part of the last user text, and the answer. The first match wins.
     pub rules: Vec<(String, Answer)>,
-    /// Answers to the first requests, in order, whatever they are; the rules are for those that come after.
+    /// Answers to the first requests, in order and regardless of content; the rules apply afterwards.
     pub first: Vec<Answer>,
 }
 
-/// A request, in no particular protocol.
+/// A request, independent of any protocol.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Prompt {
     /// The last text of the user.
     pub(super) text: String,
-    /// The result of a tool, if the request brings one.
+    /// The result of a tool, if the request contains one.
     pub(super) tool_result: Option<String>,
     /// The names of the tools the agent offers.
     pub(super) tools: Vec<String>,
-    /// A request of the agent's own, for a title or the like, and not of its user.
+    /// A request by the agent itself, such as for a title.
     pub(super) is_side_request: bool,
-    /// The JSON schema the answer has to follow.
+    /// The JSON schema for the answer.
     pub(super) schema: Option<serde_json::Value>,
 }
 
-/// The answer to side requests that ask for no JSON.
+/// The answer to side requests without a JSON schema.
 const SIDE_ANSWER: &str = "Scripted title";
 
 impl Script {
@@ -135,7 +135,7 @@ fn think(text: &str) -> Answer {
     Answer::Reply(Reply { parts: vec![thought, Part::Text(pieces(&echo(text)))], ..Reply::default() })
 }
 
-/// The plainest value that follows a JSON schema.
+/// Returns the simplest value that conforms to a JSON schema.
 fn smallest(schema: &serde_json::Value) -> serde_json::Value {
     use serde_json::{Value, json};
     if let Some(first) = schema.get("enum").and_then(|values| values.get(0)) {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn words_decide() {
+    fn prompt_words_select_answer() {
         assert_eq!(answer("hello"), Answer::text("You said: hello"));
         assert_eq!(answer("ERR 529 now"), Answer::error(529, "scripted error"));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The HTTP side: one place that looks at the path and hands the body to the protocol it belongs to.
+//! The HTTP server: routes a request by path to its protocol.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use super::script::{Prompt, Script};
 use super::stream::{self, Event};
 use super::{anthropic, gemini, openai};
 
-/// Bodies of so many bytes are refused.
+/// Bodies of at least this many bytes are rejected.
 const BODY_LIMIT_EXCEEDED: usize = (64 << 20) + 1;
-/// A connection that does not end by itself after a shutdown is given up after so long.
+/// Time that connections get to end after a shutdown.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
 
-/// A running scripted model. It stops when it is dropped or [shut down](MockModel::shutdown).
+/// A running scripted model. Stops when dropped or [shut down](MockModel::shutdown).
 #[derive(Debug)]
 pub struct MockModel {
     addr: SocketAddr,
@@ -40,17 +40,17 @@ pub struct MockModel {
 struct Shared {
     script: Script,
     requests: Requests,
-    /// Replies so far; ids are made of it, so that a run is the same each time.
+    /// Number of replies; ids are derived from it, so that runs are reproducible.
     replies: AtomicU64,
-    /// Requests so far that wanted an answer.
+    /// Number of requests for an answer.
     asked: AtomicUsize,
     stopped: watch::Receiver<bool>,
 }
 
-/// Starts a scripted model on `addr`; port 0 takes a free one.
+/// Starts a scripted model on `addr`; port 0 selects a free port.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// The address cannot be bound.
 pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
@@ -65,7 +65,7 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
     let app = Router::new().fallback(handle).with_state(shared.clone());
     let mut stopping = stop.subscribe();
     let until = async move {
-        // An error means that the sender is gone, which is a stop too.
+        // An error means that the sender was dropped, which also stops the server.
         let _ = stopping.wait_for(|stopped| *stopped).await;
     };
     let server = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(until).await });
@@ -73,25 +73,25 @@ pub async fn serve(addr: SocketAddr, script: Script) -> io::Result<MockModel> {
 }
 
 impl MockModel {
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// `http://ADDR`, without a slash at the end.
+    /// Returns `http://ADDR`, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// The requests so far, oldest first; at most the last 10,000.
+    /// Returns the requests, oldest first; at most the last 10,000.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.requests.all()
     }
 
-    /// Stops it: answers under way end early, the port is free afterwards.
+    /// Stops the server: aborts pending responses and frees the port.
     ///
     /// # Errors
-    /// When serving had failed.
+    /// Serving failed earlier.
     pub async fn shutdown(mut self) -> io::Result<()> {
         self.stop.send_replace(true);
         match tokio::time::timeout(SHUTDOWN_LIMIT, &mut self.server).await {
@@ -146,11 +146,11 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
 }
 
-/// What a path is for.
+/// The endpoint of a path.
 enum Route {
     Hello,
     Count(Protocol),
-    /// `stream` is asked for in the path, or in the body.
+    /// `stream` is requested by the path or by the body.
     Answer {
         protocol: Protocol,
         stream: Option<bool>,

@@ -1,4 +1,4 @@
-//! An answer that grows over time: server-sent events as the body of a response.
+//! Streamed responses: server-sent events with delays.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio_util::io::ReaderStream;
 
 use super::answer::{Ending, Raw};
 
-/// One event and the pause before it.
+/// An event and the delay before it.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) pause: Duration,
@@ -24,17 +24,17 @@ pub(super) struct Event {
 }
 
 impl Event {
-    /// An event with a name.
+    /// Creates a named event.
     pub(super) fn named(name: &str, data: &Value) -> Event {
         Event { pause: Duration::ZERO, text: format!("event: {name}\ndata: {data}\n\n") }
     }
 
-    /// An event that is named by its own `type` member.
+    /// Creates an event named by its `type` field.
     pub(super) fn typed(data: &Value) -> Event {
         Event::named(data["type"].as_str().unwrap_or("message"), data)
     }
 
-    /// An event without a name.
+    /// Creates an event without a name.
     pub(super) fn data(data: &impl std::fmt::Display) -> Event {
         Event { pause: Duration::ZERO, text: format!("data: {data}\n\n") }
     }
@@ -44,8 +44,8 @@ impl Event {
     }
 }
 
-/// Sends the events one after the other; ends early when the client leaves or the server is to stop. `sent` is called once all of
-/// them are on their way.
+/// Sends the events in order; ends early if the client disconnects or the server stops. Calls `sent` when all were
+/// sent.
 pub(super) fn respond(
     events: Vec<Event>,
     stopped: watch::Receiver<bool>,
@@ -61,7 +61,7 @@ pub(super) fn respond(
     (headers, Body::from_stream(ReaderStream::new(reader))).into_response()
 }
 
-/// A response of these bytes.
+/// Creates a response of verbatim bytes.
 pub(super) fn raw(raw: &Raw) -> Response {
     let after = After { ending: raw.ending, has_waited: false };
     let body = std::io::Cursor::new(raw.body.clone().into_bytes()).chain(after);
@@ -76,7 +76,7 @@ pub(super) fn raw(raw: &Raw) -> Response {
     response
 }
 
-/// What comes after the bytes of a body.
+/// The end of a body after its bytes.
 struct After {
     ending: Ending,
     has_waited: bool,
@@ -89,7 +89,7 @@ impl AsyncRead for After {
         _: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.ending {
-            // What came before goes out while nothing comes.
+            // The bytes before are flushed while this is pending.
             Ending::Broken if !self.has_waited => {
                 self.has_waited = true;
                 context.waker().wake_by_ref();
@@ -97,13 +97,13 @@ impl AsyncRead for After {
             }
             Ending::Whole => Poll::Ready(Ok(())),
             Ending::Broken => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
-            // Who waits leaves, or the server is shut down.
+            // Ends when the client disconnects or the server stops.
             Ending::Endless => Poll::Pending,
         }
     }
 }
 
-/// Whether all of them were sent.
+/// Returns true if all events were sent.
 async fn send(
     events: Vec<Event>,
     mut writer: tokio::io::DuplexStream,

@@ -57,7 +57,7 @@ if __name__ == "__main__":
 
 Last paragraph of the answer. END-OF-LONG"#;
 
-/// Characters of other widths, words without end, and marks at the start of lines.
+/// Characters of unusual width, long words, and marks at the start of lines.
 pub(super) const WIDE: &str = "Unicode: naive café — “quotes” … 日本語テキスト 한국어 العربية עברית 😀👩‍👩‍👧‍🇫🇷 ①②③ ½ ∑ ✓ ✗ e\u{301}
 
 日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。日本語の長い行は折り返されます。
@@ -73,7 +73,7 @@ Tabs:\ta\tb\tc
 
 END-OF-WIDE";
 
-/// Text that contains the marks a reader of the screen goes by.
+/// Text with the marks that a screen parser relies on.
 pub(super) const QUOTE: &str = "A terminal reader must not take these for the screen around them:
 
 ```
@@ -94,7 +94,7 @@ esc to interrupt
 
 END-OF-QUOTE";
 
-/// A list of `count` lines.
+/// Generates a list of `count` lines.
 pub(super) fn huge(count: u32) -> String {
     let mut text = String::from("# Huge\n\n");
     for n in 1..=count {

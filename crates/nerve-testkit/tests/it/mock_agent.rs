@@ -94,7 +94,7 @@ fn pasted(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn at_the_start_there_is_a_header_and_an_empty_composer() {
+fn starts_with_header_and_empty_composer() {
     let session = Session::new("");
     let rule = "─".repeat(COLS);
     let expected = format!(
@@ -134,7 +134,7 @@ fn a_prompt_is_echoed_and_answered() {
 }
 
 #[test]
-fn an_idle_agent_writes_nothing() {
+fn idle_agent_writes_nothing() {
     let mut session = Session::new("");
     session.ask("hello");
     session.agent.tick(session.now + Duration::from_secs(3600));
@@ -142,7 +142,7 @@ fn an_idle_agent_writes_nothing() {
 }
 
 #[test]
-fn the_whole_conversation_ends_in_the_scrollback_once() {
+fn conversation_is_in_scrollback_exactly_once() {
     let mut session = Session::new("");
     session.ask("HUGE 100").ask("LONG please").ask("again");
     for n in 1..=100 {
@@ -177,7 +177,7 @@ fn a_slow_answer_grows_word_by_word() {
 }
 
 #[test]
-fn an_answer_is_interrupted_by_escape_and_by_control_c() {
+fn escape_and_ctrl_c_interrupt_answer() {
     for key in [&b"\x1b"[..], b"\x03"] {
         let mut session = Session::new("");
         session
@@ -194,7 +194,7 @@ fn an_answer_is_interrupted_by_escape_and_by_control_c() {
 }
 
 #[test]
-fn an_interrupt_before_the_answer_gives_the_prompt_back() {
+fn early_interrupt_returns_prompt() {
     let mut session = Session::new("");
     session.prompt("STALL 50 now").pass(Duration::from_secs(1)).escape();
     session.sees("❯\u{a0}STALL 50 now");
@@ -218,14 +218,14 @@ fn a_stalled_agent_is_busy_and_silent() {
 }
 
 #[test]
-fn a_tool_runs_without_a_question() {
+fn tool_runs_without_permission() {
     let mut session = Session::new("");
     session.ask("TOOL");
     session.sees("● I will run a command.\n\n● Bash(echo hello)\n  ⎿ \u{a0}hello\n\n● The tool said: hello\n  END-OF-TOOL\n\n✻ Worked");
 }
 
 #[test]
-fn a_permission_is_asked_for_and_given() {
+fn permission_is_requested_and_granted() {
     let mut session = Session::new("");
     session.ask("PERMIT");
     let dashes = "╌".repeat(COLS);
@@ -260,7 +260,7 @@ fn a_permission_is_asked_for_and_given() {
 }
 
 #[test]
-fn a_permission_is_refused_by_escape_or_no() {
+fn escape_or_no_rejects_permission() {
     for keys in [&b"\x1b"[..], b"4", b"\x1b[A\r"] {
         let mut session = Session::new("");
         session.ask("PERMIT").keys(keys).pass(Duration::from_secs(1));
@@ -271,7 +271,7 @@ fn a_permission_is_refused_by_escape_or_no() {
 }
 
 #[test]
-fn a_permission_given_for_good_is_not_asked_for_again() {
+fn permanent_permission_is_not_requested_again() {
     let mut session = Session::new("");
     session.ask("PERMIT").keys(b"2").pass(Duration::from_secs(1)).ask("PERMIT");
     assert_eq!(session.screen.all().matches("END-OF-TOOL").count(), 2);
@@ -296,7 +296,7 @@ fn quoted_marks_are_indented() {
 }
 
 #[test]
-fn the_odd_answers_end_where_they_should() {
+fn unusual_answers_end_correctly() {
     for (prompt, part) in [
         ("WIDE", "END-OF-WIDE"),
         ("HUGELINE", "END-OF-HUGELINE"),
@@ -312,7 +312,7 @@ fn the_odd_answers_end_where_they_should() {
 }
 
 #[test]
-fn bad_bytes_and_long_lines_are_as_announced() {
+fn bad_bytes_and_long_lines_have_stated_size() {
     let mut session = Session::new("");
     session.ask("BADUTF8");
     assert!(std::str::from_utf8(&session.bytes).is_err());
@@ -322,7 +322,7 @@ fn bad_bytes_and_long_lines_are_as_announced() {
 }
 
 #[test]
-fn a_flood_is_as_large_as_asked_and_can_be_interrupted() {
+fn flood_has_requested_size_and_can_be_interrupted() {
     let mut session = Session::new("");
     session.ask("FLOOD 2");
     assert!(session.bytes.len() > 2 << 20, "{}", session.bytes.len());
@@ -362,7 +362,7 @@ fn a_crash_ends_in_mid_answer() {
 }
 
 #[test]
-fn leaving_gives_the_terminal_back() {
+fn exit_restores_terminal() {
     for leave in [&b"EXIT\r"[..], b"/exit\r", b"\x04"] {
         let mut session = Session::new("");
         for key in leave {
@@ -376,7 +376,7 @@ fn leaving_gives_the_terminal_back() {
 }
 
 #[test]
-fn control_c_twice_leaves_and_once_only_hints() {
+fn second_ctrl_c_exits() {
     let mut session = Session::new("");
     session.keys(b"\x03");
     session.sees("\n  Press Ctrl-C again to exit");
@@ -386,7 +386,7 @@ fn control_c_twice_leaves_and_once_only_hints() {
 }
 
 #[test]
-fn a_hanging_agent_is_deaf() {
+fn hanging_agent_ignores_input() {
     let mut session = Session::new("");
     session.ask("HANG").keys(b"\x03").keys(b"\x03").escape();
     session.sees("esc to interrupt");
@@ -408,7 +408,7 @@ fn interrupts_can_be_ignored() {
 }
 
 #[test]
-fn a_long_paste_is_a_chip_and_sent_whole() {
+fn long_paste_becomes_chip_and_is_sent_in_full() {
     let text: Vec<String> = (1..=30).map(|n| format!("row {n}")).collect();
     let mut session = Session::new("");
     session.keys(&pasted(&text.join("\n")));
@@ -437,7 +437,7 @@ fn chips_can_be_switched_off() {
 }
 
 #[test]
-fn line_ends_are_typed_in_three_ways() {
+fn three_ways_to_type_a_line_end() {
     let mut session = Session::new("");
     session.keys(b"a\x1b\rb\nc\\").keys(b"\r").keys(b"d");
     session.sees("❯\u{a0}a\n  b\n  c\n  d\n───");
@@ -446,7 +446,7 @@ fn line_ends_are_typed_in_three_ways() {
 }
 
 #[test]
-fn enter_in_one_read_with_much_text_is_a_line_end() {
+fn enter_within_a_burst_is_a_line_end() {
     let mut session = Session::new("");
     session.keys(format!("{}\r", "x".repeat(300)).as_bytes()).pass(Duration::from_secs(1));
     session.sees_not("You said");
@@ -466,7 +466,7 @@ fn the_first_enters_after_a_paste_can_be_swallowed() {
 }
 
 #[test]
-fn input_before_the_slow_start_is_lost_although_the_composer_is_drawn() {
+fn early_input_is_lost_despite_composer() {
     let mut session = Session::new("--slow-start 500");
     session.sees("? for shortcuts");
     session.keys(b"lost").pass(Duration::from_millis(600)).keys(b"kept");
@@ -474,7 +474,7 @@ fn input_before_the_slow_start_is_lost_although_the_composer_is_drawn() {
 }
 
 #[test]
-fn prompts_typed_in_a_busy_agent_wait_their_turn() {
+fn prompts_queue_while_busy() {
     let mut session = Session::new("");
     session.prompt("STALL 5 first").prompt("second");
     session.sees_not("❯ second");
@@ -483,7 +483,7 @@ fn prompts_typed_in_a_busy_agent_wait_their_turn() {
 }
 
 #[test]
-fn after_the_first_prompt_reading_can_stop() {
+fn can_stop_reading_after_first_prompt() {
     let mut session = Session::new("--stop-reading");
     assert!(session.agent.wants_input());
     session.prompt("hello");
@@ -491,7 +491,7 @@ fn after_the_first_prompt_reading_can_stop() {
 }
 
 #[test]
-fn the_trust_dialog_comes_first_and_a_blind_enter_leaves() {
+fn trust_dialog_comes_first_and_enter_exits() {
     let mut session = Session::new("--onboarding");
     session.sees(" Accessing workspace:\n\n /home/me/project\n");
     session.sees("\n ❯ No, exit\n   Yes, I trust this folder\n\n Enter to confirm · Esc to cancel");
@@ -507,7 +507,7 @@ fn the_trust_dialog_comes_first_and_a_blind_enter_leaves() {
 }
 
 #[test]
-fn theme_and_login_can_be_asked_before() {
+fn theme_and_login_dialogs_can_come_first() {
     let mut session = Session::new("--theme --login --onboarding");
     session.sees("Choose the text style");
     session.keys(b"\r");
@@ -517,7 +517,7 @@ fn theme_and_login_can_be_asked_before() {
 }
 
 #[test]
-fn an_agent_can_be_never_ready_or_gone_at_once() {
+fn agent_can_be_never_ready_or_exit_at_once() {
     let mut session = Session::new("--never-ready");
     session.keys(b"hello\r\x03\x03").pass(Duration::from_secs(100));
     session.sees("Starting…");
@@ -532,14 +532,14 @@ fn the_title_can_be_left_alone() {
 }
 
 #[test]
-fn escape_sequences_in_a_prompt_reach_no_terminal() {
+fn escape_sequences_in_prompt_are_removed() {
     let mut session = Session::new("");
     session.keys(&pasted("a\x1b[2Jb\x07c")).keys(b"\r").pass(Duration::from_secs(1));
     session.sees("● You said: a[2Jbc");
 }
 
 #[test]
-fn a_prompt_of_a_megabyte_is_sent_whole() {
+fn prompt_of_a_megabyte_is_sent_in_full() {
     let mut session = Session::new("");
     session.keys(&pasted(&"word ".repeat(200_000))).keys(b"\r").pass(Duration::from_secs(1));
     session.sees("❯ [Pasted text #1]");
@@ -547,7 +547,7 @@ fn a_prompt_of_a_megabyte_is_sent_whole() {
 }
 
 #[test]
-fn full_screen_shows_the_same_in_absolute_positions() {
+fn full_screen_shows_same_content() {
     let mut session = Session::new("--full-screen");
     assert_eq!(session.screen.mode("?1049"), Some(true));
     session
@@ -571,7 +571,7 @@ fn full_screen_shows_the_same_in_absolute_positions() {
 }
 
 #[test]
-fn a_new_size_is_drawn_at_once() {
+fn resize_redraws_at_once() {
     for flags in ["", "--full-screen"] {
         let mut session = Session::new(flags);
         session.ask("hello");
@@ -582,7 +582,7 @@ fn a_new_size_is_drawn_at_once() {
 }
 
 #[test]
-fn a_tiny_terminal_does_not_break_it() {
+fn tiny_terminal_works() {
     for flags in ["", "--full-screen", "--onboarding"] {
         let options = parse_args(flags.split_whitespace().map(String::from)).unwrap();
         let mut agent = Agent::new(options, "/", ScreenSize { cols: 1, rows: 1 });

@@ -52,7 +52,7 @@ impl Terminal {
 }
 
 #[test]
-fn it_answers_in_raw_mode_and_leaves_the_terminal_as_it_was() {
+fn answers_in_raw_mode_and_restores_terminal() {
     let mut terminal = start(MockAgentOptions::default());
     terminal.sees("shortcuts");
     terminal.sees(&"─".repeat(90));
@@ -69,7 +69,7 @@ fn it_answers_in_raw_mode_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn it_takes_the_size_of_the_terminal_at_each_redraw() {
+fn uses_current_size_at_each_redraw() {
     let mut terminal = start(MockAgentOptions::default());
     terminal.sees("shortcuts");
     tcsetwinsize(&terminal.slave, Winsize { ws_row: 30, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
@@ -83,7 +83,7 @@ fn it_takes_the_size_of_the_terminal_at_each_redraw() {
 }
 
 #[test]
-fn it_ends_when_its_input_ends() {
+fn ends_at_end_of_input() {
     let (input, writer) = std::io::pipe().unwrap();
     let (mut reader, output) = std::io::pipe().unwrap();
     let agent = std::thread::spawn(move || run_on(input, output, MockAgentOptions::default()));
@@ -95,7 +95,7 @@ fn it_ends_when_its_input_ends() {
 }
 
 #[test]
-fn it_floods_a_slow_reader_without_losing_its_end() {
+fn flood_reaches_slow_reader_completely() {
     let mut terminal = start(MockAgentOptions::default());
     terminal.sees("shortcuts");
     terminal.master.write_all(b"FLOOD 3\r").unwrap();
@@ -106,7 +106,7 @@ fn it_floods_a_slow_reader_without_losing_its_end() {
 }
 
 #[test]
-fn a_recording_plays_on_a_terminal_in_raw_mode_and_leaves_it_as_it_was() {
+fn replay_uses_raw_mode_and_restores_terminal() {
     let (_dir, recording) =
         Tape::new().out(0, "ask me\r\n").typed(5, "hello\r").out(6, "\x1b[1manswer\x1b[0m\n").done();
     let mut terminal = start(MockAgentOptions { replay: Some(recording), ..MockAgentOptions::default() });

@@ -67,7 +67,7 @@ fn message(text: &str, stream: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_is_answered_whole() {
+async fn message_gets_complete_answer() {
     let model = model().await;
     let message = post(&model, "/v1/messages?beta=true", message("hello", false)).await.json();
     assert_eq!(message["content"], json!([{ "type": "text", "text": "You said: hello" }]));
@@ -76,7 +76,7 @@ async fn a_message_is_answered_whole() {
 }
 
 #[tokio::test]
-async fn a_message_is_streamed_in_the_order_of_the_api() {
+async fn stream_events_have_api_order() {
     let response = post(&model().await, "/v1/messages", message("LONG", true)).await;
     let mut kinds: Vec<String> =
         response.events().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
@@ -102,7 +102,7 @@ async fn a_message_is_streamed_in_the_order_of_the_api() {
 }
 
 #[tokio::test]
-async fn thinking_has_a_block_of_its_own() {
+async fn thinking_is_a_separate_block() {
     let response = post(&model().await, "/v1/messages", message("THINK", true)).await;
     assert!(!response.joined("/delta/thinking").is_empty());
     assert!(!response.joined("/delta/signature").is_empty());
@@ -137,7 +137,7 @@ async fn a_tool_is_used_and_its_result_reported() {
 }
 
 #[tokio::test]
-async fn errors_look_like_the_apis() {
+async fn errors_have_api_format() {
     let model = model().await;
     for (status, kind) in [
         (400, "invalid_request_error"),
@@ -156,7 +156,7 @@ async fn errors_look_like_the_apis() {
 }
 
 #[tokio::test]
-async fn the_small_requests_of_agents_are_answered() {
+async fn side_requests_are_answered() {
     let model = model().await;
     for head in ["HEAD /", "HEAD /api/hello", "GET /api/hello"] {
         assert_eq!(call(&model, head, "").await.status, 200, "{head}");
@@ -166,7 +166,7 @@ async fn the_small_requests_of_agents_are_answered() {
 }
 
 #[tokio::test]
-async fn own_rules_are_used_in_every_protocol() {
+async fn custom_rules_apply_in_every_protocol() {
     let model = with(Script::default().rule("capital", Answer::text("Paris"))).await;
     let chat = json!({ "messages": [{ "role": "user", "content": "the capital?" }] });
     let message = post(&model, "/v1/messages", chat.clone()).await.json();
@@ -211,7 +211,7 @@ async fn requests_are_recorded_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_stalled_answer_comes_late_and_a_slow_one_in_pieces() {
+async fn stalled_and_slow_answers_have_delays() {
     let model = model().await;
     let start = Instant::now();
     post(&model, "/v1/messages", message("STALL 1", true)).await;
@@ -223,7 +223,7 @@ async fn a_stalled_answer_comes_late_and_a_slow_one_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_answers_under_way_and_frees_the_port() -> io::Result<()> {
+async fn shutdown_aborts_answers_and_frees_port() -> io::Result<()> {
     let model = model().await;
     let addr = model.addr();
     let mut slow = TcpStream::connect(addr).await?;
@@ -240,7 +240,7 @@ async fn a_shutdown_ends_answers_under_way_and_frees_the_port() -> io::Result<()
 }
 
 #[tokio::test]
-async fn a_body_of_more_than_64_mebibytes_is_refused() -> io::Result<()> {
+async fn body_over_64_mib_is_rejected() -> io::Result<()> {
     let model = model().await;
     let mut stream = TcpStream::connect(model.addr()).await?;
     let head = format!("POST /v1/messages HTTP/1.1\r\nHost: m\r\nContent-Length: {}\r\n\r\n", (64 << 20) + 1);
@@ -252,7 +252,7 @@ async fn a_body_of_more_than_64_mebibytes_is_refused() -> io::Result<()> {
 }
 
 #[tokio::test]
-async fn the_first_answers_come_before_the_rules_and_follow_no_protocol() {
+async fn first_answers_precede_rules() {
     let raw = Answer::status(429, "retry-after", "7");
     let half = Answer::stream("data: half\n\n", Ending::Broken);
     let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };

@@ -107,7 +107,7 @@ impl Player {
 }
 
 #[test]
-fn it_waits_where_something_was_typed_and_answers_with_what_followed() {
+fn replay_waits_for_input_and_continues() {
     let mut player = Tape::new()
         .out(0, "> ")
         .typed(900, "hello\r")
@@ -128,7 +128,7 @@ fn it_waits_where_something_was_typed_and_answers_with_what_followed() {
 }
 
 #[test]
-fn an_echo_follows_each_key_and_typing_ahead_is_kept() {
+fn echo_follows_keys_and_typeahead_is_kept() {
     let typed = |tape: Tape, ms, key: &str| tape.typed(ms, key).out(ms + 1, key);
     let tape = typed(typed(Tape::new().out(0, "$ "), 10, "l"), 20, "s").typed(30, "\r").out(31, "a b\r\n");
     let mut player = tape.typed(40, "x\r").out(41, "end").plays();
@@ -139,7 +139,7 @@ fn an_echo_follows_each_key_and_typing_ahead_is_kept() {
 }
 
 #[test]
-fn pauses_are_the_recorded_ones_up_to_a_second() {
+fn pauses_are_recorded_ones_up_to_a_second() {
     let tape = || {
         Tape::new()
             .out(0, "a")
@@ -169,7 +169,7 @@ fn pauses_are_the_recorded_ones_up_to_a_second() {
 }
 
 #[test]
-fn answers_of_the_terminal_are_not_waited_for() {
+fn terminal_responses_are_not_awaited() {
     let mut player = Tape::new()
         .out(0, "\x1b[c\x1b[6n")
         .by(1, Origin::Terminal, false, "\x1b[?62;22c")
@@ -186,7 +186,7 @@ fn answers_of_the_terminal_are_not_waited_for() {
 }
 
 #[test]
-fn a_hidden_password_is_any_line() {
+fn redacted_password_matches_any_line() {
     let hidden = |tape: Tape, ms| tape.by(ms, Origin::User, true, "*");
     let tape = Tape::new().out(0, "Password: ");
     let tape = (1..=9).fold(tape, hidden).next_block();
@@ -198,7 +198,7 @@ fn a_hidden_password_is_any_line() {
 }
 
 #[test]
-fn keys_that_are_no_text_are_waited_for() {
+fn non_text_keys_are_awaited() {
     let tape =
         Tape::new().out(0, "1").typed(1, "\x1b").out(2, "2").typed(3, "\x03").out(4, "3").typed(5, "\x1b[A");
     let mut player = tape.out(6, "4").plays();
@@ -209,7 +209,7 @@ fn keys_that_are_no_text_are_waited_for() {
 }
 
 #[test]
-fn the_exit_code_is_the_recorded_one() {
+fn exit_code_is_recorded_one() {
     for (status, code) in [(ExitStatus::Code(3), 3), (ExitStatus::Signal(9), 137), (ExitStatus::Unknown, 1)] {
         let mut player = Tape::new().out(0, "a").exits(1, status).plays();
         assert_eq!(player.plays(), "a");
@@ -221,7 +221,7 @@ fn the_exit_code_is_the_recorded_one() {
 }
 
 #[test]
-fn a_damaged_recording_is_played_around_the_damage() {
+fn damage_is_skipped() {
     let noise: String = (0..2000_u32).map(|n| char::from(b'a' + (n * n % 23) as u8)).collect();
     let tape = Tape::new().out(0, "first").next_block().out(1, noise).next_block().out(2, "last");
     let (_dir, path) = tape.done();
@@ -235,7 +235,7 @@ fn a_damaged_recording_is_played_around_the_damage() {
 }
 
 #[test]
-fn much_output_comes_in_pieces() {
+fn long_output_comes_in_pieces() {
     let line = "x".repeat(4000);
     let tape = (0..100).fold(Tape::new(), |tape, _| tape.out(0, &line));
     let (_dir, path) = tape.done();
@@ -251,14 +251,14 @@ fn much_output_comes_in_pieces() {
 }
 
 #[test]
-fn a_missing_recording_is_an_error() {
+fn missing_recording_is_an_error() {
     let error = Replay::open(Path::new("/no/such.ahr"), false).unwrap_err().to_string();
     assert!(error.contains("/no/such.ahr"), "{error}");
 }
 
 /// The scripted agent is recorded, and its recording is the same agent to somebody who asks the same things in another way.
 #[test]
-fn a_recorded_agent_is_that_agent() {
+fn recorded_agent_is_driven_like_the_real_one() {
     let keys = ["hello", "\r", "TOOL", "\r", "/exit", "\r"];
     let mut agent = Agent::new(MockAgentOptions::default(), "/work", ScreenSize::DEFAULT);
     let (mut tape, mut now) = (Tape::new(), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! A client that does no more than it must: what is measured is what it talks to.
+//! A minimal client, so that the measurement is dominated by the server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

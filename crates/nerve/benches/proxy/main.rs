@@ -1,4 +1,4 @@
-//! The proxies: what they add to the first token, their throughput, their memory.
+//! Proxies: added latency to the first token, throughput, memory.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 mod client;

@@ -1,4 +1,4 @@
-//! A model's API that says what it is told to by the name of the model, as fast as it can, in a process of its own.
+//! A model API in a separate process that answers as fast as possible, as specified by the model's name.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What the byte path pays for one piece that is recorded.
+//! Cost of recording on the byte path, per piece of output.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! CPU time at the pace of a very busy agent.
+//! CPU time of recording at the output rate of a very busy agent.
 
 use std::io;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::{corpus, process};
 /// Bytes a second.
 pub(crate) const RATE: u64 = 10_000_000;
 pub(crate) const ROUNDS: usize = 3;
-/// What is measured of a run.
+/// Measured time of a run.
 pub(crate) const WINDOW: Duration = Duration::from_secs(10);
-/// What is not, before it: the program starts, buffers grow.
+/// Warm-up before it.
 const LEAD: Duration = Duration::from_secs(1);
 const RUN: Duration = Duration::from_secs(12);
 /// How often the program writes.

@@ -1,4 +1,4 @@
-//! How much smaller a recording is than what it records.
+//! Compression ratio of recordings.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What recording costs: throughput, CPU time, the time of one append, room on disk; beside `script` and asciinema.
+//! Cost of recording: throughput, CPU time, append latency and disk usage, compared with `script` and asciinema.
 #![expect(clippy::print_stdout, reason = "the report and a fresh process's figures go to stdout")]
 
 mod append;

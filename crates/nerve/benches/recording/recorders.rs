@@ -1,4 +1,4 @@
-//! The ways to record a program, ours and others'.
+//! The compared recorders: nerve's own and others.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Bytes from a program to its recording and its terminal model, as fast as they come.
+//! Throughput from a program to its recording and its terminal model.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Recorded sessions of the real agents through terminal and driver, on the recording's own time: how long after the
-//! last byte does a turn end? Whether each ends right is what `crates/nerve-term/tests/driver/replay.rs` tests.
+//! Recorded sessions of real agents, replayed through terminal and driver on recorded time: the delay from the last
+//! byte to the end of a turn. `crates/nerve-term/tests/driver/replay.rs` tests the results.
 
 use std::path::Path;
 use std::time::Duration;

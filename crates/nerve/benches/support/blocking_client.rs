@@ -1,4 +1,4 @@
-//! One blocking client, and an echo to compare it with: what a round trip costs when both ends do nothing but wait for each other.
+//! A blocking client, and an echo server as a baseline: the cost of a round trip without any work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! The bytes that recordings are measured with: what real agents wrote, and what programs log.
+//! Sample output for recordings: of real agents, and of programs that log.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

@@ -1,4 +1,4 @@
-//! What the benchmarks share: samples, the table they end in, and a fresh process for each thing whose memory counts.
+//! Shared by the benchmarks: samples, the report table, and a fresh process for each memory measurement.
 
 use std::process::Command;
 

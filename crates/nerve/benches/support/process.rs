@@ -1,4 +1,4 @@
-//! What the kernel counts of a process (proc_pid_stat(5)): its CPU time, its parent, whether it is there.
+//! Process statistics of the kernel (proc_pid_stat(5)): CPU time, parent, liveness.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ pub(crate) fn parent(pid: &str) -> Result<String> {
     field(pid, PARENT)
 }
 
-/// It is there, and no zombie.
+/// Returns true if the process exists and is no zombie.
 pub(crate) fn is_alive(pid: &str) -> bool {
     field(pid, 3).is_ok_and(|state| !matches!(state.as_str(), "Z" | "X"))
 }

@@ -1,4 +1,4 @@
-//! A reader of a terminal that throws the bytes away: the floor of everything that reads one.
+//! Reads a terminal and discards the bytes: the lower bound for everything that reads one.
 
 use std::collections::BTreeMap;
 

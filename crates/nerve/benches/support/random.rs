@@ -1,4 +1,4 @@
-//! Random numbers that can be had again.
+//! Reproducible random numbers.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(crate) struct Random(pub(crate) u64);

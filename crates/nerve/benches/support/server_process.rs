@@ -1,4 +1,4 @@
-//! A server as users have it: the release binary, in the foreground, with a home of its own.
+//! The release binary as a server in the foreground, with its own home.
 #![allow(dead_code, reason = "shared by benchmarks, none uses all of it")]
 
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use nerve_testkit::{Hermetic, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server and its home. Dropping it stops both.
+/// A server and its home, both removed on drop.
 pub(crate) struct LiveServer {
     pub(crate) home: Hermetic,
     pub(crate) process: Child,
 }
 
 impl LiveServer {
-    /// Starts it and waits until it listens.
+    /// Starts the server and waits until it listens.
     pub(crate) fn start() -> Result<LiveServer> {
         LiveServer::start_with(&[])
     }
 
-    /// The same with more variables in its environment.
+    /// Starts the server with additional environment variables.
     pub(crate) fn start_with(env: &[(&str, &Path)]) -> Result<LiveServer> {
         LiveServer::launch(&[], env)
     }
 
-    /// The same with more options of `server start`.
+    /// Starts the server with additional options of `server start`.
     pub(crate) fn start_listening(options: &[&str]) -> Result<LiveServer> {
         LiveServer::launch(options, &[])
     }
@@ -44,17 +44,17 @@ impl LiveServer {
         Ok(server)
     }
 
-    /// A connection to it.
+    /// Connects a client.
     pub(crate) async fn client(&self) -> Result<NerveClient> {
         Ok(NerveClient::connect(&self.socket()).await?)
     }
 
-    /// Its Unix socket.
+    /// Returns the path of the Unix socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.nerve_home().join("run/default.sock")
     }
 
-    /// Runs a command against it; an error if the command fails.
+    /// Runs a command against the server; an error if the command fails.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Output> {
         run(&self.home, arguments)
     }
@@ -62,21 +62,21 @@ impl LiveServer {
 
 impl Drop for LiveServer {
     fn drop(&mut self) {
-        // A server that was stopped already is what is wanted.
+        // The server may already be stopped.
         let _ = self.run(&["server", "stop"]);
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The binary with these arguments, in that home and no other environment.
+/// Prepares the binary with these arguments in the environment of `home` only.
 pub(crate) fn nerve(home: &Hermetic, arguments: &[&str]) -> Command {
     let mut command = home.command(env!("CARGO_BIN_EXE_nerve"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// Runs it to its end; an error if it fails.
+/// Runs a command to its end; an error if it fails.
 pub(crate) fn run(home: &Hermetic, arguments: &[&str]) -> Result<Output> {
     let output = nerve(home, arguments).stdout(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

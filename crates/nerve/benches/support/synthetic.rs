@@ -1,4 +1,4 @@
-//! Recordings that are made to be measured.
+//! Synthetic recordings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use nerve_term::event::{Size, TsNs};
 
 pub(crate) const START: TsNs = TsNs(1_766_399_400_000_000_000);
 
-/// How fast the output came: a second for so many bytes.
+/// Output rate of the recording in bytes per second.
 pub(crate) const RATE: u64 = 10_000_000;
 
 /// Writes a recording of a terminal of `size` with these pieces of output.

@@ -1,4 +1,4 @@
-//! What a frame costs: the lines of the window, looked up and drawn, and what is different from the last one as bytes for a terminal.
+//! Cost of a frame: looking up and drawing the lines of the window, and encoding the differences for a terminal.
 
 use std::time::Instant;
 

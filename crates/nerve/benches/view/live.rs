@@ -1,5 +1,5 @@
-//! `nerve record` with its viewer in front: how long a byte of the program takes to the screen, and what the viewer costs while the
-//! program writes.
+//! `nerve record` with its viewer: latency from a byte of the program to the screen, and the viewer's CPU load while
+//! the program writes.
 
 use std::io::{Write, stdout};
 use std::process::Command;
@@ -11,7 +11,7 @@ use nerve_testkit::Hermetic;
 
 use crate::random::Random;
 use crate::support::{self, Figure, Goal, Report, Samples};
-use crate::viewer_terminal::Seat;
+use crate::viewer_terminal::ViewerTerminal;
 use crate::{corpus, process};
 
 /// Marks that are timed.
@@ -41,11 +41,11 @@ pub(crate) fn act(what: &str) -> Result<()> {
     }
 }
 
-fn viewed(home: &Hermetic, what: &str) -> Result<Seat> {
+fn viewed(home: &Hermetic, what: &str) -> Result<ViewerTerminal> {
     let program = support::fresh_process(&[what])?;
     let mut command: Command = home.command(env!("CARGO_BIN_EXE_nerve"));
     command.args(["record", "--"]).arg(program.get_program()).args(program.get_args());
-    Seat::start(&mut command)
+    ViewerTerminal::start(&mut command)
 }
 
 fn latency(report: &mut Report, what: &str, about: &str) -> Result<()> {

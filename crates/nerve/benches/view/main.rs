@@ -1,4 +1,4 @@
-//! The viewer: what a frame costs, how soon a program's byte is seen, what it takes to open a long recording.
+//! The viewer: cost of a frame, latency of output, time to open a long recording.
 #![expect(clippy::print_stdout, reason = "the report goes to stdout")]
 
 #[allow(dead_code, reason = "shared by all benchmarks, none uses all of it")]
@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use nerve_term::event::Size;
 use support::Report;
 
-/// The window that is looked at.
+/// Size of the window.
 const WINDOW: Size = Size { cols: 200, rows: 60 };
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! `nerve view`: how long until something is seen of a long recording, and what memory its lines take.
+//! `nerve view`: time to the first frame of a long recording, and memory of its lines.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use nerve_term::screen::Screen;
 use nerve_testkit::Hermetic;
 
 use crate::support::{Figure, Goal, Report, Samples, memory_of};
-use crate::viewer_terminal::Seat;
+use crate::viewer_terminal::ViewerTerminal;
 use crate::{corpus, synthetic};
 
 const LONG: u64 = 1_000_000_000;
@@ -88,14 +88,15 @@ fn memory(report: &mut Report, folder: &Path) -> Result<()> {
 
 /// A viewer, and the milliseconds until it showed the recording's end.
 struct Opened {
-    seat: Seat,
+    seat: ViewerTerminal,
     start: Instant,
     first: f64,
 }
 
 fn open(home: &Hermetic, recording: &Path) -> Result<Opened> {
     let start = Instant::now();
-    let mut seat = Seat::start(home.command(env!("CARGO_BIN_EXE_nerve")).arg("view").arg(recording))?;
+    let mut seat =
+        ViewerTerminal::start(home.command(env!("CARGO_BIN_EXE_nerve")).arg("view").arg(recording))?;
     seat.until(|screen| screen.text().contains("THE-END-OF-THE-RECORDING"))?;
     Ok(Opened { seat, start, first: start.elapsed().as_secs_f64() * 1e3 })
 }

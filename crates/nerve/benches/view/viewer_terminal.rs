@@ -1,4 +1,4 @@
-//! A pseudo-terminal with `nerve` at work in it, and somebody in front of it who sees each frame as it comes.
+//! A pseudo-terminal that runs `nerve` and observes each frame.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,8 +20,8 @@ use crate::WINDOW;
 /// A program that takes longer than this is stuck.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A terminal and the program in it. Dropping it closes the window.
-pub(crate) struct Seat {
+/// A terminal and the program in it. Dropping it closes the terminal.
+pub(crate) struct ViewerTerminal {
     child: Child,
     master: File,
     terminal: TerminalState,
@@ -29,9 +29,9 @@ pub(crate) struct Seat {
     _guard: Sender<()>,
 }
 
-impl Seat {
-    /// Starts a program in a window of [`WINDOW`].
-    pub(crate) fn start(command: &mut Command) -> Result<Seat> {
+impl ViewerTerminal {
+    /// Starts a program in a terminal of size [`WINDOW`].
+    pub(crate) fn start(command: &mut Command) -> Result<ViewerTerminal> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -47,7 +47,7 @@ impl Seat {
         // Its ends of the terminal go with it, so that nothing is there to be read when it has ended.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let (terminal, guard) = (TerminalState::new(WINDOW), guard(Pid::from_child(&child)));
-        Ok(Seat { child, master: master.into(), terminal, bytes: 0, _guard: guard })
+        Ok(ViewerTerminal { child, master: master.into(), terminal, bytes: 0, _guard: guard })
     }
 
     /// The process in front.
@@ -60,10 +60,10 @@ impl Seat {
         self.bytes
     }
 
-    /// What is on the screen when something has been written; `None` when the program has closed it.
+    /// Returns the screen after the next output; `None` when the program has closed the terminal.
     pub(crate) fn next(&mut self) -> Result<Option<Screen>> {
         let mut bytes = [0; 1 << 16];
-        // Linux says EIO where nobody has the other end any more.
+        // Linux reports EIO when the other end is closed.
         let Ok(len @ 1..) = self.master.read(&mut bytes) else { return Ok(None) };
         self.bytes += len as u64;
         let replies = self.terminal.process_data(TsNs(0), &bytes[..len]).replies;
@@ -71,7 +71,7 @@ impl Seat {
         Ok(Some(self.terminal.screen()))
     }
 
-    /// The first screen for which that holds.
+    /// Returns the first screen that satisfies the condition.
     pub(crate) fn until(&mut self, wanted: impl Fn(&Screen) -> bool) -> Result<Screen> {
         while let Some(screen) = self.next()? {
             if wanted(&screen) {
@@ -82,7 +82,7 @@ impl Seat {
         unreachable!("it was ensured")
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     pub(crate) fn end(mut self) -> Result<()> {
         while self.next()?.is_some() {}
         let status = self.child.wait()?;
@@ -91,15 +91,15 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ViewerTerminal {
     fn drop(&mut self) {
-        // One that has ended is what is wanted.
+        // The program may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ends the program when it takes too long, so that what waits for it goes on; not any more once what it gives is dropped.
+/// Kills the program after [`LIMIT`], so that readers do not hang; cancelled by dropping the result.
 fn guard(program: Pid) -> Sender<()> {
     let (guard, dropped) = channel::<()>();
     thread::spawn(move || {
