@@ -72,7 +72,7 @@ class NerveClient(GraphCommands):
         For TLS, `ssl` is True or a context; `ssl.create_default_context(cafile=…)` trusts your own certificate. Without TLS, token and
         prompts are sent unencrypted.
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` if the token is wrong.
+        Raises `NotRunningError` if no server accepts the connection within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
 
         async def connect() -> NerveClient:

@@ -299,7 +299,7 @@ async def open_http(
     """Connects to a server's HTTP port and sends a PING.
 
     Raises `NotRunningError` if no server answers within `timeout` seconds, `AuthenticationError` if the token is wrong, `ValueError` for
-    what is no URL of a server.
+    an invalid URL.
     """
     site = site_of(url, token, tls, timeout)
     # The first connection is not retried.

@@ -321,7 +321,7 @@ class NerveClient:
         For TLS, `ssl` is True or a context; `ssl.create_default_context(cafile=…)` trusts your own certificate. Without TLS, token and
         prompts are sent unencrypted.
 
-        Raises `NotRunningError` when nobody listens there within `timeout` seconds, `AuthenticationError` if the token is wrong.
+        Raises `NotRunningError` if no server accepts the connection within `timeout` seconds, `AuthenticationError` if the token is wrong.
         """
         return cls(lambda: _client.NerveClient.connect_tcp(
             host,

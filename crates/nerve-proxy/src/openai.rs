@@ -32,18 +32,18 @@ const MAX_ERROR: usize = 1 << 20;
 
 /// Answers a request, by asking the upstream if necessary.
 pub(crate) async fn handle(
-    proxy: &ProxyState,
+    state: &ProxyState,
     request: Request<NetworkBody>,
     mut request_log: RequestLog,
 ) -> Result<Response<AnyBody>, (ApiError, RequestLog)> {
     let is_head = request.method() == Method::HEAD;
-    match answer(proxy, request, &mut request_log).await {
+    match answer(state, request, &mut request_log).await {
         Ok(Reply { mut head, body }) => {
             // A response to HEAD has no body.
             let body = if is_head { body::full(Bytes::new()) } else { body };
             request_log.status = Some(head.status.as_u16());
             let reader = UsageReader::new(headers::text(&head.headers, &CONTENT_TYPE), false);
-            let relay = Relay::new(body, request_log, reader, proxy.config.upstream_timeout);
+            let relay = Relay::new(body, request_log, reader, state.config.upstream_timeout);
             head.version = http::Version::HTTP_11;
             Ok(Response::from_parts(head, relay.boxed_unsync()))
         }
@@ -64,12 +64,12 @@ impl From<Response<AnyBody>> for Reply {
 }
 
 async fn answer(
-    proxy: &ProxyState,
+    state: &ProxyState,
     request: Request<NetworkBody>,
     request_log: &mut RequestLog,
 ) -> Result<Reply, ApiError> {
     let (head, incoming) = request.into_parts();
-    let (bytes, reservation) = body::read_request(incoming, &proxy.buffers).await?;
+    let (bytes, reservation) = body::read_request(incoming, &state.buffers).await?;
     request_log.record_request(&model::parse(&bytes).unwrap_or_default(), &bytes, reservation);
     let json = || {
         let parsed = serde_json::from_slice::<Value>(&bytes);
@@ -86,7 +86,7 @@ async fn answer(
             reply.headers_mut().insert("x-nerve-estimate", HeaderValue::from_static("true"));
             Ok(reply.into())
         }
-        (&Method::POST, "/v1/messages") => complete(proxy, &json()?).await,
+        (&Method::POST, "/v1/messages") => complete(state, &json()?).await,
         (method, path) => {
             let path: String = path.chars().take(200).collect();
             let message = format!("{method} {path} has no equivalent in Chat Completions");
@@ -95,8 +95,8 @@ async fn answer(
     }
 }
 
-async fn complete(proxy: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
-    let config = &proxy.config;
+async fn complete(state: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
+    let config = &state.config;
     let options = Options {
         model: config.model.clone(),
         use_max_completion_tokens: config.upstream.is_openai(),
@@ -104,17 +104,17 @@ async fn complete(proxy: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
         reasoning: config.reasoning,
     };
     let translated = transform::request(body, &options)?;
-    let upstream_request = upstream_request(proxy, &translated)?;
-    proxy.ledger.admit()?;
-    let reply = proxy.client.send(upstream_request, &config.upstream).await.map_err(|send_error| {
+    let upstream_request = upstream_request(state, &translated)?;
+    state.ledger.admit()?;
+    let reply = state.client.send(upstream_request, &config.upstream).await.map_err(|send_error| {
         if !send_error.was_sent {
-            proxy.ledger.refund();
+            state.ledger.refund();
         }
         send_error.error
     })?;
     let (head, incoming) = reply.into_parts();
     if !head.status.is_success() {
-        return error(proxy, &head, incoming).await;
+        return upstream_error(state, &head, incoming).await;
     }
     let is_events = headers::text(&head.headers, &CONTENT_TYPE).starts_with("text/event-stream");
     if translated.stream {
@@ -125,16 +125,16 @@ async fn complete(proxy: &ProxyState, body: &Value) -> Result<Reply, ApiError> {
                     .boxed_unsync(),
             ))
         } else {
-            Ok(event_stream(answer_as_stream(stream, &read_answer(proxy, incoming).await?)))
+            Ok(event_stream(answer_as_stream(stream, &read_answer(state, incoming).await?)))
         };
     }
-    let completion: Value = serde_json::from_slice(&read_answer(proxy, incoming).await?)
+    let completion: Value = serde_json::from_slice(&read_answer(state, incoming).await?)
         .map_err(|error| ApiError::bad_gateway(format!("the upstream's answer is not JSON: {error}")))?;
     Ok(body::json(StatusCode::OK, &transform::response(&completion, &translated.plan)?).into())
 }
 
-fn upstream_request(proxy: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {
-    let config = &proxy.config;
+fn upstream_request(state: &ProxyState, translated: &transform::Request) -> Result<Request<Bytes>, ApiError> {
+    let config = &state.config;
     let uri = config
         .upstream
         .completions_uri()
@@ -157,8 +157,8 @@ fn upstream_request(proxy: &ProxyState, translated: &transform::Request) -> Resu
     Ok(request)
 }
 
-async fn read_answer(proxy: &ProxyState, incoming: NetworkBody) -> Result<Bytes, ApiError> {
-    body::read(incoming, MAX_ANSWER, proxy.config.upstream_timeout).await.map_err(|unread| match unread {
+async fn read_answer(state: &ProxyState, incoming: NetworkBody) -> Result<Bytes, ApiError> {
+    body::read(incoming, MAX_ANSWER, state.config.upstream_timeout).await.map_err(|unread| match unread {
         ReadError::TooLarge => {
             ApiError::bad_gateway(format!("the upstream's answer is larger than {} MiB", MAX_ANSWER >> 20))
         }
@@ -172,12 +172,12 @@ async fn read_answer(proxy: &ProxyState, incoming: NetworkBody) -> Result<Bytes,
 }
 
 /// Translates the upstream's error and keeps its `retry-after`.
-async fn error(
-    proxy: &ProxyState,
+async fn upstream_error(
+    state: &ProxyState,
     head: &http::response::Parts,
     incoming: NetworkBody,
 ) -> Result<Reply, ApiError> {
-    let bytes = body::read(incoming, MAX_ERROR, proxy.config.upstream_timeout).await.unwrap_or_default();
+    let bytes = body::read(incoming, MAX_ERROR, state.config.upstream_timeout).await.unwrap_or_default();
     let text = || Value::from(String::from_utf8_lossy(&bytes).trim().to_string());
     let events = serde_json::from_slice::<Value>(&bytes).unwrap_or_else(|_| json!({ "message": text() }));
     let error = match head.status.is_client_error() || head.status.is_server_error() {

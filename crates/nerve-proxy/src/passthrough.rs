@@ -70,12 +70,12 @@ async fn prepare(
     let Some(model) = model.filter(|_| has_model && !bytes.is_empty()) else {
         return Ok((uri, bytes));
     };
-    let replace_model = model::replace_model(&bytes, model).ok_or_else(|| {
+    let replaced = model::replace_model(&bytes, model).ok_or_else(|| {
         ApiError::bad_request(
             "cannot replace the model: the body is not a JSON object, or names its model twice",
         )
     })?;
-    Ok((uri, replace_model.into()))
+    Ok((uri, replaced.into()))
 }
 
 fn return_response(

@@ -72,8 +72,8 @@ impl Upstream {
     }
 
     /// Returns the upstream's URI for a request. Does not repeat the `/v1` of a base that ends with it.
-    pub(crate) fn uri_for(&self, asked: &Uri) -> Option<Uri> {
-        let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
+    pub(crate) fn uri_for(&self, request: &Uri) -> Option<Uri> {
+        let path = request.path_and_query().map_or("/", PathAndQuery::as_str);
         let base = match self.base.strip_suffix("/v1") {
             Some(short) if path.starts_with("/v1/") => short,
             _ => &self.base,

@@ -73,7 +73,7 @@ fn tool_result(block: &Value, path: &str) -> Result<(Value, Vec<Value>), ApiErro
         }
     }
     if !others.is_empty() {
-        texts.push(format!("(what is to be seen of it is in the next message, as the result of {id})"));
+        texts.push(format!("(the other content is in the next message, as the result of {id})"));
         others.insert(0, json!({ "type": "text", "text": format!("The result of {id}:") }));
     }
     // OpenAI has no error flag for results: the text contains it.
@@ -228,7 +228,7 @@ mod tests {
                 "an image of a result is shown by the user",
                 json!([{ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "toolu_oai_a", "content": [image] }, { "type": "tool_result", "tool_use_id": "toolu_oai_b", "content": "x" }] }]),
                 json!([
-                    { "role": "tool", "tool_call_id": "a", "content": "(what is to be seen of it is in the next message, as the result of a)" },
+                    { "role": "tool", "tool_call_id": "a", "content": "(the other content is in the next message, as the result of a)" },
                     { "role": "tool", "tool_call_id": "b", "content": "x" },
                     { "role": "user", "content": [{ "type": "text", "text": "The result of a:" }, { "type": "image_url", "image_url": { "url": "data:image/png;base64,AA" } }] },
                 ]),

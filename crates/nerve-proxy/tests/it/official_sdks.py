@@ -1,4 +1,4 @@
-"""Anthropic's and OpenAI's own clients in front of a proxy: official_sdks.py BASE_URL CASE..."""
+"""The official Anthropic and OpenAI SDKs as clients of a proxy: official_sdks.py BASE_URL CASE..."""
 
 import base64
 import sys
@@ -27,9 +27,9 @@ def ask(prompt, **more):
 
 
 def messages() -> None:
-    """A text, whole and as a stream; a count."""
+    """Text, whole and streamed, and a token count."""
     whole = ask("hello")
-    assert whole.content[0].text == "You said: hello", whole
+    assert whole.content[0].text == "You conversation: hello", whole
     assert whole.stop_reason == "end_turn" and whole.usage.output_tokens > 0, whole
     with client().messages.stream(
         model="claude-x", max_tokens=100, messages=[{"role": "user", "content": "LONG please"}]
@@ -44,21 +44,21 @@ def messages() -> None:
 
 
 def tools() -> None:
-    """Two tools at once, as a stream; their results, one of them an error, in another order."""
-    said = [{"role": "user", "content": "look"}]
-    with client().messages.stream(model="claude-x", max_tokens=100, messages=said, tools=TOOLS) as stream:
+    """Two streamed tool calls; their results in another order, one of them an error."""
+    conversation = [{"role": "user", "content": "look"}]
+    with client().messages.stream(model="claude-x", max_tokens=100, messages=conversation, tools=TOOLS) as stream:
         first = stream.get_final_message()
     uses = [block for block in first.content if block.type == "tool_use"]
     assert first.stop_reason == "tool_use" and [use.name for use in uses] == ["Bash", "Read"], first
     assert uses[0].input == {"command": "ls"} and uses[1].input == {"file_path": "/x"}, uses
-    said.append({"role": "assistant", "content": [block.model_dump() for block in first.content]})
+    conversation.append({"role": "assistant", "content": [block.model_dump() for block in first.content]})
     results = [
         {"type": "tool_result", "tool_use_id": uses[1].id, "content": "no such file", "is_error": True},
         {"type": "tool_result", "tool_use_id": uses[0].id, "content": [{"type": "text", "text": "a.txt"}]},
     ]
-    said.append({"role": "user", "content": results})
-    last = client().messages.create(model="claude-x", max_tokens=100, messages=said, tools=TOOLS)
-    assert last.content[0].text.startswith("The tool said: "), last
+    conversation.append({"role": "user", "content": results})
+    last = client().messages.create(model="claude-x", max_tokens=100, messages=conversation, tools=TOOLS)
+    assert last.content[0].text.startswith("The tool conversation: "), last
 
 
 def more() -> None:
@@ -72,56 +72,56 @@ def more() -> None:
         tools=TOOLS,
         tool_choice={"type": "tool", "name": "Bash", "disable_parallel_tool_use": True},
     )
-    assert answer.content[0].text == "You said: what is it", answer
+    assert answer.content[0].text == "You conversation: what is it", answer
 
 
 def errors() -> None:
-    """An error keeps its class."""
+    """Errors keep their class."""
     for prompt, kind in (("ERR 400", anthropic.BadRequestError), ("ERR 401", anthropic.AuthenticationError)):
         try:
             ask(prompt)
         except kind as error:
             assert "scripted error" in str(error), error
         else:
-            raise AssertionError(f"{prompt} is no error")
+            raise AssertionError(f"{prompt} raised no error")
 
 
 def refused() -> None:
-    """What the budget refuses is not tried again."""
+    """A request refused by the budget is not retried."""
     try:
         ask("hello")
     except anthropic.APIStatusError as error:
         assert error.status_code == 402 and error.body["error"]["type"] == "billing_error", error
     else:
-        raise AssertionError("nothing is refused")
+        raise AssertionError("the request was not refused")
 
 
 def broken() -> None:
-    """A stream that breaks off is an error, and not a short answer."""
+    """A broken stream is an error, not a short answer."""
     try:
         with client().messages.stream(
             model="claude-x", max_tokens=100, messages=[{"role": "user", "content": "break"}]
         ) as stream:
             stream.get_final_message()
-    except Exception as error:  # Which one is up to the client's version.
+    except Exception as error:  # The type depends on the SDK's version.
         assert "AssertionError" not in repr(error), error
     else:
-        raise AssertionError("half an answer looks whole")
+        raise AssertionError("an incomplete answer looks complete")
 
 
 def openais() -> None:
-    """OpenAI's client, whose requests are passed through on their own paths."""
-    import openai  # It takes its time.
+    """OpenAI's SDK, whose requests are forwarded on their own paths."""
+    import openai  # Slow to import.
 
     theirs = openai.OpenAI(base_url=f"{BASE}/v1", api_key="their-own-key", timeout=20)
-    said = [{"role": "user", "content": "hello"}]
-    whole = theirs.chat.completions.create(model="gpt-x", messages=said)
-    assert whole.choices[0].message.content == "You said: hello", whole
-    stream = theirs.chat.completions.create(model="gpt-x", messages=said, stream=True)
+    conversation = [{"role": "user", "content": "hello"}]
+    whole = theirs.chat.completions.create(model="gpt-x", messages=conversation)
+    assert whole.choices[0].message.content == "You conversation: hello", whole
+    stream = theirs.chat.completions.create(model="gpt-x", messages=conversation, stream=True)
     pieces = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
-    assert "".join(pieces) == "You said: hello", pieces
+    assert "".join(pieces) == "You conversation: hello", pieces
     response = theirs.responses.create(model="gpt-x", input="hello")
-    assert response.output_text == "You said: hello", response
+    assert response.output_text == "You conversation: hello", response
 
 
 KNOWN = {
