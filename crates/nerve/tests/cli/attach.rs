@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home};
 use crate::panes::Tmux;
-use crate::seat::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Seat, resize};
 
 const SIZE: Size = Size { cols: 70, rows: 12 };
 /// The prefix, as terminals with the kitty keyboard protocol send it.

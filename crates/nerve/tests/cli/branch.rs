@@ -1,10 +1,10 @@
 //! `nerve branch`: from snapshots and ends of recorded sessions, over the mock agent under the name of the agent it looks like.
 
+mod alt_screen;
+mod concurrency;
+mod directories;
 mod environment;
-mod folders;
-mod moments;
-mod places;
-mod together;
+mod prune;
 mod unrecorded;
 
 use std::fs;

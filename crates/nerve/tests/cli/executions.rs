@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
 use crate::recording::Recording;
-use crate::seat::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Seat, resize};
 
 const SIZE: Size = Size { cols: 80, rows: 20 };
 

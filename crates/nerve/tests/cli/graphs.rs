@@ -1,12 +1,12 @@
 //! Graphs as people and scripts run them: files, runs, gates, ends, and what is left when the server dies.
 
-mod durable;
-mod ending;
 mod examples;
+mod failures;
 mod files;
 mod gates;
-mod registered;
-mod running;
+mod registry;
+mod resume;
+mod runs;
 
 use std::fs;
 use std::process::{Child, Stdio};

@@ -2,11 +2,11 @@
 //! misbehave.
 
 mod disk;
-mod host_killed;
-mod many;
+mod host_crash;
 mod programs;
 mod registry;
-mod server_killed;
+mod scale;
+mod server_crash;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

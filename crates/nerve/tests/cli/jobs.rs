@@ -12,7 +12,7 @@ use rustix::termios::{LocalModes, OutputModes, tcgetattr};
 
 use crate::harness::{Home, NERVE, signal};
 use crate::recordings::{data, record};
-use crate::seat::{LIMIT, Seat};
+use crate::tty::{LIMIT, Seat};
 
 const SIZE: Size = Size { cols: 100, rows: 24 };
 /// Says when it runs, and what it is told. What is typed for a shell has other words than what it makes of them.

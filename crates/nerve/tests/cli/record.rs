@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::harness::{DEADLINE, Done, Home, NERVE};
 use crate::recording::Recording;
-use crate::seat::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Seat, resize};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 

@@ -9,7 +9,7 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
-use crate::seat::{LIMIT, Seat};
+use crate::tty::{LIMIT, Seat};
 
 const SIZE: Size = Size { cols: 100, rows: 30 };
 

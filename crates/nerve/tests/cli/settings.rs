@@ -7,7 +7,7 @@ use nerve_term::event::Size;
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
-use crate::seat::Seat;
+use crate::tty::Seat;
 use nerve_record::ahr::Body;
 use nerve_testkit::wait_until;
 
@@ -146,9 +146,9 @@ fn a_program_that_runs_is_left_by_the_keys_that_are_set_and_has_those_that_were_
     seat.types("\x1b[103;5u[");
     seat.sees("scroll");
     seat.types("g");
-    assert!(wait_until(crate::seat::LIMIT, || seat.text().starts_with(" 1\n")), "{}", seat.text());
+    assert!(wait_until(crate::tty::LIMIT, || seat.text().starts_with(" 1\n")), "{}", seat.text());
     seat.types("\x1b[100;5u");
-    assert!(wait_until(crate::seat::LIMIT, || seat.text().starts_with(" 7\n")), "{}", seat.text());
+    assert!(wait_until(crate::tty::LIMIT, || seat.text().starts_with(" 7\n")), "{}", seat.text());
     seat.types("q");
     seat.sees("live");
     // ctrl+alt+d.

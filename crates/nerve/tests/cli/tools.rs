@@ -12,7 +12,7 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE, signal};
-use crate::seat::{LIMIT, Seat};
+use crate::tty::{LIMIT, Seat};
 
 /// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
 pub(crate) const TOOLS: &str = "\x1b[93;5ut";

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::{ID, agent, put, text};
 use crate::harness::{Home, NERVE, pid_in, signal};
-use crate::seat::{LIMIT, Seat};
+use crate::tty::{LIMIT, Seat};
 
 const SIZE: Size = Size { cols: 150, rows: 40 };
 /// The prefix, as terminals with the kitty keyboard protocol send it.

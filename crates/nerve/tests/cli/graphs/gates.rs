@@ -6,7 +6,7 @@ use nerve_term::event::Size;
 
 use crate::graphs::{begin, ended, graph, reaches, with_server, write};
 use crate::harness::Home;
-use crate::seat::Seat;
+use crate::tty::Seat;
 
 const SHIP: &str = "\
 graph: ship

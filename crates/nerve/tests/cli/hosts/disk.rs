@@ -12,7 +12,7 @@ use nerve_testkit::{skip, wait_until};
 
 use crate::harness::{DEADLINE, Home, alive, pid_in};
 use crate::recording::Recording;
-use crate::seat::Seat;
+use crate::tty::Seat;
 
 /// Leaves a viewer, as terminals with the kitty keyboard protocol send it.
 const LEAVE: &str = "\x1b[93;5ud";

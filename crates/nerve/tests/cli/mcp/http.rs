@@ -7,8 +7,8 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::client::{Asks, text};
-use super::web::{Site, Web, hello};
+use super::http_client::{Site, Web, hello};
+use super::stdio_client::{Asks, text};
 use crate::harness::{DEADLINE, Home, alive, signal};
 
 fn shell(node: &str) -> Value {
@@ -16,7 +16,7 @@ fn shell(node: &str) -> Value {
 }
 
 /// Begins a turn that takes long, and waits until the node is at it. What is given has still to be read.
-fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::web::Reply) {
+fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::http_client::Reply) {
     let mut arguments = json!({"node_id": "sh", "text": text});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let begun = web.begin("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));

@@ -1,17 +1,17 @@
 //! `nerve mcp`: its tools; resources, long turns and bad clients in modules of their own.
 
-mod bad;
-mod client;
 mod http;
-mod official;
+mod http_client;
+mod invalid_input;
+mod long_turns;
+mod official_client;
 mod resources;
-mod waiting;
-mod web;
+mod stdio_client;
 
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use self::client::{Asks, Mcp, text};
+use self::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 #[test]

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE};
 use crate::recordings::{data, record};
-use crate::seat::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Seat, resize};
 
 const SIZE: Size = Size { cols: 80, rows: 12 };
 

@@ -9,7 +9,7 @@ use nerve_testkit::skip;
 
 use super::{Stage, git, put, text};
 use crate::harness::Home;
-use crate::seat::Seat;
+use crate::tty::Seat;
 
 fn commit_all(home: &Home, folder: &Path) {
     git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
@@ -204,7 +204,7 @@ fn beside_a_flood_a_branch_is_made_and_keys_are_heard() {
     seat.sees("beside the flood");
     seat.types("\r");
     seat.sees("has it now");
-    assert!(nerve_testkit::wait_until(crate::seat::LIMIT, || stage
+    assert!(nerve_testkit::wait_until(crate::tty::LIMIT, || stage
         .home
         .read("me-branch")
         .contains("beside the flood")));

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::client::Asks;
+use super::stdio_client::Asks;
 use crate::harness::{DEADLINE, Home};
 
 /// Where MCP is served, and by whom.

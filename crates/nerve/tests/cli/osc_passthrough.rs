@@ -10,7 +10,7 @@ use nerve_testkit::wait_until;
 
 use crate::harness::Home;
 use crate::recordings::record;
-use crate::seat::{LIMIT, Seat};
+use crate::tty::{LIMIT, Seat};
 
 const SIZE: Size = Size { cols: 70, rows: 12 };
 /// The prefix, as terminals with the kitty keyboard protocol send it.

@@ -4,7 +4,7 @@ use nerve_testkit::wait_until;
 
 use super::Stage;
 use crate::harness::DEADLINE;
-use crate::multiplexed::Window;
+use crate::tmux_viewer::Window;
 
 #[test]
 fn a_full_screen_session_is_shown_as_it_was_at_a_snapshot_and_branched_there() {

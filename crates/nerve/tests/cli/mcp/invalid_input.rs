@@ -3,7 +3,7 @@
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::client::{Asks, Mcp, text};
+use super::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home};
 
 #[test]

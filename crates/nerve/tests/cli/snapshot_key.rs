@@ -9,7 +9,7 @@ use nerve_term::event::Size;
 use serde_json::Value;
 
 use crate::harness::Home;
-use crate::seat::Seat;
+use crate::tty::Seat;
 
 const SIZE: Size = Size { cols: 100, rows: 12 };
 /// The prefix, as terminals with the kitty keyboard protocol send it, and `s`.

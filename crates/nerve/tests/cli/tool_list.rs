@@ -8,8 +8,8 @@ use nerve_record::executions::{self, ExecutionLine};
 use nerve_testkit::wait_until;
 
 use crate::harness::{Home, NERVE};
-use crate::seat::{LIMIT, Seat};
 use crate::tools::{SIZE, Session, TOOLS};
+use crate::tty::{LIMIT, Seat};
 
 /// A shell in the viewer, to type `$NERVE` into.
 fn shell(home: &Home, record: &[&str]) -> Seat {

@@ -4,7 +4,7 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::client::{Asks, Mcp, text};
+use super::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::termios::{Termios, tcgetattr};
 
 use crate::harness::Home;
 use crate::recording::Recording;
-use crate::seat::{LIMIT, of_its_session, pair};
+use crate::tty::{LIMIT, of_its_session, pair};
 
 const SIZE: Size = Size { cols: 200, rows: 50 };
 /// Each of its screens is another one.

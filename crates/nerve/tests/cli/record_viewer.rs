@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in, signal};
 use crate::recording::Recording;
-use crate::seat::{LIMIT, Seat, pair, resize};
+use crate::tty::{LIMIT, Seat, pair, resize};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 /// Says its size for each line, and clears the screen before at `c`, until one says how to end.

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, says, with_server, write};
 use crate::harness::{DEADLINE, NERVE};
-use crate::seat::Seat;
+use crate::tty::Seat;
 
 fn interrupt(child: &std::process::Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();

@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
-use crate::seat::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Seat, resize};
 
 /// What an agent does to a terminal: title, modes, the alternate screen; a second between its words, an hour before the end.
 fn unruly(path: &Path) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nerve_testkit::skip;
 use serde_json::json;
 
-use super::web::Site;
+use super::http_client::Site;
 use crate::harness::{DEADLINE, Done, Home, NERVE};
 
 /// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
@@ -21,7 +21,7 @@ fn python() -> Option<PathBuf> {
 
 /// What it sees, in both ages of the protocol. `whence`: the program, or a URL; `token`: for that.
 fn sees(home: &Home, python: &Path, whence: &str, token: Option<&str>) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official_client.py");
     for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
         let mut command = home.hermetic.command(python);
         command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([mode, whence]);
