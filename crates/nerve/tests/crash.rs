@@ -108,17 +108,17 @@ fn check(what: &str, script: &str) {
 }
 
 #[test]
-fn a_paced_program_loses_at_most_the_last_moment() {
+fn paced_program_loses_at_most_the_last_moment() {
     check("paced", PACED);
 }
 
 #[test]
-fn a_fast_program_loses_at_most_the_last_moment() {
+fn fast_program_loses_at_most_the_last_moment() {
     check("fast", FAST);
 }
 
 #[test]
-fn servers_that_die_again_and_again_cost_no_byte() {
+fn repeated_server_crashes_lose_no_byte() {
     let home = Home::new();
     let (seed, rounds) = (seed(), all_rounds() / 4);
     let mut random = Random(seed);

@@ -106,7 +106,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_goes_on_after_its_first_turn_with_the_files_of_then() {
+async fn claude_branches_from_first_turn_with_its_files() {
     let Some(stage) = Stage::new().await else { return };
     let project = stage.project();
     let made = project.join("made.txt");
@@ -165,7 +165,7 @@ async fn a_node_goes_on_after_its_first_turn_with_the_files_of_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_was_recorded_without_a_server_is_gone_on_with() {
+async fn session_recorded_without_server_is_branched() {
     let Some(stage) = Stage::new().await else { return };
     let file = stage.home.work().join("session.ahr");
     let mut record = stage.command(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--"]);
@@ -235,7 +235,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn codex_goes_on_with_all_that_was_said_and_the_files_of_then() {
+async fn codex_branch_has_full_conversation_and_old_files() {
     let Some(stage) = Stage::of("codex", |home, url, _| home.codex(url, Renderer::Classic)).await else {
         return;
     };
@@ -302,7 +302,7 @@ async fn goes_on_as_it_was(stage: &Stage) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gemini_goes_on_as_it_was_then() {
+async fn gemini_branches_from_a_snapshot() {
     let Some(stage) = Stage::of("gemini", |home, url, _| home.gemini(url)).await else { return };
     let node = goes_on_as_it_was(&stage).await;
     // A branch is a session like any other: it can be branched.
@@ -317,7 +317,7 @@ async fn gemini_goes_on_as_it_was_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opencode_goes_on_as_it_was_then_in_the_folder_of_the_branch() {
+async fn opencode_branches_into_the_branch_folder() {
     let Some(stage) = Stage::of("opencode", |home, url, _| home.opencode(url)).await else { return };
     goes_on_as_it_was(&stage).await;
     stage.ok(&["server", "stop"]).await;

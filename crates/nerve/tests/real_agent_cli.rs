@@ -50,7 +50,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn demo_over_the_real_claude_shows_three_answers() {
+async fn demo_with_real_claude_shows_three_answers() {
     let Some(stage) = Stage::new().await else { return };
     let shown = stage.ok(&["demo", "--command", &stage.command()]).await;
     assert!(shown.contains("You said: Say hello in one short sentence."), "{shown}");
@@ -59,7 +59,7 @@ async fn demo_over_the_real_claude_shows_three_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ask_and_a_node_on_a_server() {
+async fn ask_and_server_node_answer() {
     let Some(stage) = Stage::new().await else { return };
     assert_eq!(
         stage.ok(&["ask", "--command", &stage.command(), "hello there"]).await,
@@ -80,7 +80,7 @@ async fn ask_and_a_node_on_a_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_was_seen() {
+async fn recording_survives_server_and_replays_last_screen() {
     let Some(stage) = Stage::new().await else { return };
     stage.ok(&["server", "start"]).await;
     stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
@@ -108,7 +108,7 @@ async fn a_recorded_session_survives_its_server_and_replays_to_the_screen_that_w
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_is_forked_by_a_server_that_took_it_back() {
+async fn claude_is_forked_by_restarted_server() {
     let Some(stage) = Stage::new().await else { return };
     stage.ok(&["server", "start"]).await;
     stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
@@ -195,7 +195,7 @@ async fn start_with_claude_on_path(stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_graph_takes_two_turns_of_claude_and_checks_them_in_a_shell() {
+async fn graph_runs_two_claude_turns_and_checks_them() {
     let Some(stage) = Stage::new().await else { return };
     start_with_claude_on_path(&stage).await;
     let done = stage.ok(&["server", "graph", "run", TWO_TURNS, "--set", "task=hello graph", "--json"]).await;
@@ -210,7 +210,7 @@ async fn a_graph_takes_two_turns_of_claude_and_checks_them_in_a_shell() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_over_claude_survives_its_server() {
+async fn claude_run_survives_its_server() {
     let Some(stage) = Stage::new().await else { return };
     start_with_claude_on_path(&stage).await;
     let run =
@@ -257,10 +257,10 @@ async fn kill_server(stage: &Stage) {
 /// All four, found in PATH, with the settings of their recipes in one home. Where they run is a new folder each time: whoever asks
 /// about trust does.
 #[test]
-fn the_doctor_drives_every_agent_it_finds() {
+fn doctor_drives_every_agent_it_finds() {
     if ["claude", "codex", "gemini", "opencode"].iter().any(|name| find_agent(name).is_none()) {
         return skip(
-            "the_doctor_drives_every_agent_it_finds",
+            "doctor_drives_every_agent_it_finds",
             "the pinned agents are not installed (cargo xtask setup)",
         );
     }

@@ -98,7 +98,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_lists_makes_uses_and_stops_a_node() {
+async fn claude_lists_creates_uses_and_stops_a_node() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
     let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
     let script =
@@ -134,7 +134,7 @@ async fn claude_lists_makes_uses_and_stops_a_node() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_without_a_server_is_told_how_to_start_one_or_has_its_own() {
+async fn claude_without_server_gets_hint_or_own_nodes() {
     let script = uses(Script::default(), "SHOW", "nerve_list_nodes", json!({}));
     for (way, told) in [(&[][..], "nerve server start"), (&["--in-process"][..], r#"{"nodes":[]}"#)] {
         let Some(stage) = Stage::new(script.clone(), way).await else { return };
@@ -146,7 +146,7 @@ async fn claude_without_a_server_is_told_how_to_start_one_or_has_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_claude_takes_its_prompt_back() {
+async fn interrupted_claude_withdraws_its_prompt() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
     let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
     let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
@@ -180,7 +180,7 @@ fn over_http(home: &Hermetic, recipe: &AgentRecipe) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_http_claude_makes_uses_interrupts_and_stops_a_node() {
+async fn claude_creates_uses_and_stops_a_node_over_http() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
     let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
     let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);

@@ -109,7 +109,7 @@ fn count(facts: &Value, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_is_counted_turn_by_turn_over_the_death_of_its_server_and_in_a_fork() {
+async fn proxy_counts_turns_across_server_death_and_fork() {
     let Some(stage) = Stage::new(&[]).await else { return };
     stage.create("c", "anthropic", &["--proxy-price", "3,15"]).await;
     let first = stage.asks("c", "hello wordalpha").await;
@@ -144,7 +144,7 @@ async fn claude_is_counted_turn_by_turn_over_the_death_of_its_server_and_in_a_fo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_never_sees_the_key_of_its_proxy() {
+async fn claude_never_sees_its_proxys_key() {
     let env = [("NERVE_TEST_KEY", "sk-hunter2-hunter2"), ("ANTHROPIC_API_KEY", "sk-ant-hunter3-hunter3")];
     let Some(stage) = Stage::new(&env).await else { return };
     stage.create("c", "openai", &["--proxy-key-env", "NERVE_TEST_KEY", "--proxy-model", "gpt-x"]).await;
@@ -162,7 +162,7 @@ async fn claude_never_sees_the_key_of_its_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_graphs_tokens_stop_claude_in_the_middle_of_a_turn() {
+async fn graph_token_budget_stops_claude_mid_turn() {
     let Some(stage) = Stage::new(&[]).await else { return };
     let allowed = ["--allowedTools", "Bash"].map(str::to_string);
     let command: Vec<String> = stage.recipe.argv.iter().cloned().chain(allowed).collect();

@@ -98,7 +98,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_claude_runs_is_listed_with_what_it_was_given() {
+async fn claude_tools_are_listed_with_their_results() {
     let Some(stage) = Stage::new().await else { return };
     stage.create(&[]).await;
     stage.allowed("TOUCHTOOL please").await;
@@ -113,7 +113,7 @@ async fn what_claude_runs_is_listed_with_what_it_was_given() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn traced_tools_have_a_terminal_each_and_nothing_else_is_changed() {
+async fn traced_tools_run_unchanged_in_own_terminals() {
     let Some(stage) = Stage::new().await else { return };
     stage.create(&["--trace-tools"]).await;
     let (dialog, said) = stage.allowed("ODDTOOL please").await;

@@ -19,7 +19,7 @@ fn create(home: &Home, flags: &str) {
 }
 
 #[test]
-fn the_demo_does_the_main_job_without_key_and_network() {
+fn demo_runs_without_api_key_and_network() {
     let home = Home::new();
     let shown = home.ok(&["demo"]);
     for word in ["You said: hello from nerve", "def fib", "Bash", "history", "next steps"] {
@@ -32,7 +32,7 @@ fn the_demo_does_the_main_job_without_key_and_network() {
 }
 
 #[test]
-fn ask_answers_one_question_and_leaves_nothing_behind() {
+fn ask_answers_one_prompt_and_leaves_no_server() {
     let home = Home::new();
     let ask = ["ask", "--command", &agent(""), "--profile", "claude"];
     assert_eq!(home.ok(&[&ask[..], &["hello"]].concat()), "You said: hello\n");
@@ -43,7 +43,7 @@ fn ask_answers_one_question_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn ctrl_c_ends_an_ask_and_its_agent() {
+fn ctrl_c_ends_ask_and_its_agent() {
     let home = Home::new();
     let mut ask = home.command(&["ask", "--command", &agent(""), "--profile", "claude", "HANG"]);
     let mut ask = ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -63,7 +63,7 @@ fn ctrl_c_ends_an_ask_and_its_agent() {
 }
 
 #[test]
-fn a_dialog_blocks_with_5_shows_its_choices_and_can_be_answered() {
+fn dialog_exits_with_5_lists_choices_and_can_be_answered() {
     let home = Home::new();
     create(&home, "--onboarding");
     let wait = home.nerve(&["server", "node", "wait", "me"]);
@@ -78,7 +78,7 @@ fn a_dialog_blocks_with_5_shows_its_choices_and_can_be_answered() {
 }
 
 #[test]
-fn a_permission_prompt_is_answered_and_the_turn_goes_on() {
+fn answered_permission_prompt_continues_the_turn() {
     let home = Home::new();
     create(&home, "");
     home.nerve(&["server", "node", "execute", "me", "PERMIT"]).says(5, &["1. Yes"]);
@@ -88,7 +88,7 @@ fn a_permission_prompt_is_answered_and_the_turn_goes_on() {
 }
 
 #[test]
-fn an_agent_that_ends_is_reported_not_waited_for() {
+fn exited_agent_is_reported_without_waiting() {
     let home = Home::new();
     create(&home, "--exit-at-once 3");
     home.nerve(&["server", "node", "wait", "me"]).says(1, &["me"]);

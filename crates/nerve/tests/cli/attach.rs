@@ -28,7 +28,7 @@ fn colour(seat: &Seat, words: &str) -> Option<Color> {
 }
 
 #[test]
-fn a_node_is_seen_as_it_is_and_typed_into_left_and_come_back_to() {
+fn attach_shows_node_takes_input_and_reattaches() {
     let home = Home::with_shell();
     let mut seat = attached(&home, &[]);
     seat.sees("ready");
@@ -51,7 +51,7 @@ fn a_node_is_seen_as_it_is_and_typed_into_left_and_come_back_to() {
 }
 
 #[test]
-fn a_shell_that_works_is_not_told_to_be_ready_though_it_marks_nothing() {
+fn working_shell_without_prompt_marks_is_busy() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "create", "plain", "-c", "sh"]);
     let mut seat = Seat::new(&home, SIZE, &["attach", "plain"]);
@@ -74,7 +74,7 @@ fn a_shell_that_works_is_not_told_to_be_ready_though_it_marks_nothing() {
 }
 
 #[test]
-fn keys_pastes_focus_and_the_mouse_reach_the_program_as_it_wants_them() {
+fn keys_pastes_focus_and_mouse_follow_program_modes() {
     let home = Home::with_shell();
     let mut seat = attached(&home, &["--gutter", "left"]);
     seat.sees("ready");
@@ -105,7 +105,7 @@ fn keys_pastes_focus_and_the_mouse_reach_the_program_as_it_wants_them() {
 }
 
 #[test]
-fn what_was_written_before_is_looked_through_and_searched() {
+fn scrollback_can_be_scrolled_and_searched() {
     let home = Home::with_shell();
     let mut seat = attached(&home, &[]);
     seat.sees("ready");
@@ -136,7 +136,7 @@ fn what_was_written_before_is_looked_through_and_searched() {
 }
 
 #[test]
-fn the_prefix_leads_to_everything_and_the_end_is_asked_for_twice() {
+fn prefix_opens_help_and_tools_and_stop_needs_confirmation() {
     let home = Home::with_shell();
     let mut seat = attached(&home, &[]);
     seat.sees("ready");
@@ -157,7 +157,7 @@ fn the_prefix_leads_to_everything_and_the_end_is_asked_for_twice() {
 }
 
 #[test]
-fn two_windows_show_one_program_and_the_smaller_one_counts() {
+fn smaller_of_two_windows_sets_the_size() {
     let home = Home::with_shell();
     let mut large = attached(&home, &[]);
     let mut small = Seat::new(&home, Size::new(41, 9), &["attach", "sh"]);
@@ -180,7 +180,7 @@ fn two_windows_show_one_program_and_the_smaller_one_counts() {
 }
 
 #[test]
-fn who_only_looks_types_nothing_and_changes_no_size() {
+fn read_only_viewer_types_nothing_and_keeps_size() {
     let home = Home::with_shell();
     let mut seat = attached(&home, &["--read-only", "--size", "keep"]);
     seat.sees("ready");
@@ -200,7 +200,7 @@ fn who_only_looks_types_nothing_and_changes_no_size() {
 }
 
 #[test]
-fn however_it_is_left_the_terminal_is_given_back() {
+fn signals_restore_the_terminal() {
     let home = Home::with_shell();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
         let mut seat = attached(&home, &[]);
@@ -212,7 +212,7 @@ fn however_it_is_left_the_terminal_is_given_back() {
 }
 
 #[test]
-fn what_cannot_be_attached_to_is_told_with_what_to_do() {
+fn failed_attach_explains_what_to_do() {
     let home = Home::with_shell();
     let says = |args: &[&str], code: i32, words: &[&str]| {
         home.nerve(&[&["attach"], args].concat()).says(code, words);
@@ -240,8 +240,8 @@ fn what_cannot_be_attached_to_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_pane_of_tmux_is_shown_by_tmux() {
-    let Some(tmux) = Tmux::new("a_pane_of_tmux_is_shown_by_tmux") else { return };
+fn tmux_pane_is_attached_with_tmux() {
+    let Some(tmux) = Tmux::new("tmux_pane_is_attached_with_tmux") else { return };
     let home = &tmux.home;
     home.ok(&["server", "start"]);
     let pane = tmux.ok(&["spawn", "-c", "sh"]);

@@ -144,7 +144,7 @@ fn text(path: PathBuf) -> String {
 }
 
 #[test]
-fn a_snapshot_of_a_running_session_gives_its_files_and_its_conversation() {
+fn branch_of_live_session_has_files_and_conversation() {
     let stage = Stage::new().with_two_turns();
     let done = stage.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
@@ -164,7 +164,7 @@ fn a_snapshot_of_a_running_session_gives_its_files_and_its_conversation() {
 }
 
 #[test]
-fn a_git_snapshot_is_a_work_tree_on_a_branch_of_its_own() {
+fn git_snapshot_becomes_worktree_on_own_git_branch() {
     let stage = Stage::with_git().with_two_turns();
     let folder = stage.folder();
     let before = git(&stage.home, &folder, &["status", "--porcelain"]);
@@ -186,7 +186,7 @@ fn a_git_snapshot_is_a_work_tree_on_a_branch_of_its_own() {
 }
 
 #[test]
-fn the_end_of_a_session_is_a_snapshot_with_files() {
+fn session_end_is_a_snapshot_with_files() {
     let stage = Stage::new().with_two_turns();
     put(&stage.folder(), "file", "last\n");
     let refused = stage.branch(&["RECALL"]);
@@ -212,7 +212,7 @@ fn the_end_of_a_session_is_a_snapshot_with_files() {
 }
 
 #[test]
-fn a_dry_run_tells_every_step_and_does_none() {
+fn dry_run_prints_steps_and_changes_nothing() {
     let stage = Stage::new().with_two_turns();
     let nodes = stage.nodes();
     let told = stage.branch(&["Go on", "--at", "1", "--dry-run"]);
@@ -230,7 +230,7 @@ fn a_dry_run_tells_every_step_and_does_none() {
 }
 
 #[test]
-fn without_waiting_the_name_is_printed_when_the_agent_has_the_instruction() {
+fn no_wait_prints_name_after_instruction_was_delivered() {
     let stage = Stage::new().with_two_turns();
     let done = stage.branch(&["SLOW down", "--at", "1", "--no-wait", "--node", "mine"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "mine\n"), "{done:?}");
@@ -253,7 +253,7 @@ fn without_waiting_the_name_is_printed_when_the_agent_has_the_instruction() {
 }
 
 #[test]
-fn a_copy_that_the_agent_asks_about_is_trusted_as_its_source_was() {
+fn copy_of_trusted_folder_is_trusted() {
     let stage = Stage::new().with_two_turns();
     // From now on it asks at each start.
     agent(&stage.home, "claude", "--onboarding");
@@ -262,7 +262,7 @@ fn a_copy_that_the_agent_asks_about_is_trusted_as_its_source_was() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_to_do() {
+fn invalid_sources_and_targets_explain_what_to_do() {
     let stage = Stage::new().with_two_turns();
     stage.branch(&["x", "--at", "9"]).says(3, &["no snapshot 9", "1 'one', 2 'two'"]);
     stage.branch(&["x", "--at", "three"]).says(3, &["with label 'three'", "1 'one'"]);
@@ -296,7 +296,7 @@ fn what_is_not_there_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_snapshot_without_files_is_gone_on_with_only_in_place() {
+fn snapshot_without_files_needs_in_place() {
     let stage = Stage::new();
     stage.say("one");
     stage.snapshot(&["--no-files", "--label", "bare"]);
@@ -313,7 +313,7 @@ fn a_snapshot_without_files_is_gone_on_with_only_in_place() {
 }
 
 #[test]
-fn a_copy_outlives_its_folder_and_a_repository_does_not() {
+fn copy_outlives_its_folder_but_git_snapshot_does_not() {
     let stage = Stage::new().with_two_turns();
     stage.stop();
     fs::remove_dir_all(stage.folder()).unwrap();
@@ -329,7 +329,7 @@ fn a_copy_outlives_its_folder_and_a_repository_does_not() {
 }
 
 #[test]
-fn a_conversation_that_is_gone_begins_anew_and_says_so() {
+fn missing_transcript_starts_new_conversation_with_notice() {
     let stage = Stage::new().with_two_turns();
     let projects = stage.home.hermetic.home().join(".claude/projects");
     fs::remove_dir_all(&projects).unwrap();
@@ -342,7 +342,7 @@ fn a_conversation_that_is_gone_begins_anew_and_says_so() {
 }
 
 #[test]
-fn a_session_of_no_agent_cannot_be_gone_on_with() {
+fn session_without_agent_cannot_be_branched() {
     let home = Home::new();
     let file = home.hermetic.work().join("shell.ahr");
     home.ok(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--", "bash", "-c", "echo hi"]);
@@ -357,7 +357,7 @@ fn a_session_of_no_agent_cannot_be_gone_on_with() {
 }
 
 #[test]
-fn a_recorded_agent_goes_on_without_a_server_of_its_own() {
+fn agent_recorded_without_server_can_be_branched() {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap().join("project");
     put(&folder, "file", "there\n");
@@ -376,7 +376,7 @@ fn a_recorded_agent_goes_on_without_a_server_of_its_own() {
 }
 
 #[test]
-fn a_directory_that_is_too_large_is_no_error_of_the_session() {
+fn oversized_directory_does_not_fail_the_session() {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap().join("project");
     put(&folder, "file", "there\n");
@@ -396,7 +396,7 @@ fn a_directory_that_is_too_large_is_no_error_of_the_session() {
 }
 
 #[test]
-fn codex_goes_on_with_all_that_was_said() {
+fn codex_branch_has_the_whole_conversation() {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap();
     put(&folder, "project/file", "there\n");

@@ -49,7 +49,7 @@ fn create<'a>(model: &'a Model, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_chat_node_answers_streams_forks_and_forgets_nothing_it_should_keep() {
+fn chat_node_answers_streams_forks_and_persists() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let model = model(&home);
@@ -73,7 +73,7 @@ fn a_chat_node_answers_streams_forks_and_forgets_nothing_it_should_keep() {
 }
 
 #[test]
-fn what_a_chat_node_needs_is_said() {
+fn missing_chat_options_are_named() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let model = model(&home);

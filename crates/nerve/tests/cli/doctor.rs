@@ -42,7 +42,7 @@ fn only(done: &Done) -> Value {
 }
 
 #[test]
-fn an_agent_that_is_found_is_driven_to_ready_and_ended() {
+fn found_agent_is_driven_to_ready_and_ended() {
     let home = Home::new();
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "");
@@ -62,7 +62,7 @@ fn an_agent_that_is_found_is_driven_to_ready_and_ended() {
 }
 
 #[test]
-fn a_dialog_at_the_start_is_told_and_not_answered() {
+fn startup_dialog_is_reported_and_not_answered() {
     let home = Home::new();
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "--onboarding");
@@ -73,7 +73,7 @@ fn a_dialog_at_the_start_is_told_and_not_answered() {
 }
 
 #[test]
-fn one_that_cannot_be_driven_is_a_failure() {
+fn undrivable_agent_is_a_failure() {
     let home = Home::new();
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "--never-ready");
@@ -89,7 +89,7 @@ fn one_that_cannot_be_driven_is_a_failure() {
 }
 
 #[test]
-fn without_agents_there_is_nothing_to_try() {
+fn doctor_without_agents_succeeds() {
     let home = Home::new();
     let done = doctor(&home, &home.hermetic.work(), &[]);
     assert_eq!((done.code, done.json()["agents"].as_array().unwrap().len()), (0, 0));

@@ -91,7 +91,7 @@ fn code(child: &mut Child) -> Option<i32> {
 }
 
 #[test]
-fn outside_of_a_session_it_is_a_recording_like_any_other() {
+fn exec_outside_session_makes_a_plain_recording() {
     let home = Home::new();
     let done = home.nerve(&["exec", "--id", "b-1", "--", "sh", "-c", "test -t 1 && stty size <&1; exit 3"]);
     assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (3, "40 120\n", ""));
@@ -110,7 +110,7 @@ fn outside_of_a_session_it_is_a_recording_like_any_other() {
 }
 
 #[test]
-fn in_a_session_it_is_kept_beside_its_recording_and_listed() {
+fn exec_in_session_is_stored_next_to_its_recording() {
     let script = format!(
         "printf before; {NERVE} exec --id e-1 -c 'echo one | tr o 0; {NERVE} snapshot --no-files --label in-it >/dev/null; exit 4'; \
          echo code $?"
@@ -138,7 +138,7 @@ fn in_a_session_it_is_kept_beside_its_recording_and_listed() {
 }
 
 #[test]
-fn a_command_that_is_another_one_is_shown_with_a_warning() {
+fn mismatching_command_is_shown_with_a_warning() {
     let session = Session::ended();
     assert_eq!(session.run(&["exec", "--id", "x", "--", "echo", "a b"]).stdout, "a b\n");
     let show = |said: &str| {
@@ -154,7 +154,7 @@ fn a_command_that_is_another_one_is_shown_with_a_warning() {
 }
 
 #[test]
-fn input_that_is_no_terminal_is_the_commands_own() {
+fn piped_stdin_reaches_the_command() {
     let session = Session::ended();
     let mut command = session.command(&["exec", "--", "sh", "-c", "wc -c; test -t 0 || echo no terminal"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -167,7 +167,7 @@ fn input_that_is_no_terminal_is_the_commands_own() {
 }
 
 #[test]
-fn commands_that_are_not_there_and_signals_end_as_in_a_shell() {
+fn missing_commands_and_signals_exit_as_in_a_shell() {
     let session = Session::ended();
     let missing = session.run(&["exec", "--id", "m", "--", "no-such-command-here"]);
     missing.says(127, &["no program 'no-such-command-here'", "-c"]);
@@ -189,7 +189,7 @@ fn commands_that_are_not_there_and_signals_end_as_in_a_shell() {
 }
 
 #[test]
-fn ids_and_sessions_that_cannot_be_are_refused() {
+fn invalid_ids_and_sessions_are_refused() {
     let session = Session::ended();
     for id in ["../up", "a/b", "", ".", "x y", &"i".repeat(65)] {
         session.run(&["exec", "--id", id, "--", "true"]).says(2, &["no id of an execution"]);
@@ -211,7 +211,7 @@ fn ids_and_sessions_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn of_two_with_one_id_one_runs() {
+fn only_one_of_two_executions_with_same_id_runs() {
     let session = Session::ended();
     let mut children: Vec<Child> = (0..2)
         .map(|_| {
@@ -226,7 +226,7 @@ fn of_two_with_one_id_one_runs() {
 }
 
 #[test]
-fn a_hundred_megabytes_pass_in_little_memory() {
+fn hundred_megabytes_pass_in_little_memory() {
     let session = Session::ended();
     let mut command = session.command(&["exec", "--id", "big", "--", "head", "-c", "100000000", "/dev/zero"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -246,7 +246,7 @@ fn a_hundred_megabytes_pass_in_little_memory() {
 }
 
 #[test]
-fn a_reader_that_is_slow_gets_all_of_it() {
+fn slow_reader_gets_all_output() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "slow", "-c", "echo running; exec seq 400000"]);
     // Longer than a host waits for who takes nothing of its last words.
@@ -264,7 +264,7 @@ fn peak_of(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_reader_that_goes_ends_it() {
+fn closed_stdout_ends_the_execution() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "y", "-c", "echo running; exec yes"]);
     drop(child.stdout.take());
@@ -273,7 +273,7 @@ fn a_reader_that_goes_ends_it() {
 }
 
 #[test]
-fn what_runs_is_shown_from_its_begin_to_its_end_and_answered_from_another_terminal() {
+fn running_execution_is_shown_and_answered_from_elsewhere() {
     let session = Session::ended();
     let ask = "echo running; printf 'Pass: ' >/dev/tty; read answer </dev/tty; echo \"got $answer\"; exit 5";
     let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
@@ -295,7 +295,7 @@ fn what_runs_is_shown_from_its_begin_to_its_end_and_answered_from_another_termin
 }
 
 #[test]
-fn with_follow_it_stays_open_to_scroll_in() {
+fn follow_stays_open_for_scrolling() {
     let session = Session::ended();
     session.run(&["exec", "--id", "long", "--", "seq", "500"]);
     let args = ["show-sandbox-execution", "--id", "long", "--session", session.file()];
@@ -318,7 +318,7 @@ fn with_follow_it_stays_open_to_scroll_in() {
 }
 
 #[test]
-fn with_follow_the_first_key_behind_the_end_is_heard() {
+fn follow_handles_first_key_after_the_end() {
     let session = Session::ended();
     let ask = "echo running; read answer </dev/tty; echo \"got $answer\"";
     let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
@@ -336,7 +336,7 @@ fn with_follow_the_first_key_behind_the_end_is_heard() {
 }
 
 #[test]
-fn what_was_killed_is_shown_as_far_as_it_came() {
+fn killed_execution_is_shown_up_to_its_end() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "dead", "-c", "echo running; exec sleep 1000"]);
     // What is on disk survives: the recorder writes at least four times a second.
@@ -356,7 +356,7 @@ fn what_was_killed_is_shown_as_far_as_it_came() {
 }
 
 #[test]
-fn an_execution_without_a_terminal_shows_what_its_agent_was_given() {
+fn execution_without_terminal_shows_its_tool_result() {
     let session = Session::ended();
     let line = ExecutionLine {
         id: "toolu_1".into(),
@@ -374,7 +374,7 @@ fn an_execution_without_a_terminal_shows_what_its_agent_was_given() {
 }
 
 #[test]
-fn what_ran_without_a_terminal_is_scrolled_in_with_follow_also_if_it_was_waited_for() {
+fn follow_scrolls_output_of_executions_without_terminal() {
     let home = Home::new();
     let recording = home.hermetic.work().join("session.ahr");
     let file = recording.to_str().unwrap();
@@ -406,7 +406,7 @@ fn what_ran_without_a_terminal_is_scrolled_in_with_follow_also_if_it_was_waited_
 }
 
 #[test]
-fn an_agents_command_runs_as_it_would_and_is_an_execution_if_it_was_announced() {
+fn announced_agent_command_becomes_an_execution() {
     let session = Session::ended();
     let folder = session.home.hermetic.work().join("hooks");
     fs::create_dir(&folder).unwrap();
@@ -454,7 +454,7 @@ fn an_agents_command_runs_as_it_would_and_is_an_execution_if_it_was_announced() 
 }
 
 #[test]
-fn in_a_terminal_keys_size_and_exit_code_pass_through() {
+fn keys_size_and_exit_code_pass_through() {
     let session = Session::ended();
     let command = session.command(&["exec", "--id", "seat", "--", "bash", "--norc", "--noprofile"]);
     let mut seat = Seat::of(command, SIZE);
@@ -473,7 +473,7 @@ fn in_a_terminal_keys_size_and_exit_code_pass_through() {
 }
 
 #[test]
-fn a_window_counts_for_its_command_whoever_else_looks() {
+fn smaller_viewer_sets_the_size_of_an_execution() {
     let session = Session::ended();
     let says = "stty -echo; echo up; while read a; do stty size; done";
     let seat = Seat::of(session.command(&["exec", "--id", "seat", "-c", says]), SIZE);
@@ -496,7 +496,7 @@ fn a_window_counts_for_its_command_whoever_else_looks() {
 }
 
 #[test]
-fn what_asks_its_terminal_is_answered_where_nobody_is() {
+fn terminal_queries_are_answered_without_a_viewer() {
     let session = Session::ended();
     // Where is the cursor (ECMA-48 CPR)? Read from the terminal, for there is no other input.
     let ask = "stty raw -echo </dev/tty; printf 'abc\\033[6n'; head -c 6 </dev/tty | tr -d '\\033'; stty sane </dev/tty";
@@ -505,7 +505,7 @@ fn what_asks_its_terminal_is_answered_where_nobody_is() {
 }
 
 #[test]
-fn the_output_of_what_runs_without_a_terminal_is_waited_for_and_keys_go_to_its_agent() {
+fn show_waits_for_tool_result_and_sends_keys_to_agent() {
     let home = Home::new();
     let recording = home.hermetic.work().join("session.ahr");
     let file = recording.to_str().unwrap();
@@ -565,7 +565,7 @@ printf '%s' "$input" | sh -c "$hook"
 "#;
 
 #[test]
-fn a_recorder_traces_the_tools_of_an_agent_that_can_and_says_so_of_others() {
+fn trace_tools_works_for_claude_and_warns_otherwise() {
     let home = Home::new();
     let (agent, recording) = (home.hermetic.work().join("claude"), home.hermetic.work().join("s.ahr"));
     fs::write(&agent, AGENT).unwrap();
@@ -592,7 +592,7 @@ fn a_recorder_traces_the_tools_of_an_agent_that_can_and_says_so_of_others() {
 }
 
 #[test]
-fn pruning_a_recording_takes_its_executions_along() {
+fn pruning_a_recording_removes_its_executions() {
     let home = Home::new();
     home.ok(&[
         "record",
@@ -622,7 +622,7 @@ fn pruning_a_recording_takes_its_executions_along() {
 }
 
 #[test]
-fn not_a_byte_is_missed_of_a_command_that_writes_at_once() {
+fn no_byte_of_immediate_output_is_missed() {
     let session = Session::ended();
     let done = session.run(&["exec", "--", "seq", "1000000"]);
     let numbers = done.stdout.lines().zip(1..).take_while(|(line, number)| *line == number.to_string());
@@ -630,7 +630,7 @@ fn not_a_byte_is_missed_of_a_command_that_writes_at_once() {
 }
 
 #[test]
-fn the_viewer_of_a_session_lists_what_runs_in_it_shows_it_and_types_into_it() {
+fn session_viewer_lists_shows_and_answers_executions() {
     let home = Home::new();
     let recording = home.hermetic.work().join("session.ahr");
     let file = recording.to_str().unwrap();

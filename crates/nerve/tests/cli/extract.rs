@@ -28,7 +28,7 @@ fn written(home: &Home, name: &str, content: impl AsRef<[u8]>) -> String {
 const TALK: &str = "❯ first\n\n● One.\n\n✻ Baked for 1s\n\n❯ second\n\n● Bash(ls)\n  ⎿  a\n     b\n\n● Two.\n\n✻ Baked for 2s\n";
 
 #[test]
-fn a_log_is_taken_apart_turn_by_turn() {
+fn log_is_split_into_turns() {
     let home = Home::new();
     let log = written(&home, "log", TALK);
     let done = home.nerve(&["extract", &log]);
@@ -47,7 +47,7 @@ fn a_log_is_taken_apart_turn_by_turn() {
 }
 
 #[test]
-fn json_has_the_turns_and_the_last_answer() {
+fn json_has_turns_and_last_answer() {
     let home = Home::new();
     let done = home.nerve(&["extract", "--json", &written(&home, "log", TALK)]).json();
     assert_eq!((&done["parser"], &done["guessed"]), (&json!("claude"), &json!(true)));
@@ -64,7 +64,7 @@ fn json_has_the_turns_and_the_last_answer() {
 }
 
 #[test]
-fn saved_screens_of_the_real_agents() {
+fn saved_screens_of_real_agents_are_extracted() {
     let home = Home::new();
     for (agent, state, parser, answer) in [
         ("claude-classic", "04-short-response", "claude", "You said: hello there\n"),
@@ -79,7 +79,7 @@ fn saved_screens_of_the_real_agents() {
 }
 
 #[test]
-fn colours_and_cursor_movements_are_understood() {
+fn colours_and_cursor_movements_are_interpreted() {
     let home = Home::new();
     let coloured = "\x1b[2m❯\x1b[0m hello\n\n\x1b[32m●\x1b[0m \x1b[1mhi\x1b[0m\n";
     assert_eq!(home.nerve_with(&["extract", "--last"], coloured).stdout, "hi\n");
@@ -93,7 +93,7 @@ fn colours_and_cursor_movements_are_understood() {
 }
 
 #[test]
-fn without_an_agent_the_text_is_one_section() {
+fn text_without_agent_is_one_section() {
     let home = Home::new();
     let done = home.nerve_with(&["extract"], "$ ls\na\n");
     done.says(0, &["parser: none"]);
@@ -101,7 +101,7 @@ fn without_an_agent_the_text_is_one_section() {
 }
 
 #[test]
-fn a_recording_by_file_and_by_id() {
+fn recording_is_extracted_by_file_and_by_id() {
     let home = Home::new();
     let output = "$ claude\r\n\x1b[?1049h\x1b[H❯ hello\r\n\r\n● hi\r\n\r\n✻ Baked for 1s\x1b[?1049l$ ";
     let size = Body::Resize { cols: 80, rows: 10 };
@@ -126,7 +126,7 @@ fn a_recording_by_file_and_by_id() {
 }
 
 #[test]
-fn the_older_name_says_so_once() {
+fn old_name_warns_once() {
     let home = Home::new();
     let done = home.nerve_with(&["parse", "--last", "-p", "claude"], TALK);
     done.says(0, &["'nerve parse' is now 'nerve extract'"]);
@@ -135,7 +135,7 @@ fn the_older_name_says_so_once() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_input_is_reported() {
     let home = Home::new();
     home.nerve(&["extract", "/no/such.log"]).says(3, &["no file and no recording '/no/such.log'"]);
     home.nerve(&["extract", "/"]).says(2, &["/ is a directory"]);
@@ -157,8 +157,8 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
-fn a_pane_of_tmux() {
-    let Some(tmux) = Tmux::new("a_pane_of_tmux") else { return };
+fn tmux_pane_is_extracted() {
+    let Some(tmux) = Tmux::new("tmux_pane_is_extracted") else { return };
     let home = &tmux.home;
     let log = written(home, "log", format!("{}\nEND\n", TALK.repeat(10)));
     let pane = tmux.ok(&["spawn", "-c", &format!("sh -c 'cat {log}; exec sleep 1000'"), "--rows", "12"]);

@@ -22,7 +22,7 @@ fn recalled(home: &Home, node: &str) -> String {
 }
 
 #[test]
-fn forks_are_named_or_get_a_name() {
+fn forks_take_given_or_generated_names() {
     let home = stage();
     let said = home.ok(&["server", "node", "fork", "me", "other"]);
     assert_eq!(said, "node 'other' is forked from 'me'\n");
@@ -44,7 +44,7 @@ fn forks_are_named_or_get_a_name() {
 }
 
 #[test]
-fn a_fork_after_a_crash_of_the_server_goes_on_as_before() {
+fn fork_works_after_server_crash() {
     let home = stage();
     home.ok(&["server", "node", "fork", "me", "other"]);
     home.ok(&["server", "node", "execute", "other", "two"]);
@@ -61,7 +61,7 @@ fn a_fork_after_a_crash_of_the_server_goes_on_as_before() {
 }
 
 #[test]
-fn the_repl_forks_in_all_its_forms() {
+fn repl_fork_takes_all_forms() {
     let home = stage();
     let lines = ["node fork me a", "fork @me b", ":fork @me c", "fork me", "fork me d --at 1", "exit --keep"];
     let done = home.nerve_with(&["server", "repl"], &(lines.join("\n") + "\n"));

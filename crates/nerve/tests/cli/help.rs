@@ -67,7 +67,7 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
-fn older_names_work_and_are_not_advertised() {
+fn old_names_work_and_are_not_advertised() {
     let home = Home::new();
     assert!(!home.ok(&["server", "--help"]).contains("channel"));
     let node = home.ok(&["server", "node", "--help"]);
@@ -76,12 +76,12 @@ fn older_names_work_and_are_not_advertised() {
 }
 
 #[test]
-fn the_version_is_the_packages() {
+fn version_matches_the_package() {
     assert_eq!(Home::new().ok(&["--version"]), format!("nerve {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn a_misspelt_command_is_a_usage_error_with_a_suggestion() {
+fn misspelt_command_suggests_the_right_one() {
     let home = Home::new();
     home.nerve(&["sever"]).says(2, &["sever", "server"]);
     home.nerve(&[]).says(2, &["Usage"]);
@@ -109,7 +109,7 @@ fn completions_and_man_pages_cover_all_commands() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_stdout_is_no_failure() {
     let home = Home::new();
     // The pipe's reader is closed before anything is written.
     let script = format!("{NERVE} cli-reference | true; echo \"${{PIPESTATUS[0]}}\"");

@@ -51,7 +51,7 @@ fn job(seat: &Seat) -> u32 {
 }
 
 #[test]
-fn in_the_background_it_writes_and_in_the_foreground_it_has_the_keys() {
+fn background_job_writes_and_foreground_job_reads_keys() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
         let seat = shell(&home);
@@ -72,7 +72,7 @@ fn in_the_background_it_writes_and_in_the_foreground_it_has_the_keys() {
 }
 
 #[test]
-fn what_ends_in_the_background_leaves_the_terminal_alone() {
+fn ending_in_background_leaves_terminal_alone() {
     let home = Home::new();
     let seat = shell(&home);
     seat.types("$NERVE exec -c 'echo a\"\"way; exit 3' &\r");
@@ -82,7 +82,7 @@ fn what_ends_in_the_background_leaves_the_terminal_alone() {
 }
 
 #[test]
-fn however_it_is_stopped_its_terminal_is_the_shells() {
+fn stopped_job_gives_terminal_to_shell() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
         let seat = shell(&home);
@@ -109,7 +109,7 @@ fn however_it_is_stopped_its_terminal_is_the_shells() {
 }
 
 #[test]
-fn a_viewer_waits_for_the_foreground_before_anything_runs() {
+fn viewer_starts_program_only_in_foreground() {
     let home = Home::new();
     let seat = shell(&home);
     seat.types(&format!("$NERVE record -- sh -c {ASKS} &\r"));
@@ -131,7 +131,7 @@ fn a_viewer_waits_for_the_foreground_before_anything_runs() {
 }
 
 #[test]
-fn a_viewer_that_is_stopped_leaves_the_screen_and_comes_back() {
+fn stopped_viewer_restores_screen_and_resumes() {
     let home = Home::new();
     let path = home.hermetic.work().join("long.ahr");
     let text: String = (1..=60).map(|n| format!("line {n}\r\n")).collect();
@@ -170,7 +170,7 @@ fn a_viewer_that_is_stopped_leaves_the_screen_and_comes_back() {
 }
 
 #[test]
-fn a_viewer_that_comes_back_says_again_what_the_program_said_of_itself() {
+fn resumed_viewer_repeats_title_and_progress() {
     let home = Home::new();
     let seat = shell(&home);
     let says = r#"'printf "\033]2;its name\007\033]9;4;1;42\007"; echo u""p; read a'"#;
@@ -194,7 +194,7 @@ fn a_viewer_that_comes_back_says_again_what_the_program_said_of_itself() {
 }
 
 #[test]
-fn a_viewer_that_is_stopped_takes_the_script_along_that_waits_for_it() {
+fn stopping_viewer_stops_its_script() {
     let home = Home::new();
     let path = home.hermetic.work().join("long.ahr");
     let text: String = (1..=60).map(|n| format!("line {n}\r\n")).collect();
@@ -225,7 +225,7 @@ fn a_viewer_that_is_stopped_takes_the_script_along_that_waits_for_it() {
 }
 
 #[test]
-fn what_goes_through_a_pipe_stands_in_lines() {
+fn piped_output_keeps_line_breaks() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
         let seat = shell(&home);
@@ -245,7 +245,7 @@ fn what_goes_through_a_pipe_stands_in_lines() {
 
 /// Bash ends a loop or a script only if what it waited for was ended by the signal itself: an exit code says that a program has dealt with it.
 #[test]
-fn ctrl_c_ends_the_loop_around_it_too() {
+fn ctrl_c_ends_the_enclosing_shell_loop() {
     for command in ["exec --", "record --plain --", "record --"] {
         let home = Home::new();
         let seat = shell(&home);
@@ -269,7 +269,7 @@ fn ctrl_c_ends_the_loop_around_it_too() {
 }
 
 #[test]
-fn what_deals_with_ctrl_c_has_its_own_exit_code() {
+fn program_handling_ctrl_c_keeps_its_exit_code() {
     for command in ["exec --", "record --plain --"] {
         let home = Home::new();
         let seat = shell(&home);
@@ -284,7 +284,7 @@ fn what_deals_with_ctrl_c_has_its_own_exit_code() {
 }
 
 #[test]
-fn what_is_copied_comes_to_the_terminal() {
+fn copied_text_reaches_the_terminal() {
     let home = Home::new();
     let file = home.hermetic.work().join("session.ahr");
     let file = file.to_str().unwrap();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::harness::Home;
 
 #[test]
-fn without_a_server_commands_say_how_to_start_one() {
+fn missing_server_hints_how_to_start_one() {
     let home = Home::new();
     let start = "start it with 'nerve server start'";
     home.nerve(&["server", "node", "list"]).says(3, &["error: server 'default' is not running", start]);
@@ -18,7 +18,7 @@ fn without_a_server_commands_say_how_to_start_one() {
 }
 
 #[test]
-fn with_json_errors_are_json_on_stderr() {
+fn json_flag_makes_errors_json() {
     let done = Home::new().nerve(&["server", "node", "list", "--json"]);
     assert_eq!((done.code, done.stdout.as_str()), (3, ""));
     let error: Value = serde_json::from_str(&done.stderr).unwrap();
@@ -38,7 +38,7 @@ fn bad_server_names_are_usage_errors() {
 }
 
 #[test]
-fn a_socket_path_that_is_too_long_says_so() {
+fn too_long_socket_path_is_reported() {
     let home = Home::new();
     let long = home.hermetic.root().join("x".repeat(100));
     let mut command = home.command(&["server", "start"]);
@@ -49,7 +49,7 @@ fn a_socket_path_that_is_too_long_says_so() {
 }
 
 #[test]
-fn there_are_no_colours_where_nobody_sees_them() {
+fn no_colours_without_a_terminal() {
     let home = Home::with_shell();
     for args in [&["server", "node", "list"][..], &["server", "node", "why", "sh"], &["doctor"], &["nope"]] {
         let done = home.nerve(args);
@@ -58,7 +58,7 @@ fn there_are_no_colours_where_nobody_sees_them() {
 }
 
 #[test]
-fn the_doctor_finds_what_is_essential() {
+fn doctor_finds_essentials() {
     let home = Home::new();
     let report = home.nerve(&["doctor", "--json"]);
     assert_eq!(report.code, 0, "{report:?}");
@@ -74,7 +74,7 @@ fn the_doctor_finds_what_is_essential() {
 }
 
 #[test]
-fn the_doctor_fails_when_something_essential_is_missing() {
+fn doctor_fails_if_an_essential_is_missing() {
     let home = Home::new();
     let run = home.hermetic.nerve_home().join("run");
     std::fs::write(&run, "not a directory").unwrap();

@@ -6,7 +6,7 @@ use nerve_term::event::{ExitStatus, TsNs};
 use crate::harness::Home;
 
 #[test]
-fn a_recording_is_played_to_its_exit_code() {
+fn recording_is_replayed_to_its_exit_code() {
     let home = Home::new();
     let path = home.hermetic.work().join("tape.ahr");
     let mut segment = Segment::new(0);

@@ -38,7 +38,7 @@ fn talk(address: &str, token: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_server_on_tcp_says_where_and_lets_in_who_knows_the_token() {
+fn tcp_server_prints_address_and_checks_token() {
     let home = Home::new();
     let started = home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
     let address = home.tcp();
@@ -57,7 +57,7 @@ fn a_server_on_tcp_says_where_and_lets_in_who_knows_the_token() {
 }
 
 #[test]
-fn the_token_is_in_its_file_and_nowhere_else() {
+fn token_is_in_its_file_and_nowhere_else() {
     let home = Home::new();
     let mut start = home.command(&["server", "start", "--tcp", "0"]);
     start.env("NERVE_LOG", "trace");
@@ -102,7 +102,7 @@ fn every_file(folder: &std::path::Path, look: &mut impl FnMut(&std::path::Path, 
 }
 
 #[test]
-fn a_rotated_token_counts_at_once() {
+fn rotated_token_takes_effect_at_once() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "0"]);
     let (address, old) = (home.tcp(), home.token());
@@ -118,7 +118,7 @@ fn a_rotated_token_counts_at_once() {
 }
 
 #[test]
-fn a_token_file_of_ones_own_is_made_and_used() {
+fn custom_token_file_is_created_and_used() {
     let home = Home::new();
     let file = home.hermetic.nerve_home().join("secrets/other");
     let name = file.to_str().unwrap();
@@ -129,7 +129,7 @@ fn a_token_file_of_ones_own_is_made_and_used() {
 }
 
 #[test]
-fn what_does_not_go_together_is_a_usage_error() {
+fn conflicting_options_are_usage_errors() {
     let home = Home::new();
     let refused = |args: &[&str], words: &[&str]| {
         home.nerve(&[&["server", "start"], args].concat()).says(2, words);
@@ -152,7 +152,7 @@ fn what_does_not_go_together_is_a_usage_error() {
 }
 
 #[test]
-fn a_taken_port_is_named_and_nothing_is_left_running() {
+fn taken_port_is_reported_and_nothing_keeps_running() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "0"]);
     let address = home.tcp();
@@ -161,7 +161,7 @@ fn a_taken_port_is_named_and_nothing_is_left_running() {
 }
 
 #[test]
-fn the_older_names_work_and_warn() {
+fn old_option_names_work_and_warn() {
     let home = Home::new();
     let started = home.nerve(&["server", "start", "--host", "127.0.0.1", "--port", "0"]);
     started.says(0, &["warning", "--tcp 127.0.0.1:0"]);
@@ -171,7 +171,7 @@ fn the_older_names_work_and_warn() {
 }
 
 #[test]
-fn commands_use_a_server_on_tcp() {
+fn commands_use_a_tcp_server() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "0"]);
     let url = format!("tcp://{}", home.tcp());
@@ -195,7 +195,7 @@ fn commands_use_a_server_on_tcp() {
 }
 
 #[test]
-fn commands_use_a_server_behind_tls_that_they_believe() {
+fn commands_use_a_trusted_tls_server() {
     let home = Home::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
     let file = |name: &str, text: String| {

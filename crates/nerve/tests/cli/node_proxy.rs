@@ -70,7 +70,7 @@ impl Home {
 }
 
 #[test]
-fn a_proxy_is_there_again_after_its_server_was_killed() {
+fn proxy_returns_after_server_was_killed() {
     let (home, model) = (Home::with_caller(), Model::start());
     // With a token, as all of those with a key of their own.
     let made = home
@@ -109,7 +109,7 @@ fn a_proxy_is_there_again_after_its_server_was_killed() {
 }
 
 #[test]
-fn a_port_that_was_taken_meanwhile_is_told() {
+fn port_taken_meanwhile_is_reported() {
     let (home, model) = (Home::with_caller(), Model::start());
     let made = home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", &model.url()]);
     assert_eq!(made.code, 0, "{made:?}");
@@ -134,7 +134,7 @@ fn a_port_that_was_taken_meanwhile_is_told() {
 
 /// A fork would go past the budget, and with the agent's own key.
 #[test]
-fn a_node_whose_proxy_nobody_knows_any_more_has_no_forks() {
+fn node_with_unknown_proxy_cannot_be_forked() {
     let (home, model) = (Home::with_caller(), Model::start());
     let made = home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", &model.url()]);
     assert_eq!(made.code, 0, "{made:?}");
@@ -151,7 +151,7 @@ fn a_node_whose_proxy_nobody_knows_any_more_has_no_forks() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_started() {
+fn invalid_options_are_refused_before_anything_starts() {
     let home = Home::with_caller();
     home.caller("a", &["--proxy", "gemini"]).says(2, &["gemini", "anthropic", "openai"]);
     home.caller("a", &["--proxy-max-tokens", "5"]).says(2, &["--proxy"]);
@@ -168,7 +168,7 @@ fn what_cannot_be_is_said_before_anything_is_started() {
 
 /// `ps` shows what a program is started with, and `/proc` what is in its environment to its user alone.
 #[test]
-fn the_token_is_on_no_command_line() {
+fn token_is_on_no_command_line() {
     let (home, model) = (Home::with_caller(), Model::start());
     let made = home.caller("a", &["--proxy", "openai", "--proxy-base-url", &model.url()]);
     assert_eq!(made.code, 0, "{made:?}");

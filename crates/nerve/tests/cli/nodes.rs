@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::harness::{DEADLINE, Home};
 
 #[test]
-fn a_turn_prints_the_answer_and_nothing_else() {
+fn turn_prints_only_the_answer() {
     let home = Home::with_shell();
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo hello"]), "hello\n");
     let done = home.nerve_with(&["server", "node", "execute", "sh", "-"], "echo from stdin\n");
@@ -27,7 +27,7 @@ fn a_turn_prints_the_answer_and_nothing_else() {
 }
 
 #[test]
-fn a_streamed_turn_prints_what_the_terminal_shows() {
+fn streamed_turn_prints_terminal_output() {
     let home = Home::with_shell();
     let shown = home.ok(&["server", "node", "execute", "sh", "echo one; sleep 0.2; echo two", "--stream"]);
     assert!(shown.contains("one") && shown.contains("two"), "{shown:?}");
@@ -37,7 +37,7 @@ fn a_streamed_turn_prints_what_the_terminal_shows() {
 }
 
 #[test]
-fn a_turn_that_fails_exits_with_1_and_one_that_takes_too_long_with_4() {
+fn failed_turn_exits_with_1_and_late_turn_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
     let failed = home.nerve(&["server", "node", "execute", "once", "echo out; exit 7"]);
@@ -51,7 +51,7 @@ fn a_turn_that_fails_exits_with_1_and_one_that_takes_too_long_with_4() {
 }
 
 #[test]
-fn what_does_not_exist_exits_with_3() {
+fn missing_node_exits_with_3() {
     let home = Home::with_shell();
     home.nerve(&["server", "node", "execute", "nobody", "x"]).says(3, &["nobody"]);
     home.nerve(&["server", "node", "info", "nobody"]).says(3, &["nobody"]);
@@ -62,7 +62,7 @@ fn what_does_not_exist_exits_with_3() {
 }
 
 #[test]
-fn bad_nodes_are_refused_and_the_server_goes_on() {
+fn invalid_nodes_are_refused_and_server_survives() {
     let home = Home::with_shell();
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create"], args].concat());
     create(&["x", "-c", "claud-misspelt"]).says(1, &["claud-misspelt"]);
@@ -76,7 +76,7 @@ fn bad_nodes_are_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn text_keys_and_reads_go_through() {
+fn text_and_keys_are_written_and_read_back() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     let screen = || home.ok(&["server", "node", "read", "sh"]);
@@ -96,7 +96,7 @@ fn text_keys_and_reads_go_through() {
 }
 
 #[test]
-fn an_interrupt_ends_what_runs() {
+fn interrupt_ends_the_running_command() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     // A loop of the shell's own: a ^C between the shell's reading a line and its starting a program hits neither.
@@ -109,7 +109,7 @@ fn an_interrupt_ends_what_runs() {
 }
 
 #[test]
-fn ctrl_c_gives_up_the_command_and_says_that_the_turn_goes_on() {
+fn ctrl_c_ends_the_client_but_not_the_turn() {
     let home = Home::with_shell();
     let execute = home
         .command(&["server", "node", "execute", "sh", "sleep 1; echo late"])
@@ -128,14 +128,14 @@ fn ctrl_c_gives_up_the_command_and_says_that_the_turn_goes_on() {
 }
 
 #[test]
-fn a_wait_that_ends_too_late_exits_with_4() {
+fn wait_timeout_exits_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"]).says(4, &["sh"]);
 }
 
 #[test]
-fn nodes_get_their_directory_size_and_environment() {
+fn nodes_get_directory_size_and_environment() {
     let home = Home::with_shell();
     let work = home.hermetic.work();
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "pwd"]).trim(), work.to_str().unwrap());
@@ -151,7 +151,7 @@ fn nodes_get_their_directory_size_and_environment() {
 }
 
 #[test]
-fn older_names_warn_once_on_stderr() {
+fn old_names_warn_once_on_stderr() {
     let home = Home::with_shell();
     let done = home.nerve(&["server", "channel", "send", "sh", "echo old"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "old\n"));
@@ -161,7 +161,7 @@ fn older_names_warn_once_on_stderr() {
 }
 
 #[test]
-fn the_history_is_there_with_and_without_a_server() {
+fn history_is_read_with_and_without_server() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "execute", "sh", "echo logged"]);
     home.ok(&["server", "node", "run", "sh", "true"]);
@@ -182,7 +182,7 @@ fn the_history_is_there_with_and_without_a_server() {
 }
 
 #[test]
-fn a_node_without_history_says_so() {
+fn missing_history_is_reported() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "create", "quiet", "--backend", "bash", "--no-history"]);
     home.ok(&["server", "node", "execute", "quiet", "echo unheard"]);
@@ -192,7 +192,7 @@ fn a_node_without_history_says_so() {
 }
 
 #[test]
-fn sessions_keep_nodes_apart() {
+fn sessions_separate_nodes() {
     let home = Home::with_shell();
     home.ok(&["server", "session", "create", "review", "-d", "Code review", "-t", "ci"]);
     home.ok(&["server", "node", "create", "sh", "--backend", "bash", "--session", "review"]);

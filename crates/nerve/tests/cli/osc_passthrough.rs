@@ -34,7 +34,7 @@ fn hears(seat: &Seat, words: &str) {
 }
 
 #[test]
-fn what_a_program_says_to_its_terminal_comes_to_the_one_it_runs_in() {
+fn osc_sequences_reach_the_outer_terminal() {
     let home = Home::new();
     let mut seat = Seat::new(&home, SIZE, &["record", "--", "sh", "-c", SAYS]);
     seat.sees("up");
@@ -64,7 +64,7 @@ fn what_a_program_says_to_its_terminal_comes_to_the_one_it_runs_in() {
 }
 
 #[test]
-fn the_first_and_the_last_words_of_a_program_are_heard() {
+fn osc_sequences_of_short_program_are_passed_on() {
     let home = Home::new();
     let says = r"printf '\033]52;c;aGVsbG8=\007\033]9;it is done\007\007'";
     let mut seat = Seat::new(&home, SIZE, &["record", "--", "sh", "-c", says]);
@@ -75,7 +75,7 @@ fn the_first_and_the_last_words_of_a_program_are_heard() {
 }
 
 #[test]
-fn who_only_looks_or_wants_it_so_keeps_his_clipboard() {
+fn read_only_or_configured_viewer_keeps_clipboard() {
     let home = Home::with_shell();
     let name = "[agent.record]\nclipboard = false\n";
     let config = home.ok(&["config", "path"]);
@@ -111,7 +111,7 @@ fn who_only_looks_or_wants_it_so_keeps_his_clipboard() {
 }
 
 #[test]
-fn a_text_that_is_too_long_for_the_clipboard_is_told() {
+fn too_long_clipboard_text_is_reported() {
     let home = Home::new();
     let copies = r"stty -echo; echo up; read n; printf '\033]52;c;'; head -c 120000 /dev/zero | tr '\0' a; printf '\007'; echo copied; read n";
     let mut seat = Seat::new(&home, Size::new(100, 12), &["record", "--", "sh", "-c", copies]);
@@ -124,7 +124,7 @@ fn a_text_that_is_too_long_for_the_clipboard_is_told() {
 }
 
 #[test]
-fn a_recording_has_its_links_and_underlines_and_says_nothing() {
+fn recording_shows_links_and_sends_no_osc() {
     let home = Home::new();
     let path = home.hermetic.work().join("said.ahr");
     let text = "\x1b]8;id=7;https://example.org/\x1b\\a link\x1b]8;;\x1b\\ \x1b[4:2mtwice\x1b[m\r\n\

@@ -59,8 +59,8 @@ impl Drop for Tmux {
 const ECHO: &str = "sh -c 'echo up; while read -r line; do echo \"got [$line]\"; done'";
 
 #[test]
-fn a_pane_is_made_used_and_closed() {
-    let Some(tmux) = Tmux::new("a_pane_is_made_used_and_closed") else { return };
+fn pane_is_created_used_and_closed() {
+    let Some(tmux) = Tmux::new("pane_is_created_used_and_closed") else { return };
     let work = tmux.home.hermetic.work();
     let pane =
         tmux.ok(&["spawn", "-c", ECHO, "-n", "talk", "--session", "work", "--cols", "90", "--rows", "20"]);
@@ -98,8 +98,8 @@ fn a_pane_is_made_used_and_closed() {
 }
 
 #[test]
-fn the_scrollback_is_read_when_asked_for() {
-    let Some(tmux) = Tmux::new("the_scrollback_is_read_when_asked_for") else { return };
+fn scrollback_is_read_on_request() {
+    let Some(tmux) = Tmux::new("scrollback_is_read_on_request") else { return };
     let pane = tmux.ok(&["spawn", "-c", "sh -c 'seq 1 200; echo END; exec sleep 1000'", "--rows", "10"]);
     let pane = pane.trim_end();
     tmux.wait_for(pane, "END");
@@ -110,8 +110,8 @@ fn the_scrollback_is_read_when_asked_for() {
 }
 
 #[test]
-fn an_interrupt_is_a_key() {
-    let Some(tmux) = Tmux::new("an_interrupt_is_a_key") else { return };
+fn interrupt_sends_a_key() {
+    let Some(tmux) = Tmux::new("interrupt_sends_a_key") else { return };
     let pane = tmux.ok(&["spawn", "-c", "bash --norc -i", "-e", "PS1=ready> "]);
     let pane = pane.trim_end();
     tmux.wait_for(pane, "ready>");
@@ -123,8 +123,8 @@ fn an_interrupt_is_a_key() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
-    let Some(tmux) = Tmux::new("what_cannot_be_done_is_said") else { return };
+fn failures_are_reported() {
+    let Some(tmux) = Tmux::new("failures_are_reported") else { return };
     tmux.nerve(&["list"]).says(3, &["no tmux server is running"]);
     tmux.nerve(&["spawn", "-c", "'open"]).says(2, &["cannot split"]);
     tmux.nerve(&["spawn", "-c", " "]).says(2, &["empty"]);
@@ -147,7 +147,7 @@ fn what_cannot_be_done_is_said() {
 }
 
 #[test]
-fn a_node_in_a_pane_needs_the_options_that_fit() {
+fn pane_node_needs_matching_options() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create", "n"], args].concat());
@@ -163,8 +163,8 @@ fn a_node_in_a_pane_needs_the_options_that_fit() {
 }
 
 #[test]
-fn the_doctor_says_which_multiplexers_there_are() {
-    let Some(tmux) = Tmux::new("the_doctor_says_which_multiplexers_there_are") else { return };
+fn doctor_lists_multiplexers() {
+    let Some(tmux) = Tmux::new("doctor_lists_multiplexers") else { return };
     let home = &tmux.home;
     let check = |done: &Done, name: &str| {
         let checks = done.json()["checks"].as_array().unwrap().clone();
@@ -233,7 +233,7 @@ impl Drop for Wezterm {
 }
 
 #[test]
-fn the_same_in_the_stand_in_for_wezterm() {
+fn wezterm_stand_in_behaves_like_tmux() {
     let wezterm = Wezterm::start();
     let spawned = wezterm.nerve(&["wezterm", "spawn", "-c", ECHO, "-n", "talk"]);
     spawned.says(0, &["--name is ignored"]);

@@ -29,7 +29,7 @@ fn dev_coach(home: &Home, args: &[&str]) -> Done {
 }
 
 #[test]
-fn a_developer_works_until_the_coach_accepts() {
+fn developer_works_until_coach_accepts() {
     let home = pair("dev", "coach");
     let args =
         [&["--task", "count", "--dev-template", "{task} {round} < {coach_message}"], &COACH[..]].concat();
@@ -52,7 +52,7 @@ fn a_developer_works_until_the_coach_accepts() {
 }
 
 #[test]
-fn a_coach_that_does_not_accept_is_exit_code_1_and_the_standard_prompts_do_not_accept() {
+fn coach_that_does_not_accept_exits_with_1() {
     let home = pair("dev", "coach");
     let task = home.hermetic.home().join("task.md");
     fs::write(&task, "from a file {coach_message}\n").unwrap();
@@ -79,7 +79,7 @@ fn a_coach_that_does_not_accept_is_exit_code_1_and_the_standard_prompts_do_not_a
 }
 
 #[test]
-fn what_is_not_there_is_said_before_anything_is_typed() {
+fn missing_nodes_are_reported_before_typing() {
     let home = pair("dev", "coach");
     let before = home.read("dev");
     let done = home.nerve(&["pattern", "dev-coach", "--dev", "dev", "--coach", "nobody", "--task", "x"]);
@@ -94,7 +94,7 @@ fn what_is_not_there_is_said_before_anything_is_typed() {
 }
 
 #[test]
-fn a_turn_that_is_blocked_or_late_ends_it_with_what_was_said() {
+fn blocked_or_late_turn_ends_pattern_with_transcript() {
     let home = pair("dev", "coach");
     let fine = ["--dev-template", "{task}", "--coach-template"];
     let done = dev_coach(&home, &[&["--task", "x"], &fine[..], &["PERMIT", "--json"]].concat());
@@ -107,7 +107,7 @@ fn a_turn_that_is_blocked_or_late_ends_it_with_what_was_said() {
 }
 
 #[test]
-fn ctrl_c_interrupts_the_node_that_works() {
+fn ctrl_c_interrupts_the_working_node() {
     let home = pair("dev", "coach");
     home.ok(&["server", "node", "wait", "dev"]);
     let mut command =

@@ -67,7 +67,7 @@ fn ask(address: &str, prompt: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_proxy_passes_on_counts_logs_limits_and_ends() {
+fn proxy_forwards_counts_logs_and_limits() {
     let home = Home::new();
     let model = Listening::start(&home, &["mock-model"], &[]);
     let (upstream, log) = (format!("http://{}", model.address), home.hermetic.work().join("log.jsonl"));
@@ -90,7 +90,7 @@ fn a_proxy_passes_on_counts_logs_limits_and_ends() {
 }
 
 #[test]
-fn programs_get_json_and_keys_come_from_the_environment() {
+fn output_is_json_and_keys_come_from_environment() {
     let home = Home::new();
     let model = Listening::start(&home, &["mock-model"], &[]);
     let upstream = format!("http://{}", model.address);
@@ -118,7 +118,7 @@ fn programs_get_json_and_keys_come_from_the_environment() {
 }
 
 #[test]
-fn what_cannot_be_is_said_with_what_to_do() {
+fn invalid_options_explain_what_to_do() {
     let home = Home::new();
     home.nerve(&["proxy", "anthropic", "--listen", "0.0.0.0:0"]).says(2, &["0.0.0.0:0", "127.0.0.1:PORT"]);
     home.nerve(&["proxy", "openai", "--upstream", "here"]).says(2, &["'here'", "http"]);

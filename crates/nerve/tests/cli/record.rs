@@ -69,7 +69,7 @@ fn keys_output_size_and_exit_code_pass_through() {
 }
 
 #[test]
-fn no_file_is_made_unless_asked_and_the_socket_is_always_there() {
+fn file_is_opt_in_and_socket_always_exists() {
     let home = Home::new();
     let script = "test -S \"$NERVE_RECORDER_SOCKET\" && test \"$AH_RECORDER_IPC_SOCKET\" = \"$NERVE_RECORDER_SOCKET\" \
                   && test -n \"$NERVE_SESSION_ID\" && echo there";
@@ -81,7 +81,7 @@ fn no_file_is_made_unless_asked_and_the_socket_is_always_there() {
 }
 
 #[test]
-fn a_session_gets_its_id_and_its_place() {
+fn session_gets_its_id_and_folder() {
     let home = Home::new();
     home.ok(&["record", "--session-id", "my-session", "--out-file", "--", "echo", "hi"]);
     let shown = home.ok(&["replay", "my-session", "--fast"]);
@@ -91,7 +91,7 @@ fn a_session_gets_its_id_and_its_place() {
 }
 
 #[test]
-fn a_snapshot_comes_after_all_that_was_written_before_it() {
+fn snapshot_follows_all_earlier_output() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let points = home.hermetic.work().join("points.json");
@@ -115,7 +115,7 @@ fn a_snapshot_comes_after_all_that_was_written_before_it() {
 }
 
 #[test]
-fn a_snapshot_can_be_announced_over_loopback() {
+fn snapshot_can_be_requested_over_loopback() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut command =
@@ -171,7 +171,7 @@ fn recorded_elsewhere(home: &Home, ipc: &str) -> (PathBuf, std::process::Child) 
 }
 
 #[test]
-fn a_snapshot_from_another_terminal_is_the_sessions() {
+fn snapshot_from_another_terminal_joins_the_session() {
     let home = Home::new();
     let (path, mut child) = recorded_elsewhere(&home, "auto");
     let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
@@ -203,7 +203,7 @@ fn a_snapshot_from_another_terminal_is_the_sessions() {
 }
 
 #[test]
-fn a_recorder_on_loopback_is_known_by_its_port() {
+fn loopback_recorder_is_found_by_its_port() {
     let home = Home::new();
     let (path, mut child) = recorded_elsewhere(&home, "tcp:127.0.0.1:0");
     let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
@@ -218,7 +218,7 @@ fn a_recorder_on_loopback_is_known_by_its_port() {
 }
 
 #[test]
-fn a_second_recorder_of_a_file_is_refused_and_the_program_is_not_started() {
+fn second_recorder_of_a_file_is_refused() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     home.ok(&["record", "--out-file", &file, "--", "echo", "first"]);
@@ -231,7 +231,7 @@ fn a_second_recorder_of_a_file_is_refused_and_the_program_is_not_started() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_and_leaves_nothing() {
+fn missing_program_is_reported_and_leaves_nothing() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let missing = home.nerve(&["record", "--out-file", &file, "--", "no-such-program"]);
@@ -256,7 +256,7 @@ fn what_cannot_be_run_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn standard_input_that_ends_is_the_end_of_the_programs_input() {
+fn end_of_stdin_ends_program_input() {
     let home = Home::new();
     let done = home.nerve_with(&["record", "--", "cat"], "one\n");
     assert_eq!(done.code, 0, "{done:?}");
@@ -265,7 +265,7 @@ fn standard_input_that_ends_is_the_end_of_the_programs_input() {
 }
 
 #[test]
-fn a_signal_ends_the_program_and_the_recording_is_whole() {
+fn signal_ends_program_and_completes_recording() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut seat = Seat::new(
@@ -282,7 +282,7 @@ fn a_signal_ends_the_program_and_the_recording_is_whole() {
 }
 
 #[test]
-fn a_window_that_refuses_another_size_is_reported_and_the_program_has_it_all_the_same() {
+fn failed_window_resize_is_reported_but_program_resizes() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut command =
@@ -315,7 +315,7 @@ fn events_of(home: &Home, program: &[&str]) -> (Done, Vec<Activity>) {
 }
 
 #[test]
-fn what_a_program_does_is_told_on_a_pipe() {
+fn program_events_are_written_to_a_pipe() {
     let home = Home::new();
     let (done, events) = events_of(&home, &["bash", "--norc", "-c", "echo hi; exit 3"]);
     assert_eq!(done.code, 3, "{done:?}");
@@ -330,7 +330,7 @@ fn what_a_program_does_is_told_on_a_pipe() {
 }
 
 #[test]
-fn a_reader_of_events_that_goes_away_does_not_disturb_the_session() {
+fn closed_event_pipe_does_not_disturb_session() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let (reader, writer) = std::io::pipe().unwrap();

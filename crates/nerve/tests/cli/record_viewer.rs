@@ -52,7 +52,7 @@ fn prefixed(seat: &Seat, key: &str) {
 }
 
 #[test]
-fn the_program_has_the_window_but_the_status_and_the_gutter_and_its_exit_code_passes() {
+fn program_gets_window_minus_status_and_gutter() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut seat = viewed(&home, &["--out-file", &file]);
@@ -77,7 +77,7 @@ fn the_program_has_the_window_but_the_status_and_the_gutter_and_its_exit_code_pa
 }
 
 #[test]
-fn a_size_that_is_asked_for_counts_whatever_the_window() {
+fn explicit_size_overrides_the_window() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut seat = viewed(&home, &["--cols", "100", "--rows", "30", "--out-file", &file]);
@@ -91,7 +91,7 @@ fn a_size_that_is_asked_for_counts_whatever_the_window() {
 }
 
 #[test]
-fn it_is_left_and_come_back_to() {
+fn detached_program_can_be_reattached() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut seat = viewed(&home, &["--session-id", "mine", "--out-file", &file]);
@@ -113,7 +113,7 @@ fn it_is_left_and_come_back_to() {
 }
 
 #[test]
-fn of_two_viewers_the_smaller_window_counts_until_it_leaves() {
+fn smaller_window_sets_size_until_it_leaves() {
     let home = Home::new();
     let mut large = viewed(&home, &[]);
     let mut small = Seat::new(&home, Size::new(41, 9), &["attach", &id(&home)]);
@@ -144,7 +144,7 @@ fn of_two_viewers_the_smaller_window_counts_until_it_leaves() {
 }
 
 #[test]
-fn a_viewer_that_is_killed_leaves_the_recorder() {
+fn recorder_survives_killed_viewer() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let mut seat = viewed(&home, &["--out-file", &file]);
@@ -161,7 +161,7 @@ fn a_viewer_that_is_killed_leaves_the_recorder() {
 }
 
 #[test]
-fn a_recorder_that_is_killed_is_told() {
+fn killed_recorder_is_reported() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let command = home.command(&["record", "--out-file", &file, "--", "sh", "-c", SAYS_SIZE]);
@@ -174,7 +174,7 @@ fn a_recorder_that_is_killed_is_told() {
 }
 
 #[test]
-fn a_closed_window_and_a_signal_end_the_program_and_the_recording_is_whole() {
+fn hangup_or_term_ends_program_and_completes_recording() {
     for told in [Signal::HUP, Signal::TERM] {
         let home = Home::new();
         let (path, file) = out_file(&home);
@@ -188,7 +188,7 @@ fn a_closed_window_and_a_signal_end_the_program_and_the_recording_is_whole() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_and_leaves_nothing() {
+fn failed_start_is_reported_and_leaves_nothing() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     for (args, code, words) in [
@@ -206,7 +206,7 @@ fn what_cannot_be_started_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn warnings_points_and_events_are_there_when_it_is_left() {
+fn branch_points_and_events_are_written_at_exit() {
     let home = Home::new();
     let points = home.hermetic.work().join("points.json");
     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -232,7 +232,7 @@ fn warnings_points_and_events_are_there_when_it_is_left() {
 }
 
 #[test]
-fn a_program_that_is_over_at_once_is_seen_and_leaves_its_last_lines() {
+fn short_program_leaves_its_last_lines() {
     let home = Home::new();
     let mut command = home.command(&["record", "--", "sh", "-c"]);
     command.arg("echo one; printf '\\033[31mtwo\\033[0m\\n'; exit 2");
@@ -243,7 +243,7 @@ fn a_program_that_is_over_at_once_is_seen_and_leaves_its_last_lines() {
 }
 
 #[test]
-fn it_is_the_same_under_the_recorders_own_name() {
+fn ah_agent_record_shows_the_viewer() {
     let home = Home::new();
     let mut command = home.hermetic.command(env!("CARGO_BIN_EXE_ah"));
     command.args(["agent", "record", "--", "sh", "-c", "echo up; read a; exit 5"]);
@@ -254,7 +254,7 @@ fn it_is_the_same_under_the_recorders_own_name() {
 }
 
 #[test]
-fn a_prompt_waits_while_somebody_types_at_the_node_and_its_size_is_the_windows() {
+fn prompt_waits_for_typing_user_and_window_sets_size() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
     let seat = Seat::new(&home, SIZE, &["attach", "sh"]);
@@ -277,7 +277,7 @@ fn a_prompt_waits_while_somebody_types_at_the_node_and_its_size_is_the_windows()
 }
 
 #[test]
-fn a_recorder_shows_among_the_hosts_what_it_is() {
+fn host_list_shows_recorder_and_session() {
     let home = Home::new();
     let mut seat = viewed(&home, &["--session-id", "my-session"]);
     let host = host(&home);
@@ -289,7 +289,7 @@ fn a_recorder_shows_among_the_hosts_what_it_is() {
 }
 
 #[test]
-fn a_burst_of_keys_comes_through_whole_and_the_prefix_is_heard_behind_it() {
+fn key_burst_arrives_whole_and_prefix_still_works() {
     let home = Home::new();
     let script = "stty raw -echo; printf up; head -c 20000 >/dev/null; printf ' all'; cat >/dev/null";
     let mut seat = Seat::of(home.command(&["record", "--", "sh", "-c", script]), SIZE);
@@ -304,7 +304,7 @@ fn a_burst_of_keys_comes_through_whole_and_the_prefix_is_heard_behind_it() {
 }
 
 #[test]
-fn a_terminal_that_is_gone_without_a_word_ends_it() {
+fn vanished_terminal_ends_the_recording() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     // It is nobody's terminal: nobody is told that it closes.
@@ -325,7 +325,7 @@ fn a_terminal_that_is_gone_without_a_word_ends_it() {
 }
 
 #[test]
-fn a_size_that_is_asked_for_takes_nothing_from_what_is_over_at_once() {
+fn explicit_size_keeps_output_of_short_program() {
     let home = Home::new();
     let command = home.command(&["record", "--cols", "80", "--rows", "20", "--", "echo", "hi"]);
     let mut seat = Seat::with_stderr(command, Size::new(81, 21));
@@ -335,7 +335,7 @@ fn a_size_that_is_asked_for_takes_nothing_from_what_is_over_at_once() {
 }
 
 #[test]
-fn when_the_program_ends_its_viewers_leave_whatever_they_show_unless_they_are_to_stay() {
+fn viewers_exit_with_program_unless_stay_is_set() {
     let home = Home::new();
     let (_, file) = out_file(&home);
     let mut seat = viewed(&home, &["--stay", "--out-file", &file]);
@@ -361,7 +361,7 @@ fn when_the_program_ends_its_viewers_leave_whatever_they_show_unless_they_are_to
 }
 
 #[test]
-fn what_the_terminal_tells_of_itself_is_not_typing() {
+fn terminal_reports_are_not_user_input() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let script = "stty raw -echo; printf '\\033[?1004h\\033[?1000h\\033[?1006hup'; head -c 13 >/dev/null";
@@ -378,7 +378,7 @@ fn what_the_terminal_tells_of_itself_is_not_typing() {
 }
 
 #[test]
-fn the_status_tells_the_size_of_the_recording_as_it_is_when_all_is_written() {
+fn status_shows_final_recording_size() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     // Nothing that a program that compresses could make small; then it is silent.
@@ -398,7 +398,7 @@ fn the_status_tells_the_size_of_the_recording_as_it_is_when_all_is_written() {
 }
 
 #[test]
-fn what_rings_is_heard_in_the_window_by_who_is_there_then() {
+fn bell_rings_only_for_current_viewers() {
     let home = Home::new();
     let script = "printf 'early \\a'; read a; printf 'now \\a\\a'; read a; exit 3";
     let mut seat = Seat::new(&home, SIZE, &["record", "--", "sh", "-c", script]);

@@ -71,7 +71,7 @@ fn with_sample() -> (Home, String) {
 }
 
 #[test]
-fn branch_points_are_the_lines_and_the_snapshots() {
+fn branch_points_are_lines_and_snapshots() {
     let (home, path) = with_sample();
     let wanted = "one\ntwo\n▶ snapshot 1: first\n▶ snapshot 2\nthree\n";
     assert_eq!(home.ok(&["branch-points", &path]), wanted);
@@ -84,7 +84,7 @@ fn branch_points_are_the_lines_and_the_snapshots() {
 }
 
 #[test]
-fn a_recording_is_found_by_id_by_its_beginning_or_as_the_newest() {
+fn recording_is_found_by_id_prefix_or_age() {
     let home = Home::new();
     home.nerve(&["replay", "--fast"]).says(3, &["no recordings in"]);
     shelved(&home, "0195e3a1-aaaa", 1);
@@ -117,7 +117,7 @@ fn a_recording_is_found_by_id_by_its_beginning_or_as_the_newest() {
 }
 
 #[test]
-fn a_replay_into_a_pipe_is_the_recorded_bytes() {
+fn piped_replay_prints_recorded_bytes() {
     let (home, path) = with_sample();
     assert_eq!(home.ok(&["replay", &path, "--speed", "100"]), OUTPUT);
     let plain = OUTPUT.replace("\x1b[31m", "").replace("\x1b[0m", "");
@@ -136,7 +136,7 @@ fn a_replay_into_a_pipe_is_the_recorded_bytes() {
 }
 
 #[test]
-fn a_replay_takes_the_time_it_took_less_what_is_idle() {
+fn replay_keeps_timing_and_shortens_idle_time() {
     let home = Home::new();
     let path = home.hermetic.work().join("slow.ahr");
     record(&path, &[(0, SIZE), (400, data(0, "a")), (3_600_000, data(1, "b"))]);
@@ -151,7 +151,7 @@ fn a_replay_takes_the_time_it_took_less_what_is_idle() {
 }
 
 #[test]
-fn the_final_state_is_all_lines_at_once() {
+fn final_state_prints_all_lines() {
     let home = Home::new();
     let path = home.hermetic.work().join("long.ahr");
     let text: String = (0..500).map(|n| format!("\x1b[1mline {n}\x1b[m\r\n")).collect();
@@ -163,7 +163,7 @@ fn the_final_state_is_all_lines_at_once() {
 }
 
 #[test]
-fn a_recording_that_ends_on_the_alternate_screen_shows_it_after_the_lines() {
+fn final_alternate_screen_follows_the_lines() {
     let home = Home::new();
     let path = home.hermetic.work().join("alternate.ahr");
     record(&path, &[(0, SIZE), (10, data(0, "$ vi\r\n\x1b[?1049h\x1b[2;1Hthe text"))]);
@@ -174,7 +174,7 @@ fn a_recording_that_ends_on_the_alternate_screen_shows_it_after_the_lines() {
 }
 
 #[test]
-fn the_facts_are_printed_without_the_show() {
+fn metadata_is_printed_without_replay() {
     let home = Home::new();
     shelved(&home, "facts", 1);
     let text = home.ok(&["replay", "facts", "--print-meta"]);
@@ -191,7 +191,7 @@ fn the_facts_are_printed_without_the_show() {
 }
 
 #[test]
-fn what_is_intact_of_a_damaged_recording_is_used_and_the_rest_is_told() {
+fn intact_part_of_damaged_recording_is_used() {
     let (home, path) = with_sample();
     let mut bytes = fs::read(&path).unwrap();
     let second = bytes.windows(4).enumerate().filter(|(_, bytes)| *bytes == b"AHRC").nth(1).unwrap().0;
@@ -225,7 +225,7 @@ fn what_is_intact_of_a_damaged_recording_is_used_and_the_rest_is_told() {
 }
 
 #[test]
-fn an_inspection_shows_blocks_and_records() {
+fn inspect_lists_blocks_and_records() {
     let (home, path) = with_sample();
     let text = home.ok(&["inspect", &path]);
     for words in [
@@ -254,7 +254,7 @@ fn an_inspection_shows_blocks_and_records() {
 }
 
 #[test]
-fn exports_go_to_a_file_and_come_back() {
+fn exports_can_be_imported_again() {
     let (home, path) = with_sample();
     let work = home.hermetic.work();
     for (format, start) in [
@@ -295,7 +295,7 @@ fn exports_go_to_a_file_and_come_back() {
 }
 
 #[test]
-fn a_cast_that_is_none_is_refused_with_its_line() {
+fn invalid_cast_is_refused_with_line_number() {
     let home = Home::new();
     let cast = home.hermetic.work().join("a.cast");
     let path = cast.to_str().unwrap();
@@ -345,7 +345,7 @@ fn recordings_are_listed_and_pruned() {
 }
 
 #[test]
-fn errors_are_json_where_the_output_is() {
+fn errors_are_json_if_output_is_json() {
     let home = Home::new();
     let done = home.nerve(&["branch-points", "nothere", "--json"]);
     let error: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
@@ -353,11 +353,14 @@ fn errors_are_json_where_the_output_is() {
 }
 
 #[test]
-fn asciinema_takes_our_casts() {
+fn asciinema_accepts_exported_casts() {
     // The variable may name one that is not on the path.
     let program = std::env::var("NERVE_TEST_ASCIINEMA").unwrap_or_else(|_| "asciinema".to_string());
     let Ok(version) = Command::new(&program).arg("--version").output() else {
-        return skip("asciinema_takes_our_casts", "asciinema is not installed (pip install asciinema)");
+        return skip(
+            "asciinema_accepts_exported_casts",
+            "asciinema is not installed (pip install asciinema)",
+        );
     };
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let (home, path) = with_sample();

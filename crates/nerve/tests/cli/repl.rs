@@ -49,7 +49,7 @@ fn file(home: &Home, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn commands_of_a_file_are_done_and_what_was_started_is_stopped() {
+fn script_runs_and_its_nodes_are_stopped() {
     let home = Home::new();
     let commands = file(
         &home,
@@ -67,7 +67,7 @@ fn commands_of_a_file_are_done_and_what_was_started_is_stopped() {
 }
 
 #[test]
-fn a_command_without_output_prints_nothing_and_one_that_fails_says_why() {
+fn failed_command_prints_reason_and_silent_one_nothing() {
     let home = Home::new();
     let done = piped(&home, &["repl"], &["node create sh -b bash", "@sh true", "send sh true"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "node 'sh' created\n"), "{done:?}");
@@ -77,7 +77,7 @@ fn a_command_without_output_prints_nothing_and_one_that_fails_says_why() {
 }
 
 #[test]
-fn the_first_error_ends_a_script_and_says_where_unless_it_is_to_go_on() {
+fn first_error_ends_script_unless_keep_going() {
     let home = Home::new();
     let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@nobody hello\n";
     let commands = file(&home, "commands", text);
@@ -95,7 +95,7 @@ fn the_first_error_ends_a_script_and_says_where_unless_it_is_to_go_on() {
 }
 
 #[test]
-fn a_graph_is_built_checked_run_and_saved() {
+fn graph_is_built_checked_run_and_saved() {
     let home = Home::new();
     let done = piped(
         &home,
@@ -140,7 +140,7 @@ fn a_graph_is_built_checked_run_and_saved() {
 }
 
 #[test]
-fn a_graph_that_is_wrong_or_fails_says_so() {
+fn invalid_or_failing_graph_is_reported() {
     let home = Home::new();
     let run = |commands: &[&str]| piped(&home, &["repl"], commands);
     run(&["validate"]).says(1, &["there is no current graph", "'graph new ID'"]);
@@ -159,7 +159,7 @@ fn a_graph_that_is_wrong_or_fails_says_so() {
 }
 
 #[test]
-fn a_run_that_waits_at_a_gate_goes_on_when_it_is_answered() {
+fn answered_gate_resumes_the_run() {
     let home = Home::new();
     let gated = file(&home, "gated.yaml", GATED);
     let done = piped(
@@ -180,7 +180,7 @@ fn a_run_that_waits_at_a_gate_goes_on_when_it_is_answered() {
 }
 
 #[test]
-fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
+fn repl_on_server_stops_only_its_own_nodes() {
     let home = Home::with_shell();
     let nodes = || home.nerve(&["server", "node", "list", "--json"]).json()["nodes"].clone();
     let done = piped(
@@ -214,7 +214,7 @@ fn on_a_server_only_what_was_started_here_is_stopped_and_may_be_kept() {
 }
 
 #[test]
-fn a_blocked_agent_is_answered_as_the_hint_says() {
+fn blocked_agent_is_answered_as_hinted() {
     let home = Home::new();
     let create = format!("node create me -c '{NERVE} mock-agent' --profile claude");
     let done = piped(
@@ -228,7 +228,7 @@ fn a_blocked_agent_is_answered_as_the_hint_says() {
 }
 
 #[test]
-fn the_tab_key_completes_commands_and_names() {
+fn tab_completes_commands_and_names() {
     let home = Home::with_shell();
     let mut seat = seat(&home, &["server", "repl"]);
     seat.types("node int\t");
@@ -259,7 +259,7 @@ fn the_tab_key_completes_commands_and_names() {
 }
 
 #[test]
-fn events_are_shown_above_the_line_that_is_edited() {
+fn events_appear_above_the_edited_line() {
     let home = Home::with_shell();
     let mut seat = seat(&home, &["server", "repl"]);
     seat.types("node li");
@@ -285,7 +285,7 @@ fn events_are_shown_above_the_line_that_is_edited() {
 }
 
 #[test]
-fn ctrl_c_clears_a_line_interrupts_a_turn_and_twice_leaves() {
+fn ctrl_c_clears_line_interrupts_turn_and_twice_exits() {
     let home = Home::new();
     let mut seat = seat(&home, &["repl"]);
     seat.types("node create sh -c 'bash --norc'\r");
@@ -318,7 +318,7 @@ fn ctrl_c_clears_a_line_interrupts_a_turn_and_twice_leaves() {
 }
 
 #[test]
-fn a_script_that_is_interrupted_stops_what_it_started() {
+fn interrupted_script_stops_its_nodes() {
     let home = Home::new();
     let commands = file(&home, "commands", "node create sh -b bash\n@sh sleep 1000\nsessions\n");
     let mut repl = home.command(&["repl", "--keep-going", &commands]);
@@ -342,7 +342,7 @@ fn sleeps(pid: u32) -> bool {
 }
 
 #[test]
-fn lines_are_kept_for_the_next_time_for_their_user_alone() {
+fn line_history_is_private_and_persistent() {
     let home = Home::new();
     let kept = home.hermetic.nerve_home().join("repl_history");
     let mut first = seat(&home, &["repl"]);
@@ -371,7 +371,7 @@ fn lines_are_kept_for_the_next_time_for_their_user_alone() {
 }
 
 #[test]
-fn a_repl_that_is_terminated_stops_what_it_started_and_leaves_the_terminal_as_it_was() {
+fn terminated_repl_stops_nodes_and_restores_terminal() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut seat = seat(&home, &["server", "repl"]);
@@ -386,7 +386,7 @@ fn a_repl_that_is_terminated_stops_what_it_started_and_leaves_the_terminal_as_it
 }
 
 #[test]
-fn a_server_that_goes_away_is_told_and_can_be_left() {
+fn lost_server_is_reported_and_repl_can_exit() {
     let home = Home::with_shell();
     let mut seat = seat(&home, &["server", "repl"]);
     home.ok(&["server", "stop"]);
@@ -398,7 +398,7 @@ fn a_server_that_goes_away_is_told_and_can_be_left() {
 }
 
 #[test]
-fn a_graph_is_watched_cancelled_and_its_gate_answered_at_a_terminal() {
+fn graph_is_watched_cancelled_and_answered_on_terminal() {
     let home = Home::new();
     let gated = file(&home, "gated.yaml", GATED);
     let mut seat = seat(&home, &["repl", &gated]);
@@ -463,9 +463,9 @@ impl Drop for Tmux<'_> {
 }
 
 #[test]
-fn under_tmux_the_keys_do_what_they_say() {
+fn keys_work_under_tmux() {
     if Command::new("tmux").arg("-V").output().is_err() {
-        return skip("under_tmux_the_keys_do_what_they_say", "tmux is not installed");
+        return skip("keys_work_under_tmux", "tmux is not installed");
     }
     let home = Home::new();
     let socket = home.hermetic.root().join("tmux").to_str().unwrap().to_string();

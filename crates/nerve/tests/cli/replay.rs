@@ -37,7 +37,7 @@ fn unruly_home() -> (Home, String) {
 const SIZE: Size = Size { cols: 40, rows: 6 };
 
 #[test]
-fn keys_pause_step_seek_and_leave() {
+fn keys_pause_step_seek_and_quit() {
     let (home, path) = unruly_home();
     let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5", "--speed", "0.01"]);
     seat.sees("word 2");
@@ -66,7 +66,7 @@ fn keys_pause_step_seek_and_leave() {
 }
 
 #[test]
-fn ctrl_c_and_signals_give_the_terminal_back() {
+fn ctrl_c_and_signals_restore_the_terminal() {
     let (home, path) = unruly_home();
     let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
     seat.sees("word 3");
@@ -81,7 +81,7 @@ fn ctrl_c_and_signals_give_the_terminal_back() {
 }
 
 #[test]
-fn the_end_leaves_the_last_screen_behind() {
+fn end_leaves_last_screen_visible() {
     let (home, path) = unruly_home();
     let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--idle-limit", "0.01"]);
     assert_eq!(seat.left(), Some(0));
@@ -89,7 +89,7 @@ fn the_end_leaves_the_last_screen_behind() {
 }
 
 #[test]
-fn paused_at_the_end_it_waits_and_can_go_back() {
+fn replay_paused_at_end_can_seek_back() {
     let (home, path) = unruly_home();
     let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "20.5"]);
     seat.sees("word 20");
@@ -104,7 +104,7 @@ fn paused_at_the_end_it_waits_and_can_go_back() {
 }
 
 #[test]
-fn another_size_shows_what_there_is_room_for() {
+fn small_terminal_shows_what_fits() {
     let home = Home::new();
     let path = home.hermetic.work().join("wide.ahr");
     let text = "\x1b[31m0123456789abcdefghij\x1b[0m\r\n2\r\n3\r\n4\r\n5";
@@ -134,7 +134,7 @@ fn another_size_shows_what_there_is_room_for() {
 }
 
 #[test]
-fn the_final_state_is_coloured_in_a_terminal() {
+fn final_state_is_coloured_on_a_terminal() {
     let home = Home::new();
     let path = home.hermetic.work().join("colour.ahr");
     record(&path, &[(0, data(0, "\x1b[32mgreen\x1b[0m"))]);

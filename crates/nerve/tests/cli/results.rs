@@ -26,7 +26,7 @@ impl Home {
 }
 
 #[test]
-fn an_id_at_once_and_the_answer_later() {
+fn async_execute_returns_id_first_and_answer_later() {
     let home = with_bash();
     let id = home.begin("b", "echo hello");
     assert_eq!(home.ok(&["result", &id, "--wait", "--timeout", "20"]).trim(), "hello");
@@ -42,7 +42,7 @@ fn an_id_at_once_and_the_answer_later() {
 }
 
 #[test]
-fn exit_codes_are_those_of_execute() {
+fn exit_codes_match_execute() {
     let home = with_bash();
     let failed = home.begin("b", "echo why >&2; exit 3");
     home.nerve(&["result", &failed, "--wait"]).says(1, &["exit code 3", "why"]);
@@ -70,7 +70,7 @@ fn exit_codes_are_those_of_execute() {
 }
 
 #[test]
-fn one_whose_server_is_killed_is_lost() {
+fn execution_of_killed_server_is_lost() {
     let home = with_bash();
     let id = home.begin("b", "exec sleep 1000");
     let running = || home.nerve(&["result", &id, "--json"]).json()["status"] == "running";
@@ -82,7 +82,7 @@ fn one_whose_server_is_killed_is_lost() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_another_agent_and_one_of_a_killed_server_is_not_told_again() {
+fn conversation_moves_to_another_agent_without_repeats() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let agent = format!("{NERVE} mock-agent");
@@ -133,7 +133,7 @@ fn a_conversation_goes_on_with_another_agent_and_one_of_a_killed_server_is_not_t
 }
 
 #[test]
-fn what_is_wrong_with_a_conversation_is_a_warning_on_both_paths() {
+fn conversation_errors_are_warnings_sync_and_async() {
     let home = with_bash();
     let file = home.hermetic.nerve_home().join("conversations/w/c.json");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -185,7 +185,7 @@ fn two_servers_on_one_chat_lose_nothing() {
 }
 
 #[test]
-fn a_webhook_is_posted_to() {
+fn webhook_receives_the_result() {
     use std::io::{Read, Write};
 
     let home = with_bash();

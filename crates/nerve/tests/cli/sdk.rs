@@ -25,7 +25,7 @@ async fn until(events: &mut EventStream, kind: EventType, node: Option<&str>) {
 }
 
 #[test]
-fn clients_outlive_a_server_that_is_killed_and_go_on_with_the_same_node() {
+fn clients_reconnect_to_same_node_after_server_kill() {
     let home = Home::new();
     let (tcp, http) = (free_address(), free_address());
     let start = ["server", "start", "--tcp", &tcp, "--http", &http];

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::harness::{DEADLINE, Home, NERVE, freeze, pid_in, signal};
 
 #[test]
-fn a_server_starts_answers_and_stops() {
+fn server_starts_answers_and_stops() {
     let home = Home::new();
     let started = home.ok(&["server", "start"]);
     assert!(started.starts_with("server 'default' runs, pid "), "{started}");
@@ -30,7 +30,7 @@ fn a_server_starts_answers_and_stops() {
 }
 
 #[test]
-fn the_environment_can_name_the_server() {
+fn environment_variable_names_the_server() {
     let home = Home::new();
     let run = |args: &[&str]| home.command(args).env("NERVE_SERVER", "work").output().unwrap();
     assert!(run(&["server", "start"]).status.success());
@@ -40,7 +40,7 @@ fn the_environment_can_name_the_server() {
 }
 
 #[test]
-fn the_daemon_is_away_from_its_terminal_and_logs_for_its_user_alone() {
+fn daemon_is_detached_and_its_log_private() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let pid = home.pid("default");
@@ -56,7 +56,7 @@ fn the_daemon_is_away_from_its_terminal_and_logs_for_its_user_alone() {
 }
 
 #[test]
-fn a_server_in_the_foreground_stops_cleanly_when_told_to() {
+fn foreground_server_stops_cleanly_on_signal() {
     let home = Home::new();
     let mut server = home.command(&["server", "start", "--foreground"]);
     let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -69,7 +69,7 @@ fn a_server_in_the_foreground_stops_cleanly_when_told_to() {
 }
 
 #[test]
-fn a_killed_server_leaves_nothing_that_hinders_the_next() {
+fn killed_server_does_not_block_the_next() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     signal(home.pid("default"), Signal::KILL);
@@ -80,7 +80,7 @@ fn a_killed_server_leaves_nothing_that_hinders_the_next() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_only_ended_by_force() {
+fn unresponsive_server_is_ended_only_by_force() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let pid = home.pid("default");
@@ -93,7 +93,7 @@ fn a_server_that_does_not_answer_is_only_ended_by_force() {
 }
 
 #[test]
-fn a_stale_pid_is_never_killed() {
+fn stale_pid_is_never_killed() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home.ok(&["server", "stop"]);
@@ -110,7 +110,7 @@ fn a_stale_pid_is_never_killed() {
 }
 
 #[test]
-fn what_stands_in_the_sockets_place_is_left_alone() {
+fn file_at_socket_path_is_left_alone() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home.ok(&["server", "stop"]);
@@ -129,7 +129,7 @@ fn open_files(pid: impl std::fmt::Display) -> (String, String) {
 }
 
 #[test]
-fn a_server_may_open_more_files_and_what_it_starts_may_not() {
+fn raised_file_limit_is_not_inherited() {
     let home = Home::new();
     let (_, hard) = open_files("self");
     let mut start = home.hermetic.command("bash");
@@ -150,7 +150,7 @@ fn a_server_may_open_more_files_and_what_it_starts_may_not() {
 }
 
 #[test]
-fn a_token_in_the_environment_of_a_server_reaches_neither_it_nor_its_nodes() {
+fn server_and_nodes_do_not_inherit_client_token() {
     let home = Home::new();
     let secret = "a-token-for-another-server-0123456789";
     let told = || home.ok(&["server", "node", "execute", "one", "echo \"[$NERVE_TOKEN]\""]);

@@ -19,7 +19,7 @@ fn write(home: &Home, settings: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_set_is_shown_beside_what_is_usual() {
+fn settings_are_shown_next_to_defaults() {
     let home = Home::new();
     let path = PathBuf::from(home.ok(&["config", "path"]).trim_end());
     assert!(path.ends_with("config.toml") && !path.exists(), "{}", path.display());
@@ -40,7 +40,7 @@ fn what_is_set_is_shown_beside_what_is_usual() {
 }
 
 #[test]
-fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
+fn config_error_is_reported_with_its_position() {
     let home = Home::new();
     let path = write(&home, "[keys]\nhelp = \"f1\"\nline-donw = \"x\"\nquit = \"ctrl+shft+q\"\n");
     let place =
@@ -67,7 +67,7 @@ fn a_fault_is_told_with_its_place_by_whatever_needs_the_settings() {
 }
 
 #[test]
-fn what_loses_its_key_is_noted_and_is_no_fault() {
+fn unbound_action_is_a_note_and_no_error() {
     let home = Home::new();
     write(&home, "[keys]\nline-down = \"k\"\nprefix = []\n");
     let checked = home.ok(&["config", "check"]);
@@ -77,7 +77,7 @@ fn what_loses_its_key_is_noted_and_is_no_fault() {
 }
 
 #[test]
-fn faults_keep_no_program_from_being_recorded() {
+fn config_errors_do_not_prevent_recording() {
     let home = Home::new();
     write(&home, "[keys]\nhelpp = \"f1\"\n");
     let mut seat = Seat::with_stderr(
@@ -92,7 +92,7 @@ fn faults_keep_no_program_from_being_recorded() {
 }
 
 #[test]
-fn the_viewer_has_the_keys_and_the_gutter_that_are_set() {
+fn viewer_uses_configured_keys_and_gutter() {
     let home = Home::new();
     write(
         &home,
@@ -128,7 +128,7 @@ fn the_viewer_has_the_keys_and_the_gutter_that_are_set() {
 }
 
 #[test]
-fn a_program_that_runs_is_left_by_the_keys_that_are_set_and_has_those_that_were_usual() {
+fn rebound_prefix_frees_default_keys_for_program() {
     let home = Home::new();
     let keys = "[keys]\nprefix = \"ctrl+g\"\ndetach = \"ctrl+alt+d\"\nhalf-down = [\"d\", \"ctrl+d\"]\n";
     write(&home, &format!("[agent.record]\ngutter = \"left\"\n\n{keys}"));

@@ -69,7 +69,7 @@ impl Held {
 }
 
 #[test]
-fn a_snapshot_has_its_mark_and_the_files_of_then() {
+fn snapshot_has_mark_and_files_of_its_moment() {
     let home = Home::new();
     let (work, path) = (home.hermetic.work(), out_file(&home));
     fs::write(work.join("file"), "old").unwrap();
@@ -102,7 +102,7 @@ fn a_snapshot_has_its_mark_and_the_files_of_then() {
 }
 
 #[test]
-fn the_viewer_goes_on_while_files_are_kept_and_waits_for_them_when_it_is_left() {
+fn viewer_stays_responsive_and_waits_for_files_on_exit() {
     let home = Home::with_shell();
     let git = |args: &[&str]| assert!(home.hermetic.command("git").args(args).status().unwrap().success());
     git(&["init", "--quiet"]);
@@ -143,7 +143,7 @@ fn the_viewer_goes_on_while_files_are_kept_and_waits_for_them_when_it_is_left() 
 }
 
 #[test]
-fn a_node_that_is_not_recorded_has_snapshots_as_the_command_takes_them() {
+fn unrecorded_node_takes_snapshots() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "create", "plain", "-c", "sh", "--no-record"]);
@@ -157,7 +157,7 @@ fn a_node_that_is_not_recorded_has_snapshots_as_the_command_takes_them() {
 }
 
 #[test]
-fn why_there_is_no_snapshot_is_told() {
+fn failed_snapshot_explains_why() {
     let home = Home::new();
     let (path, gone) = (out_file(&home), home.hermetic.root().join("gone"));
     fs::create_dir(&gone).unwrap();

@@ -144,7 +144,7 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn the_files_are_those_after_the_confirmation_and_come_back() {
+fn files_are_captured_at_confirmation_and_restored() {
     let session = Session::with_git();
     session.put("untracked", "u\n");
     let file = session.work().join("file");
@@ -178,7 +178,7 @@ fn the_files_are_those_after_the_confirmation_and_come_back() {
 }
 
 #[test]
-fn what_the_recorder_noted_is_amended_and_not_replaced() {
+fn recorder_entry_is_extended_not_replaced() {
     let session = Session::with_git();
     let recording = session.recording.clone();
     let _asked = session.listen(move |id| {
@@ -207,7 +207,7 @@ fn what_the_recorder_noted_is_amended_and_not_replaced() {
 }
 
 #[test]
-fn other_directories_are_copied_and_found_without_a_recording() {
+fn plain_directory_is_copied_and_found_without_recording() {
     let session = Session::new();
     session.put("a", "one");
     let _asked = session.listen(confirm);
@@ -241,7 +241,7 @@ fn other_directories_are_copied_and_found_without_a_recording() {
 }
 
 #[test]
-fn more_than_the_limit_is_refused_but_the_mark_stays() {
+fn oversized_snapshot_is_refused_but_mark_stays() {
     let session = Session::with_git();
     session.put("huge", &"x".repeat(100_000));
     let _asked = session.listen(confirm);
@@ -254,7 +254,7 @@ fn more_than_the_limit_is_refused_but_the_mark_stays() {
 }
 
 #[test]
-fn snapshots_are_listed_with_what_is_known_of_them() {
+fn snapshots_are_listed_with_metadata() {
     let session = Session::with_git();
     let _asked = session.listen(confirm);
     session.snapshot_json(&["--label", "first \x1b[31mred"]);
@@ -273,7 +273,7 @@ fn snapshots_are_listed_with_what_is_known_of_them() {
 }
 
 #[test]
-fn the_seeds_variable_and_tcp_lead_to_the_recorder_too() {
+fn old_variable_and_tcp_reach_the_recorder() {
     let session = Session::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
@@ -287,7 +287,7 @@ fn the_seeds_variable_and_tcp_lead_to_the_recorder_too() {
 }
 
 #[test]
-fn without_a_recorder_it_says_what_to_do() {
+fn missing_recorder_hints_what_to_do() {
     let session = Session::new();
     session
         .home
@@ -299,7 +299,7 @@ fn without_a_recorder_it_says_what_to_do() {
 }
 
 #[test]
-fn a_recorder_that_does_not_confirm_leaves_no_files() {
+fn unconfirmed_snapshot_leaves_no_files() {
     type Answer = fn(u64) -> Option<Vec<u8>>;
     let cases: [(Answer, i32, &str); 5] = [
         (
@@ -330,7 +330,7 @@ fn a_recorder_that_does_not_confirm_leaves_no_files() {
 }
 
 #[test]
-fn a_recorder_that_is_silent_is_given_up() {
+fn silent_recorder_times_out() {
     let session = Session::with_git();
     let _silent = UnixListener::bind(session.socket()).unwrap();
     session.snapshot(&["--timeout", "0.2"]).says(4, &["did not confirm within 0.2 s"]);
@@ -338,7 +338,7 @@ fn a_recorder_that_is_silent_is_given_up() {
 }
 
 #[test]
-fn names_and_sizes_are_checked_before_the_recorder_is_asked() {
+fn names_and_sizes_are_checked_before_the_request() {
     let session = Session::with_git();
     let asked = session.listen(confirm);
     session.snapshot(&["--label", &"x".repeat(70_000)]).says(2, &["70000 bytes", "65523"]);
@@ -353,7 +353,7 @@ fn names_and_sizes_are_checked_before_the_recorder_is_asked() {
 }
 
 #[test]
-fn in_a_git_hook_the_variables_of_the_hook_mean_nothing() {
+fn git_hook_variables_are_ignored() {
     let session = Session::with_git();
     let _asked = session.listen(confirm);
     let mut command = session.command(&["--json"]);

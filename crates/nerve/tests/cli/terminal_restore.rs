@@ -86,7 +86,7 @@ fn is_given_back(terminal: &TerminalState) {
 }
 
 #[test]
-fn a_recorder_ends_its_program_and_the_viewer_leaves() {
+fn signal_to_full_terminal_ends_recorded_program() {
     for signal in [Signal::TERM, Signal::HUP] {
         let home = Home::new();
         let path = home.hermetic.root().join("flood.ahr");
@@ -105,7 +105,7 @@ fn a_recorder_ends_its_program_and_the_viewer_leaves() {
 }
 
 #[test]
-fn who_only_attached_leaves_the_program() {
+fn signal_to_full_terminal_leaves_attached_program() {
     let home = Home::new();
     let mut recorder = home.command(&["record", "--headless"]);
     let mut recorder = recorder.args(FLOOD).stdin(Stdio::null()).spawn().unwrap();
@@ -120,7 +120,7 @@ fn who_only_attached_leaves_the_program() {
 }
 
 #[test]
-fn without_the_viewer_it_is_the_same() {
+fn signal_to_full_terminal_works_without_viewer() {
     let home = Home::new();
     let path = home.hermetic.root().join("flood.ahr");
     let mut command = home.command(&["record", "--plain", "--out-file", path.to_str().unwrap()]);

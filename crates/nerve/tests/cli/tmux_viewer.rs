@@ -114,10 +114,10 @@ fn recorded(home: &Home, name: &str, shares: &[f64]) -> String {
 }
 
 #[test]
-fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_its_snapshots() {
+fn claude_recording_is_browsed_with_task_entry() {
     let home = Home::new();
     let path = recorded(&home, "classic-modern", &[0.3, 0.6]);
-    let test = "a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_its_snapshots";
+    let test = "claude_recording_is_browsed_with_task_entry";
     let Some(window) = Window::open(test, &home, (130, 48), &["view", &path]) else { return };
     window.sees("branch from the end");
     window.types("do it 世界 otherwise");
@@ -145,10 +145,10 @@ fn a_recorded_session_of_claude_is_gone_through_and_the_task_entry_moves_with_it
 }
 
 #[test]
-fn a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from() {
+fn snapshot_key_takes_snapshot_to_branch_from() {
     let home = Home::new();
     let path = home.hermetic.root().join("session.ahr").to_str().unwrap().to_string();
-    let test = "a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from";
+    let test = "snapshot_key_takes_snapshot_to_branch_from";
     let args = ["record", "--out-file", &path, "--", "sh"];
     let Some(window) = Window::open(test, &home, (100, 30), &args) else { return };
     window.sees("live");
@@ -174,14 +174,13 @@ fn a_snapshot_of_what_is_recorded_is_taken_by_a_key_and_gone_on_from() {
 }
 
 #[test]
-fn an_agent_is_worked_with_through_the_viewer() {
+fn agent_is_used_through_the_viewer() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let agent = format!("{NERVE} mock-agent --full-screen");
     home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
     let args = ["attach", "me"];
-    let Some(window) = Window::open("an_agent_is_worked_with_through_the_viewer", &home, (100, 30), &args)
-    else {
+    let Some(window) = Window::open("agent_is_used_through_the_viewer", &home, (100, 30), &args) else {
         return;
     };
     window.sees("ready");
@@ -208,11 +207,11 @@ fn an_agent_is_worked_with_through_the_viewer() {
 }
 
 #[test]
-fn underlines_and_texts_for_the_clipboard_come_to_tmux() {
+fn underlines_and_clipboard_texts_reach_tmux() {
     let home = Home::new();
     let says = r"stty -echo; echo up; read n; printf '\033[4:3;58;5;9mcurls\033[m \033]52;c;aGVsbG8gdGhlcmU=\007'; echo said; read n";
     let args = ["record", "--", "sh", "-c", says];
-    let test = "underlines_and_texts_for_the_clipboard_come_to_tmux";
+    let test = "underlines_and_clipboard_texts_reach_tmux";
     let Some(window) = Window::open(test, &home, (60, 12), &args) else { return };
     window.tmux(&["set-option", "-s", "set-clipboard", "on"]);
     window.sees("up");
@@ -227,9 +226,9 @@ fn underlines_and_texts_for_the_clipboard_come_to_tmux() {
 }
 
 #[test]
-fn an_agent_is_recorded_gone_on_from_and_its_tools_are_looked_at() {
+fn agent_is_recorded_branched_and_its_tools_viewed() {
     let home = Home::new();
-    let test = "an_agent_is_recorded_gone_on_from_and_its_tools_are_looked_at";
+    let test = "agent_is_recorded_branched_and_its_tools_viewed";
     let claude = home.hermetic.root().join("claude");
     fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
     fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

@@ -28,7 +28,7 @@ fn unrecorded(home: &Home) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_session_without_a_recording_lists_what_runs_and_keeps_it_as_long_as_it_goes_on() {
+fn unrecorded_session_lists_tools_until_it_ends() {
     let home = Home::new();
     let mut seat = shell(&home, &["record", "--session-id", "alone"]);
     seat.types(TOOLS);
@@ -66,7 +66,7 @@ fn a_session_without_a_recording_lists_what_runs_and_keeps_it_as_long_as_it_goes
 }
 
 #[test]
-fn a_node_that_is_not_recorded_lists_what_runs() {
+fn unrecorded_node_lists_tools() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let env = format!("NERVE={NERVE}");
@@ -83,7 +83,7 @@ fn a_node_that_is_not_recorded_lists_what_runs() {
 }
 
 #[test]
-fn the_terminal_of_a_tool_says_who_lists() {
+fn tool_terminal_points_to_the_agents_viewer() {
     let session = Session::of("cat");
     let mut run = run(&session, "tool", "exec sleep 1000");
     let shown = Seat::new(&session.home, SIZE, &["show-sandbox-execution", "--id", "tool"]);
@@ -94,7 +94,7 @@ fn the_terminal_of_a_tool_says_who_lists() {
 }
 
 #[test]
-fn a_link_to_the_folder_of_a_session_leads_to_what_runs_in_it() {
+fn symlinked_session_folder_has_the_same_tools() {
     let session = Session::of("cat");
     let begun = ExecutionLine { id: "own".into(), command: Some("make".into()), ..ExecutionLine::default() };
     executions::append(&session.recording, begun).unwrap();
@@ -111,7 +111,7 @@ fn a_link_to_the_folder_of_a_session_leads_to_what_runs_in_it() {
 }
 
 #[test]
-fn of_a_tool_that_has_written_much_its_screen_is_shown_first_and_all_lines_when_it_has_ended() {
+fn long_tool_output_shows_screen_first_and_all_lines_later() {
     let session = Session::of("cat");
     let line = "stty -echo; seq -f '%.0f is one of very many lines that a tool has written' 300000; \
                 echo at the end; read a; echo got $a";
@@ -162,7 +162,7 @@ fn ends(mut reader: nerve_record::ahr::Reader<impl std::io::Read + std::io::Seek
 }
 
 #[test]
-fn with_follow_the_next_run_is_shown_whatever_session_it_is_a_part_of() {
+fn follow_shows_next_run_from_any_session() {
     let home = Home::new();
     let run = |session: &str, says: &str| {
         // It is at its place in progress, and ends without saying that this is over.

@@ -95,7 +95,7 @@ fn used(pid: u32) -> Duration {
 }
 
 #[test]
-fn of_ten_thousand_executions_and_a_hundred_more_a_second_no_key_waits() {
+fn ten_thousand_executions_delay_no_key() {
     let session = Session::of("stty -echo; while read a; do echo \"<$a>\"; done");
     for at in 0..10_000 {
         session.list(begun(&format!("old-{at}")));
@@ -149,7 +149,7 @@ fn of_ten_thousand_executions_and_a_hundred_more_a_second_no_key_waits() {
 }
 
 #[test]
-fn a_tool_whose_host_is_killed_has_ended_at_once_and_who_types_into_it_is_told() {
+fn tool_of_killed_host_ends_and_refuses_input() {
     let session = Session::of("cat");
     let mut run = session.run_deaf("dead");
     let seat = session.viewer();
@@ -168,7 +168,7 @@ fn a_tool_whose_host_is_killed_has_ended_at_once_and_who_types_into_it_is_told()
 }
 
 #[test]
-fn beside_two_floods_keys_are_heard_and_frames_are_drawn() {
+fn output_floods_do_not_block_keys_or_frames() {
     let session = Session::of("yes the agent floods");
     // A flood ends in the middle of a line.
     let line =
@@ -195,7 +195,7 @@ fn beside_two_floods_keys_are_heard_and_frames_are_drawn() {
 }
 
 #[test]
-fn of_two_sessions_with_one_id_the_newest_is_shown_and_the_other_is_named() {
+fn newest_of_same_ids_is_shown_with_warning() {
     let home = Home::new();
     for (session, says) in [("one", "first"), ("two", "second")] {
         let record = ["record", "--headless", "--session-id", session, "--out-file", "--", NERVE];

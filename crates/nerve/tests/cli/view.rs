@@ -42,7 +42,7 @@ fn close_entry_if_shown(seat: &Seat) {
 }
 
 #[test]
-fn the_end_is_shown_in_a_frame_and_everything_before_can_be_reached() {
+fn end_is_framed_and_all_lines_are_reachable() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["view", &path]);
     seat.sees("│line 60");
@@ -81,7 +81,7 @@ fn the_end_is_shown_in_a_frame_and_everything_before_can_be_reached() {
 }
 
 #[test]
-fn any_moment_can_be_looked_at_and_played_from() {
+fn seeking_and_playing_reach_any_moment() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["replay", "--viewer", &path]);
     seat.sees("line 61 of 61");
@@ -112,7 +112,7 @@ fn any_moment_can_be_looked_at_and_played_from() {
 }
 
 #[test]
-fn esc_twice_at_once_is_esc_twice_without_the_kitty_protocol_too() {
+fn double_esc_works_without_kitty_protocol() {
     let (home, path) = home();
     let mut seat = Seat::plain(&home, SIZE, &["view", &path]);
     seat.sees("branch from the end");
@@ -141,7 +141,7 @@ fn esc_twice_at_once_is_esc_twice_without_the_kitty_protocol_too() {
 }
 
 #[test]
-fn another_window_another_frame() {
+fn resize_redraws_the_frame() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
     seat.sees("line 61 of 61");
@@ -163,7 +163,7 @@ fn another_window_another_frame() {
 }
 
 #[test]
-fn however_it_is_left_the_terminal_is_given_back() {
+fn signals_restore_the_terminal() {
     let (home, path) = home();
     let leave: [(&str, Option<Signal>, i32); 3] =
         [("\x03\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
@@ -177,7 +177,7 @@ fn however_it_is_left_the_terminal_is_given_back() {
 }
 
 #[test]
-fn a_task_that_cannot_become_a_branch_is_told_and_kept() {
+fn failed_branch_is_reported_and_task_kept() {
     let (home, path) = home();
     let mut seat = Seat::new(&home, Size::new(150, 14), &["view", &path]);
     seat.sees("branch from the end");
@@ -191,7 +191,7 @@ fn a_task_that_cannot_become_a_branch_is_told_and_kept() {
 }
 
 #[test]
-fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
+fn task_at_session_end_starts_a_branch_node() {
     let home = Home::new();
     let folder = home.hermetic.work().join("project");
     std::fs::create_dir(&folder).unwrap();
@@ -244,7 +244,7 @@ fn a_task_at_the_end_of_a_session_becomes_a_node_that_has_it() {
 }
 
 #[test]
-fn whoever_is_told_to_end_gives_up_the_branch_that_is_being_made() {
+fn signal_cancels_branch_creation() {
     let home = Home::new();
     let claude = home.hermetic.work().join("claude");
     let becomes = |script: &str| {
@@ -276,7 +276,7 @@ fn whoever_is_told_to_end_gives_up_the_branch_that_is_being_made() {
 }
 
 #[test]
-fn without_a_terminal_or_a_recording_it_says_what_to_do() {
+fn missing_terminal_or_recording_hints_what_to_do() {
     let (home, path) = home();
     let done = home.nerve(&["view", &path]);
     assert_eq!(done.code, 2, "{done:?}");
@@ -293,7 +293,7 @@ fn without_a_terminal_or_a_recording_it_says_what_to_do() {
 }
 
 #[test]
-fn what_is_no_recording_is_not_shown_as_an_empty_one() {
+fn invalid_files_are_refused_with_reason() {
     let home = Home::new();
     let work = home.hermetic.work();
     std::fs::write(work.join("text"), "root:x:0:0:root\n".repeat(1000)).unwrap();
@@ -309,7 +309,7 @@ fn what_is_no_recording_is_not_shown_as_an_empty_one() {
 }
 
 #[test]
-fn options_of_the_player_are_not_the_viewers_and_numbers_are_in_their_range() {
+fn player_options_and_bad_numbers_are_refused() {
     let (home, path) = home();
     home.nerve(&["replay", "--viewer", "--speed", "3", &path]).says(2, &["--speed"]);
     home.nerve(&["replay", "--viewer", "--idle-limit", "3", &path]).says(2, &["--idle-limit"]);

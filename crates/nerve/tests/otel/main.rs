@@ -52,7 +52,7 @@ fn log(home: &Home) -> String {
 }
 
 #[test]
-fn a_graph_is_one_trace_with_its_steps_and_turns() {
+fn graph_is_one_trace_with_steps_and_turns() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let more = [
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=blue"),
@@ -94,7 +94,7 @@ fn a_graph_is_one_trace_with_its_steps_and_turns() {
 }
 
 #[test]
-fn turns_are_part_of_what_asks_for_them() {
+fn turns_join_the_callers_trace() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let mut command = traced(&home, &collector.url(), &["server", "start"]);
     // A server belongs to nothing.
@@ -121,7 +121,7 @@ fn turns_are_part_of_what_asks_for_them() {
 }
 
 #[test]
-fn a_question_is_part_of_what_asks_it() {
+fn ask_joins_the_callers_trace() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let agent = format!("{} mock-agent", harness::NERVE);
     let ask = |more: &[(&str, &str)]| {
@@ -150,7 +150,7 @@ fn a_question_is_part_of_what_asks_it() {
 }
 
 #[test]
-fn nothing_is_sent_unless_it_is_asked_for() {
+fn nothing_is_exported_by_default() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let mut command = home.command(&["server", "start"]);
     // All but an endpoint.
@@ -196,25 +196,25 @@ fn survives(url: &str, why: &[&str]) {
 }
 
 #[test]
-fn a_collector_that_is_not_there_costs_a_warning() {
+fn missing_collector_costs_a_warning() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     survives(&format!("http://{gone}"), &["network"]);
 }
 
 #[test]
-fn a_collector_that_never_answers_costs_a_warning() {
+fn silent_collector_costs_a_warning() {
     survives(&Collector::new(SILENT).url(), &[]);
 }
 
 #[test]
-fn a_collector_that_fails_costs_a_warning() {
+fn failing_collector_costs_a_warning() {
     let collector = Collector::new(500);
     survives(&collector.url(), &["500"]);
     assert!(collector.calls() > 0 && collector.spans().is_empty());
 }
 
 #[test]
-fn a_collector_that_comes_back_gets_what_comes_then() {
+fn recovered_collector_gets_later_spans() {
     let (home, collector) = (Home::new(), Collector::new(503));
     start(&home, &collector.url(), &[]);
     bash(&home);
@@ -226,7 +226,7 @@ fn a_collector_that_comes_back_gets_what_comes_then() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn failures_are_reported() {
     let home = Home::new();
     let agent = format!("{} mock-agent", harness::NERVE);
     let ask = |name: &str, value: &str| {
@@ -249,7 +249,7 @@ fn what_cannot_be_done_is_said() {
 }
 
 #[test]
-fn a_proxy_tells_of_calls_in_their_clients_traces() {
+fn proxy_calls_join_client_traces() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let (model, model_url) = listening(home.command(&["mock-model"]));
     let (proxy, url) =

@@ -7,7 +7,7 @@ use crate::harness::DEADLINE;
 use crate::tmux_viewer::Window;
 
 #[test]
-fn a_full_screen_session_is_shown_as_it_was_at_a_snapshot_and_branched_there() {
+fn full_screen_session_is_shown_and_branched_at_snapshot() {
     let stage = Stage::of_agent("--full-screen", |_, _| {});
     for turn in ["one", "two", "three"] {
         stage.say(turn);
@@ -16,7 +16,7 @@ fn a_full_screen_session_is_shown_as_it_was_at_a_snapshot_and_branched_there() {
     stage.say("four");
     stage.end("me");
     let view = ["view", stage.recording.to_str().unwrap()];
-    let test = "a_full_screen_session_is_shown_as_it_was_at_a_snapshot_and_branched_there";
+    let test = "full_screen_session_is_shown_and_branched_at_snapshot";
     let Some(window) = Window::open(test, &stage.home, (130, 50), &view) else { return };
     let shows = |last: &str, next: &str| {
         let is_shown = || {

@@ -27,7 +27,7 @@ fn at_once(stage: &Stage, args: &[Vec<String>]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn branches_that_are_made_at_once_have_each_its_own_files_and_name() {
+fn concurrent_branches_have_own_files_and_names() {
     for stage in [Stage::with_git(), Stage::new()] {
         let stage = stage.with_two_turns();
         let to = stage.home.hermetic.work().join("asked for/folder");
@@ -100,7 +100,7 @@ fn pass(client: &UnixStream, mut server: UnixStream, passes_on: bool) {
 }
 
 #[test]
-fn a_node_of_which_nobody_heard_keeps_its_files() {
+fn unconfirmed_node_keeps_its_files() {
     let stage = Stage::new().with_two_turns();
     let socket = stage.home.hermetic.nerve_home().join("run/default.sock");
     for (name, passes_on) in [("heard", true), ("unheard", false)] {

@@ -34,7 +34,7 @@ impl Stage {
 }
 
 #[test]
-fn in_a_folder_of_a_repository_the_whole_of_it_comes_and_the_work_goes_on_in_the_folder() {
+fn subfolder_branch_copies_the_whole_repository() {
     let stage = Stage::working_in(|home, folder| {
         let top = folder.parent().unwrap();
         put(top, "beside/file", "beside\n");
@@ -59,7 +59,7 @@ fn in_a_folder_of_a_repository_the_whole_of_it_comes_and_the_work_goes_on_in_the
 }
 
 #[test]
-fn a_work_tree_of_a_repository_gets_one_beside_it() {
+fn worktree_branch_becomes_another_worktree() {
     let stage = Stage::working_in(|home, folder| {
         let main = folder.with_file_name("main");
         fs::rename(folder, &main).unwrap();
@@ -76,7 +76,7 @@ fn a_work_tree_of_a_repository_gets_one_beside_it() {
 }
 
 #[test]
-fn submodules_are_empty_and_told_and_the_work_in_one_goes_on_in_it_alone() {
+fn submodules_are_reported_and_branch_on_their_own() {
     let library = |home: &Home, folder: &Path| {
         let library = folder.with_file_name("library");
         put(&library, "lib", "of the library\n");
@@ -118,7 +118,7 @@ fn submodules_are_empty_and_told_and_the_work_in_one_goes_on_in_it_alone() {
 }
 
 #[test]
-fn a_repository_without_a_commit_is_copied() {
+fn repository_without_commits_is_copied() {
     let stage = Stage::working_in(|home, folder| {
         git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
     });
@@ -136,7 +136,7 @@ fn a_repository_without_a_commit_is_copied() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_left() {
+fn full_disk_is_reported_and_leaves_nothing() {
     let big = |_: &Home, folder: &Path| put(folder, "big", &"x".repeat(4 << 20));
     let with_git = |home: &Home, folder: &Path| {
         big(home, folder);
@@ -170,7 +170,7 @@ fn a_full_disk_is_told_and_nothing_is_left() {
 }
 
 #[test]
-fn beside_a_flood_a_branch_is_made_and_keys_are_heard() {
+fn output_flood_does_not_block_branching_or_keys() {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap().join("project");
     put(&folder, "file", "old\n");

@@ -46,7 +46,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_branch_has_the_variables_of_a_node_that_its_server_knows_and_no_file_has_a_value() {
+fn branch_inherits_env_and_no_file_has_values() {
     let stage = stage(&GIVEN);
     let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
     assert!(told.stdout.contains("API_TOKEN, COLOUR from node 'me'"), "{told:?}");
@@ -71,7 +71,7 @@ fn a_branch_has_the_variables_of_a_node_that_its_server_knows_and_no_file_has_a_
 }
 
 #[test]
-fn what_no_server_knows_any_more_is_named_and_can_be_given() {
+fn unknown_env_values_are_named_and_can_be_set() {
     let stage = stage(&GIVEN);
     stage.stop();
     let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
@@ -93,7 +93,7 @@ fn what_no_server_knows_any_more_is_named_and_can_be_given() {
 }
 
 #[test]
-fn a_server_that_is_started_again_gives_what_it_has_kept() {
+fn restarted_server_supplies_non_secret_env() {
     let stage = stage(&GIVEN);
     stage.home.ok(&["server", "stop"]);
     // Whoever starts it branches: what looks secret was not kept.
@@ -105,7 +105,7 @@ fn a_server_that_is_started_again_gives_what_it_has_kept() {
 }
 
 #[test]
-fn a_branch_goes_through_a_proxy_of_its_own_as_the_recorded_one_did_or_says_so() {
+fn branch_of_proxied_node_gets_own_proxy_or_fails() {
     let stage = stage(&["--proxy", "anthropic", "--proxy-base-url", "http://127.0.0.1:9"]);
     let url = stage.home.fact("me", "proxy_url");
     assert_eq!(stage.given(), url);

@@ -47,7 +47,7 @@ fn notes(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_folder_goes_with_the_last_recording_that_needs_it() {
+fn folder_is_pruned_with_its_last_recording() {
     let stage = Stage::with_git().with_two_turns();
     let folder = stage.branched();
     let [listed] = &stage.folders()[..] else { panic!("{:?}", stage.folders()) };
@@ -73,7 +73,7 @@ fn a_folder_goes_with_the_last_recording_that_needs_it() {
 }
 
 #[test]
-fn what_is_nowhere_else_stays_and_is_told_until_it_is_forced() {
+fn unsaved_work_is_kept_unless_forced() {
     let stage = Stage::with_git().with_two_turns();
     let (changed, untracked, committed) = (stage.branched(), stage.branched(), stage.branched());
     put(&changed, "file", "mine\n");
@@ -114,7 +114,7 @@ fn what_is_nowhere_else_stays_and_is_told_until_it_is_forced() {
 }
 
 #[test]
-fn a_copy_is_compared_with_what_was_kept() {
+fn copy_is_compared_with_its_snapshot() {
     let stage = Stage::new().with_two_turns();
     let (same, other, more) = (stage.branched(), stage.branched(), stage.branched());
     put(&other, "file", "ONE\n");
@@ -139,7 +139,7 @@ fn a_copy_is_compared_with_what_was_kept() {
 }
 
 #[test]
-fn folders_alone_can_be_removed_and_what_a_server_can_start_again_stays() {
+fn prune_branches_keeps_folders_of_restartable_nodes() {
     let stage = Stage::with_git().with_two_turns();
     let folder = stage.branched();
     let used = PathBuf::from(stage.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
@@ -157,7 +157,7 @@ fn folders_alone_can_be_removed_and_what_a_server_can_start_again_stays() {
 }
 
 #[test]
-fn what_git_does_not_show_keeps_a_folder() {
+fn changes_hidden_from_git_status_keep_a_folder() {
     let stage = Stage::with_git().with_two_turns();
     let (ignored, inner, hidden, staged) =
         (stage.branched(), stage.branched(), stage.branched(), stage.branched());
@@ -182,7 +182,7 @@ fn what_git_does_not_show_keeps_a_folder() {
 }
 
 #[test]
-fn nothing_is_removed_while_nobody_can_tell_who_works_there() {
+fn folders_with_unknown_users_are_kept() {
     let stage = Stage::with_git().with_two_turns();
     let folder = stage.branched();
     stage.end("me");

@@ -92,7 +92,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_task_at_a_snapshot_becomes_a_branch_while_the_session_goes_on() {
+fn task_at_snapshot_branches_the_running_session() {
     let mut seen = Seen::after_two_turns();
     seen.writes("RECALL\r");
     seen.seat.sees("has it now");
@@ -117,7 +117,7 @@ fn a_task_at_a_snapshot_becomes_a_branch_while_the_session_goes_on() {
 }
 
 #[test]
-fn a_task_that_is_being_written_when_the_session_ends_becomes_a_branch_all_the_same() {
+fn task_typed_at_session_end_still_branches() {
     let mut seen = Seen::after_two_turns();
     seen.writes("RECALL");
     signal(pid_in(&seen.home.hosts()[0]["child"]), Signal::KILL);
@@ -130,7 +130,7 @@ fn a_task_that_is_being_written_when_the_session_ends_becomes_a_branch_all_the_s
 }
 
 #[test]
-fn a_node_that_is_not_recorded_gives_its_branch_what_it_was_given() {
+fn branch_of_unrecorded_node_inherits_env() {
     let home = Home::new();
     let (claude, folder) = (agent(&home, "claude", ""), folder(&home));
     put(&folder, "file", "old\n");
@@ -149,7 +149,7 @@ fn a_node_that_is_not_recorded_gives_its_branch_what_it_was_given() {
 }
 
 #[test]
-fn a_snapshot_that_a_program_of_the_session_takes_is_kept_with_its_files_as_long_as_that_goes_on() {
+fn inner_snapshot_lives_as_long_as_its_session() {
     let home = Home::new();
     put(&folder(&home), "file", "old\n");
     home.ok(&["server", "start"]);

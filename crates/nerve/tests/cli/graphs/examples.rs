@@ -11,7 +11,7 @@ fn example(name: &str) -> String {
 }
 
 #[test]
-fn all_of_them_are_valid() {
+fn all_examples_are_valid() {
     let home = Home::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut count = 0;
@@ -26,7 +26,7 @@ fn all_of_them_are_valid() {
 }
 
 #[test]
-fn the_pipeline_counts() {
+fn pipeline_example_counts() {
     let home = with_server();
     let run = |args: &[&str]| {
         graph(&home, &[&["run", &example("pipeline.yaml"), "--json"], args].concat()).json()["results"]
@@ -42,7 +42,7 @@ fn the_pipeline_counts() {
 }
 
 #[test]
-fn the_review_mends_until_the_check_passes_and_asks() {
+fn review_example_fixes_until_check_passes_then_gates() {
     let home = with_server();
     home.ok(&[
         "server",
@@ -67,7 +67,7 @@ fn the_review_mends_until_the_check_passes_and_asks() {
 }
 
 #[test]
-fn the_first_graph_of_the_guide_prints_what_the_guide_says() {
+fn first_guide_graph_prints_documented_output() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graphs.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let yaml = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();

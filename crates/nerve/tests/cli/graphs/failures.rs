@@ -13,7 +13,7 @@ fn interrupt(child: &std::process::Child) {
 }
 
 #[test]
-fn a_run_that_fails_has_partial_results_and_exit_code_1() {
+fn failed_run_has_partial_results_and_exits_with_1() {
     let home = with_server();
     write(
         &home,
@@ -45,7 +45,7 @@ fn a_run_that_fails_has_partial_results_and_exit_code_1() {
 }
 
 #[test]
-fn a_timeout_is_4_and_a_dialog_is_5() {
+fn timeout_exits_with_4_and_dialog_with_5() {
     let home = with_server();
     write(
         &home,
@@ -65,7 +65,7 @@ fn a_timeout_is_4_and_a_dialog_is_5() {
 }
 
 #[test]
-fn ctrl_c_cancels_the_run_and_interrupts_its_agent() {
+fn ctrl_c_cancels_run_and_interrupts_agent() {
     let home = with_server();
     let agent = format!("{NERVE} mock-agent --word-delay 60000");
     home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
@@ -95,7 +95,7 @@ fn ctrl_c_cancels_the_run_and_interrupts_its_agent() {
 }
 
 #[test]
-fn another_command_cancels_a_run_or_all_of_a_graph() {
+fn cancel_ends_one_run_or_all_runs_of_a_graph() {
     let home = with_server();
     write(
         &home,
@@ -114,7 +114,7 @@ fn another_command_cancels_a_run_or_all_of_a_graph() {
 }
 
 #[test]
-fn a_gate_is_cancelled_too() {
+fn waiting_gate_can_be_cancelled() {
     let home = with_server();
     write(&home, "ask.yaml", "graph: ask\nsteps: [{id: ok, gate: {question: 'Go?'}}]\n");
     let run = begin(&home, &["run", "ask.yaml", "--run-id", "r1"]);
@@ -124,7 +124,7 @@ fn a_gate_is_cancelled_too() {
 }
 
 #[test]
-fn who_only_watches_leaves_the_run_alone() {
+fn ctrl_c_in_watch_leaves_the_run_alone() {
     let home = with_server();
     write(
         &home,
@@ -146,7 +146,7 @@ fn who_only_watches_leaves_the_run_alone() {
 }
 
 #[test]
-fn a_second_ctrl_c_leaves_at_once() {
+fn second_ctrl_c_exits_at_once() {
     let home = with_server();
     let agent = format!("{NERVE} mock-agent --ignore-interrupt");
     write(

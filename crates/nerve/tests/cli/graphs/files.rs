@@ -25,7 +25,7 @@ steps:
 ";
 
 #[test]
-fn all_that_is_wrong_is_told_with_line_and_column() {
+fn all_errors_are_reported_with_line_and_column() {
     let home = Home::new();
     write(&home, "good.yaml", GOOD);
     write(&home, "bad.yaml", BAD);
@@ -62,7 +62,7 @@ fn all_that_is_wrong_is_told_with_line_and_column() {
 }
 
 #[test]
-fn a_graph_is_shown_in_each_form() {
+fn graph_is_shown_in_each_format() {
     let home = Home::new();
     write(&home, "good.yaml", GOOD);
     let show = |form: &str| home.ok(&["server", "graph", "show", "good.yaml", "--format", form]);
@@ -83,7 +83,7 @@ fn a_graph_is_shown_in_each_form() {
 }
 
 #[test]
-fn the_schema_is_one_of_the_files_that_are_read() {
+fn schema_describes_graph_files() {
     let home = Home::new();
     let schema = graph(&home, &["schema"]).json();
     assert_eq!(schema["title"], "nerve graph file");

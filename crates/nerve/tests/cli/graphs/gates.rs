@@ -27,7 +27,7 @@ fn ship() -> Home {
 }
 
 #[test]
-fn a_gate_is_answered_by_another_command() {
+fn gate_is_answered_by_another_command() {
     let home = ship();
     for (run, choice) in [("r1", "later"), ("r2", "3")] {
         let waits = begin(&home, &["run", "ship.yaml", "--run-id", run]);
@@ -56,7 +56,7 @@ fn a_gate_is_answered_by_another_command() {
 }
 
 #[test]
-fn of_several_gates_one_is_named() {
+fn answer_needs_step_if_several_gates_wait() {
     let home = with_server();
     let text = "graph: two\nmax_parallel: 2\nsteps:\n  - {id: one, gate: {question: first}}\n  - {id: other, gate: {question: second}}\n";
     write(&home, "two.yaml", text);
@@ -70,7 +70,7 @@ fn of_several_gates_one_is_named() {
 }
 
 #[test]
-fn a_gate_that_nobody_answers_takes_its_default() {
+fn unanswered_gate_takes_its_default() {
     let home = ship();
     write(&home, "soon.yaml", &SHIP.replace("600", "0.2"));
     let done = graph(&home, &["run", "soon.yaml"]);
@@ -86,7 +86,7 @@ fn seat(home: &Home, size: Size, args: &[&str]) -> Seat {
 }
 
 #[test]
-fn a_gate_asks_on_the_terminal() {
+fn gate_prompts_on_the_terminal() {
     let home = ship();
     let mut seat = seat(&home, Size::new(80, 24), &["run", "ship.yaml", "--run-id", "r1"]);
     seat.sees("approve: Ship it?");
@@ -101,7 +101,7 @@ fn a_gate_asks_on_the_terminal() {
 }
 
 #[test]
-fn enter_is_the_default_and_an_answer_from_elsewhere_is_seen() {
+fn enter_takes_default_and_remote_answer_is_shown() {
     let home = ship();
     let mut first = seat(&home, Size::new(40, 10), &["run", "ship.yaml", "--run-id", "r1"]);
     first.sees("[no]:");
@@ -118,7 +118,7 @@ fn enter_is_the_default_and_an_answer_from_elsewhere_is_seen() {
 }
 
 #[test]
-fn without_a_keyboard_the_terminal_says_how_to_answer() {
+fn without_stdin_terminal_shows_how_to_answer() {
     let home = ship();
     let mut command = home.command(&["server", "graph", "run", "ship.yaml", "--run-id", "r1"]);
     command.stdin(Stdio::null());

@@ -6,7 +6,7 @@ use crate::harness::{Home, NERVE};
 const HELLO: &str = "graph: hello\ninputs: {who: {default: you}}\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: say, node: sh, input: 'echo hello {{ input.who }}'}\n";
 
 #[test]
-fn a_graph_is_registered_run_by_its_id_and_deleted() {
+fn graph_is_registered_run_by_id_and_deleted() {
     let home = with_server();
     write(&home, "h.yaml", HELLO);
     graph(&home, &["list"]).says(0, &["no graphs are registered", "graph create FILE"]);
@@ -35,7 +35,7 @@ fn a_graph_is_registered_run_by_its_id_and_deleted() {
 }
 
 #[test]
-fn sessions_keep_graphs_and_nodes_over_a_restart() {
+fn sessions_keep_graphs_and_nodes_across_restart() {
     let home = with_server();
     write(&home, "h.yaml", HELLO);
     let agent = format!("{NERVE} mock-agent");
@@ -65,7 +65,7 @@ fn sessions_keep_graphs_and_nodes_over_a_restart() {
 }
 
 #[test]
-fn sessions_that_cannot_be_read_are_told_to_whoever_starts_the_server() {
+fn unreadable_sessions_are_reported_at_server_start() {
     let home = with_server();
     write(&home, "h.yaml", HELLO);
     home.ok(&["server", "graph", "create", "h.yaml"]);
@@ -92,7 +92,7 @@ fn sessions_that_cannot_be_read_are_told_to_whoever_starts_the_server() {
 }
 
 #[test]
-fn the_older_name_works_and_says_once_that_it_is_old() {
+fn old_name_works_and_warns_once() {
     let home: Home = with_server();
     write(&home, "h.yaml", HELLO);
     let done = home.nerve(&["server", "dag", "run", "h.yaml", "-d"]);

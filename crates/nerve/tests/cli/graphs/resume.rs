@@ -38,7 +38,7 @@ fn count(home: &Home, step: &str) -> usize {
 }
 
 #[test]
-fn a_run_whose_server_was_killed_is_resumed_with_what_is_not_done() {
+fn run_of_killed_server_resumes_unfinished_steps() {
     let home = killed("");
     let info = reaches(&home, "r1", "interrupted");
     assert_eq!(info["done_steps"], 1, "{info:#}");
@@ -62,7 +62,7 @@ fn a_run_whose_server_was_killed_is_resumed_with_what_is_not_done() {
 }
 
 #[test]
-fn an_edited_graph_reuses_what_is_unchanged() {
+fn edited_graph_reuses_unchanged_steps() {
     let home = killed("");
     go(&home);
     write(&home, "edited.yaml", &three("").replace("two'", "zwei'"));
@@ -80,7 +80,7 @@ fn an_edited_graph_reuses_what_is_unchanged() {
 }
 
 #[test]
-fn a_graph_that_says_so_is_resumed_by_the_next_server() {
+fn auto_resume_graph_is_resumed_by_next_server() {
     let home = killed("on_restart: resume\n");
     go(&home);
     let info = reaches(&home, "r1", "completed");
@@ -89,7 +89,7 @@ fn a_graph_that_says_so_is_resumed_by_the_next_server() {
 }
 
 #[test]
-fn a_failed_run_is_resumed_when_its_cause_is_gone() {
+fn failed_run_can_be_resumed() {
     let home = with_server();
     write(
         &home,
@@ -104,7 +104,7 @@ fn a_failed_run_is_resumed_when_its_cause_is_gone() {
 }
 
 #[test]
-fn an_agent_that_was_at_work_is_asked_about() {
+fn interrupted_agent_step_needs_a_decision() {
     let home = with_server();
     let agent = format!("{NERVE} mock-agent --word-delay 60000");
     home.ok(&["server", "node", "create", "me", "-c", &agent, "--profile", "claude"]);
@@ -122,7 +122,7 @@ fn an_agent_that_was_at_work_is_asked_about() {
 }
 
 #[test]
-fn a_server_that_is_stopped_says_that_the_run_can_be_resumed() {
+fn stopped_server_says_run_can_be_resumed() {
     let home = with_server();
     write(&home, "three.yaml", &three(""));
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
@@ -135,7 +135,7 @@ fn a_server_that_is_stopped_says_that_the_run_can_be_resumed() {
 }
 
 #[test]
-fn a_command_does_not_outlive_a_server_that_is_killed() {
+fn command_does_not_outlive_killed_server() {
     let home = with_server();
     let text = format!(
         "graph: g\nnodes: {{sh: {{type: bash}}}}\nsteps: [{{id: a, node: sh, input: 'echo $$ > pid; {UNTIL_GO}'}}]\n"

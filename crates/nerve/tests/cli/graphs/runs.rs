@@ -22,7 +22,7 @@ fn two() -> Home {
 }
 
 #[test]
-fn results_are_on_stdout_and_each_event_is_a_line_on_stderr() {
+fn results_go_to_stdout_and_events_to_stderr() {
     let home = two();
     let done = graph(&home, &["run", "two.yaml", "--run-id", "r1", "--set", "who=big world"]);
     assert_eq!(
@@ -53,7 +53,7 @@ fn results_are_on_stdout_and_each_event_is_a_line_on_stderr() {
 }
 
 #[test]
-fn json_has_results_and_the_trace_goes_where_it_is_wanted() {
+fn json_has_results_and_trace_goes_to_its_file() {
     let home = two();
     let done = graph(&home, &["run", "two.yaml", "--json", "--trace", "trace.json"]);
     let data = done.json();
@@ -69,7 +69,7 @@ fn json_has_results_and_the_trace_goes_where_it_is_wanted() {
 }
 
 #[test]
-fn input_comes_as_text_as_json_from_a_file_and_in_fields() {
+fn input_is_text_json_file_or_fields() {
     let home = two();
     let shout = |args: &[&str]| {
         graph(&home, &[&["run", "two.yaml", "--json"], args].concat()).json()["results"]["shout"]["text"]
@@ -98,7 +98,7 @@ fn input_comes_as_text_as_json_from_a_file_and_in_fields() {
 }
 
 #[test]
-fn a_graph_is_read_from_standard_input_as_yaml_or_json() {
+fn graph_is_read_from_stdin_as_yaml_or_json() {
     let home = two();
     let done = home.nerve_with(&["server", "graph", "run", "-", "--set", "who=pipe"], TWO);
     assert!(done.code == 0 && done.stdout.contains("hello pipe"), "{done:?}");
@@ -110,7 +110,7 @@ fn a_graph_is_read_from_standard_input_as_yaml_or_json() {
 }
 
 #[test]
-fn a_dry_run_says_all_and_needs_no_server() {
+fn dry_run_prints_plan_and_needs_no_server() {
     let home = Home::new();
     write(&home, "two.yaml", TWO);
     let done = graph(&home, &["run", "two.yaml", "--dry-run", "--set", "who=a b"]);
@@ -134,7 +134,7 @@ fn a_dry_run_says_all_and_needs_no_server() {
 }
 
 #[test]
-fn a_detached_run_is_watched_by_another_command() {
+fn detached_run_is_watched_by_another_command() {
     let home = with_server();
     write(
         &home,
@@ -159,7 +159,7 @@ fn a_detached_run_is_watched_by_another_command() {
 }
 
 #[test]
-fn an_agent_of_the_graph_and_one_of_the_session_take_turns() {
+fn graph_agent_and_session_agent_take_turns() {
     let home = with_server();
     let agent = format!("{NERVE} mock-agent");
     home.ok(&["server", "node", "create", "mine", "-c", &agent, "--profile", "claude"]);
@@ -185,7 +185,7 @@ fn an_agent_of_the_graph_and_one_of_the_session_take_turns() {
 }
 
 #[test]
-fn output_that_is_too_long_for_a_result_is_said_to_be() {
+fn truncated_output_is_marked() {
     let home = with_server();
     write(
         &home,

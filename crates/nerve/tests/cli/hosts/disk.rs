@@ -131,7 +131,7 @@ fn lost_recordings(texts: &[String]) -> usize {
 }
 
 #[test]
-fn without_a_place_for_recordings_a_node_works_and_says_so_once() {
+fn node_without_recordings_folder_works_and_warns_once() {
     let home = Home::with_server();
     // Permissions mean nothing to root: a file is in the way.
     fs::write(home.hermetic.nerve_home().join("recordings"), "mine").unwrap();
@@ -160,9 +160,9 @@ fn without_a_place_for_recordings_a_node_works_and_says_so_once() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start_costs_the_recording_only() {
+fn disk_full_from_start_costs_only_the_recording() {
     let home = Home::with_server();
-    let test = "a_disk_that_is_full_from_the_start_costs_the_recording_only";
+    let test = "disk_full_from_start_costs_only_the_recording";
     let Some(disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "64k") else { return };
     let filled = fs::write(disk.0.join("filler"), vec![1; 1 << 20]);
     assert!(filled.is_err());
@@ -175,9 +175,9 @@ fn a_disk_that_is_full_from_the_start_costs_the_recording_only() {
 }
 
 #[test]
-fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
+fn disk_filling_up_costs_only_the_rest_of_recording() {
     let home = Home::with_server();
-    let test = "a_disk_that_fills_up_costs_the_rest_of_the_recording_only";
+    let test = "disk_filling_up_costs_only_the_rest_of_recording";
     let Some(_disk) = Tmpfs::mount(test, home.hermetic.nerve_home().join("recordings"), "512k") else {
         return;
     };
@@ -224,9 +224,9 @@ fn a_disk_that_fills_up_costs_the_rest_of_the_recording_only() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_costs_the_recording_only() {
+fn hanging_disk_costs_only_the_recording() {
     let home = Home::with_server();
-    let test = "a_disk_that_takes_nothing_costs_the_recording_only";
+    let test = "hanging_disk_costs_only_the_recording";
     let Some(disk) = Freezable::mount(test, &home) else { return };
     home.shell("sh");
     let host = home.host_of("sh");
@@ -252,7 +252,7 @@ fn a_disk_that_takes_nothing_costs_the_recording_only() {
 }
 
 #[test]
-fn a_home_too_deep_for_a_hosts_sockets_is_refused_in_words() {
+fn home_too_deep_for_host_sockets_is_refused() {
     let home = Home::new();
     // The path of the server's socket still fits into the 107 bytes there are (unix(7)); that of a host's does not.
     let room = 107 - "/run/default.sock".len() - home.hermetic.nerve_home().as_os_str().len() - 1;

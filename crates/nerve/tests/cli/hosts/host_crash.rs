@@ -41,7 +41,7 @@ fn now() -> Duration {
 }
 
 #[test]
-fn its_node_stops_with_the_reason_and_the_others_go_on() {
+fn only_its_node_stops_with_the_reason() {
     let home = Home::with_server();
     home.shell("sh");
     home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
@@ -72,7 +72,7 @@ fn its_node_stops_with_the_reason_and_the_others_go_on() {
 }
 
 #[test]
-fn a_turn_of_its_node_fails_with_the_reason() {
+fn turn_of_its_node_fails_with_the_reason() {
     let home = Home::with_server();
     home.shell("sh");
     let turn = home.start(&["server", "node", "execute", "sh", "sleep 1000"]);
@@ -83,7 +83,7 @@ fn a_turn_of_its_node_fails_with_the_reason() {
 }
 
 #[test]
-fn a_program_that_does_not_care_for_its_terminal_is_ended_too() {
+fn program_ignoring_hangup_is_ended_too() {
     let home = Home::with_server();
     home.script(
         "deaf",
@@ -102,7 +102,7 @@ fn a_program_that_does_not_care_for_its_terminal_is_ended_too() {
 }
 
 #[test]
-fn the_recording_has_all_but_the_last_moment_and_all_before_a_snapshot() {
+fn recording_lacks_at_most_the_last_moment() {
     let home = Home::with_server();
     home.script(
         "clock",
@@ -140,7 +140,7 @@ fn the_recording_has_all_but_the_last_moment_and_all_before_a_snapshot() {
 }
 
 #[test]
-fn a_snapshot_holds_what_the_program_wrote_right_before_it_asked() {
+fn snapshot_includes_output_written_just_before() {
     let home = Home::with_server();
     home.shell("sh");
     let socket = home.execute("sh", "echo $NERVE_RECORDER_SOCKET");
@@ -155,7 +155,7 @@ fn a_snapshot_holds_what_the_program_wrote_right_before_it_asked() {
 }
 
 #[test]
-fn a_host_that_dies_while_no_server_is_there_is_told_by_the_next() {
+fn next_server_reports_host_that_died_meanwhile() {
     let home = Home::with_server();
     home.shell("sh");
     home.execute("sh", "echo kept $((1+1))");
@@ -173,7 +173,7 @@ fn a_host_that_dies_while_no_server_is_there_is_told_by_the_next() {
 }
 
 #[test]
-fn a_dead_host_that_nobody_has_reaped_is_known_to_be_dead() {
+fn unreaped_dead_host_counts_as_dead() {
     let home = Home::with_server();
     home.shell("sh");
     let (host, server) = (home.host_of("sh"), home.pid("default"));

@@ -19,7 +19,7 @@ fn memory(pid: u32, what: &str) -> u64 {
 }
 
 #[test]
-fn a_program_that_closes_its_terminal_lives_on_until_it_is_stopped() {
+fn program_that_closed_its_terminal_lives_until_stopped() {
     let home = Home::with_server();
     home.script(
         "mute",
@@ -45,7 +45,7 @@ fn a_program_that_closes_its_terminal_lives_on_until_it_is_stopped() {
 }
 
 #[test]
-fn a_program_that_closed_its_terminal_can_be_stopped() {
+fn program_that_closed_its_terminal_can_be_stopped() {
     let home = Home::with_server();
     home.script("mute", "echo last words\nexec 0<&- 1>&- 2>&-\nwhile :; do sleep 0.05; done\n", &[]);
     home.wait_for_text("mute", "last words");
@@ -57,7 +57,7 @@ fn a_program_that_closed_its_terminal_can_be_stopped() {
 }
 
 #[test]
-fn a_grandchild_that_holds_the_terminal_does_not_hold_the_node() {
+fn grandchild_on_terminal_does_not_hold_the_node() {
     let home = Home::with_server();
     home.script("parent", "setsid sleep 1000 &\necho $! > grandchild\necho begun\nsleep 0.3\nexit 3\n", &[]);
     home.wait_for_text("parent", "begun");
@@ -72,7 +72,7 @@ fn a_grandchild_that_holds_the_terminal_does_not_hold_the_node() {
 }
 
 #[test]
-fn what_a_grandchild_writes_after_the_end_is_no_trouble() {
+fn late_grandchild_output_is_harmless() {
     let home = Home::with_server();
     home.script(
         "parent",
@@ -112,7 +112,7 @@ fn one_line_of(megabytes: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_line_of_a_hundred_megabytes_costs_little_memory() {
+fn hundred_megabyte_line_costs_little_memory() {
     let (host, server) = one_line_of(100);
     assert!(host < 64 * 1024, "the host had {host} KiB");
     assert!(server < 512 * 1024, "the server had {server} KiB");
@@ -120,14 +120,14 @@ fn a_line_of_a_hundred_megabytes_costs_little_memory() {
 
 #[test]
 #[ignore = "takes minutes: for the figures of a gigabyte, by hand"]
-fn a_line_of_a_gigabyte_costs_little_memory() {
+fn gigabyte_line_costs_little_memory() {
     let (host, server) = one_line_of(1000);
     assert!(host < 64 * 1024, "the host had {host} KiB");
     assert!(server < 1024 * 1024, "the server had {server} KiB");
 }
 
 #[test]
-fn a_server_that_stands_still_holds_nobody_up_for_long_and_loses_nothing() {
+fn frozen_server_blocks_no_program_and_loses_nothing() {
     let home = Home::with_server();
     let script = "until [ -e go ]; do sleep 0.01; done\n\
         piece=$(printf '0\\r%.0s' {1..50000})\n\
@@ -166,7 +166,7 @@ fn a_server_that_stands_still_holds_nobody_up_for_long_and_loses_nothing() {
 }
 
 #[test]
-fn a_megabyte_that_is_pasted_arrives_and_is_recorded() {
+fn pasted_megabyte_arrives_and_is_recorded() {
     let home = Home::with_server();
     home.script("cat", "echo begun\ncat > out\necho got it\nexec sleep 1000\n", &[]);
     home.wait_for_text("cat", "begun");
@@ -203,7 +203,7 @@ fn told_a_password() -> Home {
 }
 
 #[test]
-fn a_password_leaves_its_length_in_the_recording_and_nothing_else() {
+fn recording_has_only_the_length_of_a_password() {
     let home = told_a_password();
     let path = home.recording_of("sh");
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("seen 2 again\r\n")));
@@ -219,7 +219,7 @@ fn a_password_leaves_its_length_in_the_recording_and_nothing_else() {
 }
 
 #[test]
-fn a_password_is_in_no_file() {
+fn password_is_in_no_file() {
     let home = told_a_password();
     home.ok(&["server", "stop"]);
     for file in files_under(&home.hermetic.nerve_home()) {
@@ -243,7 +243,7 @@ fn files_under(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn names_of_secrets_in_the_environment_reach_the_program_and_no_file() {
+fn secret_env_values_reach_program_and_no_file() {
     let home = Home::with_server();
     home.create("sh", "bash --norc", &["--env", "PS1=$ ", "--env", "API_TOKEN=s3cr3t-value"]);
     home.ok(&["server", "node", "wait", "sh"]);

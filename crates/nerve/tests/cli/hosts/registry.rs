@@ -17,7 +17,7 @@ fn entry_path(home: &Home, host: &Value) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_stop_ends_hosts_and_closes_their_recordings() {
+fn server_stop_ends_hosts_and_closes_recordings() {
     let home = Home::with_server();
     home.shell("a");
     home.create("b", "sleep 1000", &[]);
@@ -45,7 +45,7 @@ fn a_stop_ends_hosts_and_closes_their_recordings() {
 }
 
 #[test]
-fn with_keep_nodes_the_next_start_takes_them_back() {
+fn kept_nodes_are_taken_back_by_the_next_start() {
     let home = Home::with_server();
     home.shell("sh");
     home.execute("sh", "X=kept");
@@ -68,7 +68,7 @@ fn with_keep_nodes_the_next_start_takes_them_back() {
 }
 
 #[test]
-fn hosts_are_written_to_and_stopped_with_and_without_a_server() {
+fn host_commands_work_with_and_without_server() {
     let home = Home::with_server();
     home.shell("sh");
     home.shell("other");
@@ -103,7 +103,7 @@ fn hosts_are_written_to_and_stopped_with_and_without_a_server() {
 }
 
 #[test]
-fn a_host_stopped_by_hand_ends_its_node() {
+fn host_stop_ends_its_node() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
@@ -114,7 +114,7 @@ fn a_host_stopped_by_hand_ends_its_node() {
 }
 
 #[test]
-fn a_program_deaf_to_hangups_is_stopped_with_its_host() {
+fn program_ignoring_hangup_is_stopped_with_its_host() {
     let home = Home::with_server();
     home.script("deaf", "trap '' HUP TERM\necho begun\nwhile :; do sleep 0.05; done\n", &[]);
     home.wait_for_text("deaf", "begun");
@@ -125,7 +125,7 @@ fn a_program_deaf_to_hangups_is_stopped_with_its_host() {
 }
 
 #[test]
-fn an_entry_whose_process_is_another_by_now_is_never_signalled() {
+fn entry_with_reused_pid_is_never_signalled() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
@@ -169,7 +169,7 @@ fn an_entry_whose_process_is_another_by_now_is_never_signalled() {
 }
 
 #[test]
-fn broken_entries_hinder_nobody() {
+fn broken_entries_are_harmless() {
     let home = Home::with_server();
     home.shell("sh");
     let host = home.host_of("sh");
@@ -188,9 +188,9 @@ fn broken_entries_hinder_nobody() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_ignored() {
+fn entries_of_other_users_are_ignored() {
     if !rustix::process::geteuid().is_root() {
-        return skip("what_belongs_to_another_user_is_ignored", "only root can give files away");
+        return skip("entries_of_other_users_are_ignored", "only root can give files away");
     }
     let home = Home::with_server();
     home.shell("sh");
@@ -209,9 +209,9 @@ fn what_belongs_to_another_user_is_ignored() {
 }
 
 #[test]
-fn a_socket_that_is_not_the_hosts_gets_no_input() {
+fn foreign_socket_gets_no_input() {
     if !rustix::process::geteuid().is_root() {
-        return skip("a_socket_that_is_not_the_hosts_gets_no_input", "only root can be another user");
+        return skip("foreign_socket_gets_no_input", "only root can be another user");
     }
     let home = Home::with_server();
     home.shell("sh");
@@ -232,10 +232,10 @@ fn a_socket_that_is_not_the_hosts_gets_no_input() {
         .arg(&control)
         .output();
     let Ok(other) = other else {
-        return skip("a_socket_that_is_not_the_hosts_gets_no_input", "setpriv is not installed");
+        return skip("foreign_socket_gets_no_input", "setpriv is not installed");
     };
     if !other.status.success() {
-        return skip("a_socket_that_is_not_the_hosts_gets_no_input", &String::from_utf8_lossy(&other.stderr));
+        return skip("foreign_socket_gets_no_input", &String::from_utf8_lossy(&other.stderr));
     }
     assert_eq!(String::from_utf8_lossy(&other.stdout).trim(), "0", "another user was greeted");
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
@@ -247,7 +247,7 @@ fn open_to_all(path: &std::path::Path) {
 }
 
 #[test]
-fn a_pipe_among_the_entries_holds_up_nobody() {
+fn fifo_among_entries_blocks_nothing() {
     let home = Home::with_server();
     let folder = home.hermetic.nerve_home().join("hosts");
     home.ok(&["server", "stop"]);
@@ -263,7 +263,7 @@ fn a_pipe_among_the_entries_holds_up_nobody() {
 }
 
 #[test]
-fn a_host_that_stands_still_holds_up_no_other_and_can_be_stopped() {
+fn frozen_host_blocks_no_other_and_can_be_stopped() {
     let home = Home::with_server();
     home.shell("still");
     home.shell("sh");

@@ -17,7 +17,7 @@ fn ticks(pid: u32) -> u64 {
 }
 
 #[test]
-fn twenty_nodes_come_back_soon_and_cost_nothing_when_idle() {
+fn twenty_nodes_reconnect_fast_and_idle_for_free() {
     let home = Home::with_server();
     let names: Vec<String> = (0..NODES).map(|at| format!("sh-{at}")).collect();
     for name in &names {

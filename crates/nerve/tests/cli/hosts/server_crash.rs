@@ -23,7 +23,7 @@ fn why(home: &Home, node: &str) -> Value {
 }
 
 #[test]
-fn agents_go_on_and_the_next_server_takes_them_back() {
+fn agents_survive_and_next_server_adopts_them() {
     let home = Home::with_server();
     home.counter("loop");
     let agent = ["--profile", "claude"];
@@ -95,7 +95,7 @@ fn home_recording(info: &Value) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_turn_that_runs_when_the_next_server_comes_is_seen_to_run_and_to_end() {
+fn next_server_sees_running_turn_end() {
     let home = Home::with_server();
     // The turn is longer than a start may take.
     let slow = format!("{NERVE} mock-agent --word-delay 250");
@@ -114,7 +114,7 @@ fn a_turn_that_runs_when_the_next_server_comes_is_seen_to_run_and_to_end() {
 }
 
 #[test]
-fn a_command_that_runs_when_the_next_server_comes_is_seen_to_run() {
+fn next_server_sees_running_command() {
     let home = Home::with_server();
     home.shell("sh");
     home.ok(&["server", "node", "run", "sh", "until [ -e enough ]; do sleep 0.05; done; echo over"]);
@@ -128,7 +128,7 @@ fn a_command_that_runs_when_the_next_server_comes_is_seen_to_run() {
 }
 
 #[test]
-fn whoever_waits_on_a_server_that_dies_is_told_what_to_do() {
+fn waiting_client_of_dying_server_gets_a_hint() {
     let home = Home::with_server();
     home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
     home.ok(&["server", "node", "wait", "me"]);
@@ -147,7 +147,7 @@ fn whoever_waits_on_a_server_that_dies_is_told_what_to_do() {
 }
 
 #[test]
-fn what_a_node_was_made_with_outlives_its_server() {
+fn node_settings_outlive_the_server() {
     let home = Home::with_server();
     let cwd = home.hermetic.work().join("a b");
     fs::create_dir(&cwd).unwrap();
@@ -175,7 +175,7 @@ fn what_a_node_was_made_with_outlives_its_server() {
 }
 
 #[test]
-fn a_size_outlives_the_server() {
+fn size_outlives_the_server() {
     let home = Home::with_server();
     home.shell("sh");
     home.execute("sh", "echo before");
@@ -198,7 +198,7 @@ fn a_size_outlives_the_server() {
 }
 
 #[test]
-fn a_long_past_is_read_from_the_recording() {
+fn long_history_is_read_from_the_recording() {
     let home = Home::with_server();
     home.shell("sh");
     home.execute("sh", "echo the begin");
@@ -218,7 +218,7 @@ fn a_long_past_is_read_from_the_recording() {
 }
 
 #[test]
-fn a_size_outlives_the_server_without_a_recording_too() {
+fn size_outlives_the_server_without_recording() {
     let home = Home::with_server();
     home.create("sh", "bash --norc", &["--env", "PS1=$ ", "--no-record"]);
     home.ok(&["server", "node", "wait", "sh"]);
@@ -233,7 +233,7 @@ fn a_size_outlives_the_server_without_a_recording_too() {
 }
 
 #[test]
-fn hooks_of_an_agent_reach_the_next_server() {
+fn agent_hooks_reach_the_next_server() {
     let home = Home::with_server();
     let claude = home.hermetic.work().join("claude");
     // Called as `claude --settings FILE …`: the mock takes no such flag.
@@ -267,7 +267,7 @@ fn hooks_of_an_agent_reach_the_next_server() {
 }
 
 #[test]
-fn a_program_that_ended_while_no_server_was_there_is_shown_once() {
+fn program_that_ended_meanwhile_is_reported_once() {
     let home = Home::with_server();
     home.script(
         "brief",

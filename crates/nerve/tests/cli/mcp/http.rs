@@ -26,7 +26,7 @@ fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::h
 }
 
 #[test]
-fn a_server_with_http_and_one_of_its_own_serve_the_same_tools_and_resources() {
+fn both_http_servers_offer_same_tools_and_resources() {
     for own in [false, true] {
         let home = Home::new();
         let site = if own {
@@ -65,7 +65,7 @@ fn a_server_with_http_and_one_of_its_own_serve_the_same_tools_and_resources() {
 }
 
 #[test]
-fn only_who_knows_the_token_comes_in_and_only_by_a_name_of_the_server() {
+fn token_and_host_name_are_required() {
     let home = Home::new();
     for site in [Site::of_server(&home), Site::of_its_own(&home, &["--http-name", "nerve.example"])] {
         let bearer = format!("Bearer {}", site.token);
@@ -93,7 +93,7 @@ fn only_who_knows_the_token_comes_in_and_only_by_a_name_of_the_server() {
 }
 
 #[test]
-fn bad_requests_are_answered_each_with_its_status() {
+fn invalid_requests_get_their_status() {
     let home = Home::new();
     let site = Site::of_server(&home);
     let mut web = Web::ready(&site);
@@ -125,7 +125,7 @@ fn bad_requests_are_answered_each_with_its_status() {
 }
 
 #[test]
-fn too_many_sessions_are_refused_until_one_ends() {
+fn excess_sessions_are_refused_until_one_ends() {
     let home = Home::new();
     let site = Site::of_its_own(&home, &[]);
     let webs: Vec<Web<'_>> = (0..64).map(|_| Web::ready(&site)).collect();
@@ -139,7 +139,7 @@ fn too_many_sessions_are_refused_until_one_ends() {
 }
 
 #[test]
-fn a_long_turn_tells_of_its_progress_and_is_cancelled_by_its_client_alone() {
+fn long_turn_reports_progress_and_only_its_client_cancels() {
     let home = Home::new();
     let site = Site::of_server(&home);
     let (mut web, mut other) = (Web::ready(&site), Web::ready(&site));
@@ -168,7 +168,7 @@ fn a_long_turn_tells_of_its_progress_and_is_cancelled_by_its_client_alone() {
 }
 
 #[test]
-fn a_client_whose_connection_breaks_comes_again_for_the_answer() {
+fn client_reconnects_for_its_answer() {
     let home = Home::new();
     let site = Site::of_server(&home);
     let mut web = Web::ready(&site);
@@ -207,7 +207,7 @@ fn sockets(pid: u32) -> usize {
 }
 
 #[test]
-fn a_client_that_dies_or_ends_its_session_in_the_middle_of_a_call_leaves_the_turn_running() {
+fn turn_survives_client_exit_and_session_end() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let site = Site::of_its_own(&home, &[]);
@@ -227,7 +227,7 @@ fn a_client_that_dies_or_ends_its_session_in_the_middle_of_a_call_leaves_the_tur
 }
 
 #[test]
-fn told_to_end_it_ends_its_streams_and_leaves_turns_running() {
+fn sigterm_ends_streams_and_leaves_turns_running() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut site = Site::of_its_own(&home, &[]);
@@ -258,7 +258,7 @@ fn told_to_end_it_ends_its_streams_and_leaves_turns_running() {
 }
 
 #[test]
-fn an_address_that_is_not_loopback_needs_tls_or_the_wish_to_do_without() {
+fn non_loopback_address_needs_tls_or_opt_out() {
     let home = Home::new();
     home.nerve(&["mcp", "--http", "0.0.0.0:0"]).says(2, &["TLS"]);
     home.nerve(&["mcp", "--json"]).says(2, &["--http"]);
@@ -269,7 +269,7 @@ fn an_address_that_is_not_loopback_needs_tls_or_the_wish_to_do_without() {
 }
 
 #[test]
-fn a_server_that_stops_ends_sessions_and_streams() {
+fn stopping_server_ends_sessions_and_streams() {
     let home = Home::new();
     let site = Site::of_server(&home);
     let mut web = Web::ready(&site);
@@ -287,9 +287,9 @@ fn a_server_that_stops_ends_sessions_and_streams() {
 }
 
 #[test]
-fn with_a_certificate_it_speaks_tls_and_http_2() {
+fn certificate_enables_tls_and_http_2() {
     if std::process::Command::new("curl").arg("--version").output().is_err() {
-        return skip("with_a_certificate_it_speaks_tls_and_http_2", "there is no curl");
+        return skip("certificate_enables_tls_and_http_2", "there is no curl");
     }
     let home = Home::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();

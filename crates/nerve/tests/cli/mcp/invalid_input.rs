@@ -7,7 +7,7 @@ use super::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home};
 
 #[test]
-fn bad_input_is_answered_and_ends_nothing() {
+fn invalid_input_is_answered_and_ends_nothing() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::start(&home, &[]);
@@ -54,7 +54,7 @@ fn bad_input_is_answered_and_ends_nothing() {
 }
 
 #[test]
-fn a_line_of_seventeen_mebibytes_is_passed_over() {
+fn oversized_line_is_skipped() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &[]);
     let long = "x".repeat(17 << 20);
@@ -64,7 +64,7 @@ fn a_line_of_seventeen_mebibytes_is_passed_over() {
 }
 
 #[test]
-fn who_speaks_no_mcp_is_told_so() {
+fn client_without_mcp_gets_an_explanation() {
     let home = Home::new();
     let mut mcp = Mcp::start(&home, &[]);
     mcp.notify("notifications/progress", json!({"progressToken": 1, "progress": 1}));
@@ -75,7 +75,7 @@ fn who_speaks_no_mcp_is_told_so() {
 }
 
 #[test]
-fn calls_at_a_time_are_bounded() {
+fn concurrent_calls_are_limited() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &["--in-process"]);
     let mut sent = Vec::new();

@@ -8,7 +8,7 @@ use super::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
 
 #[test]
-fn a_long_turn_tells_of_its_progress() {
+fn long_turn_reports_progress() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     for args in [&[][..], &["--in-process"][..]] {
@@ -48,7 +48,7 @@ fn begin_long_turn(mcp: &mut Mcp, more: Value) -> u64 {
 }
 
 #[test]
-fn a_cancelled_call_leaves_its_turn_running_unless_asked() {
+fn cancelled_call_leaves_its_turn_running_by_default() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     for (more, goes_on) in [(json!({}), true), (json!({"interrupt_on_cancel": true}), false)] {
@@ -68,7 +68,7 @@ fn a_cancelled_call_leaves_its_turn_running_unless_asked() {
 }
 
 #[test]
-fn a_prompt_in_the_queue_is_taken_back_and_the_turn_before_it_goes_on() {
+fn queued_prompt_is_withdrawn_and_running_turn_continues() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);
@@ -84,7 +84,7 @@ fn a_prompt_in_the_queue_is_taken_back_and_the_turn_before_it_goes_on() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_a_call_leaves_the_node_running() {
+fn node_survives_client_exit_during_a_call() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);

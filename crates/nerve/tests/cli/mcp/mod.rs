@@ -15,7 +15,7 @@ use self::stdio_client::{Asks, Mcp, text};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 #[test]
-fn a_node_is_made_used_and_stopped() {
+fn node_is_created_used_and_stopped() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);
@@ -43,7 +43,7 @@ fn a_node_is_made_used_and_stopped() {
 }
 
 #[test]
-fn what_fails_is_a_result_with_what_to_do() {
+fn failure_is_a_tool_result_with_a_hint() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);
@@ -61,7 +61,7 @@ fn what_fails_is_a_result_with_what_to_do() {
 }
 
 #[test]
-fn a_blocked_agent_is_told_with_its_choices_and_answered() {
+fn blocked_agent_is_reported_with_choices_and_answered() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);
@@ -78,7 +78,7 @@ fn a_blocked_agent_is_told_with_its_choices_and_answered() {
 }
 
 #[test]
-fn without_a_server_tools_say_how_to_start_one_and_find_it_then() {
+fn tools_find_a_server_started_later() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &[]);
     let result = mcp.call("nerve_list_nodes", json!({}));
@@ -95,7 +95,7 @@ fn without_a_server_tools_say_how_to_start_one_and_find_it_then() {
 }
 
 #[test]
-fn the_older_tools_work_and_say_what_to_use() {
+fn old_tools_work_and_name_replacements() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let mut mcp = Mcp::ready(&home, &[]);
@@ -116,7 +116,7 @@ fn the_older_tools_work_and_say_what_to_use() {
 }
 
 #[test]
-fn a_graph_is_run_and_one_that_fails_has_its_results() {
+fn graph_run_returns_results_even_if_it_fails() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &["--in-process"]);
     let graph = |second: &str| {
@@ -136,7 +136,7 @@ fn a_graph_is_run_and_one_that_fails_has_its_results() {
 }
 
 #[test]
-fn tools_are_described_and_hint_what_they_do() {
+fn tools_have_descriptions_and_hints() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &[]);
     let tools = mcp.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
@@ -166,7 +166,7 @@ fn tools_are_described_and_hint_what_they_do() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_keeps_its_ends_and_says_so() {
+fn long_answer_is_truncated_in_the_middle() {
     let home = Home::new();
     let mut mcp = Mcp::ready(&home, &["--in-process"]);
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "backend": "bash"}));

@@ -35,10 +35,10 @@ fn sees(home: &Home, python: &Path, whence: &str, token: Option<&str>) {
 }
 
 #[test]
-fn the_official_client_is_served_in_both_ages_of_the_protocol() {
+fn official_client_works_with_both_protocol_versions() {
     let Some(python) = python() else {
         return skip(
-            "the_official_client_is_served_in_both_ages_of_the_protocol",
+            "official_client_works_with_both_protocol_versions",
             "the package mcp of PyPI is not installed (cargo xtask setup)",
         );
     };
@@ -48,10 +48,10 @@ fn the_official_client_is_served_in_both_ages_of_the_protocol() {
 }
 
 #[test]
-fn over_http_the_official_client_is_served_too_and_two_of_them_at_once() {
+fn two_official_clients_work_over_http() {
     let Some(python) = python() else {
         return skip(
-            "over_http_the_official_client_is_served_too_and_two_of_them_at_once",
+            "two_official_clients_work_over_http",
             "the package mcp of PyPI is not installed (cargo xtask setup)",
         );
     };

@@ -45,7 +45,7 @@ fn screens_and_recordings_are_resources() {
 }
 
 #[test]
-fn resources_come_in_pages() {
+fn resources_are_paginated() {
     let home = Home::new();
     let folder = home.hermetic.nerve_home().join("recordings/2026/01");
     std::fs::create_dir_all(&folder).unwrap();
@@ -71,7 +71,7 @@ fn resources_come_in_pages() {
 }
 
 #[test]
-fn a_server_on_tcp_serves_and_its_recordings_are_no_resources() {
+fn recordings_of_tcp_server_are_no_resources() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
     let status = home.nerve(&["server", "status", "--json"]).json();
