@@ -19,9 +19,9 @@ use rustix::process::Signal;
 use harness::{DEADLINE, Home, alive, pid_in, signal};
 use recording::{Recording, assert_counts, numbers};
 
-/// What waits for the timer at most.
+/// Maximum time a block waits for its timer.
 const ROTATE: Duration = Duration::from_millis(250);
-/// What a busy machine may add: the host's threads wait for a processor, the kernel's buffer is not read yet.
+/// Allowance for a busy machine: scheduling and unread kernel buffers.
 const SLACK: Duration = Duration::from_millis(250);
 
 fn number(name: &str) -> Option<u64> {
@@ -49,7 +49,7 @@ impl Random {
 const PACED: &str = "i=0; while :; do i=$((i+1)); echo \"at $i ${EPOCHREALTIME/./}\"; sleep 0.004; done\n";
 const FAST: &str = "i=0; while :; do i=$((i+1)); echo \"at $i ${EPOCHREALTIME/./}\"; done\n";
 
-/// What was lost: from the last line that is in the recording to the kill.
+/// Returns the time from the last recorded line to the kill.
 fn loss(recording: &Recording, killed: Duration) -> Duration {
     assert!(recording.lost.iter().all(|lost| lost.tail), "a hole: {:?}", recording.lost);
     let text = recording.text();
@@ -152,5 +152,5 @@ fn repeated_server_crashes_lose_no_byte() {
     assert_counts(&numbers(&found.text(), "line"), end, &what);
     assert!(wait_until(DEADLINE, || home.read("count").contains(&format!("end {end}"))), "{what}");
     assert_counts(&numbers(&home.read("count"), "line"), end, &what);
-    assert_eq!(home.fact("count", "faults"), "", "{what}");
+    assert_eq!(home.metadata("count", "faults"), "", "{what}");
 }

@@ -12,14 +12,14 @@ use nerve_record::replay::TerminalReplay;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, agents_dir, find_agent, skip};
 
-struct Stage {
+struct Fixture {
     home: Hermetic,
     recipe: AgentRecipe,
     _model: MockModel,
 }
 
-impl Stage {
-    async fn new() -> Option<Stage> {
+impl Fixture {
+    async fn new() -> Option<Fixture> {
         if find_agent("claude").is_none() {
             skip("real_agent_cli", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -27,7 +27,7 @@ impl Stage {
         let home = Hermetic::new().unwrap();
         let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
         let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        Some(Stage { home, recipe, _model: model })
+        Some(Fixture { home, recipe, _model: model })
     }
 
     /// Runs nerve off this thread: the model has to answer meanwhile.
@@ -51,8 +51,8 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn demo_with_real_claude_shows_three_answers() {
-    let Some(stage) = Stage::new().await else { return };
-    let shown = stage.ok(&["demo", "--command", &stage.command()]).await;
+    let Some(fixture) = Fixture::new().await else { return };
+    let shown = fixture.ok(&["demo", "--command", &fixture.command()]).await;
     assert!(shown.contains("You said: Say hello in one short sentence."), "{shown}");
     assert!(shown.contains("SEND @"), "the history is shown: {shown}");
     assert!(shown.contains("next steps"), "{shown}");
@@ -60,101 +60,104 @@ async fn demo_with_real_claude_shows_three_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ask_and_server_node_answer() {
-    let Some(stage) = Stage::new().await else { return };
+    let Some(fixture) = Fixture::new().await else { return };
     assert_eq!(
-        stage.ok(&["ask", "--command", &stage.command(), "hello there"]).await,
+        fixture.ok(&["ask", "--command", &fixture.command(), "hello there"]).await,
         "You said: hello there\n"
     );
 
-    stage.ok(&["server", "start"]).await;
-    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
-    assert_eq!(stage.ok(&["server", "node", "execute", "c", "hello again"]).await, "You said: hello again\n");
-    let blocked = stage.nerve(&["server", "node", "execute", "c", "TOUCHTOOL please"]).await;
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.command()]).await;
+    assert_eq!(
+        fixture.ok(&["server", "node", "execute", "c", "hello again"]).await,
+        "You said: hello again\n"
+    );
+    let blocked = fixture.nerve(&["server", "node", "execute", "c", "TOUCHTOOL please"]).await;
     assert_eq!(blocked.status.code(), Some(5), "{}", String::from_utf8_lossy(&blocked.stderr));
     assert!(String::from_utf8_lossy(&blocked.stderr).contains("Do you want to proceed?"));
-    let answered = stage.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
+    let answered = fixture.ok(&["server", "node", "answer", "c", "1", "--wait"]).await;
     assert!(answered.contains("END-OF-TOOL"), "{answered}");
-    let history = stage.ok(&["server", "node", "history", "c", "--op", "send"]).await;
+    let history = fixture.ok(&["server", "node", "history", "c", "--op", "send"]).await;
     assert!(history.contains("hello again") && history.contains("TOUCHTOOL"), "{history}");
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recording_survives_server_and_replays_last_screen() {
-    let Some(stage) = Stage::new().await else { return };
-    stage.ok(&["server", "start"]).await;
-    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
-    stage.ok(&["server", "node", "execute", "c", "LONG please"]).await;
-    kill_server(&stage).await;
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.command()]).await;
+    fixture.ok(&["server", "node", "execute", "c", "LONG please"]).await;
+    kill_server(&fixture).await;
 
-    stage.ok(&["server", "start"]).await;
-    stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
-    let again = stage.ok(&["server", "node", "execute", "c", "are you still there?"]).await;
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
+    let again = fixture.ok(&["server", "node", "execute", "c", "are you still there?"]).await;
     assert_eq!(again, "You said: are you still there?\n");
 
-    let host = registry::entries(&hosts_of(&stage)).pop().unwrap();
+    let host = registry::entries(&hosts_of(&fixture)).pop().unwrap();
     let recording = host.recording.unwrap();
-    let live = quiet_text(&stage, &host.runtime.join(CONTROL)).await;
+    let live = quiet_text(&fixture, &host.runtime.join(CONTROL)).await;
     let replay =
         TerminalReplay::read_all(&mut Reader::open(&recording).unwrap(), |lost| panic!("{lost}")).unwrap();
     assert_eq!(replay.terminal.tail(usize::MAX).join("\n"), live);
 
-    let cast = stage.home.work().join("session.cast");
-    stage
+    let cast = fixture.home.work().join("session.cast");
+    fixture
         .ok(&["export", recording.to_str().unwrap(), "--format", "asciicast2", "-o", cast.to_str().unwrap()])
         .await;
-    accepted_by_asciinema(&stage, &cast).await;
-    stage.ok(&["server", "stop"]).await;
-    assert_eq!(registry::entries(&hosts_of(&stage)), []);
+    accepted_by_asciinema(&fixture, &cast).await;
+    fixture.ok(&["server", "stop"]).await;
+    assert_eq!(registry::entries(&hosts_of(&fixture)), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_is_forked_by_restarted_server() {
-    let Some(stage) = Stage::new().await else { return };
-    stage.ok(&["server", "start"]).await;
-    stage.ok(&["server", "node", "create", "c", "--command", &stage.command()]).await;
-    stage.ok(&["server", "node", "execute", "c", "the shared wordalpha"]).await;
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "node", "create", "c", "--command", &fixture.command()]).await;
+    fixture.ok(&["server", "node", "execute", "c", "the shared wordalpha"]).await;
     let id = async || {
-        let info = stage.ok(&["server", "node", "info", "c", "--json"]).await;
+        let info = fixture.ok(&["server", "node", "info", "c", "--json"]).await;
         let info: serde_json::Value = serde_json::from_str(&info).unwrap();
         info["metadata"]["claude_session_id"].as_str().unwrap().to_string()
     };
     let before = id().await;
-    kill_server(&stage).await;
+    kill_server(&fixture).await;
 
-    stage.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "start"]).await;
     assert_eq!(id().await, before);
-    stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
-    assert_eq!(stage.ok(&["server", "node", "fork", "c"]).await, "node 'c-fork' forked from 'c'\n");
-    let said = stage.ok(&["server", "node", "execute", "c-fork", "in the fork wordgamma"]).await;
+    fixture.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
+    assert_eq!(fixture.ok(&["server", "node", "fork", "c"]).await, "node 'c-fork' forked from 'c'\n");
+    let said = fixture.ok(&["server", "node", "execute", "c-fork", "in the fork wordgamma"]).await;
     assert_eq!(said, "You said: in the fork wordgamma\n");
-    stage.ok(&["server", "node", "execute", "c", "in the source wordbeta"]).await;
+    fixture.ok(&["server", "node", "execute", "c", "in the source wordbeta"]).await;
     let asked = |word: &str| {
-        let mut requests = stage._model.requests().into_iter().map(|request| request.body.to_string());
+        let mut requests = fixture._model.requests().into_iter().map(|request| request.body.to_string());
         requests.rfind(|body| body.contains(word)).unwrap()
     };
     assert!(asked("wordgamma").contains("wordalpha") && !asked("wordgamma").contains("wordbeta"));
     assert!(asked("wordbeta").contains("wordalpha") && !asked("wordbeta").contains("wordgamma"));
 
     // What is typed into the agent begins another conversation; its hooks tell which.
-    stage.ok(&["server", "node", "run", "c", "/clear"]).await;
+    fixture.ok(&["server", "node", "run", "c", "/clear"]).await;
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while id().await == before {
         assert!(std::time::Instant::now() < deadline, "the hook of /clear was not heard");
     }
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
-fn hosts_of(stage: &Stage) -> PathBuf {
-    stage.home.nerve_home().join("hosts")
+fn hosts_of(fixture: &Fixture) -> PathBuf {
+    fixture.home.nerve_home().join("hosts")
 }
 
-/// What the live model holds while nothing is written, and all of it is in the recording: an agent's screen is never still for
-/// long, so it is asked for again until nothing came in between.
-async fn quiet_text(stage: &Stage, control: &Path) -> String {
+/// Returns the live model's text once the recording contains all of it. An agent's screen changes often, so this
+/// retries until nothing arrived in between.
+async fn quiet_text(fixture: &Fixture, control: &Path) -> String {
     for _ in 0..50 {
         let before = Connection::open(control).await.unwrap().hello;
-        let text = stage.ok(&["server", "node", "read", "c"]).await;
+        let text = fixture.ok(&["server", "node", "read", "c"]).await;
         let after = Connection::open(control).await.unwrap().hello;
         if before.off == after.off && after.recorded == Some(after.off) {
             return text.strip_suffix('\n').unwrap_or(&text).to_string();
@@ -163,12 +166,12 @@ async fn quiet_text(stage: &Stage, control: &Path) -> String {
     panic!("the agent never stops writing");
 }
 
-async fn accepted_by_asciinema(stage: &Stage, cast: &Path) {
+async fn accepted_by_asciinema(fixture: &Fixture, cast: &Path) {
     if Command::new("asciinema").arg("--version").output().is_err() {
         return skip("asciinema cat", "asciinema is not installed (cargo xtask setup)");
     }
     // On a terminal of its own: version 2.2 does not start without one.
-    let mut command = stage.home.command("script");
+    let mut command = fixture.home.command("script");
     command.args(["-qec", &format!("asciinema cat '{}'", cast.display()), "/dev/null"]);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
@@ -180,8 +183,8 @@ async fn accepted_by_asciinema(stage: &Stage, cast: &Path) {
 const TWO_TURNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/two-turns.yaml");
 
 /// Starts a server whose PATH has the pinned agent as `claude`.
-async fn start_with_claude_on_path(stage: &Stage) {
-    let bin = stage.home.work().join("bin");
+async fn start_with_claude_on_path(fixture: &Fixture) {
+    let bin = fixture.home.work().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     let agent = find_agent("claude").unwrap();
     let script = format!("#!/bin/sh\nexec '{}' --permission-mode default \"$@\"\n", agent.display());
@@ -189,17 +192,18 @@ async fn start_with_claude_on_path(stage: &Stage) {
     std::fs::set_permissions(bin.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command: Command = stage.home.command(env!("CARGO_BIN_EXE_nerve"));
-    command.args(["server", "start"]).envs(stage.recipe.env.iter().cloned()).env("PATH", path);
+    let mut command: Command = fixture.home.command(env!("CARGO_BIN_EXE_nerve"));
+    command.args(["server", "start"]).envs(fixture.recipe.env.iter().cloned()).env("PATH", path);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn graph_runs_two_claude_turns_and_checks_them() {
-    let Some(stage) = Stage::new().await else { return };
-    start_with_claude_on_path(&stage).await;
-    let done = stage.ok(&["server", "graph", "run", TWO_TURNS, "--set", "task=hello graph", "--json"]).await;
+    let Some(fixture) = Fixture::new().await else { return };
+    start_with_claude_on_path(&fixture).await;
+    let done =
+        fixture.ok(&["server", "graph", "run", TWO_TURNS, "--set", "task=hello graph", "--json"]).await;
     let done: serde_json::Value = serde_json::from_str(&done).unwrap();
     assert_eq!(done["status"], "completed", "{done}");
     assert_eq!(done["results"]["first"]["text"], "You said: hello graph");
@@ -207,39 +211,39 @@ async fn graph_runs_two_claude_turns_and_checks_them() {
     assert_eq!(second, "You said: Say again what you just said: You said: hello graph");
     assert_eq!(done["results"]["second"]["turn"], 2, "both turns were one conversation's");
     assert_eq!(done["results"]["same"]["attributes"]["exit_code"], 0);
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_run_survives_its_server() {
-    let Some(stage) = Stage::new().await else { return };
-    start_with_claude_on_path(&stage).await;
+    let Some(fixture) = Fixture::new().await else { return };
+    start_with_claude_on_path(&fixture).await;
     let run =
         ["server", "graph", "run", TWO_TURNS, "--set", "task=STALL 6 please", "--detach", "--run-id", "r1"];
-    stage.ok(&run).await;
+    fixture.ok(&run).await;
     // The first turn is on its way when the server dies.
-    wait_for(&stage, |status| status["steps"][0]["state"] == "running").await;
-    kill_server(&stage).await;
-    start_with_claude_on_path(&stage).await;
-    let status = stage.ok(&["server", "graph", "status", "r1", "--json"]).await;
+    wait_for(&fixture, |status| status["steps"][0]["state"] == "running").await;
+    kill_server(&fixture).await;
+    start_with_claude_on_path(&fixture).await;
+    let status = fixture.ok(&["server", "graph", "status", "r1", "--json"]).await;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!(status["status"], "interrupted", "{status}");
 
     // Its step was running on a node that keeps state: a person says what becomes of it.
-    stage.ok(&["server", "graph", "resume", "r1", "--detach"]).await;
-    let asked = wait_for(&stage, |status| status["gates"][0]["step_id"] == "first").await;
+    fixture.ok(&["server", "graph", "resume", "r1", "--detach"]).await;
+    let asked = wait_for(&fixture, |status| status["gates"][0]["step_id"] == "first").await;
     assert_eq!(asked["gates"][0]["choices"], serde_json::json!(["rerun", "skip", "fail"]));
-    stage.ok(&["server", "graph", "answer", "r1", "rerun"]).await;
+    fixture.ok(&["server", "graph", "answer", "r1", "rerun"]).await;
     let done =
-        wait_for(&stage, |status| status["status"] != "running" && status["status"] != "waiting").await;
+        wait_for(&fixture, |status| status["status"] != "running" && status["status"] != "waiting").await;
     assert_eq!(done["status"], "completed", "{done}");
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
-async fn wait_for(stage: &Stage, is_it: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+async fn wait_for(fixture: &Fixture, is_it: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
-        let status = stage.ok(&["server", "graph", "status", "r1", "--json"]).await;
+        let status = fixture.ok(&["server", "graph", "status", "r1", "--json"]).await;
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         if is_it(&status) {
             return status;
@@ -248,15 +252,15 @@ async fn wait_for(stage: &Stage, is_it: impl Fn(&serde_json::Value) -> bool) -> 
     }
 }
 
-async fn kill_server(stage: &Stage) {
+async fn kill_server(fixture: &Fixture) {
     let status: serde_json::Value =
-        serde_json::from_str(&stage.ok(&["server", "status", "--json"]).await).unwrap();
+        serde_json::from_str(&fixture.ok(&["server", "status", "--json"]).await).unwrap();
     let pid = rustix::process::Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// All four, found in PATH, with the settings of their recipes in one home. Where they run is a new folder each time: whoever asks
-/// about trust does.
+/// All four agents from PATH, with the settings of their recipes in one home. They run in a new folder each time, so
+/// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
     if ["claude", "codex", "gemini", "opencode"].iter().any(|name| find_agent(name).is_none()) {
@@ -266,7 +270,7 @@ fn doctor_drives_every_agent_it_finds() {
         );
     }
     let home = Hermetic::new().unwrap();
-    // Nothing listens there, for nothing is asked.
+    // Nothing listens there, as no prompt is sent.
     let url = "http://127.0.0.1:9";
     let recipes = [
         home.claude(&home.work(), url, Renderer::Classic).unwrap(),

@@ -1,5 +1,5 @@
-//! The real Claude Code (pinned by xtask) as a client of `nerve mcp`, over `--mcp-config`, with the scripted model API on loopback: what
-//! the model asks for, nerve does, and the model is told.
+//! The real Claude Code (pinned by xtask) as a client of `nerve mcp` over `--mcp-config`, with the scripted model API
+//! on loopback. Checks the tool calls of the model and the results it receives.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::process::{Command, Stdio};
@@ -13,13 +13,13 @@ const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
 /// Claude Code starts, and starts nerve, within seconds.
 const TURN: Duration = Duration::from_secs(120);
 
-struct Stage {
+struct Fixture {
     home: Hermetic,
     recipe: AgentRecipe,
     model: MockModel,
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         for arguments in
             [&["server", "stop", "--force", "--timeout", "5"][..], &["host", "stop", "--all"][..]]
@@ -29,21 +29,21 @@ impl Drop for Stage {
     }
 }
 
-/// The model uses a tool of nerve when a prompt has the word.
-fn uses(script: Script, word: &str, tool: &str, input: Value) -> Script {
+/// Scripts the model to use a nerve tool when a prompt has the word.
+fn script_tool(script: Script, word: &str, tool: &str, input: Value) -> Script {
     let call = ToolCall::Own { name: format!("mcp__nerve__{tool}"), input };
     script.rule(word, Answer::tool("I will ask nerve.", call))
 }
 
-impl Stage {
-    /// `None` where there is no Claude Code. `way`: arguments of `nerve mcp`.
-    async fn new(script: Script, way: &[&str]) -> Option<Stage> {
-        let arguments: Vec<&str> = std::iter::once("mcp").chain(way.iter().copied()).collect();
-        Stage::with(script, |_, _| json!({ "command": NERVE, "args": arguments })).await
+impl Fixture {
+    /// Returns `None` without Claude Code. `mcp_args`: arguments of `nerve mcp`.
+    async fn new(script: Script, mcp_args: &[&str]) -> Option<Fixture> {
+        let arguments: Vec<&str> = std::iter::once("mcp").chain(mcp_args.iter().copied()).collect();
+        Fixture::with(script, |_, _| json!({ "command": NERVE, "args": arguments })).await
     }
 
     /// The same with what `server` says of the MCP server, which it may start.
-    async fn with(script: Script, server: impl FnOnce(&Hermetic, &AgentRecipe) -> Value) -> Option<Stage> {
+    async fn with(script: Script, server: impl FnOnce(&Hermetic, &AgentRecipe) -> Value) -> Option<Fixture> {
         if find_agent("claude").is_none() {
             skip("real_agent_mcp", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -57,7 +57,7 @@ impl Stage {
         let more =
             ["--mcp-config", file.to_str().unwrap(), "--strict-mcp-config", "--allowedTools", "mcp__nerve"];
         recipe.argv.extend(more.map(str::to_string));
-        Some(Stage { home, recipe, model })
+        Some(Fixture { home, recipe, model })
     }
 
     /// Runs a command to its end, off this thread: the model has to answer meanwhile.
@@ -79,7 +79,7 @@ impl Stage {
         self.run(command).await
     }
 
-    /// What the model was told of the tools it used, in order.
+    /// Returns the tool results the model received, in order.
     fn tool_results(&self) -> Vec<Value> {
         let requests = self.model.requests();
         let Some(last) = requests
@@ -100,48 +100,49 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_lists_creates_uses_and_stops_a_node() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
-    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script = script_tool(Script::default(), "MAKE", "nerve_create_node", shell);
     let script =
-        uses(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
-    let script = uses(script, "SHOW", "nerve_list_nodes", json!({}));
-    let script = uses(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
-    let script = uses(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
-    let Some(stage) = Stage::new(script, &[]).await else { return };
-    stage.nerve(&["server", "start"]).await;
+        script_tool(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
+    let script = script_tool(script, "SHOW", "nerve_list_nodes", json!({}));
+    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = script_tool(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
+    let Some(fixture) = Fixture::new(script, &[]).await else { return };
+    fixture.nerve(&["server", "start"]).await;
     // Claude Code is a node of the server that it drives.
-    let command = shell_words::join(&stage.recipe.argv);
-    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    let command = shell_words::join(&fixture.recipe.argv);
+    fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
     // The model is given a result's object, and of a failure the text.
-    for (prompt, told) in [
+    for (prompt, expected) in [
         ("MAKE one", r#"{"node_id":"worker","state":"ready"}"#),
         ("USE it", "42"),
         ("SHOW them", "worker"),
         ("make a MISTAKE", "no node 'nobody'"),
         ("END it", r#""stopped":true"#),
     ] {
-        let answer = stage.nerve(&["server", "node", "execute", "boss", prompt]).await;
-        assert!(answer.contains(told) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}");
+        let answer = fixture.nerve(&["server", "node", "execute", "boss", prompt]).await;
+        assert!(answer.contains(expected) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}");
     }
-    let results = stage.tool_results();
+    let results = fixture.tool_results();
     assert_eq!(results.len(), 5, "{results:?}");
     assert_eq!(results[3]["is_error"], true, "{:?}", results[3]);
     assert!(
         results.iter().enumerate().all(|(at, result)| at == 3 || result["is_error"] != true),
         "{results:?}"
     );
-    let nodes = stage.nerve(&["server", "node", "list", "--json"]).await;
+    let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
     assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_without_server_gets_hint_or_own_nodes() {
-    let script = uses(Script::default(), "SHOW", "nerve_list_nodes", json!({}));
-    for (way, told) in [(&[][..], "nerve server start"), (&["--in-process"][..], r#"{"nodes":[]}"#)] {
-        let Some(stage) = Stage::new(script.clone(), way).await else { return };
-        let mut recipe = stage.recipe.clone();
+    let script = script_tool(Script::default(), "SHOW", "nerve_list_nodes", json!({}));
+    for (mcp_args, expected) in [(&[][..], "nerve server start"), (&["--in-process"][..], r#"{"nodes":[]}"#)]
+    {
+        let Some(fixture) = Fixture::new(script.clone(), mcp_args).await else { return };
+        let mut recipe = fixture.recipe.clone();
         recipe.argv.extend(["-p", "SHOW them"].map(str::to_string));
-        let answer = stage.run(stage.home.recipe_command(&recipe, &stage.home.work())).await;
-        assert!(answer.contains(told), "{answer}");
+        let answer = fixture.run(fixture.home.recipe_command(&recipe, &fixture.home.work())).await;
+        assert!(answer.contains(expected), "{answer}");
     }
 }
 
@@ -149,32 +150,32 @@ async fn claude_without_server_gets_hint_or_own_nodes() {
 async fn interrupted_claude_withdraws_its_prompt() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
     let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
-    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
-    let script = uses(script, "WAIT", "nerve_execute", long);
-    let Some(stage) = Stage::new(script, &[]).await else { return };
-    stage.nerve(&["server", "start"]).await;
-    let command = shell_words::join(&stage.recipe.argv);
-    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
-    stage.nerve(&["server", "node", "execute", "boss", "MAKE one"]).await;
-    stage.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
-    stage.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
-    stage.nerve(&["server", "node", "interrupt", "boss"]).await;
+    let script = script_tool(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script = script_tool(script, "WAIT", "nerve_execute", long);
+    let Some(fixture) = Fixture::new(script, &[]).await else { return };
+    fixture.nerve(&["server", "start"]).await;
+    let command = shell_words::join(&fixture.recipe.argv);
+    fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    fixture.nerve(&["server", "node", "execute", "boss", "MAKE one"]).await;
+    fixture.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
+    fixture.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
+    fixture.nerve(&["server", "node", "interrupt", "boss"]).await;
     // Its client has cancelled the call.
-    stage.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
-    stage.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
+    fixture.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
+    fixture.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
 }
 
-/// A server with HTTP, as Claude Code is told of it.
+/// Starts a server with HTTP and returns Claude Code's configuration for it.
 fn over_http(home: &Hermetic, recipe: &AgentRecipe) -> Value {
-    let said = |arguments: &[&str]| {
+    let run_nerve = |arguments: &[&str]| {
         let mut command = home.command(NERVE);
         let output = command.args(arguments).envs(recipe.env.iter().cloned()).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    said(&["server", "start", "--http", "127.0.0.1:0"]);
-    let status: Value = serde_json::from_str(&said(&["server", "status", "--json"])).unwrap();
-    let bearer = format!("Bearer {}", said(&["token", "show"]).trim());
+    run_nerve(&["server", "start", "--http", "127.0.0.1:0"]);
+    let status: Value = serde_json::from_str(&run_nerve(&["server", "status", "--json"])).unwrap();
+    let bearer = format!("Bearer {}", run_nerve(&["token", "show"]).trim());
     let url = format!("http://{}/mcp", status["http"].as_str().unwrap());
     json!({ "type": "http", "url": url, "headers": { "Authorization": bearer } })
 }
@@ -183,30 +184,30 @@ fn over_http(home: &Hermetic, recipe: &AgentRecipe) -> Value {
 async fn claude_creates_uses_and_stops_a_node_over_http() {
     let shell = json!({"node_id": "worker", "command": "bash --norc", "env": {"PS1": "$ "}});
     let long = json!({"node_id": "worker", "text": "sleep 3000", "interrupt_on_cancel": true});
-    let script = uses(Script::default(), "MAKE", "nerve_create_node", shell);
+    let script = script_tool(Script::default(), "MAKE", "nerve_create_node", shell);
     let script =
-        uses(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
-    let script = uses(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
-    let script = uses(script, "WAIT", "nerve_execute", long);
-    let script = uses(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
-    let Some(stage) = Stage::with(script, over_http).await else { return };
-    let command = shell_words::join(&stage.recipe.argv);
-    stage.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
-    let asked = async |prompt: &str, told: &str| {
-        let answer = stage.nerve(&["server", "node", "execute", "boss", prompt]).await;
-        let screen = stage.nerve(&["server", "node", "read", "boss"]).await;
-        assert!(answer.contains(told) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}\n{screen}");
+        script_tool(script, "USE", "nerve_execute", json!({"node_id": "worker", "text": "echo $((6 * 7))"}));
+    let script = script_tool(script, "MISTAKE", "nerve_execute", json!({"node_id": "nobody", "text": "hi"}));
+    let script = script_tool(script, "WAIT", "nerve_execute", long);
+    let script = script_tool(script, "END", "nerve_stop_node", json!({"node_id": "worker"}));
+    let Some(fixture) = Fixture::with(script, over_http).await else { return };
+    let command = shell_words::join(&fixture.recipe.argv);
+    fixture.nerve(&["server", "node", "create", "boss", "--command", &command]).await;
+    let check_turn = async |prompt: &str, expected: &str| {
+        let answer = fixture.nerve(&["server", "node", "execute", "boss", prompt]).await;
+        let screen = fixture.nerve(&["server", "node", "read", "boss"]).await;
+        assert!(answer.contains(expected) && answer.contains("END-OF-TOOL"), "{prompt}: {answer}\n{screen}");
     };
-    asked("MAKE one", r#"{"node_id":"worker","state":"ready"}"#).await;
-    asked("USE it", "42").await;
-    asked("make a MISTAKE", "no node 'nobody'").await;
-    stage.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
-    stage.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
-    stage.nerve(&["server", "node", "interrupt", "boss"]).await;
+    check_turn("MAKE one", r#"{"node_id":"worker","state":"ready"}"#).await;
+    check_turn("USE it", "42").await;
+    check_turn("make a MISTAKE", "no node 'nobody'").await;
+    fixture.nerve(&["server", "node", "execute", "boss", "WAIT for it", "--async"]).await;
+    fixture.nerve(&["server", "node", "wait", "worker", "--until", "busy", "--timeout", "60"]).await;
+    fixture.nerve(&["server", "node", "interrupt", "boss"]).await;
     // Its client has cancelled the call.
-    stage.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
-    stage.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
-    asked("END it", r#""stopped":true"#).await;
-    let nodes = stage.nerve(&["server", "node", "list", "--json"]).await;
+    fixture.nerve(&["server", "node", "wait", "worker", "--until", "ready", "--timeout", "60"]).await;
+    fixture.nerve(&["server", "node", "wait", "boss", "--until", "ready", "--timeout", "60"]).await;
+    check_turn("END it", r#""stopped":true"#).await;
+    let nodes = fixture.nerve(&["server", "node", "list", "--json"]).await;
     assert!(nodes.contains("boss") && !nodes.contains("worker"), "{nodes}");
 }

@@ -12,22 +12,22 @@ use serde_json::Value;
 /// Nothing listens there: what is answered came through the proxy.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
-struct Stage {
+struct Fixture {
     home: Hermetic,
     recipe: AgentRecipe,
     model: MockModel,
     env: Vec<(String, String)>,
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let mut command: Command = self.home.command(env!("CARGO_BIN_EXE_nerve"));
         let _ = command.args(["server", "stop", "--force", "--timeout", "5"]).output();
     }
 }
 
-impl Stage {
-    async fn new(env: &[(&str, &str)]) -> Option<Stage> {
+impl Fixture {
+    async fn new(env: &[(&str, &str)]) -> Option<Fixture> {
         if find_agent("claude").is_none() {
             skip("real_agent_proxy", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -36,9 +36,9 @@ impl Stage {
         let model = serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap();
         let recipe = home.claude(&home.work(), NOWHERE, Renderer::Classic).unwrap();
         let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let stage = Stage { home, recipe, model, env };
-        stage.ok(&["server", "start"]).await;
-        Some(stage)
+        let fixture = Fixture { home, recipe, model, env };
+        fixture.ok(&["server", "start"]).await;
+        Some(fixture)
     }
 
     /// Runs nerve off this thread: the model has to answer meanwhile.
@@ -77,13 +77,13 @@ impl Stage {
     }
 
     /// The reply to a prompt, which the model echoes.
-    async fn asks(&self, node: &str, prompt: &str) -> Value {
+    async fn ask(&self, node: &str, prompt: &str) -> Value {
         let reply = self.json(&["server", "node", "execute", node, prompt, "--json"]).await;
         assert_eq!(reply["response"]["text"], format!("You said: {prompt}"), "{reply:#}");
         reply
     }
 
-    async fn facts(&self, node: &str) -> Value {
+    async fn metadata(&self, node: &str) -> Value {
         self.json(&["server", "node", "info", node, "--json"]).await["metadata"].clone()
     }
 
@@ -96,92 +96,92 @@ impl Stage {
 }
 
 /// The replies to requests for an answer, in a node's log.
-fn answers(facts: &Value) -> Vec<Value> {
-    let log = std::fs::read_to_string(Path::new(facts["proxy_log"].as_str().unwrap())).unwrap();
+fn answers(log_entries: &Value) -> Vec<Value> {
+    let log = std::fs::read_to_string(Path::new(log_entries["proxy_log"].as_str().unwrap())).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
         .filter(|line| line["type"] == "reply" && line["path"].as_str().unwrap().starts_with("/v1/messages?"))
         .collect()
 }
 
-fn count(facts: &Value, name: &str) -> u64 {
-    facts[name].as_str().unwrap().parse().unwrap()
+fn count(log_entries: &Value, name: &str) -> u64 {
+    log_entries[name].as_str().unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxy_counts_turns_across_server_death_and_fork() {
-    let Some(stage) = Stage::new(&[]).await else { return };
-    stage.create("c", "anthropic", &["--proxy-price", "3,15"]).await;
-    let first = stage.asks("c", "hello wordalpha").await;
+    let Some(fixture) = Fixture::new(&[]).await else { return };
+    fixture.create("c", "anthropic", &["--proxy-price", "3,15"]).await;
+    let first = fixture.ask("c", "hello wordalpha").await;
     let usage = &first["response"]["usage"];
     assert!(usage["requests"].as_u64().unwrap() >= 1 && usage["output"].as_u64().unwrap() > 0, "{first:#}");
     assert!(usage["cost_usd"].as_f64().unwrap() > 0.0, "{first:#}");
-    let before = stage.facts("c").await;
+    let before = fixture.metadata("c").await;
     assert_eq!((&before["proxy"], &first["turn"]), (&Value::from("anthropic"), &Value::from(1)));
     let logged = answers(&before);
     let of_the_turn = logged.iter().filter(|line| line["turn"] == 1 && line["node"] == "c").count();
     assert_eq!(of_the_turn as u64, usage["requests"].as_u64().unwrap(), "{logged:?}");
 
-    stage.kill_server().await;
-    stage.ok(&["server", "start"]).await;
-    stage.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
-    let second = stage.asks("c", "hello again").await;
+    fixture.kill_server().await;
+    fixture.ok(&["server", "start"]).await;
+    fixture.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
+    let second = fixture.ask("c", "hello again").await;
     assert!(second["response"]["usage"]["requests"].as_u64().unwrap() >= 1, "{second:#}");
-    let after = stage.facts("c").await;
+    let after = fixture.metadata("c").await;
     assert_eq!(after["proxy_url"], before["proxy_url"]);
     assert!(count(&after, "proxy_tokens") > count(&before, "proxy_tokens"), "{before} {after}");
 
-    stage.ok(&["server", "node", "fork", "c"]).await;
-    stage.asks("c-fork", "in the fork").await;
-    let fork = stage.facts("c-fork").await;
+    fixture.ok(&["server", "node", "fork", "c"]).await;
+    fixture.ask("c-fork", "in the fork").await;
+    let fork = fixture.metadata("c-fork").await;
     assert_eq!(fork["proxy"], "anthropic");
     assert_ne!(fork["proxy_url"], after["proxy_url"], "a proxy of its own");
     assert!(count(&fork, "proxy_tokens") > 0);
     let logged = answers(&fork);
     assert!(!logged.is_empty() && logged.iter().all(|line| line["node"] == "c-fork"), "{logged:?}");
-    assert_eq!(stage.facts("c").await["proxy_tokens"], after["proxy_tokens"]);
-    stage.ok(&["server", "stop"]).await;
+    assert_eq!(fixture.metadata("c").await["proxy_tokens"], after["proxy_tokens"]);
+    fixture.ok(&["server", "stop"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_never_sees_its_proxys_key() {
     let env = [("NERVE_TEST_KEY", "sk-hunter2-hunter2"), ("ANTHROPIC_API_KEY", "sk-ant-hunter3-hunter3")];
-    let Some(stage) = Stage::new(&env).await else { return };
-    stage.create("c", "openai", &["--proxy-key-env", "NERVE_TEST_KEY", "--proxy-model", "gpt-x"]).await;
-    let reply = stage.asks("c", "hello there").await;
+    let Some(fixture) = Fixture::new(&env).await else { return };
+    fixture.create("c", "openai", &["--proxy-key-env", "NERVE_TEST_KEY", "--proxy-model", "gpt-x"]).await;
+    let reply = fixture.ask("c", "hello there").await;
     assert!(reply["response"]["usage"]["requests"].as_u64().unwrap() >= 1, "{reply:#}");
-    let asked = stage.model.requests();
+    let asked = fixture.model.requests();
     assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"));
     assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
-    let facts = stage.facts("c").await;
-    let environ = std::fs::read(format!("/proc/{}/environ", facts["pid"].as_str().unwrap())).unwrap();
+    let log_entries = fixture.metadata("c").await;
+    let environ = std::fs::read(format!("/proc/{}/environ", log_entries["pid"].as_str().unwrap())).unwrap();
     let environ = String::from_utf8_lossy(&environ).into_owned();
-    assert!(environ.contains(facts["proxy_url"].as_str().unwrap()));
+    assert!(environ.contains(log_entries["proxy_url"].as_str().unwrap()));
     assert!(!environ.contains("hunter"), "neither key is in it");
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn graph_token_budget_stops_claude_mid_turn() {
-    let Some(stage) = Stage::new(&[]).await else { return };
+    let Some(fixture) = Fixture::new(&[]).await else { return };
     let allowed = ["--allowedTools", "Bash"].map(str::to_string);
-    let command: Vec<String> = stage.recipe.argv.iter().cloned().chain(allowed).collect();
+    let command: Vec<String> = fixture.recipe.argv.iter().cloned().chain(allowed).collect();
     let graph = serde_json::json!({
         "graph": "g",
         "budget": { "max_tokens": 100 },
         "nodes": { "c": {
             "type": "claude", "command": command,
-            "proxy": { "kind": "anthropic", "base_url": stage.model.url() },
+            "proxy": { "kind": "anthropic", "base_url": fixture.model.url() },
         } },
         "steps": [{ "id": "s", "node": "c", "input": "SLOWTOOL 300 please" }],
     });
-    let file = stage.home.work().join("graph.json");
+    let file = fixture.home.work().join("graph.json");
     std::fs::write(&file, graph.to_string()).unwrap();
     let began = std::time::Instant::now();
-    let output = stage.nerve(&["server", "graph", "run", file.to_str().unwrap(), "--json"]).await;
+    let output = fixture.nerve(&["server", "graph", "run", file.to_str().unwrap(), "--json"]).await;
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && said.contains("Token limit exceeded"), "{said}");
     assert!(began.elapsed().as_secs() < 120, "the tool would run for five minutes");
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }

@@ -13,19 +13,19 @@ use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
 use serde_json::Value;
 
 /// A pipeline, quotes, a folder that is left behind, and the terminal that it is run on.
-const ODD: &str = "mkdir -p sub && cd sub && printf '%s\\n' \"it's $((6 * 7))\" b | sort -r; test -t 1 && echo on-a-terminal; cat";
+const ODD_COMMAND: &str = "mkdir -p sub && cd sub && printf '%s\\n' \"it's $((6 * 7))\" b | sort -r; test -t 1 && echo on-a-terminal; cat";
 
 /// Lines with quotes of every kind.
-const HERE: &str = "cat <<'EOF' | tee made.txt\nit's \"$x\" `y` \\ # z\nEOF";
+const HEREDOC_COMMAND: &str = "cat <<'EOF' | tee made.txt\nit's \"$x\" `y` \\ # z\nEOF";
 
-struct Stage {
+struct Fixture {
     home: Hermetic,
     recipe: AgentRecipe,
     _model: MockModel,
 }
 
-impl Stage {
-    async fn new() -> Option<Stage> {
+impl Fixture {
+    async fn new() -> Option<Fixture> {
         if find_agent("claude").is_none() {
             skip("real_agent_tools", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -37,15 +37,15 @@ impl Stage {
             )
         };
         let script = Script::default()
-            .rule("ODDTOOL", run(ODD))
-            .rule("HERETOOL", run(HERE))
+            .rule("ODDTOOL", run(ODD_COMMAND))
+            .rule("HERETOOL", run(HEREDOC_COMMAND))
             .rule("FOLDERTOOL", run("pwd; exit 3"));
         let home = Hermetic::new().unwrap();
         let model = serve("127.0.0.1:0".parse().unwrap(), script).await.unwrap();
         let recipe = home.claude(&home.work(), &model.url(), Renderer::Classic).unwrap();
-        let stage = Stage { home, recipe, _model: model };
-        stage.ok(&["server", "start"]).await;
-        Some(stage)
+        let fixture = Fixture { home, recipe, _model: model };
+        fixture.ok(&["server", "start"]).await;
+        Some(fixture)
     }
 
     /// Runs nerve off this thread: the model has to answer meanwhile.
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     /// Lets it run what it asks for; gives back the dialog and the answer.
-    async fn allowed(&self, prompt: &str) -> (String, String) {
+    async fn run_allowed(&self, prompt: &str) -> (String, String) {
         let blocked = self.nerve(&["server", "node", "execute", "c", prompt]).await;
         let dialog = String::from_utf8_lossy(&blocked.stderr).into_owned();
         assert_eq!(blocked.status.code(), Some(5), "{dialog}");
@@ -83,7 +83,7 @@ impl Stage {
     }
 
     /// What is listed of its last execution, when its end is.
-    async fn last(&self) -> ExecutionLine {
+    async fn last_execution(&self) -> ExecutionLine {
         let mut follow = Follow::new(&self.recording().await).unwrap();
         loop {
             let last = follow.known().iter().last().cloned();
@@ -99,46 +99,46 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_tools_are_listed_with_their_results() {
-    let Some(stage) = Stage::new().await else { return };
-    stage.create(&[]).await;
-    stage.allowed("TOUCHTOOL please").await;
-    let line = stage.last().await;
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.create(&[]).await;
+    fixture.run_allowed("TOUCHTOOL please").await;
+    let line = fixture.last_execution().await;
     assert!(line.id.starts_with("toolu_") && !line.has_terminal(), "{line:?}");
     assert_eq!(line.command.as_deref(), Some("touch made-by-tool.txt && ls -la made-by-tool.txt"));
     assert_eq!((line.tool.as_deref(), line.status.as_deref()), (Some("Bash"), Some("completed")));
     assert!(line.anchor_byte.is_some_and(|anchor| anchor > 0));
-    let shown = stage.ok(&["show-sandbox-execution", &line.command.unwrap(), "--id", &line.id]).await;
+    let shown = fixture.ok(&["show-sandbox-execution", &line.command.unwrap(), "--id", &line.id]).await;
     assert!(shown.contains("made-by-tool.txt"), "{shown}");
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn traced_tools_run_unchanged_in_own_terminals() {
-    let Some(stage) = Stage::new().await else { return };
-    stage.create(&["--trace-tools"]).await;
-    let (dialog, said) = stage.allowed("ODDTOOL please").await;
+    let Some(fixture) = Fixture::new().await else { return };
+    fixture.create(&["--trace-tools"]).await;
+    let (dialog, answer) = fixture.run_allowed("ODDTOOL please").await;
     assert!(
         dialog.contains("mkdir -p sub && cd sub"),
         "the command as it was written is asked about: {dialog}"
     );
     assert!(!dialog.contains("nerve exec") && !dialog.contains("nerve-tool"), "{dialog}");
-    assert!(said.contains("on-a-terminal") && said.contains("it's 42"), "{said}");
-    let line = stage.last().await;
+    assert!(answer.contains("on-a-terminal") && answer.contains("it's 42"), "{answer}");
+    let line = fixture.last_execution().await;
     assert!(line.id.starts_with("toolu_") && line.has_terminal(), "{line:?}");
-    assert_eq!((line.command.as_deref(), line.exit_code), (Some(ODD), Some(0)));
-    let shown = stage.ok(&["show-sandbox-execution", ODD, "--id", &line.id]).await;
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some(ODD_COMMAND), Some(0)));
+    let shown = fixture.ok(&["show-sandbox-execution", ODD_COMMAND, "--id", &line.id]).await;
     assert_eq!(shown, "it's 42\r\nb\r\non-a-terminal\r\n");
 
-    stage.allowed("HERETOOL please").await;
-    let line = stage.last().await;
-    assert_eq!((line.command.as_deref(), line.exit_code), (Some(HERE), Some(0)));
-    let shown = stage.ok(&["show-sandbox-execution", HERE, "--id", &line.id]).await;
+    fixture.run_allowed("HERETOOL please").await;
+    let line = fixture.last_execution().await;
+    assert_eq!((line.command.as_deref(), line.exit_code), (Some(HEREDOC_COMMAND), Some(0)));
+    let shown = fixture.ok(&["show-sandbox-execution", HEREDOC_COMMAND, "--id", &line.id]).await;
     assert_eq!(shown, "it's \"$x\" `y` \\ # z\r\n");
 
     // The folder that the first left behind is the second's.
-    let (_, said) = stage.allowed("FOLDERTOOL please").await;
-    assert!(said.contains("/sub"), "{said}");
-    let line = stage.last().await;
+    let (_, answer) = fixture.run_allowed("FOLDERTOOL please").await;
+    assert!(answer.contains("/sub"), "{answer}");
+    let line = fixture.last_execution().await;
     assert_eq!((line.command.as_deref(), line.exit_code), (Some("pwd; exit 3"), Some(3)));
-    stage.ok(&["server", "stop"]).await;
+    fixture.ok(&["server", "stop"]).await;
 }

@@ -39,7 +39,8 @@ fn ask_answers_one_prompt_and_leaves_no_server() {
     let done = home.nerve_with(&[&ask[..], &["-", "--json"]].concat(), "from stdin");
     assert_eq!(done.json()["response"]["text"], "You said: from stdin");
     assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
-    home.nerve(&["ask", "--command", "claud-misspelt", "x"]).says(1, &["claud-misspelt", "nerve doctor"]);
+    home.nerve(&["ask", "--command", "claud-misspelt", "x"])
+        .assert_stderr(1, &["claud-misspelt", "nerve doctor"]);
 }
 
 #[test]
@@ -67,12 +68,12 @@ fn dialog_exits_with_5_lists_choices_and_can_be_answered() {
     let home = Home::new();
     create(&home, "--onboarding");
     let wait = home.nerve(&["server", "node", "wait", "me"]);
-    wait.says(5, &["is blocked, not ready", "it shows", "1. ", "nerve server node answer me"]);
+    wait.assert_stderr(5, &["is blocked, not ready", "it shows", "1. ", "nerve server node answer me"]);
     let execute = home.nerve(&["server", "node", "execute", "me", "hello"]);
-    execute.says(5, &["1. "]);
+    execute.assert_stderr(5, &["1. "]);
     assert!(home.ok(&["server", "node", "list"]).contains("blocked (trust)"));
     assert!(home.ok(&["server", "node", "why", "me"]).contains("choices"));
-    home.nerve(&["server", "node", "answer", "me", "no such choice"]).says(2, &["no such choice"]);
+    home.nerve(&["server", "node", "answer", "me", "no such choice"]).assert_stderr(2, &["no such choice"]);
     home.ok(&["server", "node", "answer", "me", "yes"]);
     assert_eq!(home.ok(&["server", "node", "execute", "me", "hello"]), "You said: hello\n");
 }
@@ -81,7 +82,7 @@ fn dialog_exits_with_5_lists_choices_and_can_be_answered() {
 fn answered_permission_prompt_continues_the_turn() {
     let home = Home::new();
     create(&home, "");
-    home.nerve(&["server", "node", "execute", "me", "PERMIT"]).says(5, &["1. Yes"]);
+    home.nerve(&["server", "node", "execute", "me", "PERMIT"]).assert_stderr(5, &["1. Yes"]);
     let answer = home.ok(&["server", "node", "answer", "me", "1", "--wait"]);
     assert!(answer.contains("END-OF-TOOL"), "{answer}");
     home.ok(&["server", "node", "wait", "me"]);
@@ -91,6 +92,6 @@ fn answered_permission_prompt_continues_the_turn() {
 fn exited_agent_is_reported_without_waiting() {
     let home = Home::new();
     create(&home, "--exit-at-once 3");
-    home.nerve(&["server", "node", "wait", "me"]).says(1, &["me"]);
-    home.nerve(&["server", "node", "execute", "me", "hello"]).says(1, &["exit code 3"]);
+    home.nerve(&["server", "node", "wait", "me"]).assert_stderr(1, &["me"]);
+    home.nerve(&["server", "node", "execute", "me", "hello"]).assert_stderr(1, &["exit code 3"]);
 }

@@ -1,4 +1,5 @@
-//! `nerve branch`: from snapshots and ends of recorded sessions, over the mock agent under the name of the agent it looks like.
+//! `nerve branch` from snapshots and ends of recorded sessions, with the mock agent under the name of the agent it
+//! imitates.
 
 mod alt_screen;
 mod concurrency;
@@ -16,17 +17,17 @@ use nerve_record::snapshots;
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home, NERVE};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
 
 const ID: &str = "aaaaaaaa-1111-4111-8111-aaaaaaaaaaaa";
 
-/// A node `me` that works in a folder of its own.
-struct Stage {
+/// A node `me` that works in its own folder.
+struct Fixture {
     home: Home,
     recording: PathBuf,
 }
 
-/// The mock agent as a program of this name, with these arguments.
+/// Installs the mock agent under this name with these arguments and returns its path.
 fn agent(home: &Home, name: &str, args: &str) -> String {
     let path = home.hermetic.work().join(name);
     fs::write(&path, format!("#!/bin/sh\nexec '{NERVE}' mock-agent {args} \"$@\"\n")).unwrap();
@@ -47,18 +48,18 @@ fn git(home: &Home, folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_string()
 }
 
-impl Stage {
-    /// In a plain folder; nothing is said yet.
-    fn new() -> Stage {
-        Stage::working_in(|_, _| {})
+impl Fixture {
+    /// Creates the node in a plain folder, without a turn.
+    fn new() -> Fixture {
+        Fixture::with_folder(|_, _| {})
     }
 
-    fn working_in(prepare: impl Fn(&Home, &Path)) -> Stage {
-        Stage::of_agent("", prepare)
+    fn with_folder(prepare: impl Fn(&Home, &Path)) -> Fixture {
+        Fixture::with_agent_args("", prepare)
     }
 
-    /// With an agent that is given these arguments.
-    fn of_agent(args: &str, prepare: impl Fn(&Home, &Path)) -> Stage {
+    /// Creates the node with arguments for the agent.
+    fn with_agent_args(args: &str, prepare: impl Fn(&Home, &Path)) -> Fixture {
         let home = Home::new();
         let folder = home.hermetic.work().canonicalize().unwrap().join("project");
         put(&folder, "file", "old\n");
@@ -68,19 +69,19 @@ impl Stage {
         let cwd = folder.to_str().unwrap();
         home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
         let recording = home.recording_of("me");
-        Stage { home, recording }
+        Fixture { home, recording }
     }
 
-    fn with_git() -> Stage {
-        Stage::working_in(|home, folder| {
+    fn with_git() -> Fixture {
+        Fixture::with_folder(|home, folder| {
             git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
             git(home, folder, &["add", "--all"]);
             git(home, folder, &["commit", "--quiet", "--message", "first"]);
         })
     }
 
-    /// Two turns, a snapshot after each, a change before each: `one` and `two` in `file`.
-    fn with_two_turns(self) -> Stage {
+    /// Runs two turns, with a file change before and a snapshot after each: `one` and `two` in `file`.
+    fn with_two_turns(self) -> Fixture {
         for turn in ["one", "two"] {
             put(&self.folder(), "file", &format!("{turn}\n"));
             put(&self.folder(), "new/untracked", turn);
@@ -98,7 +99,7 @@ impl Stage {
         self.home.ok(&["server", "node", "execute", "me", text])
     }
 
-    /// A snapshot as a program in the node's terminal takes it.
+    /// Takes a snapshot as a program in the node's terminal would.
     fn snapshot(&self, args: &[&str]) {
         let host = self.home.host_of("me");
         let socket = self.home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
@@ -109,7 +110,7 @@ impl Stage {
         assert_eq!(done.code, 0, "{done:?}");
     }
 
-    fn branch(&self, args: &[&str]) -> Done {
+    fn branch(&self, args: &[&str]) -> CommandOutput {
         self.home.nerve(&[&["branch", self.recording.to_str().unwrap()], args].concat())
     }
 
@@ -123,8 +124,8 @@ impl Stage {
         self.home.ok(&["server", "node", "stop", "me"]);
     }
 
-    /// Ends a node, and waits until its host has kept what there is to keep.
-    fn end(&self, node: &str) {
+    /// Ends a node and waits until its host has stored everything.
+    fn end_node(&self, node: &str) {
         self.home.ok(&["server", "node", "stop", node]);
         let is_there = || self.home.hosts().iter().any(|host| host["node"] == node && host["alive"] == true);
         assert!(wait_until(DEADLINE, || !is_there()), "{:?}", self.home.hosts());
@@ -145,108 +146,111 @@ fn text(path: PathBuf) -> String {
 
 #[test]
 fn branch_of_live_session_has_files_and_conversation() {
-    let stage = Stage::new().with_two_turns();
-    let done = stage.branch(&["RECALL", "--at", "1"]);
+    let fixture = Fixture::new().with_two_turns();
+    let done = fixture.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
     assert!(done.stderr.contains("node 'me-branch' works in "), "{done:?}");
-    let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
-    assert!(cwd.starts_with(stage.branches().canonicalize().unwrap()), "{}", cwd.display());
+    let cwd = PathBuf::from(fixture.home.metadata("me-branch", "cwd"));
+    assert!(cwd.starts_with(fixture.branches().canonicalize().unwrap()), "{}", cwd.display());
     assert_eq!((text(cwd.join("file")), text(cwd.join("new/untracked"))), ("one\n".into(), "one".into()));
-    assert_eq!(text(stage.folder().join("file")), "two\n", "the source is as it was");
-    // It is a session of its own, in the size of the other, and can be branched again.
+    assert_eq!(text(fixture.folder().join("file")), "two\n", "the source is as it was");
+    // The branch is an independent session with the same terminal size and can be branched again.
     for fact in ["cols", "rows", "profile"] {
-        assert_eq!(stage.home.fact("me-branch", fact), stage.home.fact("me", fact));
+        assert_eq!(fixture.home.metadata("me-branch", fact), fixture.home.metadata("me", fact));
     }
-    assert_ne!(stage.home.fact("me-branch", "agent_session"), stage.home.fact("me", "agent_session"));
-    assert_eq!(stage.say("RECALL"), "You said: one | two\n");
-    let again = stage.branch_json(&["RECALL", "--at", "two", "--no-wait"]);
+    assert_ne!(
+        fixture.home.metadata("me-branch", "agent_session"),
+        fixture.home.metadata("me", "agent_session")
+    );
+    assert_eq!(fixture.say("RECALL"), "You said: one | two\n");
+    let again = fixture.branch_json(&["RECALL", "--at", "two", "--no-wait"]);
     assert_eq!((&again["node_id"], &again["conversation"]["turns"]), (&"me-branch-2".into(), &2.into()));
 }
 
 #[test]
 fn git_snapshot_becomes_worktree_on_own_git_branch() {
-    let stage = Stage::with_git().with_two_turns();
-    let folder = stage.folder();
-    let before = git(&stage.home, &folder, &["status", "--porcelain"]);
-    let done = stage.branch_json(&["RECALL", "--at", "one"]);
+    let fixture = Fixture::with_git().with_two_turns();
+    let folder = fixture.folder();
+    let before = git(&fixture.home, &folder, &["status", "--porcelain"]);
+    let done = fixture.branch_json(&["RECALL", "--at", "one"]);
     let cwd = PathBuf::from(done["cwd"].as_str().unwrap());
-    assert_eq!(git(&stage.home, &cwd, &["status", "--porcelain"]), " M file\n?? new/");
-    assert_eq!(git(&stage.home, &cwd, &["log", "--format=%s"]), "first");
+    assert_eq!(git(&fixture.home, &cwd, &["status", "--porcelain"]), " M file\n?? new/");
+    assert_eq!(git(&fixture.home, &cwd, &["log", "--format=%s"]), "first");
     let branch = done["git_branch"].as_str().unwrap();
-    assert_eq!(git(&stage.home, &cwd, &["branch", "--show-current"]), branch);
+    assert_eq!(git(&fixture.home, &cwd, &["branch", "--show-current"]), branch);
     assert!(branch.starts_with("nerve/"), "{branch}");
     assert_eq!((text(cwd.join("file")), text(folder.join("file"))), ("one\n".into(), "two\n".into()));
-    assert_eq!(git(&stage.home, &folder, &["status", "--porcelain"]), before);
-    assert_eq!(git(&stage.home, &folder, &["branch", "--show-current"]), "main");
-    // Work that is committed there can be merged here.
-    git(&stage.home, &cwd, &["commit", "--quiet", "--all", "--message", "second"]);
-    assert_eq!(git(&stage.home, &folder, &["log", "--format=%s", branch]), "second\nfirst");
-    // The next one is another one.
-    assert_ne!(stage.branch_json(&["RECALL", "--at", "one"])["git_branch"], *branch);
+    assert_eq!(git(&fixture.home, &folder, &["status", "--porcelain"]), before);
+    assert_eq!(git(&fixture.home, &folder, &["branch", "--show-current"]), "main");
+    // Commits made in the worktree can be merged in the source repository.
+    git(&fixture.home, &cwd, &["commit", "--quiet", "--all", "--message", "second"]);
+    assert_eq!(git(&fixture.home, &folder, &["log", "--format=%s", branch]), "second\nfirst");
+    // Each branch gets its own git branch.
+    assert_ne!(fixture.branch_json(&["RECALL", "--at", "one"])["git_branch"], *branch);
 }
 
 #[test]
 fn session_end_is_a_snapshot_with_files() {
-    let stage = Stage::new().with_two_turns();
-    put(&stage.folder(), "file", "last\n");
-    let refused = stage.branch(&["RECALL"]);
+    let fixture = Fixture::new().with_two_turns();
+    put(&fixture.folder(), "file", "last\n");
+    let refused = fixture.branch(&["RECALL"]);
     assert!(refused.stderr.starts_with("error: it is still being recorded"), "the reason first: {refused:?}");
-    refused.says(1, &["--at"]);
-    stage.stop();
-    let meta = Meta::load(&stage.recording).unwrap().unwrap();
+    refused.assert_stderr(1, &["--at"]);
+    fixture.stop();
+    let meta = Meta::load(&fixture.recording).unwrap().unwrap();
     assert!(meta.cmd.contains(&"--settings".to_string()), "{:?}", meta.cmd);
-    let listed = stage.home.ok(&["recordings", "list"]);
+    let listed = fixture.home.ok(&["recordings", "list"]);
     assert!(listed.contains("claude") && !listed.contains("--settings"), "as it was asked for: {listed}");
-    let lines = snapshots::read(&stage.recording).unwrap();
+    let lines = snapshots::read(&fixture.recording).unwrap();
     let end = lines.last().unwrap();
     assert_eq!((end.id, end.label.as_deref(), &*end.kind), (3, Some("end"), "end"));
-    let done = stage.branch(&["RECALL"]);
+    let done = fixture.branch(&["RECALL"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one | two\n"), "{done:?}");
-    let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
+    let cwd = PathBuf::from(fixture.home.metadata("me-branch", "cwd"));
     assert_eq!(text(cwd.join("file")), "last\n");
-    // The server is started where it does not run.
-    stage.home.ok(&["server", "stop"]);
-    let done = stage.branch(&["RECALL", "--at", "2", "--node", "other"]);
+    // `branch` starts the server if none is running.
+    fixture.home.ok(&["server", "stop"]);
+    let done = fixture.branch(&["RECALL", "--at", "2", "--node", "other"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one | two\n"), "{done:?}");
-    assert_eq!(text(PathBuf::from(stage.home.fact("other", "cwd")).join("file")), "two\n");
+    assert_eq!(text(PathBuf::from(fixture.home.metadata("other", "cwd")).join("file")), "two\n");
 }
 
 #[test]
 fn dry_run_prints_steps_and_changes_nothing() {
-    let stage = Stage::new().with_two_turns();
-    let nodes = stage.nodes();
-    let told = stage.branch(&["Go on", "--at", "1", "--dry-run"]);
-    assert_eq!(told.code, 0, "{told:?}");
+    let fixture = Fixture::new().with_two_turns();
+    let nodes = fixture.nodes();
+    let output = fixture.branch(&["Go on", "--at", "1", "--dry-run"]);
+    assert_eq!(output.code, 0, "{output:?}");
     for part in
         ["the first 1 of 2 turns", "--resume", "me-branch on server 'default'", "copy", "Go on", "1 'one'"]
     {
-        assert!(told.stdout.contains(part), "{part}: {told:?}");
+        assert!(output.stdout.contains(part), "{part}: {output:?}");
     }
-    let data = stage.branch_json(&["Go on", "--at", "1", "--dry-run"]);
+    let data = fixture.branch_json(&["Go on", "--at", "1", "--dry-run"]);
     let talk = &data["conversation"];
     assert_eq!((&talk["kind"], &talk["turns"], &talk["of"]), (&"cut".into(), &1.into(), &2.into()));
     assert!(!Path::new(talk["to"].as_str().unwrap()).exists());
-    assert_eq!((stage.nodes(), stage.branches().exists()), (nodes, false));
+    assert_eq!((fixture.nodes(), fixture.branches().exists()), (nodes, false));
 }
 
 #[test]
 fn no_wait_prints_name_after_instruction_was_delivered() {
-    let stage = Stage::new().with_two_turns();
-    let done = stage.branch(&["SLOW down", "--at", "1", "--no-wait", "--node", "mine"]);
+    let fixture = Fixture::new().with_two_turns();
+    let done = fixture.branch(&["SLOW down", "--at", "1", "--no-wait", "--node", "mine"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "mine\n"), "{done:?}");
-    stage.home.ok(&["server", "node", "wait", "mine"]);
-    let history = stage.home.ok(&["server", "node", "history", "mine", "--inputs-only"]);
+    fixture.home.ok(&["server", "node", "wait", "mine"]);
+    let history = fixture.home.ok(&["server", "node", "history", "mine", "--inputs-only"]);
     assert!(history.contains("SLOW down"), "{history}");
-    let taken = stage.branch(&["RECALL", "--at", "1", "--node", "mine"]);
-    taken.says(1, &["node 'mine' already exists", "--node"]);
+    let taken = fixture.branch(&["RECALL", "--at", "1", "--node", "mine"]);
+    taken.assert_stderr(1, &["node 'mine' already exists", "--node"]);
     assert_eq!(
-        fs::read_dir(stage.branches()).unwrap().count(),
+        fs::read_dir(fixture.branches()).unwrap().count(),
         2,
         "a folder and its note: nothing is left of what failed"
     );
-    stage.branch(&["RECALL", "--at", "1", "--node", "Not a name"]).says(2, &["Not a name"]);
+    fixture.branch(&["RECALL", "--at", "1", "--node", "Not a name"]).assert_stderr(2, &["Not a name"]);
     assert_eq!(
-        fs::read_dir(stage.branches()).unwrap().count(),
+        fs::read_dir(fixture.branches()).unwrap().count(),
         2,
         "a folder and its note: nothing is left of what failed"
     );
@@ -254,86 +258,88 @@ fn no_wait_prints_name_after_instruction_was_delivered() {
 
 #[test]
 fn copy_of_trusted_folder_is_trusted() {
-    let stage = Stage::new().with_two_turns();
-    // From now on it asks at each start.
-    agent(&stage.home, "claude", "--onboarding");
-    let done = stage.branch(&["RECALL", "--at", "1"]);
+    let fixture = Fixture::new().with_two_turns();
+    // From now on the agent shows its trust dialog at each start.
+    agent(&fixture.home, "claude", "--onboarding");
+    let done = fixture.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
 }
 
 #[test]
 fn invalid_sources_and_targets_explain_what_to_do() {
-    let stage = Stage::new().with_two_turns();
-    stage.branch(&["x", "--at", "9"]).says(3, &["no snapshot 9", "1 'one', 2 'two'"]);
-    stage.branch(&["x", "--at", "three"]).says(3, &["with label 'three'", "1 'one'"]);
-    stage.branch(&[" ", "--at", "1"]).says(2, &["empty"]);
-    stage.home.nerve(&["branch", "nothing", "x"]).says(3, &["nothing"]);
-    // A recording alone is no instruction for the newest one.
-    let file = stage.recording.to_str().unwrap();
-    let id = stage.recording.file_stem().unwrap().to_str().unwrap();
+    let fixture = Fixture::new().with_two_turns();
+    fixture.branch(&["x", "--at", "9"]).assert_stderr(3, &["no snapshot 9", "1 'one', 2 'two'"]);
+    fixture.branch(&["x", "--at", "three"]).assert_stderr(3, &["with label 'three'", "1 'one'"]);
+    fixture.branch(&[" ", "--at", "1"]).assert_stderr(2, &["empty"]);
+    fixture.home.nerve(&["branch", "nothing", "x"]).assert_stderr(3, &["nothing"]);
+    // A recording without an instruction is refused: it is not taken as an instruction for the newest session.
+    let file = fixture.recording.to_str().unwrap();
+    let id = fixture.recording.file_stem().unwrap().to_str().unwrap();
     for named in [file, id, &id[..8]] {
         let say = format!("add an instruction: nerve branch {named} 'INSTRUCTION'");
-        stage.home.nerve(&["branch", named, "--dry-run"]).says(2, &["is a recording", &say]);
+        fixture.home.nerve(&["branch", named, "--dry-run"]).assert_stderr(2, &["is a recording", &say]);
     }
-    let full = stage.home.hermetic.work().join("full");
+    let full = fixture.home.hermetic.work().join("full");
     put(&full, "there", "");
-    stage.branch(&["x", "--at", "1", "--to", full.to_str().unwrap()]).says(2, &["is not empty", "--to"]);
-    let inside = stage.folder().join("inside");
-    stage.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).says(2, &["it is inside"]);
-    stage
+    fixture
+        .branch(&["x", "--at", "1", "--to", full.to_str().unwrap()])
+        .assert_stderr(2, &["is not empty", "--to"]);
+    let inside = fixture.folder().join("inside");
+    fixture.branch(&["x", "--at", "1", "--to", inside.to_str().unwrap()]).assert_stderr(2, &["it is inside"]);
+    fixture
         .branch(&["x", "--at", "1", "-s", "tcp://127.0.0.1:1"])
-        .says(2, &["on the machine of the recording"]);
-    let meta = Meta::path_of(&stage.recording);
+        .assert_stderr(2, &["on the machine of the recording"]);
+    let meta = Meta::path_of(&fixture.recording);
     let whole = text(meta.clone());
     fs::write(&meta, "{").unwrap();
-    stage.branch(&["x", "--at", "1"]).says(1, &["does not describe a session"]);
+    fixture.branch(&["x", "--at", "1"]).assert_stderr(1, &["does not describe a session"]);
     fs::remove_file(&meta).unwrap();
-    stage.branch(&["x", "--at", "1"]).says(3, &["not found", "meta.json"]);
+    fixture.branch(&["x", "--at", "1"]).assert_stderr(3, &["not found", "meta.json"]);
     fs::write(&meta, whole).unwrap();
-    let to = stage.home.hermetic.work().join("here");
-    let done = stage.branch(&["RECALL", "--at", "1", "--to", to.to_str().unwrap()]);
+    let to = fixture.home.hermetic.work().join("here");
+    let done = fixture.branch(&["RECALL", "--at", "1", "--to", to.to_str().unwrap()]);
     assert_eq!((done.code, text(to.join("file"))), (0, "one\n".into()), "{done:?}");
 }
 
 #[test]
 fn snapshot_without_files_needs_in_place() {
-    let stage = Stage::new();
-    stage.say("one");
-    stage.snapshot(&["--no-files", "--label", "bare"]);
-    stage.say("two");
-    put(&stage.folder(), "file", "now\n");
-    stage.branch(&["RECALL", "--at", "bare"]).says(1, &["snapshot 1 has no files", "--in-place"]);
-    let done = stage.branch(&["RECALL", "--at", "bare", "--in-place"]);
+    let fixture = Fixture::new();
+    fixture.say("one");
+    fixture.snapshot(&["--no-files", "--label", "bare"]);
+    fixture.say("two");
+    put(&fixture.folder(), "file", "now\n");
+    fixture.branch(&["RECALL", "--at", "bare"]).assert_stderr(1, &["snapshot 1 has no files", "--in-place"]);
+    let done = fixture.branch(&["RECALL", "--at", "bare", "--in-place"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
     assert!(done.stderr.contains("using the current files"), "{done:?}");
-    assert_eq!(PathBuf::from(stage.home.fact("me-branch", "cwd")), stage.folder());
-    stage.stop();
-    fs::remove_dir_all(stage.folder()).unwrap();
-    stage.branch(&["x", "--at", "bare", "--in-place"]).says(3, &["not found"]);
+    assert_eq!(PathBuf::from(fixture.home.metadata("me-branch", "cwd")), fixture.folder());
+    fixture.stop();
+    fs::remove_dir_all(fixture.folder()).unwrap();
+    fixture.branch(&["x", "--at", "bare", "--in-place"]).assert_stderr(3, &["not found"]);
 }
 
 #[test]
 fn copy_outlives_its_folder_but_git_snapshot_does_not() {
-    let stage = Stage::new().with_two_turns();
-    stage.stop();
-    fs::remove_dir_all(stage.folder()).unwrap();
-    let done = stage.branch(&["RECALL", "--at", "1"]);
+    let fixture = Fixture::new().with_two_turns();
+    fixture.stop();
+    fs::remove_dir_all(fixture.folder()).unwrap();
+    let done = fixture.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
 
-    let stage = Stage::with_git().with_two_turns();
-    let elsewhere = stage.home.hermetic.work().join("elsewhere");
-    fs::rename(stage.folder(), &elsewhere).unwrap();
-    stage.branch(&["RECALL", "--at", "1"]).says(3, &[stage.folder().to_str().unwrap(), "--dir"]);
-    let done = stage.branch(&["RECALL", "--at", "1", "--dir", elsewhere.to_str().unwrap()]);
+    let fixture = Fixture::with_git().with_two_turns();
+    let elsewhere = fixture.home.hermetic.work().join("elsewhere");
+    fs::rename(fixture.folder(), &elsewhere).unwrap();
+    fixture.branch(&["RECALL", "--at", "1"]).assert_stderr(3, &[fixture.folder().to_str().unwrap(), "--dir"]);
+    let done = fixture.branch(&["RECALL", "--at", "1", "--dir", elsewhere.to_str().unwrap()]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
 }
 
 #[test]
 fn missing_transcript_starts_new_conversation_with_notice() {
-    let stage = Stage::new().with_two_turns();
-    let projects = stage.home.hermetic.home().join(".claude/projects");
+    let fixture = Fixture::new().with_two_turns();
+    let projects = fixture.home.hermetic.home().join(".claude/projects");
     fs::remove_dir_all(&projects).unwrap();
-    let done = stage.branch(&["RECALL", "--at", "1"]);
+    let done = fixture.branch(&["RECALL", "--at", "1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said:\n"), "{done:?}");
     assert!(
         done.stderr.contains("conversation: a new one: the agent has no transcript of conversation"),
@@ -353,7 +359,8 @@ fn session_without_agent_cannot_be_branched() {
         (1, Some("end"), None),
         "only a mark"
     );
-    home.nerve(&["branch", file.to_str().unwrap(), "x"]).says(2, &["'bash -c", "is not a known agent"]);
+    home.nerve(&["branch", file.to_str().unwrap(), "x"])
+        .assert_stderr(2, &["'bash -c", "is not a known agent"]);
 }
 
 #[test]
@@ -370,9 +377,9 @@ fn agent_recorded_without_server_can_be_branched() {
     assert_eq!((meta.profile.as_deref(), meta.cwd.as_ref()), (Some("claude"), Some(&folder)));
     let end = snapshots::read(&file).unwrap().pop().unwrap();
     assert_eq!(end.files.map(|files| files.source), Some(folder));
-    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
-    assert!(told.contains("a new one: the agent has no transcript"), "{told}");
-    assert!(told.contains("claude-branch"), "{told}");
+    let output = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(output.contains("a new one: the agent has no transcript"), "{output}");
+    assert!(output.contains("claude-branch"), "{output}");
 }
 
 #[test]
@@ -380,7 +387,7 @@ fn oversized_directory_does_not_fail_the_session() {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap().join("project");
     put(&folder, "file", "there\n");
-    // Only its size is large.
+    // A sparse file: large in size only.
     fs::File::create(folder.join("huge")).unwrap().set_len(2 << 30).unwrap();
     let file = home.hermetic.work().join("session.ahr");
     let mut command = home.command(&["record", "--headless", "--out-file", file.to_str().unwrap(), "--"]);
@@ -390,9 +397,9 @@ fn oversized_directory_does_not_fail_the_session() {
     let end = snapshots::read(&file).unwrap().pop().unwrap();
     assert_eq!((&*end.kind, end.files), ("end", None));
     home.nerve(&["branch", file.to_str().unwrap(), "x"])
-        .says(1, &["has no files", "more than the limit", "--in-place"]);
-    let told = home.ok(&["branch", file.to_str().unwrap(), "x", "--in-place", "--dry-run"]);
-    assert!(told.contains("the recorded directory itself"), "{told}");
+        .assert_stderr(1, &["has no files", "more than the limit", "--in-place"]);
+    let output = home.ok(&["branch", file.to_str().unwrap(), "x", "--in-place", "--dry-run"]);
+    assert!(output.contains("the recorded directory itself"), "{output}");
 }
 
 #[test]
@@ -407,10 +414,10 @@ fn codex_branch_has_the_whole_conversation() {
     command.current_dir(folder.join("project")).args([&codex, "--exit-at-once", "0"]);
     assert_eq!(home.run(command).code, 0);
     let mut meta = Meta::load(&file).unwrap().unwrap();
-    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
-    assert!(told.contains("the agent's conversation is not known"), "{told}");
+    let output = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(output.contains("the agent's conversation is not known"), "{output}");
     meta.agent_session = Some(ID.to_string());
     meta.store(&file).unwrap();
-    let told = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
-    assert!(told.contains(&format!("fork {ID}")) && told.contains("all its messages"), "{told}");
+    let output = home.ok(&["branch", file.to_str().unwrap(), "hello", "--dry-run"]);
+    assert!(output.contains(&format!("fork {ID}")) && output.contains("all its messages"), "{output}");
 }

@@ -77,12 +77,13 @@ fn missing_chat_options_are_named() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let model = model(&home);
-    home.nerve(&["server", "node", "create", "ask", "-b", "chat"]).says(2, &["needs a model", "--model"]);
+    home.nerve(&["server", "node", "create", "ask", "-b", "chat"])
+        .assert_stderr(2, &["needs a model", "--model"]);
     home.nerve(&["server", "node", "create", "ask", "-b", "bash", "--model", "m"])
-        .says(2, &["--model requires a chat node"]);
-    home.nerve(&create(&model, &["--provider", "robot"])).says(2, &["robot"]);
+        .assert_stderr(2, &["--model requires a chat node"]);
+    home.nerve(&create(&model, &["--provider", "robot"])).assert_stderr(2, &["robot"]);
     home.nerve(&create(&model, &["--api-key-env", "NERVE_TEST_NO_SUCH"]))
-        .says(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
+        .assert_stderr(2, &["no API key: the variable NERVE_TEST_NO_SUCH is not set", "--api-key-env"]);
     home.ok(&create(&model, &["--api-key-env", "", "--tool", "nobody"]));
-    home.nerve(&["server", "node", "execute", "ask", "hello"]).says(3, &["tool 'nobody'"]);
+    home.nerve(&["server", "node", "execute", "ask", "hello"]).assert_stderr(3, &["tool 'nobody'"]);
 }

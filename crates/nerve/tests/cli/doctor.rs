@@ -1,4 +1,4 @@
-//! `nerve doctor --agents`: agents that are started, looked at and ended.
+//! `nerve doctor --agents`: starts, inspects and ends agents.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,9 @@ use std::path::Path;
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home, NERVE};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
 
-/// Puts a program into the folder that is all of PATH. Its process id goes to a file beside it.
+/// Installs a script in the folder that is the whole PATH. It may write its pid to a file next to it.
 fn program(bin: &Path, name: &str, script: &str) {
     fs::create_dir_all(bin).unwrap();
     let file = bin.join(name);
@@ -17,13 +17,13 @@ fn program(bin: &Path, name: &str, script: &str) {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The built-in agent under the name of a real one.
+/// Installs the built-in agent under the name of a real one.
 fn mock(home: &Home, bin: &Path, flags: &str) {
     let pid = home.hermetic.root().join("pid");
     program(bin, "claude", &format!("echo $$ > {}\nexec {NERVE} mock-agent {flags} \"$@\"", pid.display()));
 }
 
-fn doctor(home: &Home, path: &Path, args: &[&str]) -> Done {
+fn doctor(home: &Home, path: &Path, args: &[&str]) -> CommandOutput {
     let mut command = home.command(&[&["doctor", "--agents", "--json"], args].concat());
     command.env("PATH", path);
     home.run(command)
@@ -34,7 +34,7 @@ fn is_gone(home: &Home) -> bool {
     wait_until(DEADLINE, || !fs::exists(format!("/proc/{}", pid.trim())).unwrap())
 }
 
-fn only(done: &Done) -> Value {
+fn only(done: &CommandOutput) -> Value {
     let report = done.json();
     let agents = report["agents"].as_array().unwrap();
     assert_eq!(agents.len(), 1, "{report:#}");
@@ -47,7 +47,7 @@ fn found_agent_is_driven_to_ready_and_ended() {
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "");
     let done = doctor(&home, &bin, &[]);
-    done.says(0, &["your own HOME", "answers no dialog"]);
+    done.assert_stderr(0, &["your own HOME", "answers no dialog"]);
     let agent = only(&done);
     assert_eq!(
         (&agent["name"], &agent["state"], &agent["profile"]),
@@ -78,13 +78,13 @@ fn undrivable_agent_is_a_failure() {
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "--never-ready");
     let done = doctor(&home, &bin, &["--timeout", "2"]);
-    done.says(1, &["could not be driven: claude"]);
+    done.assert_stderr(1, &["could not be driven: claude"]);
     let agent = only(&done);
     assert!(agent["ok"] == false && agent["state"] != "ready", "{agent:#}");
     assert!(is_gone(&home), "it was left behind");
     program(&bin, "claude", "exit 3");
     let done = doctor(&home, &bin, &[]);
-    done.says(1, &["could not be driven: claude"]);
+    done.assert_stderr(1, &["could not be driven: claude"]);
     assert_eq!(only(&done)["state"], "stopped");
 }
 
@@ -93,5 +93,5 @@ fn doctor_without_agents_succeeds() {
     let home = Home::new();
     let done = doctor(&home, &home.hermetic.work(), &[]);
     assert_eq!((done.code, done.json()["agents"].as_array().unwrap().len()), (0, 0));
-    home.nerve(&["doctor", "--timeout", "2"]).says(2, &["--agents"]);
+    home.nerve(&["doctor", "--timeout", "2"]).assert_stderr(2, &["--agents"]);
 }

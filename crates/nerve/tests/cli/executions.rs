@@ -1,4 +1,4 @@
-//! `nerve exec` and `nerve show-sandbox-execution`: a command in a recorded terminal of its own, and who looks at it.
+//! `nerve exec` and `nerve show-sandbox-execution`: commands in their own recorded terminals.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,9 +13,9 @@ use nerve_testkit::{wait_for, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE, signal};
 use crate::recording::Recording;
-use crate::tty::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Tty, resize};
 
 const SIZE: Size = Size { cols: 80, rows: 20 };
 
@@ -26,12 +26,12 @@ struct Session {
 }
 
 impl Session {
-    /// One that is over, with nothing in it.
+    /// A finished session without output.
     fn ended() -> Session {
         Session::of("true")
     }
 
-    /// One in which this script has run.
+    /// A finished session of this script.
     fn of(script: &str) -> Session {
         let home = Home::new();
         let recording = home.hermetic.work().join("session.ahr");
@@ -59,7 +59,7 @@ impl Session {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Done {
+    fn run(&self, args: &[&str]) -> CommandOutput {
         self.home.run(self.command(args))
     }
 
@@ -71,11 +71,11 @@ impl Session {
         executions::recording_of(&self.recording, id).unwrap()
     }
 
-    fn show(&self, id: &str) -> Done {
+    fn show(&self, id: &str) -> CommandOutput {
         self.home.nerve(&["show-sandbox-execution", "--id", id, "--session", self.file()])
     }
 
-    /// Starts an execution that says that it runs.
+    /// Starts an execution and waits until it prints `running`.
     fn start(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -104,7 +104,7 @@ fn exec_outside_session_makes_a_plain_recording() {
     assert!(other.code == 0 && other.stderr.contains("ran something else"), "{other:?}");
     assert!(home.hosts().is_empty(), "nothing is left behind");
     // Its id is taken.
-    home.nerve(&["exec", "--id", "b-1", "--", "true"]).says(1, &["'b-1' already", "leave out --id"]);
+    home.nerve(&["exec", "--id", "b-1", "--", "true"]).assert_stderr(1, &["'b-1' already", "leave out --id"]);
     // One that is made up is free.
     assert_eq!(home.ok(&["exec", "-c", "echo $((1 + 1)) | tr 2 3"]), "3\n");
 }
@@ -128,11 +128,11 @@ fn exec_in_session_is_stored_next_to_its_recording() {
     assert_eq!(own.output, b"0ne\r\n");
     assert_eq!(own.exits, [ExitStatus::Code(4)]);
     assert_eq!(session.show("e-1").stdout, "0ne\r\n");
-    // Where nothing says which session it is, the folder of recordings is looked through; this one is not there.
+    // Without a session, only the recordings folder is searched; this recording is elsewhere.
     session
         .home
         .nerve(&["show-sandbox-execution", "--id", "e-1"])
-        .says(3, &["no execution 'e-1'", "--session"]);
+        .assert_stderr(3, &["no execution 'e-1'", "--session"]);
     let listed = session.home.ok(&["recordings", "list"]);
     assert!(!listed.contains("e-1"), "{listed}");
 }
@@ -146,7 +146,7 @@ fn mismatching_command_is_shown_with_a_warning() {
     };
     assert_eq!(show("echo  'a b'").stderr, "");
     let other = show("rm -rf /");
-    other.says(0, &["warning", "echo 'a b'"]);
+    other.assert_stderr(0, &["warning", "echo 'a b'"]);
     assert_eq!(other.stdout, "a b\r\n");
     let mut ah = session.home.hermetic.command(env!("CARGO_BIN_EXE_ah"));
     ah.args(["show-sandbox-execution", "echo 'a b'", "--id", "x", "--session", session.file()]);
@@ -170,7 +170,7 @@ fn piped_stdin_reaches_the_command() {
 fn missing_commands_and_signals_exit_as_in_a_shell() {
     let session = Session::ended();
     let missing = session.run(&["exec", "--id", "m", "--", "no-such-command-here"]);
-    missing.says(127, &["no program 'no-such-command-here'", "-c"]);
+    missing.assert_stderr(127, &["no program 'no-such-command-here'", "-c"]);
     assert_eq!(session.listed("m").unwrap().exit_code, Some(127));
     assert!(!session.terminal("m").exists(), "of nothing there is no recording");
     assert_eq!(session.run(&["exec", "-c", "no-such-command-here"]).code, 127);
@@ -192,18 +192,18 @@ fn missing_commands_and_signals_exit_as_in_a_shell() {
 fn invalid_ids_and_sessions_are_refused() {
     let session = Session::ended();
     for id in ["../up", "a/b", "", ".", "x y", &"i".repeat(65)] {
-        session.run(&["exec", "--id", id, "--", "true"]).says(2, &["no id of an execution"]);
-        session.show(id).says(2, &["no id of an execution"]);
+        session.run(&["exec", "--id", id, "--", "true"]).assert_stderr(2, &["no id of an execution"]);
+        session.show(id).assert_stderr(2, &["no id of an execution"]);
     }
-    session.run(&["exec", "--session", "nowhere", "--", "true"]).says(3, &["nowhere"]);
-    session.run(&["exec", "--session", "/no/such.ahr", "--", "true"]).says(3, &["/no/such.ahr"]);
+    session.run(&["exec", "--session", "nowhere", "--", "true"]).assert_stderr(3, &["nowhere"]);
+    session.run(&["exec", "--session", "/no/such.ahr", "--", "true"]).assert_stderr(3, &["/no/such.ahr"]);
     session
         .home
         .nerve(&["show-sandbox-execution", "--id", "x", "--session", "nowhere"])
-        .says(3, &["nowhere"]);
-    session.show("x").says(3, &["no execution 'x'", "nothing that was run in it is known"]);
+        .assert_stderr(3, &["nowhere"]);
+    session.show("x").assert_stderr(3, &["no execution 'x'", "nothing that was run in it is known"]);
     session.run(&["exec", "--id", "known", "--", "true"]);
-    session.show("x").says(3, &["the last it ran: known"]);
+    session.show("x").assert_stderr(3, &["the last it ran: known"]);
     // A session that is gone from under a program keeps it from nothing.
     let mut command = session.home.command(&["exec", "--", "echo", "runs"]);
     command.env("NERVE_RECORDING", "/no/such.ahr").env("NERVE_SESSION_ID", "gone");
@@ -249,7 +249,7 @@ fn hundred_megabytes_pass_in_little_memory() {
 fn slow_reader_gets_all_output() {
     let session = Session::ended();
     let mut child = session.start(&["exec", "--id", "slow", "-c", "echo running; exec seq 400000"]);
-    // Longer than a host waits for who takes nothing of its last words.
+    // Longer than a host waits for slow readers after the exit.
     std::thread::sleep(Duration::from_secs(5));
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -280,12 +280,12 @@ fn running_execution_is_shown_and_answered_from_elsewhere() {
     // Whose output is no terminal reads along.
     let mut along = session.home.command(&["show-sandbox-execution", "--id", "ask"]);
     let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut seat = Seat::new(&session.home, SIZE, &["show-sandbox-execution", ask, "--id", "ask"]);
-    seat.sees("Pass:");
-    seat.types("yes\r");
+    let mut tty = Tty::new(&session.home, SIZE, &["show-sandbox-execution", ask, "--id", "ask"]);
+    tty.expect("Pass:");
+    tty.send("yes\r");
     assert_eq!(code(&mut child), Some(5));
-    assert_eq!(seat.left(), Some(0));
-    let read = Done::of(&along.wait_with_output().unwrap());
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let read = CommandOutput::new(&along.wait_with_output().unwrap());
     assert_eq!((read.code, read.stdout.as_str()), (0, "running\r\nPass: yes\r\ngot yes\r\n"));
     let own = Recording::of(&session.terminal("ask"));
     let typed: Vec<_> = own.inputs.iter().map(|typed| (typed.origin, typed.bytes.clone())).collect();
@@ -299,22 +299,22 @@ fn follow_stays_open_for_scrolling() {
     let session = Session::ended();
     session.run(&["exec", "--id", "long", "--", "seq", "500"]);
     let args = ["show-sandbox-execution", "--id", "long", "--session", session.file()];
-    let mut plain = Seat::new(&session.home, SIZE, &args);
-    plain.sees("500");
-    assert_eq!(plain.left(), Some(0));
-    let mut seat = Seat::new(&session.home, SIZE, &[&args[..], &["--follow"]].concat());
-    seat.sees("500");
+    let mut plain = Tty::new(&session.home, SIZE, &args);
+    plain.expect("500");
+    assert_eq!(plain.wait_for_exit(), Some(0));
+    let mut tty = Tty::new(&session.home, SIZE, &[&args[..], &["--follow"]].concat());
+    tty.expect("500");
     // It is known by what was run.
-    seat.sees("view  seq 500");
-    assert_eq!(seat.shown.lock().unwrap().title(), "seq 500");
-    // Nothing goes on from there: no task can be written.
-    seat.types("i");
-    seat.sees("no branches from a tool's output");
-    seat.types("\x1b[5~\x1b[5~\x1b[5~");
-    let has_last = || seat.text().lines().any(|line| line.trim() == "500");
-    assert!(wait_until(LIMIT, || !has_last()), "{}", seat.text());
-    seat.signal(Signal::TERM);
-    assert_eq!(seat.left(), Some(143));
+    tty.expect("view  seq 500");
+    assert_eq!(tty.terminal.lock().unwrap().title(), "seq 500");
+    // An execution cannot be branched, so the task entry does not open.
+    tty.send("i");
+    tty.expect("no branches from a tool's output");
+    tty.send("\x1b[5~\x1b[5~\x1b[5~");
+    let has_last = || tty.text().lines().any(|line| line.trim() == "500");
+    assert!(wait_until(LIMIT, || !has_last()), "{}", tty.text());
+    tty.signal(Signal::TERM);
+    assert_eq!(tty.wait_for_exit(), Some(143));
 }
 
 #[test]
@@ -323,16 +323,16 @@ fn follow_handles_first_key_after_the_end() {
     let ask = "echo running; read answer </dev/tty; echo \"got $answer\"";
     let mut child = session.start(&["exec", "--id", "ask", "-c", ask]);
     let args = ["show-sandbox-execution", "--id", "ask", "--follow", "--session", session.file()];
-    let mut seat = Seat::new(&session.home, SIZE, &args);
-    seat.sees("running");
-    seat.sees("live  echo running; read answer");
-    assert!(seat.shown.lock().unwrap().title().starts_with("echo running; read answer"));
-    seat.types("yes\r");
+    let mut tty = Tty::new(&session.home, SIZE, &args);
+    tty.expect("running");
+    tty.expect("live  echo running; read answer");
+    assert!(tty.terminal.lock().unwrap().title().starts_with("echo running; read answer"));
+    tty.send("yes\r");
     assert_eq!(code(&mut child), Some(0));
-    seat.sees("the program has ended");
-    seat.sees("got yes");
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
+    tty.expect("the program has ended");
+    tty.expect("got yes");
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn killed_execution_is_shown_up_to_its_end() {
     let gone = || !Path::new(&format!("/proc/{program}")).exists();
     assert!(wait_until(LIMIT, gone), "it ends with its terminal");
     let shown = session.show("dead");
-    shown.says(0, &["killed"]);
+    shown.assert_stderr(0, &["killed"]);
     assert_eq!(shown.stdout, "running\r\n");
     // The next one clears away what it left.
     session.run(&["exec", "--", "true"]);
@@ -366,7 +366,7 @@ fn execution_without_terminal_shows_its_tool_result() {
         ..ExecutionLine::default()
     };
     executions::append(&session.recording, line.clone()).unwrap();
-    session.show("toolu_1").says(1, &["nothing is known", "toolu_1"]);
+    session.show("toolu_1").assert_stderr(1, &["nothing is known", "toolu_1"]);
     let end = ExecutionLine { ended_ns: Some(2), output: Some("a\u{1b}[2Jb\n".into()), ..line };
     executions::append(&session.recording, end).unwrap();
     let shown = session.show("toolu_1");
@@ -385,21 +385,21 @@ fn follow_scrolls_output_of_executions_without_terminal() {
         ExecutionLine { id: "toolu_1".into(), command: Some("make".into()), ..ExecutionLine::default() };
     executions::append(&recording, begun.clone()).unwrap();
     let args = ["show-sandbox-execution", "make", "--id", "toolu_1", "--session", file, "--follow"];
-    let mut waits = Seat::with_stderr(home.command(&args), SIZE);
-    waits.sees("it has no terminal of its own");
+    let mut waits = Tty::with_stderr(home.command(&args), SIZE);
+    waits.expect("it has no terminal of its own");
     let lines: String = (1..=90).map(|n| format!("line {n}.\n")).collect();
     executions::append(&recording, ExecutionLine { ended_ns: Some(2), output: Some(lines), ..begun })
         .unwrap();
-    let mut late = Seat::new(&home, SIZE, &args);
-    for seat in [&mut waits, &mut late] {
-        seat.sees("line 90.");
-        seat.sees("make");
-        seat.types("g");
-        seat.sees("line 1.");
-        seat.types("i");
-        seat.sees("no branches from a tool's output");
-        seat.types("q");
-        assert_eq!(seat.left(), Some(0));
+    let mut late = Tty::new(&home, SIZE, &args);
+    for tty in [&mut waits, &mut late] {
+        tty.expect("line 90.");
+        tty.expect("make");
+        tty.send("g");
+        tty.expect("line 1.");
+        tty.send("i");
+        tty.expect("no branches from a tool's output");
+        tty.send("q");
+        assert_eq!(tty.wait_for_exit(), Some(0));
     }
     signal(agent.id(), Signal::TERM);
     agent.wait().unwrap();
@@ -415,9 +415,9 @@ fn announced_agent_command_becomes_an_execution() {
     let announce = |id: &str, command: &str| {
         let input = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": id,
                             "tool_input": { "command": command } });
-        let told = session.home.nerve_with(&["hook", socket.to_str().unwrap()], &input.to_string());
+        let output = session.home.nerve_with(&["hook", socket.to_str().unwrap()], &input.to_string());
         assert_eq!(
-            (told.code, told.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (0, ""),
             "a hook that says something changes what is run"
         );
@@ -432,7 +432,7 @@ fn announced_agent_command_becomes_an_execution() {
         let quoted = shell_words::quote(command).into_owned();
         format!("export READY=1 && eval {quoted} < /dev/null && pwd -P >| '{}'", left.display())
     };
-    // Its own preparations count, its folder is told, and nobody waits for keys.
+    // The agent's preparations run, the final folder is reported, and stdin is empty.
     let command = "cd / && echo \"$READY\" 'it''s'; cat; git --version >/dev/null; echo $PAGER";
     announce("toolu_1", command);
     let done = run(&framed(command));
@@ -441,15 +441,15 @@ fn announced_agent_command_becomes_an_execution() {
     let line = session.listed("toolu_1").unwrap();
     assert_eq!((line.command.as_deref(), line.exit_code), (Some(command), Some(0)));
     assert_eq!(session.show("toolu_1").stdout, "1 its\r\ncat\r\n");
-    // Once more, and what is no tool's: as without us.
+    // An unannounced second run and other commands pass through unchanged.
     assert_eq!(run(&framed("echo again")).stdout, "again\n");
     let done = run("echo to-out; echo to-err >&2; test -t 1 || exit 6");
     assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (6, "to-out\n", "to-err\n"));
     assert_eq!(executions::read(&session.recording).unwrap().iter().count(), 1);
-    // A record that cannot be made keeps nothing from being run.
+    // A failed record does not prevent the command.
     announce("toolu_1", "echo twice");
     let twice = run(&framed("echo twice"));
-    twice.says(0, &["not recorded", "toolu_1"]);
+    twice.assert_stderr(0, &["not recorded", "toolu_1"]);
     assert_eq!(twice.stdout, "twice\n");
 }
 
@@ -457,16 +457,16 @@ fn announced_agent_command_becomes_an_execution() {
 fn keys_size_and_exit_code_pass_through() {
     let session = Session::ended();
     let command = session.command(&["exec", "--id", "seat", "--", "bash", "--norc", "--noprofile"]);
-    let mut seat = Seat::of(command, SIZE);
-    seat.sees("bash-");
-    seat.types("stty size; test -t 0 && echo $((40 + 2)) keys\r");
-    seat.sees("20 80");
-    seat.sees("42 keys");
-    resize(&seat.keyboard, Size::new(70, 15));
-    seat.signal(Signal::WINCH);
-    seat.types("until [ \"$(stty size)\" = '15 70' ]; do :; done; echo resiz''ed; exit 7\r");
-    seat.sees("resized");
-    assert_eq!(seat.left(), Some(7));
+    let mut tty = Tty::spawn(command, SIZE);
+    tty.expect("bash-");
+    tty.send("stty size; test -t 0 && echo $((40 + 2)) keys\r");
+    tty.expect("20 80");
+    tty.expect("42 keys");
+    resize(&tty.keyboard, Size::new(70, 15));
+    tty.signal(Signal::WINCH);
+    tty.send("until [ \"$(stty size)\" = '15 70' ]; do :; done; echo resiz''ed; exit 7\r");
+    tty.expect("resized");
+    assert_eq!(tty.wait_for_exit(), Some(7));
     let own = Recording::of(&session.terminal("seat"));
     assert_eq!(own.sizes, [(80, 20), (70, 15)]);
     assert!(own.inputs.iter().any(|typed| typed.origin == Some(Origin::User)));
@@ -475,24 +475,24 @@ fn keys_size_and_exit_code_pass_through() {
 #[test]
 fn smaller_viewer_sets_the_size_of_an_execution() {
     let session = Session::ended();
-    let says = "stty -echo; echo up; while read a; do stty size; done";
-    let seat = Seat::of(session.command(&["exec", "--id", "seat", "-c", says]), SIZE);
-    seat.sees("up");
+    let script = "stty -echo; echo up; while read a; do stty size; done";
+    let tty = Tty::spawn(session.command(&["exec", "--id", "seat", "-c", script]), SIZE);
+    tty.expect("up");
     let host = session.home.hosts().remove(0);
     let args = ["attach", host["id"].as_str().unwrap()];
-    let mut large = Seat::new(&session.home, Size::new(101, 31), &args);
-    large.sees("up");
-    large.types("\r");
-    large.sees("20 80");
-    let small = Seat::new(&session.home, Size::new(51, 11), &args);
-    small.sees("up");
-    let asked = || {
-        small.types("\r");
+    let mut large = Tty::new(&session.home, Size::new(101, 31), &args);
+    large.expect("up");
+    large.send("\r");
+    large.expect("20 80");
+    let small = Tty::new(&session.home, Size::new(51, 11), &args);
+    small.expect("up");
+    let has_size = || {
+        small.send("\r");
         small.text().contains("10 50")
     };
-    assert!(wait_until(LIMIT, asked), "{}", small.text());
-    seat.types("\x04");
-    assert_eq!(large.left(), Some(0));
+    assert!(wait_until(LIMIT, has_size), "{}", small.text());
+    tty.send("\x04");
+    assert_eq!(large.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -531,22 +531,22 @@ fn show_waits_for_tool_result_and_sends_keys_to_agent() {
     let args = ["show-sandbox-execution", "make", "--id", "toolu_2", "--session", file];
     let mut along = home.command(&args);
     let along = along.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut left = Seat::with_stderr(home.command(&args), SIZE);
-    left.sees("Ctrl+] leaves");
-    left.types("\x1d");
-    assert_eq!(left.left(), Some(130));
-    let mut seat = Seat::with_stderr(home.command(&args), SIZE);
-    seat.sees("Ctrl+] leaves");
-    let mut ended = Seat::with_stderr(home.command(&args), SIZE);
-    ended.sees("Ctrl+] leaves");
+    let mut left = Tty::with_stderr(home.command(&args), SIZE);
+    left.expect("Ctrl+] leaves");
+    left.send("\x1d");
+    assert_eq!(left.wait_for_exit(), Some(130));
+    let mut tty = Tty::with_stderr(home.command(&args), SIZE);
+    tty.expect("Ctrl+] leaves");
+    let mut ended = Tty::with_stderr(home.command(&args), SIZE);
+    ended.expect("Ctrl+] leaves");
     ended.signal(Signal::TERM);
-    assert_eq!(ended.left(), Some(143));
-    seat.types("yes\r");
+    assert_eq!(ended.wait_for_exit(), Some(143));
+    tty.send("yes\r");
     assert!(wait_until(LIMIT, || Recording::of(&recording).inputs.len() == 1));
     let end = ExecutionLine { ended_ns: Some(2), output: Some("made\n".into()), ..begun };
     executions::append(&recording, end).unwrap();
-    seat.sees("made");
-    assert_eq!(seat.left(), Some(0));
+    tty.expect("made");
+    assert_eq!(tty.wait_for_exit(), Some(0));
     assert_eq!(along.wait_with_output().unwrap().stdout, b"made\n");
     let typed = Recording::of(&recording).inputs.remove(0);
     assert_eq!((typed.origin, typed.bytes.as_slice()), (Some(Origin::Injected), &b"yes\r"[..]));
@@ -580,11 +580,12 @@ fn trace_tools_works_for_claude_and_warns_otherwise() {
     );
     assert_eq!(Recording::of(&recording).text(), "traced\r\n");
     let done = home.nerve(&["record", "--headless", "--trace-tools", "--", "true"]);
-    done.says(0, &["no tools are traced", "Claude Code"]);
+    done.assert_stderr(0, &["no tools are traced", "Claude Code"]);
     let other = home.hermetic.work().join("u.ahr");
     let mut prefixed = home.command(&["record", "--headless", "--trace-tools", "--out-file"]);
     let prefixed = prefixed.args([other.to_str().unwrap(), "--", agent]).env("CLAUDE_CODE_SHELL_PREFIX", "x");
-    Done::of(&prefixed.output().unwrap()).says(127, &["no tools are traced", "CLAUDE_CODE_SHELL_PREFIX"]);
+    CommandOutput::new(&prefixed.output().unwrap())
+        .assert_stderr(127, &["no tools are traced", "CLAUDE_CODE_SHELL_PREFIX"]);
     // Off if it is not asked for.
     let other = home.hermetic.work().join("t.ahr");
     let done = home.nerve(&["record", "--headless", "--out-file", other.to_str().unwrap(), "--", agent]);
@@ -636,17 +637,17 @@ fn session_viewer_lists_shows_and_answers_executions() {
     let file = recording.to_str().unwrap();
     let mut command = home.command(&["record", "--out-file", file, "--", "bash", "--norc", "--noprofile"]);
     command.env("NERVE", NERVE);
-    let seat = Seat::of(command, Size::new(100, 20));
-    seat.sees("bash-");
-    seat.types("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
-    seat.sees("\nPass:");
+    let tty = Tty::spawn(command, Size::new(100, 20));
+    tty.expect("bash-");
+    tty.send("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
+    tty.expect("\nPass:");
     // Ctrl+] as terminals with the kitty keyboard protocol send it, and this one has it.
-    seat.types("\x1b[93;5ut");
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("\u{2502}Pass:");
-    seat.types("yes\r");
-    seat.sees("\u{2502}got yes");
+    tty.send("\x1b[93;5ut");
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("\u{2502}Pass:");
+    tty.send("yes\r");
+    tty.expect("\u{2502}got yes");
     let own = executions::recording_of(&recording, "ask").unwrap();
     assert!(wait_until(LIMIT, || executions::read(&recording).unwrap().get("ask").unwrap().has_ended()));
     let typed = Recording::of(&own).inputs;
@@ -654,5 +655,5 @@ fn session_viewer_lists_shows_and_answers_executions() {
         typed.iter().all(|typed| typed.origin == Some(Origin::Injected)) && !typed.is_empty(),
         "{typed:?}"
     );
-    seat.sees("done");
+    tty.expect("done");
 }

@@ -32,7 +32,7 @@ fn log_is_split_into_turns() {
     let home = Home::new();
     let log = written(&home, "log", TALK);
     let done = home.nerve(&["extract", &log]);
-    done.says(0, &["parser: claude (detected from the text)"]);
+    done.assert_stderr(0, &["parser: claude (detected from the text)"]);
     assert_eq!(
         done.stdout,
         "> first\n\n[text]\nOne.\n\n> second\n\n[tool_call Bash] ls\na\nb\n[text]\nTwo.\n"
@@ -73,7 +73,7 @@ fn saved_screens_of_real_agents_are_extracted() {
         ("gemini-colour", "04-short-response", "gemini", "You said:\nhello there\n"),
     ] {
         let done = home.nerve(&["extract", "--last", &screen(agent, state)]);
-        done.says(0, &[&format!("parser: {parser} (detected")]);
+        done.assert_stderr(0, &[&format!("parser: {parser} (detected")]);
         assert_eq!(done.stdout, answer, "{agent}");
     }
 }
@@ -96,7 +96,7 @@ fn colours_and_cursor_movements_are_interpreted() {
 fn text_without_agent_is_one_section() {
     let home = Home::new();
     let done = home.nerve_with(&["extract"], "$ ls\na\n");
-    done.says(0, &["parser: none"]);
+    done.assert_stderr(0, &["parser: none"]);
     assert_eq!(done.stdout, "[text]\n$ ls\na\n");
 }
 
@@ -110,26 +110,26 @@ fn recording_is_extracted_by_file_and_by_id() {
     let path = store.prepare(id, TsNs(START)).unwrap();
     record(&path, &[(0, size), (1, data(0, output))]);
     let by_file = home.nerve(&["extract", path.to_str().unwrap()]);
-    by_file.says(0, &["parser: claude (detected"]);
+    by_file.assert_stderr(0, &["parser: claude (detected"]);
     assert_eq!(by_file.stdout, "> hello\n\n[text]\nhi\n");
     // What was recorded is known.
     let meta = Meta { version: 1, cmd: vec!["claude".to_string()], cols: 80, rows: 10, ..Meta::default() };
     meta.store(&path).unwrap();
     let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);
-    by_id.says(0, &["parser: claude (from the recorded program)"]);
+    by_id.assert_stderr(0, &["parser: claude (from the recorded program)"]);
     assert_eq!(by_id.stdout, "hi\n");
-    home.nerve(&["extract", "0195eeee"]).says(3, &["no file 0195eeee", "nerve recordings list"]);
+    home.nerve(&["extract", "0195eeee"]).assert_stderr(3, &["no file 0195eeee", "nerve recordings list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
-    let piped = crate::harness::Done::of(&command.write_stdin(bytes).output().unwrap());
-    piped.says(2, &["a recording", "file name"]);
+    let piped = crate::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());
+    piped.assert_stderr(2, &["a recording", "file name"]);
 }
 
 #[test]
 fn old_name_warns_once() {
     let home = Home::new();
     let done = home.nerve_with(&["parse", "--last", "-p", "claude"], TALK);
-    done.says(0, &["'nerve parse' is now 'nerve extract'"]);
+    done.assert_stderr(0, &["'nerve parse' is now 'nerve extract'"]);
     assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("Two.\n", 1));
     assert!(!home.ok(&["--help"]).contains("  parse"));
 }
@@ -137,21 +137,21 @@ fn old_name_warns_once() {
 #[test]
 fn unreadable_input_is_reported() {
     let home = Home::new();
-    home.nerve(&["extract", "/no/such.log"]).says(3, &["no file and no recording '/no/such.log'"]);
-    home.nerve(&["extract", "/"]).says(2, &["/ is a directory"]);
-    home.nerve_with(&["extract"], "").says(1, &["standard input is empty"]);
-    home.nerve_with(&["extract", "-"], " \n\n").says(1, &["standard input is empty"]);
+    home.nerve(&["extract", "/no/such.log"]).assert_stderr(3, &["no file and no recording '/no/such.log'"]);
+    home.nerve(&["extract", "/"]).assert_stderr(2, &["/ is a directory"]);
+    home.nerve_with(&["extract"], "").assert_stderr(1, &["standard input is empty"]);
+    home.nerve_with(&["extract", "-"], " \n\n").assert_stderr(1, &["standard input is empty"]);
     let binary = written(&home, "binary", [0x7f, b'E', b'L', b'F', 0, 1, 2, 3]);
-    home.nerve(&["extract", &binary]).says(1, &["is not a text", "byte at 4 is 0"]);
+    home.nerve(&["extract", &binary]).assert_stderr(1, &["is not a text", "byte at 4 is 0"]);
     let damaged = written(&home, "damaged.ahr", b"AHRCnothing of a recording");
     assert_eq!(home.nerve(&["extract", &damaged]).stdout, "");
     let start = home.nerve(&["extract", "-p", "claude", &screen("claude-classic", "02-startup-ready")]);
-    start.says(3, &["no turn found in", "--raw"]);
-    home.nerve(&["extract", "--parser", "gpt", "x"]).says(2, &["gpt", "claude"]);
-    home.nerve(&["extract", "--pane", "%1", "x"]).says(2, &["cannot be used with"]);
+    start.assert_stderr(3, &["no turn found in", "--raw"]);
+    home.nerve(&["extract", "--parser", "gpt", "x"]).assert_stderr(2, &["gpt", "claude"]);
+    home.nerve(&["extract", "--pane", "%1", "x"]).assert_stderr(2, &["cannot be used with"]);
     let large = PathBuf::from(written(&home, "large", "x"));
     fs::File::options().write(true).open(&large).unwrap().set_len((64 << 20) + 1).unwrap();
-    home.nerve(&["extract", large.to_str().unwrap()]).says(1, &["exceeds 64 MiB"]);
+    home.nerve(&["extract", large.to_str().unwrap()]).assert_stderr(1, &["exceeds 64 MiB"]);
     let json = home.nerve(&["extract", "--json", "/no/such.log"]);
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json.stderr).unwrap()["code"], 3);
 }
@@ -176,7 +176,7 @@ fn tmux_pane_is_extracted() {
     let shown = turns(&[]);
     assert!((1..=2).contains(&shown), "{shown}");
     home.nerve(&["extract", "--socket", socket, "--pane", "%99"])
-        .says(3, &["no such pane", "nerve tmux list"]);
+        .assert_stderr(3, &["no such pane", "nerve tmux list"]);
     let listed = home.nerve(&["extract", "--socket", socket, "--list-panes", "--json"]).json();
     assert_eq!(listed["panes"][0]["pane"], pane);
     assert_eq!(listed["panes"][0]["multiplexer"], "tmux");

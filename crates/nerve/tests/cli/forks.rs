@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::harness::{Home, NERVE};
 
 /// A server with a node `me` that has said `one`.
-fn stage() -> Home {
+fn fixture() -> Home {
     let home = Home::new();
     let claude = home.hermetic.work().join("claude");
     fs::write(&claude, format!("#!/bin/sh\nexec '{NERVE}' mock-agent \"$@\"\n")).unwrap();
@@ -23,21 +23,21 @@ fn recalled(home: &Home, node: &str) -> String {
 
 #[test]
 fn forks_take_given_or_generated_names() {
-    let home = stage();
+    let home = fixture();
     let said = home.ok(&["server", "node", "fork", "me", "other"]);
     assert_eq!(said, "node 'other' forked from 'me'\n");
     assert_eq!(recalled(&home, "other"), "You said: one\n");
     let json = home.nerve(&["server", "node", "fork", "me", "--json"]).json();
     assert_eq!(json, serde_json::json!({ "node_id": "me-fork", "forked_from": "me" }));
     assert_eq!(home.ok(&["server", "node", "fork", "@me"]), "node 'me-fork-2' forked from 'me'\n");
-    assert_ne!(home.fact("me", "claude_session_id"), home.fact("other", "claude_session_id"));
+    assert_ne!(home.metadata("me", "claude_session_id"), home.metadata("other", "claude_session_id"));
     assert_eq!(recalled(&home, "me"), "You said: one\n", "the source is as it was");
 
-    home.nerve(&["server", "node", "fork", "me", "other"]).says(1, &["node 'other' exists already"]);
-    home.nerve(&["server", "node", "fork", "nobody"]).says(3, &["no node 'nobody'"]);
-    home.nerve(&["server", "node", "fork", "me", "x", "--at", "0"]).says(2, &["--at"]);
+    home.nerve(&["server", "node", "fork", "me", "other"]).assert_stderr(1, &["node 'other' exists already"]);
+    home.nerve(&["server", "node", "fork", "nobody"]).assert_stderr(3, &["no node 'nobody'"]);
+    home.nerve(&["server", "node", "fork", "me", "x", "--at", "0"]).assert_stderr(2, &["--at"]);
     home.nerve(&["server", "node", "fork", "me", "x", "--at", "9"])
-        .says(2, &["no turn 9: the conversation has 2"]);
+        .assert_stderr(2, &["no turn 9: the conversation has 2"]);
     home.ok(&["server", "node", "fork", "me", "back", "--at", "1"]);
     assert_eq!(recalled(&home, "back"), "You said: one\n");
     home.ok(&["server", "stop"]);
@@ -45,13 +45,13 @@ fn forks_take_given_or_generated_names() {
 
 #[test]
 fn fork_works_after_server_crash() {
-    let home = stage();
+    let home = fixture();
     home.ok(&["server", "node", "fork", "me", "other"]);
     home.ok(&["server", "node", "execute", "other", "two"]);
-    let ids = ["me", "other"].map(|node| home.fact(node, "agent_session"));
+    let ids = ["me", "other"].map(|node| home.metadata(node, "agent_session"));
     home.kill_server("default");
     home.ok(&["server", "start"]);
-    assert_eq!(["me", "other"].map(|node| home.fact(node, "agent_session")), ids);
+    assert_eq!(["me", "other"].map(|node| home.metadata(node, "agent_session")), ids);
     for node in ["me", "other"] {
         home.ok(&["server", "node", "wait", node]);
     }
@@ -62,7 +62,7 @@ fn fork_works_after_server_crash() {
 
 #[test]
 fn repl_fork_takes_all_forms() {
-    let home = stage();
+    let home = fixture();
     let lines = ["node fork me a", "fork @me b", ":fork @me c", "fork me", "fork me d --at 1", "exit --keep"];
     let done = home.nerve_with(&["server", "repl"], &(lines.join("\n") + "\n"));
     assert_eq!(done.code, 0, "{done:?}");

@@ -14,7 +14,7 @@ use std::process::{Child, Stdio};
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home};
+use crate::harness::{CommandOutput, DEADLINE, Home};
 
 /// A home with a server.
 fn with_server() -> Home {
@@ -28,30 +28,30 @@ fn write(home: &Home, name: &str, text: &str) {
     fs::write(home.hermetic.work().join(name), text).unwrap();
 }
 
-/// What stands in a file there; empty if there is none.
+/// Returns a file's text, or an empty string.
 fn read(home: &Home, name: &str) -> String {
     fs::read_to_string(home.hermetic.work().join(name)).unwrap_or_default()
 }
 
 /// `nerve server graph …`.
-fn graph(home: &Home, args: &[&str]) -> Done {
+fn graph(home: &Home, args: &[&str]) -> CommandOutput {
     home.nerve(&[&["server", "graph"], args].concat())
 }
 
-/// The same, begun.
+/// Starts `nerve server graph …`.
 fn begin(home: &Home, args: &[&str]) -> Child {
     let mut command = home.command(&[&["server", "graph"], args].concat());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What it did, when it has ended.
-fn ended(mut child: Child) -> Done {
+/// Waits for the command and returns its output.
+fn wait_for_exit(mut child: Child) -> CommandOutput {
     // Its output is a few lines: the pipe takes them.
     assert!(wait_for(DEADLINE, || child.try_wait().unwrap()).is_some(), "it does not end");
-    Done::of(&child.wait_with_output().unwrap())
+    CommandOutput::new(&child.wait_with_output().unwrap())
 }
 
-/// A run as the server knows it; null if it knows none.
+/// Returns a run's status, or null.
 fn status(home: &Home, run: &str) -> Value {
     let done = graph(home, &["status", run, "--json"]);
     if done.code == 0 { done.json() } else { Value::Null }
@@ -59,14 +59,14 @@ fn status(home: &Home, run: &str) -> Value {
 
 /// Waits until a run has this status.
 #[track_caller]
-fn reaches(home: &Home, run: &str, wanted: &str) -> Value {
+fn wait_for_status(home: &Home, run: &str, wanted: &str) -> Value {
     let found = wait_for(DEADLINE, || Some(status(home, run)).filter(|info| info["status"] == wanted));
     found.unwrap_or_else(|| panic!("run {run} is not {wanted}: {:#}", status(home, run)))
 }
 
-/// Waits until a file has these words.
+/// Waits until a file contains these words.
 #[track_caller]
-fn says(home: &Home, name: &str, words: &str) {
+fn wait_for_text(home: &Home, name: &str, words: &str) {
     assert!(
         wait_until(DEADLINE, || read(home, name).contains(words)),
         "{name} has no {words:?}: {}",

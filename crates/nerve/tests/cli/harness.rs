@@ -8,12 +8,12 @@ use nerve_testkit::{Hermetic, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// No command here takes that long, unless it hangs.
+/// Limit for each command; none takes that long unless it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) const NERVE: &str = env!("CARGO_BIN_EXE_nerve");
 
-/// A home; its servers and hosts are ended when it is dropped.
+/// A hermetic home directory. Dropping it ends its servers and hosts.
 pub(crate) struct Home {
     pub(crate) hermetic: Hermetic,
 }
@@ -25,29 +25,29 @@ impl Drop for Home {
     }
 }
 
-/// What a command did.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Done {
-    pub(crate) fn of(output: &Output) -> Done {
+impl CommandOutput {
+    pub(crate) fn new(output: &Output) -> CommandOutput {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("output is UTF-8");
-        // Ended by a signal: no code.
+        // A process ended by a signal has no code.
         let code = output.status.code().unwrap_or(-1);
-        Done { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        CommandOutput { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// The data on stdout.
+    /// Parses stdout as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// It ended with this code, and said these words on stderr.
-    pub(crate) fn says(&self, code: i32, words: &[&str]) {
+    /// Asserts the exit code and that stderr contains these words.
+    pub(crate) fn assert_stderr(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         for word in words {
             assert!(self.stderr.contains(word), "{self:?} lacks {word:?}");
@@ -66,30 +66,30 @@ impl Home {
         command
     }
 
-    /// Runs it to its end.
-    pub(crate) fn nerve(&self, args: &[&str]) -> Done {
+    /// Runs a command to its end.
+    pub(crate) fn nerve(&self, args: &[&str]) -> CommandOutput {
         self.nerve_with(args, "")
     }
 
-    /// Runs a command that was made ready to its end.
-    pub(crate) fn run(&self, command: Command) -> Done {
-        Done::of(&assert_cmd::Command::from_std(command).timeout(DEADLINE).output().unwrap())
+    /// Runs a prepared command to its end.
+    pub(crate) fn run(&self, command: Command) -> CommandOutput {
+        CommandOutput::new(&assert_cmd::Command::from_std(command).timeout(DEADLINE).output().unwrap())
     }
 
-    /// The same, with something on standard input.
-    pub(crate) fn nerve_with(&self, args: &[&str], stdin: &str) -> Done {
+    /// Runs a command with this text on stdin.
+    pub(crate) fn nerve_with(&self, args: &[&str], stdin: &str) -> CommandOutput {
         let mut command = assert_cmd::Command::from_std(self.command(args));
-        Done::of(&command.timeout(DEADLINE).write_stdin(stdin).output().unwrap())
+        CommandOutput::new(&command.timeout(DEADLINE).write_stdin(stdin).output().unwrap())
     }
 
-    /// Runs it; it must succeed. Gives back stdout.
+    /// Runs a command that must succeed and returns its stdout.
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         let done = self.nerve(args);
         assert_eq!(done.code, 0, "{args:?}: {done:?}");
         done.stdout
     }
 
-    /// A server with a shell named `sh`.
+    /// Starts a server with a shell named `sh`.
     pub(crate) fn with_shell() -> Home {
         let home = Home::new();
         home.ok(&["server", "start"]);
@@ -97,13 +97,13 @@ impl Home {
         home
     }
 
-    /// The pid of a server.
+    /// Returns the pid of a server.
     pub(crate) fn pid(&self, server: &str) -> u32 {
         let status = self.nerve(&["server", "status", server, "--json"]).json();
         u32::try_from(status["pid"].as_u64().unwrap()).unwrap()
     }
 
-    /// Ends a server the hard way; returns when it is gone.
+    /// Kills a server with SIGKILL and waits until it is gone.
     pub(crate) fn kill_server(&self, server: &str) {
         let pid = self.pid(server);
         signal(pid, Signal::KILL);
@@ -112,18 +112,18 @@ impl Home {
         assert!(wait_until(DEADLINE, gone), "server {pid} survives SIGKILL");
     }
 
-    /// What `node info` says of a node of the default session.
+    /// Returns `node info` of a node in the default session.
     pub(crate) fn info(&self, node: &str) -> Value {
         self.nerve(&["server", "node", "info", node, "--json"]).json()
     }
 
-    /// A fact about a node; empty if there is none.
-    pub(crate) fn fact(&self, node: &str, name: &str) -> String {
+    /// Returns a metadata value of a node, or an empty string.
+    pub(crate) fn metadata(&self, node: &str, name: &str) -> String {
         let info = self.info(node);
         info["metadata"][name].as_str().unwrap_or_default().to_string()
     }
 
-    /// All text of a node's terminal.
+    /// Returns all text of a node's terminal.
     pub(crate) fn read(&self, node: &str) -> String {
         self.ok(&["server", "node", "read", node])
     }
@@ -135,17 +135,17 @@ impl Home {
 
     /// The host of a node of the default session.
     pub(crate) fn host_of(&self, node: &str) -> Value {
-        let id = self.fact(node, "host");
+        let id = self.metadata(node, "host");
         self.hosts().into_iter().find(|host| host["id"] == id).unwrap_or_else(|| panic!("no host of {node}"))
     }
 
     /// The recording of a node of the default session.
     pub(crate) fn recording_of(&self, node: &str) -> PathBuf {
-        PathBuf::from(self.fact(node, "recording"))
+        PathBuf::from(self.metadata(node, "recording"))
     }
 }
 
-/// The process id in a piece of JSON.
+/// Parses a process id from JSON.
 pub(crate) fn pid_in(value: &Value) -> u32 {
     let pid = value.as_u64().or_else(|| value.as_str()?.parse().ok());
     pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or_else(|| panic!("{value} is no pid"))
@@ -157,7 +157,8 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Stops a process, and waits until every thread of it stands still: one that still runs could answer what the test does next.
+/// Stops a process and waits until all its threads have stopped: a running thread could still answer the test's next
+/// step.
 pub(crate) fn freeze(pid: u32) {
     signal(pid, Signal::STOP);
     let stands = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -168,7 +169,7 @@ pub(crate) fn freeze(pid: u32) {
     assert!(wait_until(DEADLINE, frozen), "process {pid} does not stop");
 }
 
-/// The process is there, and no zombie (proc_pid_stat(5)).
+/// Returns true if the process exists and is no zombie (proc_pid_stat(5)).
 pub(crate) fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

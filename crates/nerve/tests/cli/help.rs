@@ -83,14 +83,14 @@ fn version_matches_the_package() {
 #[test]
 fn misspelt_command_suggests_the_right_one() {
     let home = Home::new();
-    home.nerve(&["sever"]).says(2, &["sever", "server"]);
-    home.nerve(&[]).says(2, &["Usage"]);
+    home.nerve(&["sever"]).assert_stderr(2, &["sever", "server"]);
+    home.nerve(&[]).assert_stderr(2, &["Usage"]);
     home.nerve(&["server", "node", "create", "a", "--backend", "telepathy"])
-        .says(2, &["telepathy", "pty", "bash"]);
-    home.nerve(&["server", "node", "create", "a", "--cols", "1"]).says(2, &["2..=4096"]);
-    home.nerve(&["server", "node", "create", "a", "--env", "NOVALUE"]).says(2, &["KEY=VALUE"]);
-    home.nerve(&["server", "node", "wait", "a", "--timeout", "0"]).says(2, &["more than 0"]);
-    home.nerve(&["server", "start", "one", "--name", "two"]).says(2, &["cannot be used with"]);
+        .assert_stderr(2, &["telepathy", "pty", "bash"]);
+    home.nerve(&["server", "node", "create", "a", "--cols", "1"]).assert_stderr(2, &["2..=4096"]);
+    home.nerve(&["server", "node", "create", "a", "--env", "NOVALUE"]).assert_stderr(2, &["KEY=VALUE"]);
+    home.nerve(&["server", "node", "wait", "a", "--timeout", "0"]).assert_stderr(2, &["more than 0"]);
+    home.nerve(&["server", "start", "one", "--name", "two"]).assert_stderr(2, &["cannot be used with"]);
 }
 
 #[test]

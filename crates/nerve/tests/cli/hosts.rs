@@ -1,5 +1,5 @@
-//! Nodes outlive their server, recordings outlive everything: what a user sees when processes die, disks fill up and programs
-//! misbehave.
+//! Nodes survive their server and recordings survive everything: what a user sees when processes die, disks fill up and
+//! programs misbehave.
 
 mod disk;
 mod host_crash;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use nerve_testkit::{wait_for, wait_until};
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home, alive, pid_in};
+use crate::harness::{CommandOutput, DEADLINE, Home, alive, pid_in};
 use crate::recording::{Recording, numbers};
 
 impl Home {
@@ -26,7 +26,7 @@ impl Home {
         home
     }
 
-    /// A node; its command is split as a shell would.
+    /// Creates a node; `command` is split as by a shell.
     fn create(&self, node: &str, command: &str, more: &[&str]) {
         self.ok(&[&["server", "node", "create", node, "-c", command], more].concat());
     }
@@ -48,13 +48,13 @@ impl Home {
         self.ok(&["server", "node", "execute", node, text])
     }
 
-    /// Something that prints `line N` until a file `enough` is there, then `end N`, and stays.
+    /// Starts a program that prints `line N` until the file `enough` exists, then `end N`.
     fn counter(&self, node: &str) {
         let script = "i=0\nuntil [ -e enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.002; done\necho \"end $i\"\nexec sleep 1000\n";
         self.script(node, script, &[]);
     }
 
-    /// Ends [`Home::counter`]; its last number, once the recording has it.
+    /// Ends [`Home::counter`] and returns its last number once it is recorded.
     fn end_counter(&self, node: &str) -> u64 {
         fs::write(self.hermetic.work().join("enough"), "").unwrap();
         let recording = self.recording_of(node);
@@ -75,31 +75,31 @@ impl Home {
         assert!(wait_until(DEADLINE, || self.read(node).contains(text)), "no {text:?}: {}", self.read(node));
     }
 
-    /// Starts a command beside the test.
+    /// Starts a command in the background.
     fn start(&self, args: &[&str]) -> Background {
         let mut command: Command = self.command(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Background(command.spawn().unwrap())
     }
 
-    /// Asks for a program's end and waits until nothing of its host is left.
+    /// Stops a program and waits until nothing of its host is left.
     fn wait_for_end(&self, host: &Value) {
         let (pid, id) = (pid_in(&host["pid"]), &host["id"]);
         assert!(wait_until(DEADLINE, || !alive(pid)), "host {id} does not end");
     }
 }
 
-/// A command beside the test.
+/// A background command.
 struct Background(Child);
 
 impl Background {
-    /// What it did; it must end soon.
-    fn done(mut self, limit: Duration) -> Done {
+    /// Waits for the command and returns its output.
+    fn done(mut self, limit: Duration) -> CommandOutput {
         let ended = wait_until(limit, || self.0.try_wait().unwrap().is_some());
         if !ended {
             self.0.kill().unwrap();
         }
-        let done = Done::of(&self.0.wait_with_output().unwrap());
+        let done = CommandOutput::new(&self.0.wait_with_output().unwrap());
         assert!(ended, "it does not end within {limit:?}: {done:?}");
         done
     }

@@ -12,40 +12,40 @@ use rustix::termios::{LocalModes, OutputModes, tcgetattr};
 
 use crate::harness::{Home, NERVE, signal};
 use crate::recordings::{data, record};
-use crate::tty::{LIMIT, Seat};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 100, rows: 24 };
-/// Says when it runs, and what it is told. What is typed for a shell has other words than what it makes of them.
-const ASKS: &str = "'echo u\"\"p; read a; echo got $a; exit 6'";
+/// Prints when it runs, and its input. The typed command differs from its output, so a test can distinguish them.
+const ASK_SCRIPT: &str = "'echo u\"\"p; read a; echo got $a; exit 6'";
 
-/// A shell that people sit at.
-fn shell(home: &Home) -> Seat {
+/// An interactive shell.
+fn shell(home: &Home) -> Tty {
     let mut bash = home.hermetic.command("bash");
     bash.args(["--norc", "--noprofile", "-i"]).env("NERVE", NERVE).env("PS1", "shell> ");
     bash.current_dir(home.hermetic.work());
-    let seat = Seat::with_stderr(bash, SIZE);
-    seat.sees("shell>");
-    seat
+    let tty = Tty::with_stderr(bash, SIZE);
+    tty.expect("shell>");
+    tty
 }
 
-/// Somebody reads single keys of the terminal. (An editor of lines, as a shell has, leaves what is written as it is.)
+/// Waits until the terminal's raw mode is as given. (A shell's line editor leaves output processing on.)
 #[track_caller]
-fn is_raw(seat: &Seat, raw: bool) {
-    let is_raw = || !tcgetattr(&seat.slave).unwrap().output_modes.contains(OutputModes::OPOST);
-    assert!(wait_until(LIMIT, || is_raw() == raw), "raw: {}\n{}", is_raw(), seat.text());
+fn expect_raw(tty: &Tty, raw: bool) {
+    let is_raw = || !tcgetattr(&tty.slave).unwrap().output_modes.contains(OutputModes::OPOST);
+    assert!(wait_until(LIMIT, || is_raw() == raw), "raw: {}\n{}", is_raw(), tty.text());
 }
 
-/// The shell takes lines, and says this of the one before.
+/// Waits for the shell and checks the last exit code.
 #[track_caller]
-fn is_shells(seat: &Seat, code: u8) {
-    is_raw(seat, false);
-    seat.types("code=$?; clear; echo shell''s $code\r");
-    seat.sees(&format!("shells {code}"));
+fn expect_shell(tty: &Tty, code: u8) {
+    expect_raw(tty, false);
+    tty.send("code=$?; clear; echo shell''s $code\r");
+    tty.expect(&format!("shells {code}"));
 }
 
-/// The process that the shell has started last.
-fn job(seat: &Seat) -> u32 {
-    let bash = seat.child.id();
+/// Returns the last process the shell has started.
+fn job(tty: &Tty) -> u32 {
+    let bash = tty.child.id();
     let children = || fs::read_to_string(format!("/proc/{bash}/task/{bash}/children")).unwrap_or_default();
     wait_for(LIMIT, || children().split_whitespace().last()?.parse().ok()).expect("it has one")
 }
@@ -54,19 +54,19 @@ fn job(seat: &Seat) -> u32 {
 fn background_job_writes_and_foreground_job_reads_keys() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
-        let seat = shell(&home);
-        seat.types(&format!("$NERVE {command} {ASKS} &\r"));
-        seat.sees("up");
+        let tty = shell(&home);
+        tty.send(&format!("$NERVE {command} {ASK_SCRIPT} &\r"));
+        tty.expect("up");
         // Keys are the shell's.
-        is_shells(&seat, 0);
-        seat.types("jobs\r");
-        seat.sees("Running");
-        assert!(!seat.text().contains("Stopped"), "{}", seat.text());
-        seat.types("fg\r");
-        is_raw(&seat, true);
-        seat.types("yes\r");
-        seat.sees("got yes");
-        is_shells(&seat, 6);
+        expect_shell(&tty, 0);
+        tty.send("jobs\r");
+        tty.expect("Running");
+        assert!(!tty.text().contains("Stopped"), "{}", tty.text());
+        tty.send("fg\r");
+        expect_raw(&tty, true);
+        tty.send("yes\r");
+        tty.expect("got yes");
+        expect_shell(&tty, 6);
         assert!(home.hosts().is_empty(), "nothing is left behind");
     }
 }
@@ -74,60 +74,60 @@ fn background_job_writes_and_foreground_job_reads_keys() {
 #[test]
 fn ending_in_background_leaves_terminal_alone() {
     let home = Home::new();
-    let seat = shell(&home);
-    seat.types("$NERVE exec -c 'echo a\"\"way; exit 3' &\r");
-    seat.sees("away");
-    seat.types("wait $!\r");
-    is_shells(&seat, 3);
+    let tty = shell(&home);
+    tty.send("$NERVE exec -c 'echo a\"\"way; exit 3' &\r");
+    tty.expect("away");
+    tty.send("wait $!\r");
+    expect_shell(&tty, 3);
 }
 
 #[test]
 fn stopped_job_gives_terminal_to_shell() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
-        let seat = shell(&home);
-        seat.types(&format!("$NERVE {command} {ASKS}\r"));
-        seat.sees("up");
-        is_raw(&seat, true);
-        let job = job(&seat);
-        // Asked to, and without a word.
-        for told in [Signal::TSTP, Signal::STOP] {
-            signal(job, told);
-            seat.sees("Stopped");
-            is_shells(&seat, if told == Signal::TSTP { 128 + 22 } else { 128 + 19 });
-            seat.types("bg; jobs\r");
-            seat.sees("Running");
-            is_shells(&seat, 0);
-            seat.types("fg\r");
-            is_raw(&seat, true);
+        let tty = shell(&home);
+        tty.send(&format!("$NERVE {command} {ASK_SCRIPT}\r"));
+        tty.expect("up");
+        expect_raw(&tty, true);
+        let job = job(&tty);
+        // Stop on request, then without warning.
+        for stop_signal in [Signal::TSTP, Signal::STOP] {
+            signal(job, stop_signal);
+            tty.expect("Stopped");
+            expect_shell(&tty, if stop_signal == Signal::TSTP { 128 + 22 } else { 128 + 19 });
+            tty.send("bg; jobs\r");
+            tty.expect("Running");
+            expect_shell(&tty, 0);
+            tty.send("fg\r");
+            expect_raw(&tty, true);
         }
-        // Of a terminal whose keys it has Ctrl+Z is a key.
-        seat.types("n\x1a\x08o\r");
-        seat.sees("got ");
-        is_shells(&seat, 6);
+        // In raw mode, Ctrl+Z is an ordinary key.
+        tty.send("n\x1a\x08o\r");
+        tty.expect("got ");
+        expect_shell(&tty, 6);
     }
 }
 
 #[test]
 fn viewer_starts_program_only_in_foreground() {
     let home = Home::new();
-    let seat = shell(&home);
-    seat.types(&format!("$NERVE record -- sh -c {ASKS} &\r"));
-    is_shells(&seat, 0);
-    let mut asked = 0;
+    let tty = shell(&home);
+    tty.send(&format!("$NERVE record -- sh -c {ASK_SCRIPT} &\r"));
+    expect_shell(&tty, 0);
+    let mut attempt = 0;
     let stopped = || {
-        asked += 1;
-        seat.types(&format!("clear; jobs; echo as''ked {asked}\r"));
-        seat.sees(&format!("asked {asked}"));
-        seat.text().contains("Stopped")
+        attempt += 1;
+        tty.send(&format!("clear; jobs; echo as''ked {attempt}\r"));
+        tty.expect(&format!("asked {attempt}"));
+        tty.text().contains("Stopped")
     };
-    assert!(wait_until(LIMIT, stopped), "{}", seat.text());
+    assert!(wait_until(LIMIT, stopped), "{}", tty.text());
     assert!(home.hosts().is_empty());
-    seat.types("fg\r");
-    seat.sees("up");
-    seat.sees("live");
-    seat.types("yes\r");
-    is_shells(&seat, 6);
+    tty.send("fg\r");
+    tty.expect("up");
+    tty.expect("live");
+    tty.send("yes\r");
+    expect_shell(&tty, 6);
 }
 
 #[test]
@@ -136,61 +136,71 @@ fn stopped_viewer_restores_screen_and_resumes() {
     let path = home.hermetic.work().join("long.ahr");
     let text: String = (1..=60).map(|n| format!("line {n}\r\n")).collect();
     record(&path, &[(0, Body::Resize { cols: 40, rows: 10 }), (1, data(0, &text))]);
-    let seat = shell(&home);
-    seat.types("$NERVE view long.ahr\r");
-    seat.sees("│line 60");
-    seat.types("\x1b");
-    seat.sees("press Esc again to leave");
-    let job = job(&seat);
+    let tty = shell(&home);
+    tty.send("$NERVE view long.ahr\r");
+    tty.expect("│line 60");
+    tty.send("\x1b");
+    tty.expect("press Esc again to leave");
+    let job = job(&tty);
     let stops: [(&str, Option<Signal>); 3] =
         [("\x1a", None), ("", Some(Signal::TSTP)), ("", Some(Signal::STOP))];
-    for (nth, (keys, told)) in stops.into_iter().enumerate() {
-        seat.types(keys);
-        told.into_iter().for_each(|told| signal(job, told));
-        if told == Some(Signal::STOP) {
-            // Nobody could give the screen back.
-            seat.sees("Stopped");
+    for (nth, (keys, stop_signal)) in stops.into_iter().enumerate() {
+        tty.send(keys);
+        stop_signal.into_iter().for_each(|stop_signal| signal(job, stop_signal));
+        if stop_signal == Some(Signal::STOP) {
+            // SIGSTOP leaves no chance to restore the screen.
+            tty.expect("Stopped");
         } else {
-            assert!(wait_until(LIMIT, || !seat.text().contains("│line")), "{}", seat.text());
+            assert!(wait_until(LIMIT, || !tty.text().contains("│line")), "{}", tty.text());
         }
-        is_raw(&seat, false);
-        seat.types(&format!("clear; echo sto''pped {nth}\r"));
-        seat.sees(&format!("stopped {nth}"));
-        seat.types("fg\r");
-        seat.sees("│line 60");
-        is_raw(&seat, true);
-        seat.types("g");
-        seat.sees("│line 1 ");
-        seat.types("G");
-        seat.sees("│line 60");
+        expect_raw(&tty, false);
+        tty.send(&format!("clear; echo sto''pped {nth}\r"));
+        tty.expect(&format!("stopped {nth}"));
+        tty.send("fg\r");
+        tty.expect("│line 60");
+        expect_raw(&tty, true);
+        tty.send("g");
+        tty.expect("│line 1 ");
+        tty.send("G");
+        tty.expect("│line 60");
     }
-    seat.types("q");
-    assert!(wait_until(LIMIT, || !seat.text().contains("│line")), "{}", seat.text());
-    is_shells(&seat, 0);
+    tty.send("q");
+    assert!(wait_until(LIMIT, || !tty.text().contains("│line")), "{}", tty.text());
+    expect_shell(&tty, 0);
 }
 
 #[test]
 fn resumed_viewer_repeats_title_and_progress() {
     let home = Home::new();
-    let seat = shell(&home);
-    let says = r#"'printf "\033]2;its name\007\033]9;4;1;42\007"; echo u""p; read a'"#;
-    seat.types(&format!("$NERVE record -- sh -c {says}\r"));
-    seat.sees("up");
-    let title = || seat.shown.lock().unwrap().title().to_string();
-    let written = || String::from_utf8_lossy(&seat.written.lock().unwrap()).into_owned();
-    let said = || written().matches("\x1b]9;4;1;42\x1b\\").count();
-    assert!(wait_until(LIMIT, || title() == "its name" && said() == 1), "{:?} {}", title(), said());
-    let job = job(&seat);
+    let tty = shell(&home);
+    let script = r#"'printf "\033]2;its name\007\033]9;4;1;42\007"; echo u""p; read a'"#;
+    tty.send(&format!("$NERVE record -- sh -c {script}\r"));
+    tty.expect("up");
+    let title = || tty.terminal.lock().unwrap().title().to_string();
+    let written = || String::from_utf8_lossy(&tty.output.lock().unwrap()).into_owned();
+    let progress_count = || written().matches("\x1b]9;4;1;42\x1b\\").count();
+    assert!(
+        wait_until(LIMIT, || title() == "its name" && progress_count() == 1),
+        "{:?} {}",
+        title(),
+        progress_count()
+    );
+    let job = job(&tty);
     for nth in 2..4 {
         signal(job, Signal::TSTP);
-        seat.sees("Stopped");
+        tty.expect("Stopped");
         assert!(wait_until(LIMIT, || title().is_empty()), "{:?}", title());
-        seat.types("clear; fg\r");
-        seat.sees("live");
-        assert!(wait_until(LIMIT, || title() == "its name" && said() == nth), "{:?} {}", title(), said());
+        tty.send("clear; fg\r");
+        tty.expect("live");
+        assert!(
+            wait_until(LIMIT, || title() == "its name" && progress_count() == nth),
+            "{:?} {}",
+            title(),
+            progress_count()
+        );
     }
-    seat.types("\r");
-    is_shells(&seat, 0);
+    tty.send("\r");
+    expect_shell(&tty, 0);
 }
 
 #[test]
@@ -200,27 +210,27 @@ fn stopping_viewer_stops_its_script() {
     let text: String = (1..=60).map(|n| format!("line {n}\r\n")).collect();
     record(&path, &[(0, Body::Resize { cols: 40, rows: 10 }), (1, data(0, &text))]);
     fs::write(home.hermetic.work().join("script"), "$NERVE view long.ahr\necho of the script $?\n").unwrap();
-    let seat = shell(&home);
+    let tty = shell(&home);
     for line in ["bash script", "(. ./script)", "bash script | cat"] {
         // What is no terminal cannot show it.
         let line = line.replace(" | cat", " 2>&1 >/dev/tty | cat");
-        seat.types(&format!("clear; {line}\r"));
-        seat.sees("│line 60");
+        tty.send(&format!("clear; {line}\r"));
+        tty.expect("│line 60");
         for keys in ["\x1a", "\x1a"] {
-            seat.types(keys);
-            assert!(wait_until(LIMIT, || !seat.text().contains("│line")), "{line}: {}", seat.text());
-            is_raw(&seat, false);
-            seat.types("clear; echo shell''s own\r");
-            seat.sees("shells own");
-            seat.types("fg\r");
-            seat.sees("│line 60");
-            is_raw(&seat, true);
+            tty.send(keys);
+            assert!(wait_until(LIMIT, || !tty.text().contains("│line")), "{line}: {}", tty.text());
+            expect_raw(&tty, false);
+            tty.send("clear; echo shell''s own\r");
+            tty.expect("shells own");
+            tty.send("fg\r");
+            tty.expect("│line 60");
+            expect_raw(&tty, true);
         }
-        seat.types("\x1b");
-        seat.sees("press Esc again to leave");
-        seat.types("q");
-        seat.sees("of the script 0");
-        is_shells(&seat, 0);
+        tty.send("\x1b");
+        tty.expect("press Esc again to leave");
+        tty.send("q");
+        tty.expect("of the script 0");
+        expect_shell(&tty, 0);
     }
 }
 
@@ -228,18 +238,16 @@ fn stopping_viewer_stops_its_script() {
 fn piped_output_keeps_line_breaks() {
     for command in ["exec -c", "record --plain -- sh -c"] {
         let home = Home::new();
-        let seat = shell(&home);
-        // Whoever reads the pipe writes to the terminal while the keys are the program's.
-        seat.types(&format!(
-            "clear; $NERVE {command} 'printf \"o%s\\n\" ne two; read a; echo got $a' | cat\r"
-        ));
-        seat.sees("one\notwo");
-        let modes = tcgetattr(&seat.slave).unwrap();
+        let tty = shell(&home);
+        // The reader of the pipe writes to the terminal while the program has it in raw mode.
+        tty.send(&format!("clear; $NERVE {command} 'printf \"o%s\\n\" ne two; read a; echo got $a' | cat\r"));
+        tty.expect("one\notwo");
+        let modes = tcgetattr(&tty.slave).unwrap();
         assert!(modes.output_modes.contains(OutputModes::OPOST), "{command}");
         assert!(!modes.local_modes.contains(LocalModes::ICANON), "{command}: its keys come one by one");
-        seat.types("yes\r");
-        seat.sees("\ngot yes\nshell>");
-        is_shells(&seat, 0);
+        tty.send("yes\r");
+        tty.expect("\ngot yes\nshell>");
+        expect_shell(&tty, 0);
     }
 }
 
@@ -248,20 +256,20 @@ fn piped_output_keeps_line_breaks() {
 fn ctrl_c_ends_the_enclosing_shell_loop() {
     for command in ["exec --", "record --plain --", "record --"] {
         let home = Home::new();
-        let seat = shell(&home);
+        let tty = shell(&home);
         // What the shell makes of the line has other words than the line.
         let body = format!("$NERVE {command} sh -c 'echo u\"\"p $0; exec sleep 1000' $i; echo af\"\"ter $i");
         let line = format!("for i in 1 2 3; do {body}; done");
         let script = format!("bash -c '{}'", line.replace('\'', "'\\''"));
         for (nth, line) in [line, script].iter().enumerate() {
-            seat.types(&format!("clear; {line}\r"));
-            is_raw(&seat, true);
-            seat.sees("up 1");
-            seat.types("\x03");
-            is_shells(&seat, 130);
-            let text = seat.text();
+            tty.send(&format!("clear; {line}\r"));
+            expect_raw(&tty, true);
+            tty.expect("up 1");
+            tty.send("\x03");
+            expect_shell(&tty, 130);
+            let text = tty.text();
             assert!(!text.contains("after"), "{command}, {nth}: {text}");
-            let written = String::from_utf8_lossy(&seat.written.lock().unwrap()).into_owned();
+            let written = String::from_utf8_lossy(&tty.output.lock().unwrap()).into_owned();
             assert!(!written.contains("after") && !written.contains("up 2"), "{command}, {nth}: {written}");
         }
         assert!(wait_until(LIMIT, || home.hosts().is_empty()), "nothing is left behind");
@@ -272,14 +280,14 @@ fn ctrl_c_ends_the_enclosing_shell_loop() {
 fn program_handling_ctrl_c_keeps_its_exit_code() {
     for command in ["exec --", "record --plain --"] {
         let home = Home::new();
-        let seat = shell(&home);
+        let tty = shell(&home);
         let line =
             format!("$NERVE {command} sh -c 'trap \"exit 7\" INT; echo u\"\"p; while :; do read a; done'");
-        seat.types(&format!("{line}\r"));
-        is_raw(&seat, true);
-        seat.sees("up");
-        seat.types("\x03");
-        is_shells(&seat, 7);
+        tty.send(&format!("{line}\r"));
+        expect_raw(&tty, true);
+        tty.expect("up");
+        tty.send("\x03");
+        expect_shell(&tty, 7);
     }
 }
 
@@ -290,22 +298,22 @@ fn copied_text_reaches_the_terminal() {
     let file = file.to_str().unwrap();
     let mut command = home.command(&["record", "--out-file", file, "--", "bash", "--norc", "--noprofile"]);
     command.env("NERVE", NERVE);
-    let seat = Seat::of(command, SIZE);
-    seat.sees("bash-");
-    seat.types("$NERVE exec --id ask -c 'echo to be co\"\"pied; read a </dev/tty'\r");
-    seat.sees("copied");
-    seat.types("\x1b[93;5ut");
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("│to be copied");
-    seat.types("\x1b[93;5uy");
+    let tty = Tty::spawn(command, SIZE);
+    tty.expect("bash-");
+    tty.send("$NERVE exec --id ask -c 'echo to be co\"\"pied; read a </dev/tty'\r");
+    tty.expect("copied");
+    tty.send("\x1b[93;5ut");
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("│to be copied");
+    tty.send("\x1b[93;5uy");
     let begin = b"\x1b]52;c;";
     let copied = || {
-        let written = seat.written.lock().unwrap();
+        let written = tty.output.lock().unwrap();
         let from = written.windows(begin.len()).rposition(|bytes| bytes == begin)? + begin.len();
         let end = written[from..].windows(2).position(|bytes| bytes == b"\x1b\\")?;
         Some(STANDARD.decode(&written[from..from + end]).unwrap())
     };
-    let copied = wait_for(LIMIT, copied).unwrap_or_else(|| panic!("nothing is copied: {}", seat.text()));
+    let copied = wait_for(LIMIT, copied).unwrap_or_else(|| panic!("nothing is copied: {}", tty.text()));
     assert_eq!(String::from_utf8(copied).unwrap().trim_end(), "to be copied");
 }

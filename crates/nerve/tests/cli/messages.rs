@@ -8,11 +8,12 @@ use crate::harness::Home;
 fn missing_server_hints_how_to_start_one() {
     let home = Home::new();
     let start = "start it with 'nerve server start'";
-    home.nerve(&["server", "node", "list"]).says(3, &["error: server 'default' is not running", start]);
-    home.nerve(&["server", "node", "execute", "a", "x"]).says(3, &[start]);
-    home.nerve(&["server", "status"]).says(3, &["not running", start]);
-    home.nerve(&["server", "stop"]).says(3, &["not running"]);
-    home.nerve(&["server", "session", "list", "-s", "work"]).says(3, &["nerve server start work"]);
+    home.nerve(&["server", "node", "list"])
+        .assert_stderr(3, &["error: server 'default' is not running", start]);
+    home.nerve(&["server", "node", "execute", "a", "x"]).assert_stderr(3, &[start]);
+    home.nerve(&["server", "status"]).assert_stderr(3, &["not running", start]);
+    home.nerve(&["server", "stop"]).assert_stderr(3, &["not running"]);
+    home.nerve(&["server", "session", "list", "-s", "work"]).assert_stderr(3, &["nerve server start work"]);
     assert_eq!(home.nerve(&["server", "stop", "--all"]).code, 0);
     assert_eq!(home.nerve(&["server", "list"]).stdout, "");
 }
@@ -32,7 +33,7 @@ fn bad_server_names_are_usage_errors() {
     let home = Home::new();
     for name in ["../x", "Capital", "-a", &"a".repeat(33), "a/b"] {
         let name = format!("--name={name}");
-        home.nerve(&["server", "start", &name]).says(2, &["server name"]);
+        home.nerve(&["server", "start", &name]).assert_stderr(2, &["server name"]);
         assert!(!home.hermetic.nerve_home().join("run").exists());
     }
 }
@@ -78,5 +79,5 @@ fn doctor_fails_if_an_essential_is_missing() {
     let home = Home::new();
     let run = home.hermetic.nerve_home().join("run");
     std::fs::write(&run, "not a directory").unwrap();
-    home.nerve(&["doctor"]).says(1, &["runtime directory"]);
+    home.nerve(&["doctor"]).assert_stderr(1, &["runtime directory"]);
 }

@@ -24,9 +24,9 @@ fn recording_is_replayed_to_its_exit_code() {
     let play = ["mock-agent", "--replay", "tape.ahr", "--fast"];
     let done = home.nerve_with(&play, "something else\r");
     assert_eq!((done.code, &*done.stdout), (7, "> \x1b[1mHi\x1b[0m\r\n"), "{done:?}");
-    // Nobody types what it waits for.
+    // The expected input never arrives.
     let done = home.nerve_with(&play, "");
     assert_eq!((done.code, &*done.stdout), (129, "> "), "{done:?}");
-    home.nerve(&["mock-agent", "--replay", "none.ahr"]).says(1, &["none.ahr"]);
-    home.nerve(&["mock-agent", "--fast"]).says(2, &["--replay FILE"]);
+    home.nerve(&["mock-agent", "--replay", "none.ahr"]).assert_stderr(1, &["none.ahr"]);
+    home.nerve(&["mock-agent", "--fast"]).assert_stderr(2, &["--replay FILE"]);
 }

@@ -1,4 +1,4 @@
-//! Servers that listen on TCP: what is printed, who is let in, and that the token is nowhere it could be read.
+//! Servers on TCP: printed address, authentication, and that the token leaks nowhere.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Done, Home};
+use crate::harness::{CommandOutput, DEADLINE, Home};
 
 impl Home {
     /// Where the default server listens, as `server status` says it.
@@ -20,7 +20,7 @@ impl Home {
     }
 
     /// Runs it with a variable more.
-    fn with(&self, name: &str, value: &str, args: &[&str]) -> Done {
+    fn with(&self, name: &str, value: &str, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command.env(name, value);
         self.run(command)
@@ -114,7 +114,7 @@ fn rotated_token_takes_effect_at_once() {
     assert_eq!(talk(&address, &old)[0]["success"], false);
     let file = home.hermetic.nerve_home().join("token");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    home.nerve(&["token", "show"]).says(1, &["0644", "chmod 600"]);
+    home.nerve(&["token", "show"]).assert_stderr(1, &["0644", "chmod 600"]);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn custom_token_file_is_created_and_used() {
 fn conflicting_options_are_usage_errors() {
     let home = Home::new();
     let refused = |args: &[&str], words: &[&str]| {
-        home.nerve(&[&["server", "start"], args].concat()).says(2, words);
-        home.nerve(&[&["server", "start", "--foreground"], args].concat()).says(2, words);
+        home.nerve(&[&["server", "start"], args].concat()).assert_stderr(2, words);
+        home.nerve(&[&["server", "start", "--foreground"], args].concat()).assert_stderr(2, words);
     };
     refused(&["--tcp", "0.0.0.0:0"], &["needs TLS", "--insecure"]);
     refused(&["--http", "[::]:0"], &["needs TLS"]);
@@ -147,7 +147,7 @@ fn conflicting_options_are_usage_errors() {
     refused(&["--tcp", "0", "--port", "0"], &["cannot be used"]);
     refused(&["--tcp", "somewhere"], &["PORT or IP:PORT"]);
     home.nerve(&["server", "start", "--tcp", "0", "--tls-cert", "/no/c.pem", "--tls-key", "/no/k.pem"])
-        .says(1, &["/no/"]);
+        .assert_stderr(1, &["/no/"]);
     assert!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().is_empty());
 }
 
@@ -156,18 +156,19 @@ fn taken_port_is_reported_and_nothing_keeps_running() {
     let home = Home::new();
     home.ok(&["server", "start", "--tcp", "0"]);
     let address = home.tcp();
-    home.nerve(&["server", "start", "second", "--tcp", &address]).says(1, &[&address, "another port"]);
-    home.nerve(&["server", "status", "second"]).says(3, &["not running"]);
+    home.nerve(&["server", "start", "second", "--tcp", &address])
+        .assert_stderr(1, &[&address, "another port"]);
+    home.nerve(&["server", "status", "second"]).assert_stderr(3, &["not running"]);
 }
 
 #[test]
 fn old_option_names_work_and_warn() {
     let home = Home::new();
     let started = home.nerve(&["server", "start", "--host", "127.0.0.1", "--port", "0"]);
-    started.says(0, &["warning", "--tcp 127.0.0.1:0"]);
+    started.assert_stderr(0, &["warning", "--tcp 127.0.0.1:0"]);
     assert_eq!(talk(&home.tcp(), &home.token()).len(), 2);
     let open = home.nerve(&["server", "start", "open", "--tcp", "0.0.0.0:0", "--insecure"]);
-    open.says(0, &["warning", "not encrypted"]);
+    open.assert_stderr(0, &["warning", "not encrypted"]);
 }
 
 #[test]
@@ -182,16 +183,16 @@ fn commands_use_a_tcp_server() {
     let history = home.nerve(&["server", "node", "history", "a", "--json", "--server", &url]).json();
     assert!(!history.as_array().unwrap().is_empty());
     home.with("NERVE_TOKEN", "wrong", &["server", "node", "list", "--server", &url])
-        .says(1, &["token is wrong"]);
-    home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).says(2, &["HOST:PORT"]);
-    // Addresses that are nobody's (RFC 5737): nothing may be sent there.
+        .assert_stderr(1, &["token is wrong"]);
+    home.nerve(&["server", "node", "list", "--server", "tcp://nowhere"]).assert_stderr(2, &["HOST:PORT"]);
+    // Addresses reserved for documentation (RFC 5737): nothing may be sent there.
     let list = |server: &str| home.nerve(&["server", "node", "list", "--server", server]);
-    list("tcp://192.0.2.1:7070").says(2, &["expose the token", "tls://", "NERVE_INSECURE"]);
-    list("tls://192.0.2.1:7070").says(2, &["no token for 192.0.2.1:7070", "NERVE_TOKEN"]);
+    list("tcp://192.0.2.1:7070").assert_stderr(2, &["expose the token", "tls://", "NERVE_INSECURE"]);
+    list("tls://192.0.2.1:7070").assert_stderr(2, &["no token for 192.0.2.1:7070", "NERVE_TOKEN"]);
     home.with("NERVE_INSECURE", "1", &["server", "node", "list", "--server", "tcp://192.0.2.1:7070"])
-        .says(2, &["no token"]);
+        .assert_stderr(2, &["no token"]);
     home.ok(&["server", "stop"]);
-    home.nerve(&["server", "node", "list", "--server", &url]).says(3, &["refused"]);
+    home.nerve(&["server", "node", "list", "--server", &url]).assert_stderr(3, &["refused"]);
 }
 
 #[test]
@@ -211,6 +212,6 @@ fn commands_use_a_trusted_tls_server() {
     let url = format!("tls://localhost:{port}");
     let list = ["server", "node", "list", "--json", "--server", &url];
     assert_eq!(home.with("NERVE_TLS_CA", &cert, &list).json()["nodes"], json!([]));
-    home.nerve(&list).says(1, &["no TLS", "NERVE_TLS_CA"]);
-    home.with("NERVE_TLS_CA", &key, &list).says(2, &["certificates"]);
+    home.nerve(&list).assert_stderr(1, &["no TLS", "NERVE_TLS_CA"]);
+    home.with("NERVE_TLS_CA", &key, &list).assert_stderr(2, &["certificates"]);
 }

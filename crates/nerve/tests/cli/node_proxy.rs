@@ -1,4 +1,4 @@
-//! A node with a proxy of its own, from the command line: it outlives its server's death, and says so where it cannot.
+//! A node with its own proxy at the command line: it survives the server's death and reports when it cannot.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::wait_until;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home};
+use crate::harness::{CommandOutput, DEADLINE, Home};
 
 /// A scripted model that answers while the test waits for commands.
 struct Model {
@@ -38,7 +38,7 @@ echo
 "#;
 
 impl Home {
-    /// A server that knows a shell which can be told of a proxy.
+    /// Starts a server with a shell that can be pointed at a proxy.
     fn with_caller() -> Home {
         let home = Home::new();
         let profiles = home.hermetic.nerve_home().join("profiles");
@@ -50,7 +50,7 @@ impl Home {
         home
     }
 
-    fn caller(&self, node: &str, more: &[&str]) -> Done {
+    fn caller(&self, node: &str, more: &[&str]) -> CommandOutput {
         let base =
             ["server", "node", "create", node, "-c", "bash --norc", "--env", "PS1=$ ", "--profile", "caller"];
         self.nerve(&[&base, more].concat())
@@ -76,17 +76,17 @@ fn proxy_returns_after_server_was_killed() {
     let made = home
         .caller("a", &["--proxy", "openai", "--proxy-base-url", &model.url(), "--proxy-max-requests", "3"]);
     assert_eq!(made.code, 0, "{made:?}");
-    let url = home.fact("a", "proxy_url");
+    let url = home.metadata("a", "proxy_url");
     let first = home.asks("a", "one");
     assert_eq!(first["response"]["usage"]["requests"], 1);
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
-    assert_eq!(home.fact("a", "proxy_url"), url);
-    assert_eq!(home.fact("a", "proxy_requests"), "1", "what had passed is not forgotten");
+    assert_eq!(home.metadata("a", "proxy_url"), url);
+    assert_eq!(home.metadata("a", "proxy_requests"), "1", "what had passed is not forgotten");
     let second = home.asks("a", "two");
     assert_eq!(second["response"]["usage"]["requests"], 1);
-    // A server that is told to go, and to leave its nodes.
+    // Stop the server and keep its nodes.
     home.ok(&["server", "stop", "--keep-nodes"]);
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
@@ -94,7 +94,7 @@ fn proxy_returns_after_server_was_killed() {
     let script = home.hermetic.work().join("ask.sh");
     let refused = home.ok(&["server", "node", "execute", "a", &format!("bash {} four", script.display())]);
     assert!(refused.contains("budget of the nerve proxy is used up: 3 requests"), "{refused}");
-    let log = fs::read_to_string(home.fact("a", "proxy_log")).unwrap();
+    let log = fs::read_to_string(home.metadata("a", "proxy_log")).unwrap();
     let replies: Vec<Value> = log
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
@@ -113,12 +113,12 @@ fn port_taken_meanwhile_is_reported() {
     let (home, model) = (Home::with_caller(), Model::start());
     let made = home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", &model.url()]);
     assert_eq!(made.code, 0, "{made:?}");
-    let url = home.fact("a", "proxy_url");
+    let url = home.metadata("a", "proxy_url");
     home.kill_server("default");
     let taken = TcpListener::bind(url.trim_start_matches("http://")).unwrap();
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
-    let faults = home.fact("a", "faults");
+    let faults = home.metadata("a", "faults");
     assert!(faults.contains("its proxy did not restart") && faults.contains("in use"), "{faults}");
     let why = home.ok(&["server", "node", "why", "a"]);
     assert!(why.contains("its proxy did not restart"), "{why}");
@@ -128,11 +128,11 @@ fn port_taken_meanwhile_is_reported() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
-    assert_eq!((home.fact("a", "proxy_url"), home.fact("a", "faults")), (url, String::new()));
+    assert_eq!((home.metadata("a", "proxy_url"), home.metadata("a", "faults")), (url, String::new()));
     home.asks("a", "again");
 }
 
-/// A fork would go past the budget, and with the agent's own key.
+/// A fork would bypass the budget and use the agent's own key.
 #[test]
 fn node_with_unknown_proxy_cannot_be_forked() {
     let (home, model) = (Home::with_caller(), Model::start());
@@ -146,23 +146,25 @@ fn node_with_unknown_proxy_cannot_be_forked() {
     fs::remove_file(state.join("sessions.json")).unwrap();
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "a"]);
-    assert!(home.fact("a", "faults").contains("cannot read the stored state of its proxy"));
-    home.nerve(&["server", "node", "fork", "a", "b"]).says(2, &["cannot fork node 'a'", "it has a proxy"]);
+    assert!(home.metadata("a", "faults").contains("cannot read the stored state of its proxy"));
+    home.nerve(&["server", "node", "fork", "a", "b"])
+        .assert_stderr(2, &["cannot fork node 'a'", "it has a proxy"]);
 }
 
 #[test]
 fn invalid_options_are_refused_before_anything_starts() {
     let home = Home::with_caller();
-    home.caller("a", &["--proxy", "gemini"]).says(2, &["gemini", "anthropic", "openai"]);
-    home.caller("a", &["--proxy-max-tokens", "5"]).says(2, &["--proxy"]);
-    home.caller("a", &["--proxy", "anthropic", "--proxy-max-cost", "5"]).says(2, &["--proxy-price"]);
+    home.caller("a", &["--proxy", "gemini"]).assert_stderr(2, &["gemini", "anthropic", "openai"]);
+    home.caller("a", &["--proxy-max-tokens", "5"]).assert_stderr(2, &["--proxy"]);
+    home.caller("a", &["--proxy", "anthropic", "--proxy-max-cost", "5"]).assert_stderr(2, &["--proxy-price"]);
     home.caller("a", &["--proxy", "anthropic", "--proxy-base-url", "http://far.example"])
-        .says(2, &["unencrypted"]);
-    home.caller("a", &["--proxy", "anthropic", "--proxy-key-env", "NO_SUCH_KEY"]).says(2, &["NO_SUCH_KEY"]);
+        .assert_stderr(2, &["unencrypted"]);
+    home.caller("a", &["--proxy", "anthropic", "--proxy-key-env", "NO_SUCH_KEY"])
+        .assert_stderr(2, &["NO_SUCH_KEY"]);
     home.nerve(&["server", "node", "create", "b", "-b", "bash", "--proxy", "anthropic"])
-        .says(2, &["a bash node cannot have a proxy"]);
+        .assert_stderr(2, &["a bash node cannot have a proxy"]);
     home.nerve(&["server", "node", "create", "b", "-c", "bash", "--proxy", "anthropic"])
-        .says(2, &["a 'shell' node cannot have a proxy"]);
+        .assert_stderr(2, &["a 'shell' node cannot have a proxy"]);
     assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], serde_json::json!([]));
 }
 

@@ -41,10 +41,12 @@ fn failed_turn_exits_with_1_and_late_turn_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
     let failed = home.nerve(&["server", "node", "execute", "once", "echo out; exit 7"]);
-    failed.says(1, &["exit code 7"]);
+    failed.assert_stderr(1, &["exit code 7"]);
     assert_eq!(failed.stdout, "out\n");
-    home.nerve(&["server", "node", "execute", "once", "sleep 100", "--timeout", "0.3"]).says(4, &["error"]);
-    home.nerve(&["server", "node", "execute", "sh", "sleep 100", "--timeout", "0.5"]).says(4, &["error"]);
+    home.nerve(&["server", "node", "execute", "once", "sleep 100", "--timeout", "0.3"])
+        .assert_stderr(4, &["error"]);
+    home.nerve(&["server", "node", "execute", "sh", "sleep 100", "--timeout", "0.5"])
+        .assert_stderr(4, &["error"]);
     // Neither node is stuck.
     assert_eq!(home.ok(&["server", "node", "execute", "once", "echo a"]), "a\n");
     assert_eq!(home.ok(&["server", "node", "execute", "sh", "echo b"]), "b\n");
@@ -53,25 +55,25 @@ fn failed_turn_exits_with_1_and_late_turn_with_4() {
 #[test]
 fn missing_node_exits_with_3() {
     let home = Home::with_shell();
-    home.nerve(&["server", "node", "execute", "nobody", "x"]).says(3, &["nobody"]);
-    home.nerve(&["server", "node", "info", "nobody"]).says(3, &["nobody"]);
-    home.nerve(&["server", "node", "history", "nobody"]).says(3, &["nobody"]);
-    home.nerve(&["server", "node", "history", "sh", "--seq", "999"]).says(3, &["999"]);
-    home.nerve(&["server", "session", "info", "nothing"]).says(3, &["nothing"]);
-    home.nerve(&["server", "node", "list", "--session", "nothing"]).says(3, &["nothing"]);
+    home.nerve(&["server", "node", "execute", "nobody", "x"]).assert_stderr(3, &["nobody"]);
+    home.nerve(&["server", "node", "info", "nobody"]).assert_stderr(3, &["nobody"]);
+    home.nerve(&["server", "node", "history", "nobody"]).assert_stderr(3, &["nobody"]);
+    home.nerve(&["server", "node", "history", "sh", "--seq", "999"]).assert_stderr(3, &["999"]);
+    home.nerve(&["server", "session", "info", "nothing"]).assert_stderr(3, &["nothing"]);
+    home.nerve(&["server", "node", "list", "--session", "nothing"]).assert_stderr(3, &["nothing"]);
 }
 
 #[test]
 fn invalid_nodes_are_refused_and_server_survives() {
     let home = Home::with_shell();
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create"], args].concat());
-    create(&["x", "-c", "claud-misspelt"]).says(1, &["claud-misspelt"]);
-    create(&["x", "-c", "bash", "--cwd", "/no/such"]).says(1, &["/no/such"]);
-    create(&["../x"]).says(2, &["not allowed"]);
-    create(&["Capital"]).says(2, &["not allowed"]);
-    create(&["sh"]).says(1, &["exists already"]);
-    create(&["x", "-c", "bash 'unclosed"]).says(2, &["error"]);
-    create(&["x", "--profile", "no-such-profile"]).says(3, &["no-such-profile"]);
+    create(&["x", "-c", "claud-misspelt"]).assert_stderr(1, &["claud-misspelt"]);
+    create(&["x", "-c", "bash", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such"]);
+    create(&["../x"]).assert_stderr(2, &["not allowed"]);
+    create(&["Capital"]).assert_stderr(2, &["not allowed"]);
+    create(&["sh"]).assert_stderr(1, &["exists already"]);
+    create(&["x", "-c", "bash 'unclosed"]).assert_stderr(2, &["error"]);
+    create(&["x", "--profile", "no-such-profile"]).assert_stderr(3, &["no-such-profile"]);
     assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!(["sh"]));
 }
 
@@ -90,9 +92,9 @@ fn text_and_keys_are_written_and_read_back() {
     home.ok(&["server", "node", "run", "sh", "echo ran"]);
     assert!(wait_until(DEADLINE, || screen().lines().any(|line| line == "ran")));
     assert_eq!(home.ok(&["server", "node", "read", "sh", "-n", "1"]).lines().count(), 1);
-    home.nerve(&["server", "node", "write", "sh"]).says(2, &["DATA"]);
-    home.nerve(&["server", "node", "write", "sh", "--key", "hyperspace"]).says(2, &["hyperspace"]);
-    home.nerve(&["server", "node", "write", "sh", "--escape", r"\q"]).says(2, &[r"\q"]);
+    home.nerve(&["server", "node", "write", "sh"]).assert_stderr(2, &["DATA"]);
+    home.nerve(&["server", "node", "write", "sh", "--key", "hyperspace"]).assert_stderr(2, &["hyperspace"]);
+    home.nerve(&["server", "node", "write", "sh", "--escape", r"\q"]).assert_stderr(2, &[r"\q"]);
 }
 
 #[test]
@@ -131,7 +133,8 @@ fn ctrl_c_ends_the_client_but_not_the_turn() {
 fn wait_timeout_exits_with_4() {
     let home = Home::with_shell();
     home.ok(&["server", "node", "wait", "sh"]);
-    home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"]).says(4, &["sh"]);
+    home.nerve(&["server", "node", "wait", "sh", "--until", "busy", "--timeout", "0.2"])
+        .assert_stderr(4, &["sh"]);
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn old_names_warn_once_on_stderr() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "old\n"));
     assert_eq!(done.stderr, "warning: 'nerve server channel send' is now 'nerve server node execute'\n");
     assert_eq!(home.nerve(&["server", "node", "execute", "sh", "echo new"]).stderr, "");
-    home.nerve(&["server", "node", "delete", "sh"]).says(0, &["'nerve server node stop'"]);
+    home.nerve(&["server", "node", "delete", "sh"]).assert_stderr(0, &["'nerve server node stop'"]);
 }
 
 #[test]
@@ -204,6 +207,6 @@ fn sessions_separate_nodes() {
     assert!(info.contains("Code review") && info.contains("ci"), "{info}");
     assert!(home.ok(&["server", "session", "list"]).contains("review"));
     home.ok(&["server", "session", "delete", "review"]);
-    home.nerve(&["server", "session", "info", "review"]).says(3, &["review"]);
+    home.nerve(&["server", "session", "info", "review"]).assert_stderr(3, &["review"]);
     home.ok(&["server", "node", "info", "sh"]);
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use nerve_testkit::{skip, wait_until};
 
-use crate::harness::{DEADLINE, Done, Home};
+use crate::harness::{CommandOutput, DEADLINE, Home};
 
 /// A tmux server of a test's own, in a home of its own; it ends with the test.
 pub(crate) struct Tmux {
@@ -27,11 +27,11 @@ impl Tmux {
     }
 
     /// Runs `nerve tmux` over it.
-    pub(crate) fn nerve(&self, args: &[&str]) -> Done {
+    pub(crate) fn nerve(&self, args: &[&str]) -> CommandOutput {
         self.with_input(args, "")
     }
 
-    pub(crate) fn with_input(&self, args: &[&str], input: &str) -> Done {
+    pub(crate) fn with_input(&self, args: &[&str], input: &str) -> CommandOutput {
         self.home.nerve_with(&[&["tmux", "--socket", &self.socket], args].concat(), input)
     }
 
@@ -93,8 +93,8 @@ fn pane_is_created_used_and_closed() {
 
     tmux.ok(&["kill", pane]);
     // It was the last one: its server is gone with it.
-    tmux.nerve(&["read", pane]).says(3, &["error", "hint"]);
-    tmux.nerve(&["list"]).says(3, &["no tmux server is running", "nerve tmux spawn"]);
+    tmux.nerve(&["read", pane]).assert_stderr(3, &["error", "hint"]);
+    tmux.nerve(&["list"]).assert_stderr(3, &["no tmux server is running", "nerve tmux spawn"]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn scrollback_is_read_on_request() {
     assert!(!tmux.ok(&["read", pane]).contains("\n150\n"));
     assert!(tmux.ok(&["read", pane, "--full"]).starts_with("1\n2\n"));
     assert_eq!(tmux.ok(&["read", pane, "-n", "3"]), "199\n200\nEND\n");
-    tmux.nerve(&["read", pane, "-f", "-n", "3"]).says(2, &["cannot be used with"]);
+    tmux.nerve(&["read", pane, "-f", "-n", "3"]).assert_stderr(2, &["cannot be used with"]);
 }
 
 #[test]
@@ -125,25 +125,25 @@ fn interrupt_sends_a_key() {
 #[test]
 fn failures_are_reported() {
     let Some(tmux) = Tmux::new("failures_are_reported") else { return };
-    tmux.nerve(&["list"]).says(3, &["no tmux server is running"]);
-    tmux.nerve(&["spawn", "-c", "'open"]).says(2, &["cannot split"]);
-    tmux.nerve(&["spawn", "-c", " "]).says(2, &["empty"]);
-    tmux.nerve(&["spawn", "--cwd", "/no/such"]).says(1, &["/no/such is not a directory"]);
+    tmux.nerve(&["list"]).assert_stderr(3, &["no tmux server is running"]);
+    tmux.nerve(&["spawn", "-c", "'open"]).assert_stderr(2, &["cannot split"]);
+    tmux.nerve(&["spawn", "-c", " "]).assert_stderr(2, &["empty"]);
+    tmux.nerve(&["spawn", "--cwd", "/no/such"]).assert_stderr(1, &["/no/such is not a directory"]);
     tmux.ok(&["spawn", "-c", "sleep 1000"]);
     for command in
         [&["read", "%99"][..], &["send", "%99", "x"], &["kill", "%99"], &["send", "%99", "--key", "enter"]]
     {
-        tmux.nerve(command).says(3, &["no such pane", "%99", "nerve tmux list"]);
+        tmux.nerve(command).assert_stderr(3, &["no such pane", "%99", "nerve tmux list"]);
     }
-    tmux.nerve(&["send", "%0"]).says(2, &["required"]);
-    tmux.nerve(&["send", "%0", "--key", "hyperspace"]).says(2, &["hyperspace"]);
+    tmux.nerve(&["send", "%0"]).assert_stderr(2, &["required"]);
+    tmux.nerve(&["send", "%0", "--key", "hyperspace"]).assert_stderr(2, &["hyperspace"]);
     // No such program at all.
     let mut command = tmux.home.command(&["tmux", "list"]);
     command.env("PATH", tmux.home.hermetic.work());
-    tmux.home.run(command).says(1, &["no program 'tmux' in PATH", "nerve doctor"]);
+    tmux.home.run(command).assert_stderr(1, &["no program 'tmux' in PATH", "nerve doctor"]);
     let mut command = tmux.home.command(&["wezterm", "list", "--json"]);
     command.env("PATH", tmux.home.hermetic.work());
-    tmux.home.run(command).says(1, &["wezterm", "\"code\":1"]);
+    tmux.home.run(command).assert_stderr(1, &["wezterm", "\"code\":1"]);
 }
 
 #[test]
@@ -151,20 +151,24 @@ fn pane_node_needs_matching_options() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     let create = |args: &[&str]| home.nerve(&[&["server", "node", "create", "n"], args].concat());
-    create(&["--pane-id", "%1"]).says(2, &["--pane-id is for panes: a pty node has none", "-b tmux"]);
-    create(&["-b", "bash", "--socket", "x"]).says(2, &["--socket is for panes"]);
-    create(&["-b", "wezterm", "--tmux-session", "x"]).says(2, &["--tmux-session is for panes of tmux"]);
-    create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"])
-        .says(2, &["--command requires a new pane: pane %1 exists and already runs a program", "--profile"]);
-    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).says(2, &["--cwd requires a new pane"]);
-    create(&["-b", "claude", "-c", "vim"]).says(2, &["Command must contain 'claude'"]);
+    create(&["--pane-id", "%1"])
+        .assert_stderr(2, &["--pane-id is for panes: a pty node has none", "-b tmux"]);
+    create(&["-b", "bash", "--socket", "x"]).assert_stderr(2, &["--socket is for panes"]);
+    create(&["-b", "wezterm", "--tmux-session", "x"])
+        .assert_stderr(2, &["--tmux-session is for panes of tmux"]);
+    create(&["-b", "tmux", "--pane-id", "%1", "-c", "bash"]).assert_stderr(
+        2,
+        &["--command requires a new pane: pane %1 exists and already runs a program", "--profile"],
+    );
+    create(&["-b", "tmux", "--pane-id", "%1", "--cwd", "/"]).assert_stderr(2, &["--cwd requires a new pane"]);
+    create(&["-b", "claude", "-c", "vim"]).assert_stderr(2, &["Command must contain 'claude'"]);
 }
 
 #[test]
 fn doctor_lists_multiplexers() {
     let Some(tmux) = Tmux::new("doctor_lists_multiplexers") else { return };
     let home = &tmux.home;
-    let check = |done: &Done, name: &str| {
+    let check = |done: &CommandOutput, name: &str| {
         let checks = done.json()["checks"].as_array().unwrap().clone();
         checks.into_iter().find(|check| check["name"] == name).unwrap()
     };
@@ -191,7 +195,7 @@ fn doctor_lists_multiplexers() {
     assert!(wezterm["found"].as_str().unwrap().starts_with("wezterm 20240203"), "{wezterm}");
 }
 
-/// The stand-in for WezTerm, with a server in a home of its own; it ends with the test.
+/// The testkit's stand-in for WezTerm, with a server in its own home; both end with the test.
 struct Wezterm {
     home: Home,
     server: Child,
@@ -209,13 +213,13 @@ impl Wezterm {
         Wezterm { home, server }
     }
 
-    /// The testkit's example, built beside this test.
+    /// Returns the testkit's example, built next to this test.
     fn program() -> PathBuf {
         let test = std::env::current_exe().unwrap();
         test.parent().and_then(Path::parent).unwrap().join("examples/fake_wezterm")
     }
 
-    fn nerve(&self, args: &[&str]) -> Done {
+    fn nerve(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.home.command(args);
         command.env("NERVE_WEZTERM", Wezterm::program());
         command.env("WEZTERM_UNIX_SOCKET", self.home.hermetic.root().join("wez.sock"));
@@ -234,7 +238,7 @@ impl Drop for Wezterm {
 fn wezterm_stand_in_behaves_like_tmux() {
     let wezterm = Wezterm::start();
     let spawned = wezterm.nerve(&["wezterm", "spawn", "-c", ECHO, "-n", "talk"]);
-    spawned.says(0, &["--name is ignored"]);
+    spawned.assert_stderr(0, &["--name is ignored"]);
     let pane = spawned.stdout.trim_end().to_string();
     let shows = |text: &str| wezterm.nerve(&["wezterm", "read", &pane]).stdout.contains(text);
     assert!(wait_until(DEADLINE, || shows("up")));
@@ -251,12 +255,14 @@ fn wezterm_stand_in_behaves_like_tmux() {
     let extracted = wezterm.nerve(&["extract", "--pane", &pane, "--full", "--raw"]);
     assert!(extracted.stdout.starts_with("up\n"), "{extracted:?}");
     for command in [&["read", "999"][..], &["send", "999", "x"], &["kill", "999"], &["read", "%3"]] {
-        wezterm.nerve(&[&["wezterm"], command].concat()).says(3, &["no such pane", "nerve wezterm list"]);
+        wezterm
+            .nerve(&[&["wezterm"], command].concat())
+            .assert_stderr(3, &["no such pane", "nerve wezterm list"]);
     }
     assert_eq!(wezterm.nerve(&["wezterm", "kill", &pane]).code, 0);
-    wezterm.nerve(&["wezterm", "read", &pane]).says(3, &["no such pane"]);
+    wezterm.nerve(&["wezterm", "read", &pane]).assert_stderr(3, &["no such pane"]);
     // No server behind that socket.
     wezterm
         .nerve(&["wezterm", "list", "--socket", "/no/such"])
-        .says(3, &["no wezterm server", "wezterm-mux-server"]);
+        .assert_stderr(3, &["no wezterm server", "wezterm-mux-server"]);
 }

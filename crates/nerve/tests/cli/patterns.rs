@@ -7,9 +7,9 @@ use nerve_testkit::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Done, Home, NERVE};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
 
-/// A server with two agents that say again what they are told.
+/// Starts a server with two agents that echo their prompts.
 fn pair(one: &str, two: &str) -> Home {
     let home = Home::new();
     home.ok(&["server", "start"]);
@@ -24,7 +24,7 @@ fn pair(one: &str, two: &str) -> Home {
 const COACH: [&str; 4] =
     ["--coach-template", "look:\nround {round} is fine\n", "--accept", "round 2 is fine"];
 
-fn dev_coach(home: &Home, args: &[&str]) -> Done {
+fn dev_coach(home: &Home, args: &[&str]) -> CommandOutput {
     home.nerve(&[&["pattern", "dev-coach", "--dev", "dev", "--coach", "coach"], args].concat())
 }
 
@@ -34,10 +34,15 @@ fn developer_works_until_coach_accepts() {
     let args =
         [&["--task", "count", "--dev-template", "{task} {round} < {coach_message}"], &COACH[..]].concat();
     let done = dev_coach(&home, &args);
-    let said = "round 1, dev 'dev': You said: count 1 < Please begin with the task.";
-    done.says(
+    let transcript = "round 1, dev 'dev': You said: count 1 < Please begin with the task.";
+    done.assert_stderr(
         0,
-        &[said, "round 1, coach 'coach': You said: look:", "round 2, dev 'dev'", "accepted after 2 rounds"],
+        &[
+            transcript,
+            "round 1, coach 'coach': You said: look:",
+            "round 2, dev 'dev'",
+            "accepted after 2 rounds",
+        ],
     );
     assert!(done.stdout.starts_with("You said: count 2 < You said: look:"), "{done:?}");
 
@@ -58,7 +63,7 @@ fn coach_that_does_not_accept_exits_with_1() {
     fs::write(&task, "from a file {coach_message}\n").unwrap();
     let file = format!("@{}", task.display());
     let done = dev_coach(&home, &["--task", &file, "--max-rounds", "1", "--json"]);
-    done.says(1, &["'coach' did not accept within 1 round", "--max-rounds"]);
+    done.assert_stderr(1, &["'coach' did not accept within 1 round", "--max-rounds"]);
     let result = done.json();
     assert_eq!((&result["completed"], &result["rounds"]), (&json!(false), &json!(1)));
     // What the agent says again has the phrase of acceptance in it.
@@ -74,7 +79,7 @@ fn coach_that_does_not_accept_exits_with_1() {
     let args =
         ["pattern", "dev-coach", "--dev", "dev", "--coach", "coach", "--max-rounds", "1", "--task", "-"];
     let done = home.nerve_with(&args, "from standard input\n");
-    done.says(1, &["did not accept"]);
+    done.assert_stderr(1, &["did not accept"]);
     assert!(done.stdout.contains("from standard input"), "{done:?}");
 }
 
@@ -83,13 +88,13 @@ fn missing_nodes_are_reported_before_typing() {
     let home = pair("dev", "coach");
     let before = home.read("dev");
     let done = home.nerve(&["pattern", "dev-coach", "--dev", "dev", "--coach", "nobody", "--task", "x"]);
-    done.says(3, &["nobody"]);
-    dev_coach(&home, &["--task", "@no/such/file"]).says(1, &["no/such/file"]);
-    dev_coach(&home, &["--task", " "]).says(2, &["no task"]);
-    dev_coach(&home, &["--task", "x", "--accept", " "]).says(2, &["blank"]);
-    dev_coach(&home, &["--task", "x", "--max-rounds", "0"]).says(2, &["--max-rounds"]);
-    dev_coach(&home, &["--task", "x", "-s", "other"]).says(3, &["nerve server start other"]);
-    dev_coach(&home, &["--task", "x", "--session", "other"]).says(3, &["other"]);
+    done.assert_stderr(3, &["nobody"]);
+    dev_coach(&home, &["--task", "@no/such/file"]).assert_stderr(1, &["no/such/file"]);
+    dev_coach(&home, &["--task", " "]).assert_stderr(2, &["no task"]);
+    dev_coach(&home, &["--task", "x", "--accept", " "]).assert_stderr(2, &["blank"]);
+    dev_coach(&home, &["--task", "x", "--max-rounds", "0"]).assert_stderr(2, &["--max-rounds"]);
+    dev_coach(&home, &["--task", "x", "-s", "other"]).assert_stderr(3, &["nerve server start other"]);
+    dev_coach(&home, &["--task", "x", "--session", "other"]).assert_stderr(3, &["other"]);
     assert_eq!(home.read("dev"), before);
 }
 
@@ -98,12 +103,12 @@ fn blocked_or_late_turn_ends_pattern_with_transcript() {
     let home = pair("dev", "coach");
     let fine = ["--dev-template", "{task}", "--coach-template"];
     let done = dev_coach(&home, &[&["--task", "x"], &fine[..], &["PERMIT", "--json"]].concat());
-    done.says(5, &["1. Yes"]);
-    let said = done.json();
-    assert_eq!((&said["completed"], &said["error_type"]), (&json!(false), &json!("blocked")));
-    assert_eq!(said["history"], json!([{ "round": 1, "role": "dev", "message": "You said: x" }]));
+    done.assert_stderr(5, &["1. Yes"]);
+    let transcript = done.json();
+    assert_eq!((&transcript["completed"], &transcript["error_type"]), (&json!(false), &json!("blocked")));
+    assert_eq!(transcript["history"], json!([{ "round": 1, "role": "dev", "message": "You said: x" }]));
     let late = dev_coach(&home, &[&["--task", "STALL 600", "--timeout", "0.5"], &fine[..], &["y"]].concat());
-    late.says(4, &["dev"]);
+    late.assert_stderr(4, &["dev"]);
 }
 
 #[test]
@@ -116,8 +121,8 @@ fn ctrl_c_interrupts_the_working_node() {
     let busy = || home.info("dev")["state"] == "busy" && home.read("dev").contains("Pondering");
     assert!(wait_until(DEADLINE, busy), "{}", home.read("dev"));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let done = Done::of(&child.wait_with_output().unwrap());
-    done.says(130, &["interrupting", "interrupted"]);
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
+    done.assert_stderr(130, &["interrupting", "interrupted"]);
     // It is free again, long before its ten minutes are over.
     let next = home.nerve(&["server", "node", "execute", "dev", "hello", "--timeout", "20"]);
     assert_eq!(next.code, 0, "{next:?}\n{}", home.read("dev"));
@@ -147,7 +152,7 @@ fn two_agents_debate() {
         "{position} {round} {max_words} < {opponent_message}",
     ];
     let done = home.nerve(&debate);
-    done.says(
+    done.assert_stderr(
         0,
         &["round 1, a 'one': You said: yes 1 7 < Let's debate: tabs", "round 2, b 'two': You said: no 2 7 <"],
     );

@@ -10,14 +10,14 @@ use serde_json::Value;
 use crate::harness::{DEADLINE, Home, signal};
 
 /// A program of ours that prints where it listens.
-struct Listening {
+struct ProxyProcess {
     child: Child,
     address: String,
     out: BufReader<ChildStdout>,
     err: ChildStderr,
 }
 
-impl Drop for Listening {
+impl Drop for ProxyProcess {
     fn drop(&mut self) {
         // Gone already is as good.
         let _ = self.child.kill();
@@ -25,8 +25,8 @@ impl Drop for Listening {
     }
 }
 
-impl Listening {
-    fn start(home: &Home, args: &[&str], env: &[(&str, &str)]) -> Listening {
+impl ProxyProcess {
+    fn start(home: &Home, args: &[&str], env: &[(&str, &str)]) -> ProxyProcess {
         let mut command = home.command(args);
         command.envs(env.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -37,7 +37,7 @@ impl Listening {
         let from = line.find("http://").unwrap_or_else(|| panic!("{line:?}")) + "http://".len();
         let address =
             line[from..].chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
-        Listening { child, address, out, err }
+        ProxyProcess { child, address, out, err }
     }
 
     /// Ctrl+C; the exit code, and what it still said on both streams.
@@ -69,12 +69,12 @@ fn ask(address: &str, prompt: &str) -> (u16, String) {
 #[test]
 fn proxy_forwards_counts_logs_and_limits() {
     let home = Home::new();
-    let model = Listening::start(&home, &["mock-model"], &[]);
+    let model = ProxyProcess::start(&home, &["mock-model"], &[]);
     let (upstream, log) = (format!("http://{}", model.address), home.hermetic.work().join("log.jsonl"));
     for behind in ["anthropic", "openai"] {
         let args =
             ["proxy", behind, "--upstream", &upstream, "--log", log.to_str().unwrap(), "--max-requests", "1"];
-        let proxy = Listening::start(&home, &args, &[]);
+        let proxy = ProxyProcess::start(&home, &args, &[]);
         let (status, body) = ask(&proxy.address, "hello");
         assert!(status == 200 && body.contains("You said: hello"), "{status}: {body}");
         let (status, body) = ask(&proxy.address, "hello again");
@@ -92,7 +92,7 @@ fn proxy_forwards_counts_logs_and_limits() {
 #[test]
 fn output_is_json_and_keys_come_from_environment() {
     let home = Home::new();
-    let model = Listening::start(&home, &["mock-model"], &[]);
+    let model = ProxyProcess::start(&home, &["mock-model"], &[]);
     let upstream = format!("http://{}", model.address);
     let args = [
         "proxy",
@@ -107,7 +107,7 @@ fn output_is_json_and_keys_come_from_environment() {
         "3,15",
         "--json",
     ];
-    let proxy = Listening::start(&home, &args, &[("MY_KEY", "sk-hunter2")]);
+    let proxy = ProxyProcess::start(&home, &args, &[("MY_KEY", "sk-hunter2")]);
     let (status, body) = ask(&proxy.address, "hello");
     assert!(status == 200 && body.contains("\"gpt-x\""), "{status}: {body}");
     let (code, out, err) = proxy.interrupt();
@@ -120,21 +120,22 @@ fn output_is_json_and_keys_come_from_environment() {
 #[test]
 fn invalid_options_explain_what_to_do() {
     let home = Home::new();
-    home.nerve(&["proxy", "anthropic", "--listen", "0.0.0.0:0"]).says(2, &["0.0.0.0:0", "127.0.0.1:PORT"]);
-    home.nerve(&["proxy", "openai", "--upstream", "here"]).says(2, &["'here'", "http"]);
+    home.nerve(&["proxy", "anthropic", "--listen", "0.0.0.0:0"])
+        .assert_stderr(2, &["0.0.0.0:0", "127.0.0.1:PORT"]);
+    home.nerve(&["proxy", "openai", "--upstream", "here"]).assert_stderr(2, &["'here'", "http"]);
     home.nerve(&["proxy", "anthropic", "--upstream", "http://far.example"])
-        .says(2, &["unencrypted", "https"]);
-    home.nerve(&["proxy", "openai", "--api-key-env", "NO_SUCH"]).says(2, &["'NO_SUCH'", "export"]);
-    home.nerve(&["proxy", "anthropic", "--max-cost", "1"]).says(2, &["--price"]);
-    home.nerve(&["proxy", "anthropic", "--price", "3"]).says(2, &["such as 3,15"]);
+        .assert_stderr(2, &["unencrypted", "https"]);
+    home.nerve(&["proxy", "openai", "--api-key-env", "NO_SUCH"]).assert_stderr(2, &["'NO_SUCH'", "export"]);
+    home.nerve(&["proxy", "anthropic", "--max-cost", "1"]).assert_stderr(2, &["--price"]);
+    home.nerve(&["proxy", "anthropic", "--price", "3"]).assert_stderr(2, &["such as 3,15"]);
     home.nerve(&["proxy", "anthropic", "--upstream-ca", "/nonexistent/ca"])
-        .says(1, &["/nonexistent/ca", "cannot be read"]);
+        .assert_stderr(1, &["/nonexistent/ca", "cannot be read"]);
     let empty = home.hermetic.work().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
     home.nerve(&["proxy", "openai", "--upstream-ca", empty.to_str().unwrap()])
-        .says(1, &["empty.pem", "no certificate"]);
-    home.nerve(&["proxy", "anthropic", "--log", "/nonexistent/x"]).says(1, &["/nonexistent/x"]);
+        .assert_stderr(1, &["empty.pem", "no certificate"]);
+    home.nerve(&["proxy", "anthropic", "--log", "/nonexistent/x"]).assert_stderr(1, &["/nonexistent/x"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    home.nerve(&["proxy", "anthropic", "--listen", &address]).says(1, &["cannot listen", &address]);
+    home.nerve(&["proxy", "anthropic", "--listen", &address]).assert_stderr(1, &["cannot listen", &address]);
 }

@@ -15,9 +15,9 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{DEADLINE, Done, Home, NERVE};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
 use crate::recording::Recording;
-use crate::tty::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Tty, resize};
 
 const SIZE: Size = Size { cols: 60, rows: 12 };
 
@@ -37,24 +37,24 @@ fn ah(home: &Home, args: &[&str]) -> Command {
 fn keys_output_size_and_exit_code_pass_through() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat = Seat::new(
+    let mut tty = Tty::new(
         &home,
         SIZE,
         &["record", "--plain", "--out-file", &file, "--", "bash", "--norc", "--noprofile"],
     );
-    seat.sees("bash-");
-    seat.types("echo two$((1 + 1))words; stty size\r");
-    seat.sees("two2words");
-    seat.sees("12 60");
-    resize(&seat.keyboard, Size::new(70, 15));
+    tty.expect("bash-");
+    tty.send("echo two$((1 + 1))words; stty size\r");
+    tty.expect("two2words");
+    tty.expect("12 60");
+    resize(&tty.keyboard, Size::new(70, 15));
     // The kernel tells only those whose controlling terminal it is.
-    seat.signal(Signal::WINCH);
-    // A signal and a key come by two ways: which is first, nobody says.
-    seat.types("until [ \"$(stty size)\" = '15 70' ]; do :; done; stty size; read -s -p Pass: secret; echo; exit 7\r");
-    seat.sees("\n15 70");
-    seat.sees("\nPass:");
-    seat.types("hunter2\r");
-    assert_eq!(seat.left(), Some(7));
+    tty.signal(Signal::WINCH);
+    // Signals and keys arrive in no fixed order.
+    tty.send("until [ \"$(stty size)\" = '15 70' ]; do :; done; stty size; read -s -p Pass: secret; echo; exit 7\r");
+    tty.expect("\n15 70");
+    tty.expect("\nPass:");
+    tty.send("hunter2\r");
+    assert_eq!(tty.wait_for_exit(), Some(7));
 
     let recorded = Recording::of(&path);
     assert!(recorded.complete && recorded.lost.is_empty(), "{recorded:?}");
@@ -87,7 +87,7 @@ fn session_gets_its_id_and_folder() {
     let shown = home.ok(&["replay", "my-session", "--fast"]);
     assert_eq!(shown.trim_end(), "hi");
     let bad = home.nerve(&["record", "--session-id", "../up", "--", "echo"]);
-    bad.says(2, &["../up"]);
+    bad.assert_stderr(2, &["../up"]);
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn snapshot_can_be_requested_over_loopback() {
         home.command(&["record", "--headless", "--ipc", "tcp:127.0.0.1:0", "--out-file", &file, "--"]);
     command.args(["sh", "-c", "echo \"$NERVE_RECORDER_SOCKET\" > socket; read line"]);
     let mut child = command.spawn().unwrap();
-    let told = home.hermetic.work().join("socket");
-    assert!(wait_until(LIMIT, || fs::read_to_string(&told).is_ok_and(|text| text.ends_with('\n'))));
-    let socket = fs::read_to_string(&told).unwrap();
+    let socket_file = home.hermetic.work().join("socket");
+    assert!(wait_until(LIMIT, || fs::read_to_string(&socket_file).is_ok_and(|text| text.ends_with('\n'))));
+    let socket = fs::read_to_string(&socket_file).unwrap();
     let mut stream = std::net::TcpStream::connect(socket.trim().strip_prefix("tcp:").unwrap()).unwrap();
     let mut ask = |bytes: &[u8]| {
         std::io::Write::write_all(&mut stream, bytes).unwrap();
@@ -141,17 +141,17 @@ fn snapshot_can_be_requested_over_loopback() {
     };
     let request = |id| Request::Snapshot { id, label: b"x".to_vec() }.frame().unwrap();
     assert!(matches!(ask(&request(5)), Response::Success { id: 5, .. }));
-    // What is no request is answered, and the connection goes on.
+    // An invalid request is answered and the connection stays open.
     assert!(matches!(ask(&[1, 0, 0, 0, 9]), Response::Error { .. }), "a selector that is not known");
     assert!(matches!(ask(&[3, 0, 0, 0, 0, 1, 2]), Response::Error { .. }), "too short");
     assert!(matches!(ask(&request(6)), Response::Success { id: 6, .. }));
-    // A length that cannot be ends it.
+    // An invalid length closes the connection.
     assert!(matches!(ask(&[0xff; 4]), Response::Error { .. }));
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     home_types(&home, "over\r");
     child.wait().unwrap();
     assert_eq!(Recording::of(&path).snapshots.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [5, 6, 7]);
-    home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).says(2, &["loopback"]);
+    home.nerve(&["record", "--ipc", "tcp:0.0.0.0:0", "--", "true"]).assert_stderr(2, &["loopback"]);
 }
 
 /// A program that is recorded in a folder of its own, from outside of which snapshots are taken.
@@ -176,8 +176,9 @@ fn snapshot_from_another_terminal_joins_the_session() {
     let (path, mut child) = recorded_elsewhere(&home, "auto");
     let host = home.nerve(&["host", "list", "--json"]).json()["hosts"][0].clone();
     let socket = host["snapshot_socket"].as_str().unwrap().to_string();
-    home.nerve(&["snapshot", "--socket", &format!("{socket}x")]).says(3, &["no recorder at", "host list"]);
-    home.nerve(&["snapshot", "--session", "nobody"]).says(3, &["'nobody'", "nerve host list"]);
+    home.nerve(&["snapshot", "--socket", &format!("{socket}x")])
+        .assert_stderr(3, &["no recorder at", "host list"]);
+    home.nerve(&["snapshot", "--session", "nobody"]).assert_stderr(3, &["'nobody'", "nerve host list"]);
     let there = home.hermetic.work().join("there");
     let dir = there.to_str().unwrap();
     let by_socket =
@@ -199,7 +200,7 @@ fn snapshot_from_another_terminal_joins_the_session() {
     assert_eq!(fs::read_to_string(home.hermetic.work().join("before/file")).unwrap(), "kept\n");
     home_types(&home, "over\r");
     child.wait().unwrap();
-    home.nerve(&["snapshot", "--session", "my-session"]).says(3, &["'my-session'", "has ended"]);
+    home.nerve(&["snapshot", "--session", "my-session"]).assert_stderr(3, &["'my-session'", "has ended"]);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn second_recorder_of_a_file_is_refused() {
     home.ok(&["record", "--out-file", &file, "--", "echo", "first"]);
     let before = fs::read(&path).unwrap();
     let second = home.nerve(&["record", "--out-file", &file, "--", "touch", "started"]);
-    second.says(1, &["session.ahr", "never overwrites"]);
+    second.assert_stderr(1, &["session.ahr", "never overwrites"]);
     assert!(!home.hermetic.work().join("started").exists());
     assert_eq!(fs::read(&path).unwrap(), before);
     assert!(home.hosts().is_empty());
@@ -235,23 +236,23 @@ fn missing_program_is_reported_and_leaves_nothing() {
     let home = Home::new();
     let (path, file) = out_file(&home);
     let missing = home.nerve(&["record", "--out-file", &file, "--", "no-such-program"]);
-    missing.says(127, &["no program 'no-such-program' in PATH", "sh -c"]);
+    missing.assert_stderr(127, &["no program 'no-such-program' in PATH", "sh -c"]);
     assert!(!missing.stderr.contains("recording"), "{missing:?}");
     let text = home.hermetic.work().join("text");
     fs::write(&text, "neither\n").unwrap();
     for name in ["./text", "/"] {
-        home.nerve(&["record", "--out-file", &file, "--", name]).says(126, &[name, "cannot be run"]);
+        home.nerve(&["record", "--out-file", &file, "--", name]).assert_stderr(126, &[name, "cannot be run"]);
     }
     for points in ["/no/such/folder/points.json", "/"] {
         home.nerve(&["record", "--out-branch-points", points, "--", "touch", "started"])
-            .says(1, &[points, "cannot write"]);
+            .assert_stderr(1, &[points, "cannot write"]);
     }
     assert!(!home.hermetic.work().join("started").exists());
-    home.nerve(&["record", "--plain", "--gutter", "left", "--", "true"]).says(2, &["--gutter"]);
+    home.nerve(&["record", "--plain", "--gutter", "left", "--", "true"]).assert_stderr(2, &["--gutter"]);
     assert!(!path.exists());
-    home.nerve(&["record"]).says(2, &["CMD"]);
-    home.nerve(&["record", "--brotli-q", "12", "--", "true"]).says(2, &["12"]);
-    home.nerve(&["record", "--events-pipe-fd", "77", "--", "true"]).says(2, &["77", "write end"]);
+    home.nerve(&["record"]).assert_stderr(2, &["CMD"]);
+    home.nerve(&["record", "--brotli-q", "12", "--", "true"]).assert_stderr(2, &["12"]);
+    home.nerve(&["record", "--events-pipe-fd", "77", "--", "true"]).assert_stderr(2, &["77", "write end"]);
     assert!(home.hosts().is_empty());
 }
 
@@ -268,14 +269,14 @@ fn end_of_stdin_ends_program_input() {
 fn signal_ends_program_and_completes_recording() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat = Seat::new(
+    let mut tty = Tty::new(
         &home,
         SIZE,
         &["record", "--plain", "--out-file", &file, "--", "sh", "-c", "echo up; sleep 100"],
     );
-    seat.sees("up");
-    seat.signal(Signal::TERM);
-    assert_eq!(seat.left(), Some(128 + Signal::HUP.as_raw()));
+    tty.expect("up");
+    tty.signal(Signal::TERM);
+    assert_eq!(tty.wait_for_exit(), Some(128 + Signal::HUP.as_raw()));
     let recorded = Recording::of(&path);
     assert!(recorded.complete);
     assert_eq!(recorded.exits, [ExitStatus::Signal(Signal::HUP.as_raw())]);
@@ -288,14 +289,14 @@ fn failed_window_resize_is_reported_but_program_resizes() {
     let mut command =
         home.command(&["record", "--plain", "--cols", "100", "--rows", "30", "--out-file", &file, "--"]);
     command.args(["sh", "-c", "stty size"]);
-    let mut seat = Seat::of(command, SIZE);
-    seat.sees("30 100");
-    assert_eq!(seat.left(), Some(0));
+    let mut tty = Tty::spawn(command, SIZE);
+    tty.expect("30 100");
+    assert_eq!(tty.wait_for_exit(), Some(0));
     assert_eq!(Recording::of(&path).sizes, [(100, 30)]);
 }
 
-/// Runs a recorder with the write end of a pipe, and gives back what came out of it.
-fn events_of(home: &Home, program: &[&str]) -> (Done, Vec<Activity>) {
+/// Runs a recorder with an event pipe and returns the events.
+fn events_of(home: &Home, program: &[&str]) -> (CommandOutput, Vec<Activity>) {
     let (mut reader, writer) = std::io::pipe().unwrap();
     rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
     let fd = writer.as_raw_fd().to_string();
@@ -305,7 +306,7 @@ fn events_of(home: &Home, program: &[&str]) -> (Done, Vec<Activity>) {
     drop(writer);
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).unwrap();
-    let done = Done::of(&child.wait_with_output().unwrap());
+    let done = CommandOutput::new(&child.wait_with_output().unwrap());
     let mut events = Vec::new();
     while let Some(body) = decode_frame(&mut bytes, MAX_EVENT).unwrap() {
         events.push(event::decode(&body).unwrap());
@@ -341,7 +342,7 @@ fn closed_event_pipe_does_not_disturb_session() {
     command.args(["sh", "-c", "read line; echo \"got $line\"; exit 4"]).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop((reader, writer));
-    // The size is recorded when the program runs: nobody reads its events by then.
+    // The size is recorded when the program runs; the event pipe is closed by then.
     assert!(wait_until(DEADLINE, || path.exists()));
     home_types(&home, "line\r");
     assert_eq!(child.wait().unwrap().code(), Some(4));
@@ -359,14 +360,14 @@ fn home_types(home: &Home, keys: &str) {
 fn injected_keys_reach_the_program_as_if_typed() {
     let home = Home::new();
     let (path, file) = out_file(&home);
-    let mut seat = Seat::new(
+    let mut tty = Tty::new(
         &home,
         SIZE,
         &["record", "--plain", "--out-file", &file, "--", "sh", "-c", "read a; echo got-$a"],
     );
     home_types(&home, "injected\r");
-    seat.sees("got-injected");
-    assert_eq!(seat.left(), Some(0));
+    tty.expect("got-injected");
+    assert_eq!(tty.wait_for_exit(), Some(0));
     let recorded = Recording::of(&path);
     assert_eq!(
         recorded.inputs.iter().map(|typed| typed.origin).collect::<Vec<_>>(),
@@ -383,9 +384,10 @@ fn ah_offers_the_first_recorders_commands() {
     assert_eq!((replayed.code, replayed.stdout.as_str()), (0, "hello\n"), "{replayed:?}");
     let points = home.run(ah(&home, &["agent", "branch-points", "--session", &file]));
     assert!(points.stdout.contains("hello"), "{points:?}");
-    home.run(ah(&home, &["agent", "fs", "snapshot"])).says(3, &["NERVE_RECORDER_SOCKET"]);
-    home.run(ah(&home, &["agent", "view", "nosuch"])).says(3, &["nosuch"]);
-    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"])).says(2, &["not a known agent"]);
+    home.run(ah(&home, &["agent", "fs", "snapshot"])).assert_stderr(3, &["NERVE_RECORDER_SOCKET"]);
+    home.run(ah(&home, &["agent", "view", "nosuch"])).assert_stderr(3, &["nosuch"]);
+    home.run(ah(&home, &["agent", "branch", &file, "Go on", "--dry-run"]))
+        .assert_stderr(2, &["not a known agent"]);
     let usage = home.run(ah(&home, &["agent", "branch", "--help"])).stdout;
     assert!(usage.contains("Usage: ah agent branch [OPTIONS]"), "{usage}");
     assert_eq!(home.run(ah(&home, &["server", "list"])).code, 2, "nothing else");

@@ -1,4 +1,4 @@
-//! What is in a recording, read with the reader that everything else uses.
+//! Reads a recording with the regular reader, for assertions.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use nerve_term::event::{ExitStatus, Origin};
 /// A recording, whole.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
-    /// All output; its offsets had no hole.
+    /// All output, without gaps in its offsets.
     pub(crate) output: Vec<u8>,
     /// Output bytes up to the end of a record, and its time in nanoseconds since the epoch.
     pub(crate) times: Vec<(usize, u64)>,
@@ -18,7 +18,7 @@ pub(crate) struct Recording {
     pub(crate) snapshots: Vec<(u64, u64)>,
     pub(crate) exits: Vec<ExitStatus>,
     pub(crate) lost: Vec<Lost>,
-    /// The last block says that it is the last.
+    /// The last block is marked as the last.
     pub(crate) complete: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Typed {
 }
 
 impl Recording {
-    /// Reads it as far as it is there now.
+    /// Reads as much as has been written so far.
     pub(crate) fn of(path: &Path) -> Recording {
         let mut reader = Reader::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut found = Recording::default();
@@ -74,21 +74,21 @@ impl Recording {
         String::from_utf8_lossy(&self.output).into_owned()
     }
 
-    /// The file was closed as it should be, and nothing of it is lost.
+    /// Asserts that the file was closed properly and nothing was lost.
     pub(crate) fn assert_whole(&self) {
         assert!(self.lost.is_empty(), "{:?}", self.lost);
         assert!(self.complete, "the last block is missing");
     }
 }
 
-/// The numbers in lines of `word NUMBER`, as far as they are whole.
+/// Returns the numbers of complete lines `word NUMBER`.
 pub(crate) fn numbers(text: &str, word: &str) -> Vec<u64> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let number = |line: &str| line.trim_end().strip_prefix(word)?.strip_prefix(' ')?.parse().ok();
     whole.lines().filter_map(number).collect()
 }
 
-/// They count up from 1 without a hole.
+/// Asserts that the numbers count up from 1 without a gap.
 pub(crate) fn assert_counts(numbers: &[u64], to: u64, what: &str) {
     let hole = numbers.iter().zip(1..).find(|(number, expected)| *number != expected);
     assert_eq!(hole, None, "{what}: (found, expected)");

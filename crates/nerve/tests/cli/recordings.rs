@@ -1,4 +1,4 @@
-//! Recordings on the command line: export, import, inspect, list, prune, repair, and replay where nobody watches.
+//! Recordings on the command line: export, import, inspect, list, prune, repair, and replay without a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn branch_points_are_lines_and_snapshots() {
 #[test]
 fn recording_is_found_by_id_prefix_or_age() {
     let home = Home::new();
-    home.nerve(&["replay", "--fast"]).says(3, &["no recordings in"]);
+    home.nerve(&["replay", "--fast"]).assert_stderr(3, &["no recordings in"]);
     shelved(&home, "0195e3a1-aaaa", 1);
     let newest = shelved(&home, "0195e3a1-bbbb", 2);
     fs::File::options()
@@ -100,14 +100,14 @@ fn recording_is_found_by_id_prefix_or_age() {
     }
     let done = home.nerve(&["replay", "--fast"]);
     assert_eq!(done.stdout, "one\ntwo\nthree\n");
-    done.says(0, &["newest recording", "0195e3a1-bbbb.ahr"]);
-    home.nerve(&["replay", "0195e3a1"]).says(
+    done.assert_stderr(0, &["newest recording", "0195e3a1-bbbb.ahr"]);
+    home.nerve(&["replay", "0195e3a1"]).assert_stderr(
         2,
         &["matches several recordings", "give at least 10 characters: '0195e3a1-b' or '0195e3a1-a'"],
     );
-    home.nerve(&["export", "nothere", "-f", "md"]).says(3, &["nothere", "recordings list"]);
-    home.nerve(&["inspect", "/nowhere/a.ahr"]).says(3, &["/nowhere/a.ahr"]);
-    home.nerve(&["inspect", "a", "--session", "b"]).says(2, &["cannot be used with"]);
+    home.nerve(&["export", "nothere", "-f", "md"]).assert_stderr(3, &["nothere", "recordings list"]);
+    home.nerve(&["inspect", "/nowhere/a.ahr"]).assert_stderr(3, &["/nowhere/a.ahr"]);
+    home.nerve(&["inspect", "a", "--session", "b"]).assert_stderr(2, &["cannot be used with"]);
     // A file by any other name.
     let odd = home.hermetic.work().join("odd.name");
     fs::copy(&newest, &odd).unwrap();
@@ -131,8 +131,8 @@ fn piped_replay_prints_recorded_bytes() {
     assert!(rest.ends_with("three") && rest.contains("one") && rest.contains("two"), "{rest:?}");
     let rest = home.ok(&["replay", &path, "--from", "0.3", "--speed", "1000"]);
     assert!(rest.ends_with("three") && rest.contains("two"), "{rest:?}");
-    home.nerve(&["replay", &path, "--from", "soon"]).says(2, &["M:S", "+BYTES"]);
-    home.nerve(&["replay", &path, "--speed", "0"]).says(2, &["from 0.001"]);
+    home.nerve(&["replay", &path, "--from", "soon"]).assert_stderr(2, &["M:S", "+BYTES"]);
+    home.nerve(&["replay", &path, "--speed", "0"]).assert_stderr(2, &["from 0.001"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn final_alternate_screen_follows_the_lines() {
     record(&path, &[(0, SIZE), (10, data(0, "$ vi\r\n\x1b[?1049h\x1b[2;1Hthe text"))]);
     let done = home.nerve(&["replay", path.to_str().unwrap(), "--fast"]);
     assert_eq!(done.stdout, "$ vi\n\nthe text\n");
-    done.says(0, &["ends on the alternate screen"]);
+    done.assert_stderr(0, &["ends on the alternate screen"]);
     assert_eq!(home.ok(&["branch-points", path.to_str().unwrap()]), "$ vi\n");
 }
 
@@ -187,7 +187,7 @@ fn metadata_is_printed_without_replay() {
         (&json["cols"], &json["meta"]["cmd"][0], &json["id"]),
         (&40.into(), &"claude".into(), &"facts".into())
     );
-    home.nerve(&["replay", "facts", "--json"]).says(2, &["--print-meta"]);
+    home.nerve(&["replay", "facts", "--json"]).assert_stderr(2, &["--print-meta"]);
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn intact_part_of_damaged_recording_is_used() {
     let lost = ["warning", "are lost", "output bytes 0..17 are missing"];
     let done = home.nerve(&["replay", &path, "--fast"]);
     assert_eq!(done.stdout.trim(), "three");
-    done.says(0, &lost);
-    home.nerve(&["replay", &path, "--speed", "100"]).says(0, &lost);
-    home.nerve(&["branch-points", &path]).says(0, &lost);
-    home.nerve(&["export", &path, "-f", "asciicast2"]).says(0, &lost);
+    done.assert_stderr(0, &lost);
+    home.nerve(&["replay", &path, "--speed", "100"]).assert_stderr(0, &lost);
+    home.nerve(&["branch-points", &path]).assert_stderr(0, &lost);
+    home.nerve(&["export", &path, "-f", "asciicast2"]).assert_stderr(0, &lost);
     let done = home.nerve(&["inspect", &path]);
     assert!(
         done.code == 1 && done.stdout.contains("LOST") && done.stdout.contains("1 damaged place"),
@@ -221,7 +221,7 @@ fn intact_part_of_damaged_recording_is_used() {
     let clean = path.replace("a.ahr", "a-repaired.ahr");
     assert_eq!(repaired["path"], clean.as_str());
     assert_eq!(home.nerve(&["inspect", &clean]).code, 0);
-    home.nerve(&["recordings", "repair", &path]).says(1, &["exists and is not empty"]);
+    home.nerve(&["recordings", "repair", &path]).assert_stderr(1, &["exists and is not empty"]);
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn exports_can_be_imported_again() {
                 .contains("two\n▶ snapshot 1: first\n▶ snapshot 2\n")
         );
     }
-    home.nerve(&["export", &path, "--format", "html"]).says(2, &["html", "asciicast3"]);
-    home.nerve(&["export", &path, "-f", "md", "-o", "/nowhere/x.md"]).says(1, &["/nowhere/x.md"]);
+    home.nerve(&["export", &path, "--format", "html"]).assert_stderr(2, &["html", "asciicast3"]);
+    home.nerve(&["export", &path, "-f", "md", "-o", "/nowhere/x.md"]).assert_stderr(1, &["/nowhere/x.md"]);
     assert!(
         fs::read_dir(&work).unwrap().all(|entry| !entry
             .unwrap()
@@ -300,13 +300,13 @@ fn invalid_cast_is_refused_with_line_number() {
     let cast = home.hermetic.work().join("a.cast");
     let path = cast.to_str().unwrap();
     fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n[nonsense]\n").unwrap();
-    home.nerve(&["import", path]).says(1, &["a.cast", "line 3 is not an event"]);
+    home.nerve(&["import", path]).assert_stderr(1, &["a.cast", "line 3 is not an event"]);
     assert!(!cast.with_extension("ahr").exists());
     fs::write(&cast, "{\"version\":2,\"width\":80,\"height\":24}\n[1,\"o\",\"x\"]\n").unwrap();
     assert!(home.ok(&["import", path]).contains("a.ahr: 1 B of output in 1.0s"));
-    home.nerve(&["import", path]).says(1, &["a.ahr exists and is not empty"]);
-    home.nerve(&["import", "/nowhere.cast"]).says(3, &["/nowhere.cast"]);
-    home.nerve_with(&["import", "-"], "").says(2, &["-o"]);
+    home.nerve(&["import", path]).assert_stderr(1, &["a.ahr exists and is not empty"]);
+    home.nerve(&["import", "/nowhere.cast"]).assert_stderr(3, &["/nowhere.cast"]);
+    home.nerve_with(&["import", "-"], "").assert_stderr(2, &["-o"]);
     let piped = home.hermetic.work().join("piped.ahr");
     let args = ["import", "-", "-o", piped.to_str().unwrap()];
     assert_eq!(home.nerve_with(&args, &fs::read_to_string(&cast).unwrap()).code, 0);
@@ -315,7 +315,7 @@ fn invalid_cast_is_refused_with_line_number() {
 #[test]
 fn recordings_are_listed_and_pruned() {
     let home = Home::new();
-    home.nerve(&["recordings", "list"]).says(0, &["no recordings in"]);
+    home.nerve(&["recordings", "list"]).assert_stderr(0, &["no recordings in"]);
     let old = shelved(&home, "old", 1);
     let new = shelved(&home, "new", 30);
     let text = home.ok(&["recordings", "list"]);
@@ -326,8 +326,8 @@ fn recordings_are_listed_and_pruned() {
     assert_eq!((json.as_array().unwrap().len(), &json[0]["id"]), (1, &"new".into()));
     assert_eq!(json[0]["duration_ns"], 60_000_000_000u64);
 
-    home.nerve(&["recordings", "prune"]).says(2, &["--older-than", "--max-size"]);
-    home.nerve(&["recordings", "prune", "--older-than", "soon"]).says(2, &["30d"]);
+    home.nerve(&["recordings", "prune"]).assert_stderr(2, &["--older-than", "--max-size"]);
+    home.nerve(&["recordings", "prune", "--older-than", "soon"]).assert_stderr(2, &["30d"]);
     let dry = home.ok(&["recordings", "prune", "--older-than", "1d", "--dry-run"]);
     assert!(dry.contains("2 of 2 would be removed") && old.exists() && new.exists(), "{dry}");
     let bytes = json[0]["bytes"].as_u64().unwrap().to_string();

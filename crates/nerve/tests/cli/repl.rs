@@ -8,8 +8,8 @@ use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 
-use crate::harness::{DEADLINE, Done, Home, NERVE, signal};
-use crate::tty::{LIMIT, Seat};
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE, signal};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 100, rows: 30 };
 
@@ -22,24 +22,24 @@ steps:
 ";
 
 /// Commands on standard input.
-fn piped(home: &Home, args: &[&str], commands: &[&str]) -> Done {
+fn piped(home: &Home, args: &[&str], commands: &[&str]) -> CommandOutput {
     home.nerve_with(args, &(commands.join("\n") + "\n"))
 }
 
-/// Somebody at a terminal; what goes to stderr is shown there too.
-fn seat(home: &Home, args: &[&str]) -> Seat {
+/// Opens the REPL on a terminal, including stderr.
+fn open_tty(home: &Home, args: &[&str]) -> Tty {
     let mut command = home.hermetic.command("/bin/sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>&1", NERVE]).args(args);
-    let seat = Seat::of(command, SIZE);
-    seat.sees("'help' lists the commands");
-    at_prompt(&seat);
-    seat
+    let tty = Tty::spawn(command, SIZE);
+    tty.expect("'help' lists the commands");
+    at_prompt(&tty);
+    tty
 }
 
 /// Waits until a line can be edited. (Before that the terminal takes Ctrl-D for the end of a line, termios(3).)
 #[track_caller]
-fn at_prompt(seat: &Seat) {
-    assert!(wait_until(LIMIT, || seat.text().trim_end().ends_with('>')), "{}", seat.text());
+fn at_prompt(tty: &Tty) {
+    assert!(wait_until(LIMIT, || tty.text().trim_end().ends_with('>')), "{}", tty.text());
 }
 
 fn file(home: &Home, name: &str, text: &str) -> String {
@@ -58,7 +58,7 @@ fn script_runs_and_its_nodes_are_stopped() {
          send term \"\"\"\necho a block\n\"\"\"\nread term 3\nhistory term 1\n",
     );
     let done = home.nerve(&["repl", &commands]);
-    done.says(0, &["stopped nodes sh, term"]);
+    done.assert_stderr(0, &["stopped nodes sh, term"]);
     for words in ["node 'sh' created", "two  spaces and quotes\n", "\na block\n", "SEND @"] {
         assert!(done.stdout.contains(words), "{done:?} lacks {words:?}");
     }
@@ -72,7 +72,7 @@ fn failed_command_prints_reason_and_silent_one_nothing() {
     let done = piped(&home, &["repl"], &["node create sh -b bash", "@sh true", "send sh true"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "node 'sh' created\n"), "{done:?}");
     let done = piped(&home, &["repl"], &["node create sh -b bash", "@sh echo one; echo no tea >&2; exit 4"]);
-    done.says(1, &["exit code 4", "no tea"]);
+    done.assert_stderr(1, &["exit code 4", "no tea"]);
     assert_eq!(done.stdout, "node 'sh' created\none\n");
 }
 
@@ -82,16 +82,16 @@ fn first_error_ends_script_unless_keep_going() {
     let text = "node create sh -b bash\n\n@sh \\\necho one\nnod list\n@sh echo two\n@nobody hello\n";
     let commands = file(&home, "commands", text);
     let done = home.nerve(&["repl", &commands]);
-    done.says(1, &["commands:5: unrecognized subcommand 'nod'", "'node'", "stopped node sh"]);
+    done.assert_stderr(1, &["commands:5: unrecognized subcommand 'nod'", "'node'", "stopped node sh"]);
     assert!(done.stdout.contains("one") && !done.stdout.contains("two"), "{done:?}");
     let done = home.nerve(&["repl", &commands, "--keep-going"]);
-    done.says(1, &["commands:5: ", "commands:7: ", "nobody"]);
+    done.assert_stderr(1, &["commands:5: ", "commands:7: ", "nobody"]);
     assert!(done.stdout.contains("two"), "{done:?}");
 
     piped(&home, &["repl"], &["send sh \"\"\"", "never closed"])
-        .says(1, &["standard input:1: unclosed block"]);
-    home.nerve(&["repl", "no-such-file"]).says(3, &["no-such-file"]);
-    home.nerve(&["server", "repl"]).says(3, &["server 'default' is not running"]);
+        .assert_stderr(1, &["standard input:1: unclosed block"]);
+    home.nerve(&["repl", "no-such-file"]).assert_stderr(3, &["no-such-file"]);
+    home.nerve(&["server", "repl"]).assert_stderr(3, &["server 'default' is not running"]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn graph_is_built_checked_run_and_saved() {
             "runs",
         ],
     );
-    done.says(0, &["no node 'nobody' in the graph or the session"]);
+    done.assert_stderr(0, &["no node 'nobody' in the graph or the session"]);
     for words in
         ["3 steps", "flowchart TD", "\nC\n", "\nB-A-one\n", "completed", "graph: hello\nsteps:\n", "3  c"]
     {
@@ -143,19 +143,19 @@ fn graph_is_built_checked_run_and_saved() {
 fn invalid_or_failing_graph_is_reported() {
     let home = Home::new();
     let run = |commands: &[&str]| piped(&home, &["repl"], commands);
-    run(&["validate"]).says(1, &["no current graph", "'graph new ID'"]);
-    run(&["graph new g", "run"]).says(1, &["step add"]);
-    run(&["graph new g", "step add a sh x --after z"]).says(1, &["no step 'z'"]);
+    run(&["validate"]).assert_stderr(1, &["no current graph", "'graph new ID'"]);
+    run(&["graph new g", "run"]).assert_stderr(1, &["step add"]);
+    run(&["graph new g", "step add a sh x --after z"]).assert_stderr(1, &["no step 'z'"]);
     run(&["graph new g", "step add a sh '{{ steps.b }}'", "run"])
-        .says(1, &["steps[0].input", "unknown step \"b\""]);
+        .assert_stderr(1, &["steps[0].input", "unknown step \"b\""]);
     run(&["graph new g", "step add a sh x", "graph save no/such/folder.yaml"])
-        .says(1, &["cannot write no/such/folder.yaml"]);
+        .assert_stderr(1, &["cannot write no/such/folder.yaml"]);
     let failing = ["node create sh -b bash", "graph new g", "step add a sh 'exit 3'", "run", "sessions"];
     let done = run(&failing);
-    done.says(1, &["standard input:4: "]);
+    done.assert_stderr(1, &["standard input:4: "]);
     assert!(!done.stdout.contains("SESSION"), "{done:?}");
     let wrong = file(&home, "wrong.yaml", "graph: g\nsteps:\n  - id: a\n    nod: sh\n");
-    home.nerve(&["repl", &wrong]).says(2, &["wrong.yaml:4:5"]);
+    home.nerve(&["repl", &wrong]).assert_stderr(2, &["wrong.yaml:4:5"]);
 }
 
 #[test]
@@ -173,10 +173,10 @@ fn answered_gate_resumes_the_run() {
     assert!(done.stderr.contains("gated/first started on sh"), "{done:?}");
 
     let left = piped(&home, &["repl", &gated], &["node create sh -b bash", "run"]);
-    left.says(1, &["answer with 'gate CHOICE'", "cancelled run r-", "stopped node sh"]);
+    left.assert_stderr(1, &["answer with 'gate CHOICE'", "cancelled run r-", "stopped node sh"]);
     let bad = piped(&home, &["repl", &gated], &["node create sh -b bash", "run", "gate maybe"]);
-    bad.says(1, &["maybe"]);
-    piped(&home, &["repl"], &["gate yes"]).says(1, &["no matching gate"]);
+    bad.assert_stderr(1, &["maybe"]);
+    piped(&home, &["repl"], &["gate yes"]).assert_stderr(1, &["no matching gate"]);
 }
 
 #[test]
@@ -188,17 +188,17 @@ fn repl_on_server_stops_only_its_own_nodes() {
         &["server", "repl"],
         &["node create mine -b bash", "@sh echo hello", "@mine echo there"],
     );
-    done.says(0, &["stopped node mine"]);
+    done.assert_stderr(0, &["stopped node mine"]);
     assert!(done.stdout.contains("hello\n") && done.stdout.contains("there\n"), "{done:?}");
     assert_eq!(nodes(), serde_json::json!(["sh"]));
 
     piped(&home, &["server", "repl"], &["node create mine -b bash", "exit --keep", "node stop sh"])
-        .says(0, &["keep running"]);
+        .assert_stderr(0, &["keep running"]);
     assert_eq!(nodes(), serde_json::json!(["mine", "sh"]));
     piped(&home, &["repl"], &["node create x -b bash", "exit --keep"])
-        .says(1, &["--keep needs a server", "stopped node x"]);
+        .assert_stderr(1, &["--keep needs a server", "stopped node x"]);
 
-    // Stopped by a command: not the REPL's any more.
+    // A node stopped by a command no longer belongs to the REPL.
     let done = piped(&home, &["server", "repl"], &["node create a -b bash", "node stop a"]);
     assert!(done.code == 0 && !done.stderr.contains("stopped node"), "{done:?}");
     let done = piped(
@@ -206,7 +206,7 @@ fn repl_on_server_stops_only_its_own_nodes() {
         &["server", "repl"],
         &["session work", "session", "node create a -b bash", "node list", "sessions"],
     );
-    done.says(0, &["stopped node work/a"]);
+    done.assert_stderr(0, &["stopped node work/a"]);
     assert!(done.stdout.contains("session 'work' created"), "{done:?}");
     // What a server cannot do is passed on.
     let fork = piped(&home, &["server", "repl"], &["node fork sh copy"]);
@@ -222,7 +222,7 @@ fn blocked_agent_is_answered_as_hinted() {
         &["repl", "--keep-going"],
         &[&create, "@me PERMIT", "answer me 1", "wait me", "@me again"],
     );
-    done.says(1, &["standard input:2: ", "1. Yes", "node answer"]);
+    done.assert_stderr(1, &["standard input:2: ", "1. Yes", "node answer"]);
     assert!(!done.stderr.contains("nerve server node"), "{done:?}");
     assert!(done.stdout.contains("END-OF-TOOL") && done.stdout.contains("You said: again"), "{done:?}");
 }
@@ -230,91 +230,91 @@ fn blocked_agent_is_answered_as_hinted() {
 #[test]
 fn tab_completes_commands_and_names() {
     let home = Home::with_shell();
-    let mut seat = seat(&home, &["server", "repl"]);
-    seat.types("node int\t");
-    seat.sees("> node interrupt");
-    seat.types("s\t");
-    seat.sees("> node interrupt sh");
-    seat.types("\x15@s\techo com$((1+1))pleted\r");
-    seat.sees("@sh echo");
-    seat.sees("com2pleted");
-    // A node that was just made is known a moment later: names are asked for anew.
+    let mut tty = open_tty(&home, &["server", "repl"]);
+    tty.send("node int\t");
+    tty.expect("> node interrupt");
+    tty.send("s\t");
+    tty.expect("> node interrupt sh");
+    tty.send("\x15@s\techo com$((1+1))pleted\r");
+    tty.expect("@sh echo");
+    tty.expect("com2pleted");
+    // The REPL refreshes its names, so new nodes complete.
     home.ok(&["server", "node", "create", "other", "-b", "bash"]);
     assert!(
         wait_until(LIMIT, || {
-            seat.types("\x15why oth\t");
-            wait_until(std::time::Duration::from_millis(500), || seat.text().contains("> why other"))
+            tty.send("\x15why oth\t");
+            wait_until(std::time::Duration::from_millis(500), || tty.text().contains("> why other"))
         }),
         "{}",
-        seat.text()
+        tty.text()
     );
     fs::write(home.hermetic.work().join("review.yaml"), GATED).unwrap();
-    seat.types("\x15graph load rev\t\r");
-    seat.sees("graph 'gated' is now current");
-    seat.types("chain fi\tla\t\r");
-    seat.sees("chain first last");
-    at_prompt(&seat);
-    seat.types("\x04");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x15graph load rev\t\r");
+    tty.expect("graph 'gated' is now current");
+    tty.send("chain fi\tla\t\r");
+    tty.expect("chain first last");
+    at_prompt(&tty);
+    tty.send("\x04");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
 fn events_appear_above_the_edited_line() {
     let home = Home::with_shell();
-    let mut seat = seat(&home, &["server", "repl"]);
-    seat.types("node li");
-    seat.sees("> node li");
+    let mut tty = open_tty(&home, &["server", "repl"]);
+    tty.send("node li");
+    tty.expect("> node li");
     home.ok(&["server", "node", "create", "other", "-b", "bash"]);
-    seat.sees("· other created");
-    let shown = seat.text();
+    tty.expect("· other created");
+    let shown = tty.text();
     let (event, line) = (shown.find("· other").unwrap(), shown.rfind("> node li").unwrap());
     assert!(event < line, "{shown}");
-    seat.types("st\r");
-    seat.sees("> node list");
-    seat.sees("STATE");
-    seat.types("events off\r");
-    seat.types("node li");
-    assert!(wait_until(LIMIT, || seat.text().trim_end().ends_with("> node li")), "{}", seat.text());
+    tty.send("st\r");
+    tty.expect("> node list");
+    tty.expect("STATE");
+    tty.send("events off\r");
+    tty.send("node li");
+    assert!(wait_until(LIMIT, || tty.text().trim_end().ends_with("> node li")), "{}", tty.text());
     home.ok(&["server", "node", "stop", "other"]);
-    seat.types("\x15sessions\r");
-    seat.sees("GRAPHS");
-    assert!(!seat.text().contains("other stopped"), "{}", seat.text());
-    at_prompt(&seat);
-    seat.types("\x04");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x15sessions\r");
+    tty.expect("GRAPHS");
+    assert!(!tty.text().contains("other stopped"), "{}", tty.text());
+    at_prompt(&tty);
+    tty.send("\x04");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
 fn ctrl_c_clears_line_interrupts_turn_and_twice_exits() {
     let home = Home::new();
-    let mut seat = seat(&home, &["repl"]);
-    seat.types("node create sh -c 'bash --norc'\r");
-    seat.sees("sh is ready");
-    seat.types("@sh sleep 1000\r");
-    seat.sees("@sh sleep 1000");
+    let mut tty = open_tty(&home, &["repl"]);
+    tty.send("node create sh -c 'bash --norc'\r");
+    tty.expect("sh is ready");
+    tty.send("@sh sleep 1000\r");
+    tty.expect("@sh sleep 1000");
     // The turn runs: the shell has a child.
-    assert!(wait_until(LIMIT, || sleeps(seat.child.id())), "{}", seat.text());
-    seat.signal(Signal::INT);
-    seat.sees("interrupting sh");
-    seat.sees("\ninterrupted");
+    assert!(wait_until(LIMIT, || has_sleep_child(tty.child.id())), "{}", tty.text());
+    tty.signal(Signal::INT);
+    tty.expect("interrupting sh");
+    tty.expect("\ninterrupted");
     // Typed ahead, while the one before is done: nothing is lost.
-    seat.types("@sh sleep 1; echo first\r@sh echo second\r");
-    seat.sees("\nfirst");
-    seat.sees("\nsecond");
-    seat.types("half a line");
-    seat.sees("> half a line");
-    seat.types("\x03");
-    at_prompt(&seat);
-    assert!(!seat.text().contains("again to exit"), "{}", seat.text());
-    seat.types("\x03");
-    seat.sees("Ctrl-C again to exit; this stops 1 node");
-    seat.types("events\r");
-    seat.sees("\non");
-    seat.types("\x03");
-    assert!(wait_until(LIMIT, || seat.text().matches("again to exit").count() == 2), "{}", seat.text());
-    seat.types("\x03");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("stopped node sh");
+    tty.send("@sh sleep 1; echo first\r@sh echo second\r");
+    tty.expect("\nfirst");
+    tty.expect("\nsecond");
+    tty.send("half a line");
+    tty.expect("> half a line");
+    tty.send("\x03");
+    at_prompt(&tty);
+    assert!(!tty.text().contains("again to exit"), "{}", tty.text());
+    tty.send("\x03");
+    tty.expect("Ctrl-C again to exit; this stops 1 node");
+    tty.send("events\r");
+    tty.expect("\non");
+    tty.send("\x03");
+    assert!(wait_until(LIMIT, || tty.text().matches("again to exit").count() == 2), "{}", tty.text());
+    tty.send("\x03");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("stopped node sh");
 }
 
 #[test]
@@ -323,110 +323,110 @@ fn interrupted_script_stops_its_nodes() {
     let commands = file(&home, "commands", "node create sh -b bash\n@sh sleep 1000\nsessions\n");
     let mut repl = home.command(&["repl", "--keep-going", &commands]);
     let repl = repl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    assert!(wait_until(LIMIT, || sleeps(repl.id())), "nothing runs");
+    assert!(wait_until(LIMIT, || has_sleep_child(repl.id())), "nothing runs");
     signal(repl.id(), Signal::INT);
     let pid = repl.id();
-    let done = Done::of(&repl.wait_with_output().unwrap());
-    done.says(130, &["interrupting sh", "commands:2: interrupted", "stopped node sh"]);
-    assert!(!done.stdout.contains("SESSION") && !sleeps(pid), "{done:?}");
+    let done = CommandOutput::new(&repl.wait_with_output().unwrap());
+    done.assert_stderr(130, &["interrupting sh", "commands:2: interrupted", "stopped node sh"]);
+    assert!(!done.stdout.contains("SESSION") && !has_sleep_child(pid), "{done:?}");
 }
 
-/// A descendant of the process is `sleep`.
-fn sleeps(pid: u32) -> bool {
+/// Returns true if a descendant of the process is `sleep`.
+fn has_sleep_child(pid: u32) -> bool {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let children: Vec<u32> =
         lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<u32>>()).collect();
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    children.iter().any(|child| name(child).trim() == "sleep" || sleeps(*child))
+    children.iter().any(|child| name(child).trim() == "sleep" || has_sleep_child(*child))
 }
 
 #[test]
 fn line_history_is_private_and_persistent() {
     let home = Home::new();
     let kept = home.hermetic.nerve_home().join("repl_history");
-    let mut first = seat(&home, &["repl"]);
-    first.types("node create sh -b bash\r");
-    first.sees("created");
-    first.types("@sh\recho one\recho two\r\"\"\"\r");
-    first.sees("\none\ntwo");
-    first.types(" sessions\r");
-    first.sees("GRAPHS");
+    let mut first = open_tty(&home, &["repl"]);
+    first.send("node create sh -b bash\r");
+    first.expect("created");
+    first.send("@sh\recho one\recho two\r\"\"\"\r");
+    first.expect("\none\ntwo");
+    first.send(" sessions\r");
+    first.expect("GRAPHS");
     at_prompt(&first);
-    first.types("\x04");
-    assert_eq!(first.left(), Some(0));
+    first.send("\x04");
+    assert_eq!(first.wait_for_exit(), Some(0));
     let text = fs::read_to_string(&kept).unwrap();
     assert!(text.contains("node create sh -b bash") && !text.contains("sessions"), "{text}");
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
 
-    let mut second = seat(&home, &["repl"]);
+    let mut second = open_tty(&home, &["repl"]);
     // Through the rows of the prompt to the line before it.
-    second.types(&"\x1b[A".repeat(6));
-    second.sees("> node create sh -b bash");
-    second.types("\r");
-    second.sees("created");
-    second.types("exit\r");
-    assert_eq!(second.left(), Some(0));
-    second.sees("stopped node sh");
+    second.send(&"\x1b[A".repeat(6));
+    second.expect("> node create sh -b bash");
+    second.send("\r");
+    second.expect("created");
+    second.send("exit\r");
+    assert_eq!(second.wait_for_exit(), Some(0));
+    second.expect("stopped node sh");
 }
 
 #[test]
 fn terminated_repl_stops_nodes_and_restores_terminal() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut seat = seat(&home, &["server", "repl"]);
-    seat.types("node create sh -c 'bash --norc'\r");
-    seat.sees("sh is ready");
-    seat.types("half");
-    seat.sees("> half");
-    seat.signal(Signal::TERM);
-    assert_eq!(seat.left(), Some(130));
-    seat.sees("stopped node sh");
+    let mut tty = open_tty(&home, &["server", "repl"]);
+    tty.send("node create sh -c 'bash --norc'\r");
+    tty.expect("sh is ready");
+    tty.send("half");
+    tty.expect("> half");
+    tty.signal(Signal::TERM);
+    assert_eq!(tty.wait_for_exit(), Some(130));
+    tty.expect("stopped node sh");
     assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], serde_json::json!([]));
 }
 
 #[test]
 fn lost_server_is_reported_and_repl_can_exit() {
     let home = Home::with_shell();
-    let mut seat = seat(&home, &["server", "repl"]);
+    let mut tty = open_tty(&home, &["server", "repl"]);
     home.ok(&["server", "stop"]);
-    seat.sees("server 'default' closed the connection");
-    seat.types("node list\r");
-    seat.sees("error: ");
-    seat.types("exit\r");
-    assert_eq!(seat.left(), Some(0));
+    tty.expect("server 'default' closed the connection");
+    tty.send("node list\r");
+    tty.expect("error: ");
+    tty.send("exit\r");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
 fn graph_is_watched_cancelled_and_answered_on_terminal() {
     let home = Home::new();
     let gated = file(&home, "gated.yaml", GATED);
-    let mut seat = seat(&home, &["repl", &gated]);
-    seat.types("node create sh -b bash\r");
-    seat.sees("created");
-    seat.types("run\r");
-    seat.sees("gated/first completed");
-    seat.sees("the run waits");
-    seat.types("gate yes\r");
-    seat.sees("\nyes after one");
-    seat.types("graph new slow\r");
-    seat.sees("graph 'slow'");
-    seat.types("step add a sh 'sleep 1000'\rrun\r");
-    seat.sees("slow/a started on sh");
-    assert!(wait_until(LIMIT, || sleeps(seat.child.id())), "{}", seat.text());
-    seat.signal(Signal::INT);
-    seat.sees("cancelling run");
-    seat.sees("slow cancelled");
-    seat.types("run --detach\r");
-    seat.sees("started; wait");
-    at_prompt(&seat);
-    seat.types("\x04");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("cancelled run r-");
-    assert!(wait_until(LIMIT, || !sleeps(std::process::id())));
+    let mut tty = open_tty(&home, &["repl", &gated]);
+    tty.send("node create sh -b bash\r");
+    tty.expect("created");
+    tty.send("run\r");
+    tty.expect("gated/first completed");
+    tty.expect("the run waits");
+    tty.send("gate yes\r");
+    tty.expect("\nyes after one");
+    tty.send("graph new slow\r");
+    tty.expect("graph 'slow'");
+    tty.send("step add a sh 'sleep 1000'\rrun\r");
+    tty.expect("slow/a started on sh");
+    assert!(wait_until(LIMIT, || has_sleep_child(tty.child.id())), "{}", tty.text());
+    tty.signal(Signal::INT);
+    tty.expect("cancelling run");
+    tty.expect("slow cancelled");
+    tty.send("run --detach\r");
+    tty.expect("started; wait");
+    at_prompt(&tty);
+    tty.send("\x04");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("cancelled run r-");
+    assert!(wait_until(LIMIT, || !has_sleep_child(std::process::id())));
 }
 
-/// A terminal whose keys become signals, as people have it.
+/// A terminal that turns keys into signals, as users have it.
 struct Tmux<'a> {
     home: &'a Home,
     socket: String,
@@ -450,7 +450,7 @@ impl Tmux<'_> {
     }
 
     #[track_caller]
-    fn sees(&self, words: &str) {
+    fn expect(&self, words: &str) {
         let text = || self.tmux(&["capture-pane", "-p"]);
         assert!(wait_until(DEADLINE, || text().contains(words)), "no {words:?} in\n{}", text());
     }
@@ -472,18 +472,18 @@ fn keys_work_under_tmux() {
     let tmux = Tmux { home: &home, socket };
     tmux.tmux(&["new-session", "-d", "-x", "100", "-y", "30", "bash --norc --noprofile"]);
     tmux.keys(&[&format!("{NERVE} repl"), "Enter"]);
-    tmux.sees("nerve>");
+    tmux.expect("nerve>");
     tmux.keys(&["node cr", "Tab", &format!("me -c '{NERVE} mock-agent' --profile claude"), "Enter"]);
-    tmux.sees("me is ready");
+    tmux.expect("me is ready");
     tmux.keys(&["@m", "Tab", "hello", "Enter"]);
-    tmux.sees("You said: hello");
+    tmux.expect("You said: hello");
     tmux.keys(&["@me STALL 600", "Enter"]);
-    tmux.sees("@me STALL 600");
+    tmux.expect("@me STALL 600");
     tmux.keys(&["C-c"]);
-    tmux.sees("interrupting me");
-    tmux.sees("\ninterrupted");
+    tmux.expect("interrupting me");
+    tmux.expect("\ninterrupted");
     tmux.keys(&["C-d"]);
-    tmux.sees("stopped node me");
+    tmux.expect("stopped node me");
     tmux.keys(&["echo back in the she''ll", "Enter"]);
-    tmux.sees("\nback in the shell");
+    tmux.expect("\nback in the shell");
 }

@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
-use crate::tty::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Tty, resize};
 
 /// What an agent does to a terminal: title, modes, the alternate screen; a second between its words, an hour before the end.
 fn unruly(path: &Path) {
@@ -39,68 +39,65 @@ const SIZE: Size = Size { cols: 40, rows: 6 };
 #[test]
 fn keys_pause_step_seek_and_quit() {
     let (home, path) = unruly_home();
-    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5", "--speed", "0.01"]);
-    seat.sees("word 2");
-    assert!(
-        !tcgetattr(&seat.slave).unwrap().local_modes.contains(LocalModes::ICANON),
-        "keys are had at once"
-    );
-    seat.types(" ");
-    seat.sees("paused  0:02 / 1:00:00");
-    seat.types(".");
-    seat.sees("word 3");
-    seat.types("\x1b[C");
-    seat.sees("word 8");
-    seat.sees("paused  0:08");
-    seat.types("\x1bOD");
-    seat.sees("paused  0:03");
-    assert!(!seat.text().contains("word 8"));
-    seat.types("x\x1b[A ");
-    assert!(wait_until(LIMIT, || !seat.text().contains("paused")), "{}", seat.text());
+    let mut tty = Tty::new(&home, SIZE, &["replay", &path, "--from", "2.5", "--speed", "0.01"]);
+    tty.expect("word 2");
+    assert!(!tcgetattr(&tty.slave).unwrap().local_modes.contains(LocalModes::ICANON), "keys are had at once");
+    tty.send(" ");
+    tty.expect("paused  0:02 / 1:00:00");
+    tty.send(".");
+    tty.expect("word 3");
+    tty.send("\x1b[C");
+    tty.expect("word 8");
+    tty.expect("paused  0:08");
+    tty.send("\x1bOD");
+    tty.expect("paused  0:03");
+    assert!(!tty.text().contains("word 8"));
+    tty.send("x\x1b[A ");
+    assert!(wait_until(LIMIT, || !tty.text().contains("paused")), "{}", tty.text());
     // Far back is the start.
-    seat.types(" \x1b[D\x1b[D");
-    seat.sees("paused  0:00");
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    assert!(!seat.text().contains("word"), "what was shown is gone: {}", seat.text());
+    tty.send(" \x1b[D\x1b[D");
+    tty.expect("paused  0:00");
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    assert!(!tty.text().contains("word"), "what was shown is gone: {}", tty.text());
 }
 
 #[test]
 fn ctrl_c_and_signals_restore_the_terminal() {
     let (home, path) = unruly_home();
-    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
-    seat.sees("word 3");
-    seat.types("\x03");
-    assert_eq!(seat.left(), Some(130));
+    let mut tty = Tty::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
+    tty.expect("word 3");
+    tty.send("\x03");
+    assert_eq!(tty.wait_for_exit(), Some(130));
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
-        seat.sees("word 2");
-        seat.signal(signal);
-        assert_eq!(seat.left(), Some(code));
+        let mut tty = Tty::new(&home, SIZE, &["replay", &path, "--from", "2.5"]);
+        tty.expect("word 2");
+        tty.signal(signal);
+        assert_eq!(tty.wait_for_exit(), Some(code));
     }
 }
 
 #[test]
 fn end_leaves_last_screen_visible() {
     let (home, path) = unruly_home();
-    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--idle-limit", "0.01"]);
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("word 20\nthe end");
+    let mut tty = Tty::new(&home, SIZE, &["replay", &path, "--idle-limit", "0.01"]);
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("word 20\nthe end");
 }
 
 #[test]
 fn replay_paused_at_end_can_seek_back() {
     let (home, path) = unruly_home();
-    let mut seat = Seat::new(&home, SIZE, &["replay", &path, "--from", "20.5"]);
-    seat.sees("word 20");
-    seat.types(".");
-    seat.sees("the end");
-    seat.types("\x1b[C");
-    seat.sees("paused  1:00:05");
-    seat.types("\x1b[D\x1b[D\x1b[D");
-    assert!(wait_until(LIMIT, || !seat.text().contains("the end")), "{}", seat.text());
-    seat.types("Q");
-    assert_eq!(seat.left(), Some(0));
+    let mut tty = Tty::new(&home, SIZE, &["replay", &path, "--from", "20.5"]);
+    tty.expect("word 20");
+    tty.send(".");
+    tty.expect("the end");
+    tty.send("\x1b[C");
+    tty.expect("paused  1:00:05");
+    tty.send("\x1b[D\x1b[D\x1b[D");
+    assert!(wait_until(LIMIT, || !tty.text().contains("the end")), "{}", tty.text());
+    tty.send("Q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -117,19 +114,19 @@ fn small_terminal_shows_what_fits() {
         ],
     );
     let path = path.to_str().unwrap();
-    let mut seat = Seat::new(&home, Size::new(10, 4), &["replay", path]);
-    seat.sees("2\n3\n4\n5");
-    resize(&seat.keyboard, Size::new(20, 10));
-    seat.shown.lock().unwrap().resize(Size::new(20, 10));
+    let mut tty = Tty::new(&home, Size::new(10, 4), &["replay", path]);
+    tty.expect("2\n3\n4\n5");
+    resize(&tty.keyboard, Size::new(20, 10));
+    tty.terminal.lock().unwrap().resize(Size::new(20, 10));
     // The kernel signals only the foreground group of a controlling terminal, which this is not.
-    seat.signal(Signal::WINCH);
-    seat.sees("0123456789abcdefghij\n2\n3\n4\n5");
-    let coloured = |seat: &Seat| !seat.shown.lock().unwrap().screen().rows[0].runs.is_empty();
-    assert!(coloured(&seat));
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    let plain = Seat::new(&home, Size::new(30, 8), &["replay", path, "--no-colors"]);
-    plain.sees("0123456789abcdefghij");
+    tty.signal(Signal::WINCH);
+    tty.expect("0123456789abcdefghij\n2\n3\n4\n5");
+    let coloured = |tty: &Tty| !tty.terminal.lock().unwrap().screen().rows[0].runs.is_empty();
+    assert!(coloured(&tty));
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let plain = Tty::new(&home, Size::new(30, 8), &["replay", path, "--no-colors"]);
+    plain.expect("0123456789abcdefghij");
     assert!(!coloured(&plain));
 }
 
@@ -141,9 +138,9 @@ fn final_state_is_coloured_on_a_terminal() {
     let path = path.to_str().unwrap();
     for (args, coloured) in [(vec![], true), (vec!["--no-colors"], false)] {
         let args: Vec<&str> = ["replay", path, "--fast"].into_iter().chain(args).collect();
-        let mut seat = Seat::new(&home, SIZE, &args);
-        assert_eq!(seat.left(), Some(0));
-        seat.sees("green");
-        assert_eq!(!seat.shown.lock().unwrap().screen().rows[0].runs.is_empty(), coloured, "{args:?}");
+        let mut tty = Tty::new(&home, SIZE, &args);
+        assert_eq!(tty.wait_for_exit(), Some(0));
+        tty.expect("green");
+        assert_eq!(!tty.terminal.lock().unwrap().screen().rows[0].runs.is_empty(), coloured, "{args:?}");
     }
 }

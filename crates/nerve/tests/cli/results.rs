@@ -45,28 +45,29 @@ fn async_execute_returns_id_first_and_answer_later() {
 fn exit_codes_match_execute() {
     let home = with_bash();
     let failed = home.begin("b", "echo why >&2; exit 3");
-    home.nerve(&["result", &failed, "--wait"]).says(1, &["exit code 3", "why"]);
-    home.nerve(&["result", "nothing"]).says(3, &["no result 'nothing'", "--list"]);
+    home.nerve(&["result", &failed, "--wait"]).assert_stderr(1, &["exit code 3", "why"]);
+    home.nerve(&["result", "nothing"]).assert_stderr(3, &["no result 'nothing'", "--list"]);
     let endless = home.begin("b", "exec sleep 1000");
-    home.nerve(&["result", &endless]).says(4, &["not available yet", "--wait"]);
-    home.nerve(&["result", &endless, "--wait", "--timeout", "0.2"]).says(4, &["is still"]);
+    home.nerve(&["result", &endless]).assert_stderr(4, &["not available yet", "--wait"]);
+    home.nerve(&["result", &endless, "--wait", "--timeout", "0.2"]).assert_stderr(4, &["is still"]);
     assert!(home.ok(&["result", &endless, "--cancel"]).contains("cancelled"));
-    home.nerve(&["result", &endless]).says(1, &["cancelled"]);
+    home.nerve(&["result", &endless]).assert_stderr(1, &["cancelled"]);
     home.ok(&["server", "node", "create", "m", "-c", &format!("{NERVE} mock-agent"), "--profile", "claude"]);
     let blocked = home.begin("m", "PERMIT this");
-    home.nerve(&["result", &blocked, "--wait"]).says(5, &["1. "]);
-    home.nerve(&["result", &blocked, "--json"]).says(5, &["\"code\":5"]);
+    home.nerve(&["result", &blocked, "--wait"]).assert_stderr(5, &["1. "]);
+    home.nerve(&["result", &blocked, "--json"]).assert_stderr(5, &["\"code\":5"]);
     // What is wrong with the command line.
-    home.nerve(&["result"]).says(2, &["--list"]);
-    home.nerve(&["result", "x", "--list"]).says(2, &["cannot be used with"]);
+    home.nerve(&["result"]).assert_stderr(2, &["--list"]);
+    home.nerve(&["result", "x", "--list"]).assert_stderr(2, &["cannot be used with"]);
     let execute = ["server", "node", "execute", "b", "true"];
     let with = |more: &[&str]| home.nerve(&[&execute[..], more].concat());
-    with(&["--webhook", "http://a/"]).says(2, &["--async"]);
-    with(&["--async", "--stream"]).says(2, &["cannot be used with"]);
-    with(&["--workspace", "w"]).says(2, &["--chat"]);
-    with(&["--async", "--webhook", "a"]).says(2, &["webhook"]);
-    with(&["--async", "--webhook", "http://a/", "--webhook-secret-env", "NO_SUCH"]).says(2, &["NO_SUCH"]);
-    with(&["--history", "/no/such/file"]).says(1, &["cannot read /no/such/file"]);
+    with(&["--webhook", "http://a/"]).assert_stderr(2, &["--async"]);
+    with(&["--async", "--stream"]).assert_stderr(2, &["cannot be used with"]);
+    with(&["--workspace", "w"]).assert_stderr(2, &["--chat"]);
+    with(&["--async", "--webhook", "a"]).assert_stderr(2, &["webhook"]);
+    with(&["--async", "--webhook", "http://a/", "--webhook-secret-env", "NO_SUCH"])
+        .assert_stderr(2, &["NO_SUCH"]);
+    with(&["--history", "/no/such/file"]).assert_stderr(1, &["cannot read /no/such/file"]);
 }
 
 #[test]
@@ -77,7 +78,8 @@ fn execution_of_killed_server_is_lost() {
     assert!(nerve_testkit::wait_until(crate::harness::DEADLINE, running));
     home.kill_server("default");
     home.ok(&["server", "start"]);
-    home.nerve(&["result", &id, "--wait"]).says(1, &["the server ended before the turn ended", "history b"]);
+    home.nerve(&["result", &id, "--wait"])
+        .assert_stderr(1, &["the server ended before the turn ended", "history b"]);
     assert!(home.ok(&["result", "--list"]).contains("lost"));
 }
 
@@ -117,19 +119,20 @@ fn conversation_moves_to_another_agent_without_repeats() {
     let file = home.hermetic.root().join("history.json");
     std::fs::write(&file, r#"[{"role":"user","content":"from a file","timestamp":1}]"#).unwrap();
     let path = file.to_str().unwrap();
-    let told = home.ok(&["server", "node", "execute", "two", "so", "--history", path]);
-    assert!(told.contains("User: from a file"), "{told}");
-    let told = home.ok(&["server", "node", "execute", "two", "so", "--context", "always"]);
-    assert!(told.contains("User: my name is alice"), "{told}");
-    let told = home.ok(&["server", "node", "execute", "two", "so", "--context", "never", "--history", path]);
-    assert!(!told.contains("from a file"), "{told}");
+    let output = home.ok(&["server", "node", "execute", "two", "so", "--history", path]);
+    assert!(output.contains("User: from a file"), "{output}");
+    let output = home.ok(&["server", "node", "execute", "two", "so", "--context", "always"]);
+    assert!(output.contains("User: my name is alice"), "{output}");
+    let output =
+        home.ok(&["server", "node", "execute", "two", "so", "--context", "never", "--history", path]);
+    assert!(!output.contains("from a file"), "{output}");
     std::fs::write(&file, r#"[{"role":"user","content":"x","timestamp":1},{"role":"me","content":"x"}]"#)
         .unwrap();
     let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
-    wrong.says(2, &["history[1]", "unknown role"]);
+    wrong.assert_stderr(2, &["history[1]", "unknown role"]);
     std::fs::write(&file, r#"[{"role":"user"}]"#).unwrap();
     let wrong = home.nerve(&["server", "node", "execute", "two", "so", "--history", path]);
-    wrong.says(2, &["message 0", "content"]);
+    wrong.assert_stderr(2, &["message 0", "content"]);
 }
 
 #[test]
@@ -140,12 +143,12 @@ fn conversation_errors_are_warnings_sync_and_async() {
     let execute = ["server", "node", "execute", "b", "echo on", "--workspace", "w", "--chat", "c"];
     std::fs::write(&file, "{").unwrap();
     let done = home.nerve(&execute);
-    done.says(0, &["warning: ", "c.json.broken-"]);
+    done.assert_stderr(0, &["warning: ", "c.json.broken-"]);
     assert_eq!(done.stdout.trim(), "on");
     std::fs::write(&file, "{").unwrap();
     let id = home.ok(&[&execute[..], &["--async"]].concat());
     let done = home.nerve(&["result", id.trim(), "--wait"]);
-    done.says(0, &["warning: ", "c.json.broken-"]);
+    done.assert_stderr(0, &["warning: ", "c.json.broken-"]);
     assert_eq!((done.stdout.trim(), home.conversation("w", "c").len()), ("on", 2));
 }
 
@@ -208,17 +211,17 @@ fn webhook_receives_the_result() {
     assert_eq!(id.code, 0, "{id:?}");
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let (mut said, mut buffer) = (String::new(), [0; 4096]);
-    while !said.ends_with('}') {
+    let (mut request, mut buffer) = (String::new(), [0; 4096]);
+    while !request.ends_with('}') {
         let read = stream.read(&mut buffer).unwrap();
-        said.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+        request.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
     }
     stream.write_all(b"HTTP/1.1 204 x\r\n\r\n").unwrap();
     assert!(
-        said.starts_with("POST /done ") && said.to_lowercase().contains("x-nerve-signature: sha256="),
-        "{said}"
+        request.starts_with("POST /done ") && request.to_lowercase().contains("x-nerve-signature: sha256="),
+        "{request}"
     );
-    assert!(said.contains(id.stdout.trim()) && !said.contains("hush-hush"), "{said}");
+    assert!(request.contains(id.stdout.trim()) && !request.contains("hush-hush"), "{request}");
     let delivered =
         || home.nerve(&["result", id.stdout.trim(), "--json"]).json()["webhook"]["delivered"] == true;
     assert!(nerve_testkit::wait_until(crate::harness::DEADLINE, delivered));

@@ -7,7 +7,7 @@ use nerve_client::{ClientError, EventStream, ExecuteOptions, NerveClient, Reconn
 
 use crate::harness::{DEADLINE, Home};
 
-/// An address of loopback that nobody listens on now: a server that is started again must be where it was.
+/// Returns a free loopback address: a restarted server has to use the same one.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -48,7 +48,7 @@ fn clients_reconnect_to_same_node_after_server_kill() {
             assert_eq!(node.execute("echo before", &options).await.unwrap().response.text, "before");
         }
         // A turn under way: one prompt runs, the others wait for it.
-        let asking: Vec<_> = nodes
+        let pending: Vec<_> = nodes
             .iter()
             .map(|node| {
                 let node = node.clone();
@@ -61,8 +61,8 @@ fn clients_reconnect_to_same_node_after_server_kill() {
         tokio::task::block_in_place(|| {
             home.kill_server("default");
         });
-        for asked in asking {
-            match asked.await.unwrap().unwrap_err() {
+        for request in pending {
+            match request.await.unwrap().unwrap_err() {
                 ClientError::Closed(unanswered) => assert!(unanswered.sent, "{unanswered}"),
                 error => panic!("{error}"),
             }

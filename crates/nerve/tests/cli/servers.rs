@@ -22,9 +22,10 @@ fn server_starts_answers_and_stops() {
     let names: Vec<&str> =
         list["servers"].as_array().unwrap().iter().map(|server| server["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "work"]);
-    home.nerve(&["server", "start"]).says(1, &["server 'default' is already running, pid", &pid.to_string()]);
+    home.nerve(&["server", "start"])
+        .assert_stderr(1, &["server 'default' is already running, pid", &pid.to_string()]);
     assert_eq!(home.ok(&["server", "stop"]), "server 'default' stopped\n");
-    home.nerve(&["server", "status"]).says(3, &["not running"]);
+    home.nerve(&["server", "status"]).assert_stderr(3, &["not running"]);
     assert_eq!(home.ok(&["server", "stop", "--all"]), "server 'work' stopped\n");
     assert_eq!(home.nerve(&["server", "list", "--json"]).json()["servers"].as_array().unwrap().len(), 0);
 }
@@ -85,8 +86,9 @@ fn unresponsive_server_is_ended_only_by_force() {
     home.ok(&["server", "start"]);
     let pid = home.pid("default");
     freeze(pid);
-    home.nerve(&["server", "stop", "--timeout", "0.3"]).says(4, &["did not stop within 0.3 s", "--force"]);
-    home.nerve(&["server", "status"]).says(1, &["does not respond"]);
+    home.nerve(&["server", "stop", "--timeout", "0.3"])
+        .assert_stderr(4, &["did not stop within 0.3 s", "--force"]);
+    home.nerve(&["server", "status"]).assert_stderr(1, &["does not respond"]);
     home.ok(&["server", "stop", "--timeout", "0.3", "--force"]);
     home.ok(&["server", "start"]);
     assert_ne!(home.pid("default"), pid);
@@ -100,10 +102,10 @@ fn stale_pid_is_never_killed() {
     let mut stranger = home.hermetic.command("sleep").arg("1000").spawn().unwrap();
     let start = fs::read_to_string(format!("/proc/{}/stat", stranger.id())).unwrap();
     let start = start.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().to_string();
-    // Even the right start time does not matter: nobody holds the lock.
+    // Even with the right start time: the lock is free.
     let lock = home.hermetic.nerve_home().join("run/default.lock");
     fs::write(lock, format!("{} {start}\n", stranger.id())).unwrap();
-    home.nerve(&["server", "stop", "--force"]).says(3, &["not running"]);
+    home.nerve(&["server", "stop", "--force"]).assert_stderr(3, &["not running"]);
     assert!(stranger.try_wait().unwrap().is_none(), "a stranger was killed");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
@@ -116,7 +118,7 @@ fn file_at_socket_path_is_left_alone() {
     home.ok(&["server", "stop"]);
     let path = home.hermetic.nerve_home().join("run/default.sock");
     fs::write(&path, "precious").unwrap();
-    home.nerve(&["server", "start"]).says(1, &["is not a socket", "choose another server name"]);
+    home.nerve(&["server", "start"]).assert_stderr(1, &["is not a socket", "choose another server name"]);
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
 }
 
@@ -146,7 +148,7 @@ fn raised_file_limit_is_not_inherited() {
     );
     home.ok(&["server", "node", "create", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
     assert_eq!(open_files(pid_in(&home.host_of("sh")["pid"])), ("512".to_string(), hard.clone()));
-    assert_eq!(open_files(home.fact("sh", "pid")), ("512".to_string(), hard));
+    assert_eq!(open_files(home.metadata("sh", "pid")), ("512".to_string(), hard));
 }
 
 #[test]

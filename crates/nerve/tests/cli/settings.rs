@@ -7,7 +7,7 @@ use nerve_term::event::Size;
 
 use crate::harness::Home;
 use crate::recordings::{data, record};
-use crate::tty::Seat;
+use crate::tty::Tty;
 use nerve_record::ahr::Body;
 use nerve_testkit::wait_until;
 
@@ -52,17 +52,18 @@ fn config_error_is_reported_with_its_position() {
         &["config", "check", here],
     ];
     for args in all {
-        home.nerve(args).says(2, &[&place, "config.toml:4:8: unknown key", "nerve config check"]);
+        home.nerve(args).assert_stderr(2, &[&place, "config.toml:4:8: unknown key", "nerve config check"]);
     }
-    home.nerve(&["config", "check", "/nowhere/at/all"]).says(1, &["/nowhere/at/all", "No such file"]);
+    home.nerve(&["config", "check", "/nowhere/at/all"])
+        .assert_stderr(1, &["/nowhere/at/all", "No such file"]);
     write(&home, "[keys]\nquit = \"x\"\nhelp = \"x\"\n");
     home.nerve(&["config", "check"])
-        .says(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
+        .assert_stderr(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
     fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
-    home.nerve(&["config", "check"]).says(1, &["config.toml", "save it as UTF-8 text"]);
+    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml", "save it as UTF-8 text"]);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    home.nerve(&["config", "check"]).says(1, &["config.toml", "move the directory"]);
+    home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml", "move the directory"]);
 }
 
 #[test]
@@ -79,15 +80,15 @@ fn unbound_action_is_a_note_and_no_error() {
 fn config_errors_do_not_prevent_recording() {
     let home = Home::new();
     write(&home, "[keys]\nhelpp = \"f1\"\n");
-    let mut seat = Seat::with_stderr(
+    let mut tty = Tty::with_stderr(
         home.command(&["record", "--", "sh", "-c", "echo up; read line"]),
         Size::new(90, 20),
     );
-    seat.sees("invalid settings: see 'nerve config check'");
-    seat.sees("up");
-    seat.types("over\r");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("config.toml:2:1: unknown operation 'helpp'");
+    tty.expect("invalid settings: see 'nerve config check'");
+    tty.expect("up");
+    tty.send("over\r");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("config.toml:2:1: unknown operation 'helpp'");
 }
 
 #[test]
@@ -108,22 +109,22 @@ fn viewer_uses_configured_keys_and_gutter() {
     records.push((10, Body::Snapshot { id: 1, anchor: off, label: b"end" }));
     record(&path, &records);
     let path = path.to_str().unwrap();
-    let mut seat = Seat::new(&home, Size::new(60, 20), &["view", path]);
-    seat.sees("│▶");
+    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", path]);
+    tty.expect("│▶");
     // Out of the task entry.
-    seat.types("\x1b");
-    seat.sees("Esc once more");
-    seat.types("\x18");
-    seat.sees("│ line 1 ");
-    seat.types("g");
-    seat.types("E");
-    assert_eq!(seat.left(), Some(0));
-    let mut seat = Seat::new(&home, Size::new(60, 20), &["view", path, "--gutter", "right"]);
-    seat.sees("▶│");
-    seat.types("\x1b");
-    seat.sees("Esc once more");
-    seat.types("E");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x1b");
+    tty.expect("Esc once more");
+    tty.send("\x18");
+    tty.expect("│ line 1 ");
+    tty.send("g");
+    tty.send("E");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let mut tty = Tty::new(&home, Size::new(60, 20), &["view", path, "--gutter", "right"]);
+    tty.expect("▶│");
+    tty.send("\x1b");
+    tty.expect("Esc once more");
+    tty.send("E");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -134,29 +135,29 @@ fn rebound_prefix_frees_default_keys_for_program() {
     home.ok(&["server", "start"]);
     let shows_keys = "sh -c 'stty -icanon -echo min 1; seq 1 60; echo up; exec cat -v'";
     home.ok(&["server", "node", "create", "me", "-c", shows_keys]);
-    let attach = || Seat::new(&home, Size::new(100, 14), &["attach", "me"]);
-    let mut seat = attach();
-    seat.sees("\n up");
-    seat.sees("ctrl+g ? help");
+    let attach = || Tty::new(&home, Size::new(100, 14), &["attach", "me"]);
+    let mut tty = attach();
+    tty.expect("\n up");
+    tty.expect("ctrl+g ? help");
     // As terminals with the kitty keyboard protocol send them: ctrl+], and d.
-    seat.types("\x1b[93;5ud.");
-    seat.sees("^]d.");
+    tty.send("\x1b[93;5ud.");
+    tty.expect("^]d.");
     // ctrl+g [: what was written before; from its start half a window down, which is six lines.
-    seat.types("\x1b[103;5u[");
-    seat.sees("scroll");
-    seat.types("g");
-    assert!(wait_until(crate::tty::LIMIT, || seat.text().starts_with(" 1\n")), "{}", seat.text());
-    seat.types("\x1b[100;5u");
-    assert!(wait_until(crate::tty::LIMIT, || seat.text().starts_with(" 7\n")), "{}", seat.text());
-    seat.types("q");
-    seat.sees("live");
+    tty.send("\x1b[103;5u[");
+    tty.expect("scroll");
+    tty.send("g");
+    assert!(wait_until(crate::tty::LIMIT, || tty.text().starts_with(" 1\n")), "{}", tty.text());
+    tty.send("\x1b[100;5u");
+    assert!(wait_until(crate::tty::LIMIT, || tty.text().starts_with(" 7\n")), "{}", tty.text());
+    tty.send("q");
+    tty.expect("live");
     // ctrl+alt+d.
-    seat.types("\x1b[100;7u");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x1b[100;7u");
+    assert_eq!(tty.wait_for_exit(), Some(0));
     assert!(home.read("me").contains("^]d."), "{}", home.read("me"));
-    let mut seat = attach();
-    seat.sees("^]d.");
-    seat.types("\x1b[103;5ud");
-    assert_eq!(seat.left(), Some(0), "and after the prefix");
+    let mut tty = attach();
+    tty.expect("^]d.");
+    tty.send("\x1b[103;5ud");
+    assert_eq!(tty.wait_for_exit(), Some(0), "and after the prefix");
     assert!(!home.read("me").contains("^G"), "{}", home.read("me"));
 }

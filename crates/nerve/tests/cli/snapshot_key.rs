@@ -9,14 +9,14 @@ use nerve_term::event::Size;
 use serde_json::Value;
 
 use crate::harness::Home;
-use crate::tty::Seat;
+use crate::tty::Tty;
 
 const SIZE: Size = Size { cols: 100, rows: 12 };
 /// The prefix, as terminals with the kitty keyboard protocol send it, and `s`.
-const TAKE: &str = "\x1b[93;5us";
-const LEAVE: &str = "\x1b[93;5ud";
-/// Says what it is told.
-const ECHOES: &str = "stty -echo; echo up; while read a; do echo \"got $a.\"; done";
+const SNAPSHOT_KEY: &str = "\x1b[93;5us";
+const DETACH_KEY: &str = "\x1b[93;5ud";
+/// Echoes its input.
+const ECHO_SCRIPT: &str = "stty -echo; echo up; while read a; do echo \"got $a.\"; done";
 
 /// A file to record into, outside of the directory whose files are kept.
 fn out_file(home: &Home) -> String {
@@ -27,22 +27,22 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The snapshots of a session: number, and who keeps the files.
-fn listed(home: &Home, session: &str) -> Vec<(u64, Option<String>)> {
+/// Lists a session's snapshots: number and file provider.
+fn list_snapshots(home: &Home, session: &str) -> Vec<(u64, Option<String>)> {
     let list = home.nerve(&["snapshot", "list", session, "--json"]).json();
     let one =
         |line: &Value| (line["id"].as_u64().unwrap(), line["files"]["provider"].as_str().map(str::to_string));
     list.as_array().unwrap().iter().map(one).collect()
 }
 
-/// A `git` before the real one that waits for a line in `held` when it begins to keep files.
-struct Held {
+/// A `git` wrapper that blocks on a FIFO when it starts to store files.
+struct BlockingGit {
     path: String,
     fifo: PathBuf,
 }
 
-impl Held {
-    fn new(home: &Home) -> Held {
+impl BlockingGit {
+    fn new(home: &Home) -> BlockingGit {
         let bin = home.hermetic.root().join("bin");
         let fifo = home.hermetic.root().join("held");
         let real = std::env::var("PATH").unwrap();
@@ -54,15 +54,15 @@ impl Held {
         );
         fs::write(bin.join("git"), script).unwrap();
         fs::set_permissions(bin.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
-        Held { path: format!("{}:{real}", bin.display()), fifo }
+        BlockingGit { path: format!("{}:{real}", bin.display()), fifo }
     }
 
-    /// One goes on; waits until it is there.
-    fn lets_go(&self) {
+    /// Releases one blocked `git`.
+    fn release(&self) {
         fs::write(&self.fifo, "\n").unwrap();
     }
 
-    fn around(&self, mut command: Command) -> Command {
+    fn wrap(&self, mut command: Command) -> Command {
         command.env("PATH", &self.path).env("GIT_CONFIG_NOSYSTEM", "1");
         command
     }
@@ -73,23 +73,23 @@ fn snapshot_has_mark_and_files_of_its_moment() {
     let home = Home::new();
     let (work, path) = (home.hermetic.work(), out_file(&home));
     fs::write(work.join("file"), "old").unwrap();
-    let mut seat = Seat::new(&home, SIZE, &["record", "--out-file", &path, "--", "sh", "-c", ECHOES]);
-    seat.sees("up");
-    assert!(!seat.text().contains('▶'), "{}", seat.text());
-    seat.types(TAKE);
-    seat.sees("snapshot 1 taken");
-    seat.sees("▶");
-    seat.sees("1 snapshot");
-    seat.types("x\r");
-    seat.sees("got x.");
+    let mut tty = Tty::new(&home, SIZE, &["record", "--out-file", &path, "--", "sh", "-c", ECHO_SCRIPT]);
+    tty.expect("up");
+    assert!(!tty.text().contains('▶'), "{}", tty.text());
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("snapshot 1 taken");
+    tty.expect("▶");
+    tty.expect("1 snapshot");
+    tty.send("x\r");
+    tty.expect("got x.");
     fs::write(work.join("file"), "new").unwrap();
-    seat.types(TAKE);
-    seat.sees("snapshot 2 taken");
-    // It counts with those of the command.
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("snapshot 2 taken");
+    // Keys and commands share one numbering.
     let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
     assert_eq!(home.nerve(&["snapshot", "--session", &id, "--json"]).json()["id"], 3);
-    seat.sees("3 snapshots");
-    let kept = listed(&home, &path);
+    tty.expect("3 snapshots");
+    let kept = list_snapshots(&home, &path);
     assert_eq!(kept.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(kept.iter().all(|(_, provider)| provider.is_some()), "{kept:?}");
     for (id, text) in [("1", "old"), ("2", "new")] {
@@ -97,8 +97,8 @@ fn snapshot_has_mark_and_files_of_its_moment() {
         home.ok(&["snapshot", "restore", id, "--session", &path, "--to", to.to_str().unwrap()]);
         assert_eq!(read(&to.join("file")), text);
     }
-    seat.types("\x04");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x04");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -107,38 +107,38 @@ fn viewer_stays_responsive_and_waits_for_files_on_exit() {
     let git = |args: &[&str]| assert!(home.hermetic.command("git").args(args).status().unwrap().success());
     git(&["init", "--quiet"]);
     fs::write(home.hermetic.work().join("file"), "text").unwrap();
-    let held = Held::new(&home);
-    let attach = || Seat::with_stderr(held.around(home.command(&["attach", "sh"])), SIZE);
-    let mut seat = attach();
-    seat.sees("ready");
-    seat.types(TAKE);
-    seat.sees("taking a snapshot …");
-    seat.sees("1 snapshot");
-    seat.types("echo a$((1 + 1))b\r");
-    seat.sees("\na2b");
-    seat.types(TAKE);
-    seat.sees("a snapshot is being taken: wait for it");
-    held.lets_go();
-    seat.sees("snapshot 1 taken");
-    seat.types(TAKE);
-    seat.sees("2 snapshots");
-    seat.types(LEAVE);
-    seat.sees("the snapshot is still being taken; Ctrl+C gives it up");
-    held.lets_go();
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("snapshot 2 taken");
-    let mut seat = attach();
-    seat.sees("2 snapshots");
-    seat.types(TAKE);
-    seat.sees("3 snapshots");
-    seat.types(LEAVE);
-    seat.sees("Ctrl+C gives it up");
-    seat.types("\x03");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("snapshot 3 was recorded at byte");
+    let blocker = BlockingGit::new(&home);
+    let attach = || Tty::with_stderr(blocker.wrap(home.command(&["attach", "sh"])), SIZE);
+    let mut tty = attach();
+    tty.expect("ready");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("taking a snapshot …");
+    tty.expect("1 snapshot");
+    tty.send("echo a$((1 + 1))b\r");
+    tty.expect("\na2b");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("a snapshot is being taken: wait for it");
+    blocker.release();
+    tty.expect("snapshot 1 taken");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("2 snapshots");
+    tty.send(DETACH_KEY);
+    tty.expect("the snapshot is still being taken; Ctrl+C gives it up");
+    blocker.release();
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("snapshot 2 taken");
+    let mut tty = attach();
+    tty.expect("2 snapshots");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("3 snapshots");
+    tty.send(DETACH_KEY);
+    tty.expect("Ctrl+C gives it up");
+    tty.send("\x03");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("snapshot 3 was recorded at byte");
     let with = |provider: &str| Some(provider.to_string());
     let recording = home.recording_of("sh");
-    let kept = listed(&home, recording.to_str().unwrap());
+    let kept = list_snapshots(&home, recording.to_str().unwrap());
     assert_eq!(kept, [(1, with("git")), (2, with("git")), (3, None)]);
 }
 
@@ -147,13 +147,13 @@ fn unrecorded_node_takes_snapshots() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "create", "plain", "-c", "sh", "--no-record"]);
-    let mut seat = Seat::new(&home, SIZE, &["attach", "plain"]);
-    seat.sees("ready");
-    seat.types(TAKE);
-    seat.sees("snapshot 1 taken");
+    let mut tty = Tty::new(&home, SIZE, &["attach", "plain"]);
+    tty.expect("ready");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("snapshot 1 taken");
     assert_eq!(home.nerve(&["snapshot", "--session", "plain", "--json"]).json()["id"], 2);
-    seat.types(LEAVE);
-    assert_eq!(seat.left(), Some(0));
+    tty.send(DETACH_KEY);
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -161,39 +161,39 @@ fn failed_snapshot_explains_why() {
     let home = Home::new();
     let (path, gone) = (out_file(&home), home.hermetic.root().join("gone"));
     fs::create_dir(&gone).unwrap();
-    let mut record = home.command(&["record", "--stay", "--out-file", &path, "--", "sh", "-c", ECHOES]);
+    let mut record = home.command(&["record", "--stay", "--out-file", &path, "--", "sh", "-c", ECHO_SCRIPT]);
     record.current_dir(&gone);
-    let mut seat = Seat::of(record, SIZE);
-    seat.sees("up");
+    let mut tty = Tty::spawn(record, SIZE);
+    tty.expect("up");
     let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
-    let mut looks = Seat::new(&home, SIZE, &["attach", "--read-only", &id]);
-    looks.sees("up");
-    looks.types(TAKE);
-    looks.sees("attached read-only: 'nerve snapshot --session'");
-    looks.types(LEAVE);
-    assert_eq!(looks.left(), Some(0));
-    let mut early = Seat::new(&home, SIZE, &["view", &path]);
-    early.sees("still being recorded");
-    early.types(TAKE);
-    early.sees("recordings take no snapshots: use 'nerve attach'");
-    early.types("q");
-    assert_eq!(early.left(), Some(0));
+    let mut read_only = Tty::new(&home, SIZE, &["attach", "--read-only", &id]);
+    read_only.expect("up");
+    read_only.send(SNAPSHOT_KEY);
+    read_only.expect("attached read-only: 'nerve snapshot --session'");
+    read_only.send(DETACH_KEY);
+    assert_eq!(read_only.wait_for_exit(), Some(0));
+    let mut too_early = Tty::new(&home, SIZE, &["view", &path]);
+    too_early.expect("still being recorded");
+    too_early.send(SNAPSHOT_KEY);
+    too_early.expect("recordings take no snapshots: use 'nerve attach'");
+    too_early.send("q");
+    assert_eq!(too_early.wait_for_exit(), Some(0));
     fs::remove_dir(&gone).unwrap();
-    seat.types(TAKE);
-    seat.sees(&format!("the snapshot failed: cannot read the directory {}", gone.display()));
-    seat.types("\x04");
-    seat.sees("the program has ended");
-    seat.types(TAKE);
-    seat.sees("no snapshot: the program has ended");
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    assert_eq!(listed(&home, &path).len(), 1, "the end alone");
-    let mut seat = Seat::new(&home, SIZE, &["view", &path]);
-    seat.sees("branch from the end");
-    seat.types(TAKE);
-    seat.sees("no snapshot: the session has ended");
-    seat.types("\x1b");
-    seat.sees("press Esc again to leave");
-    seat.types("\x1b");
-    assert_eq!(seat.left(), Some(0));
+    tty.send(SNAPSHOT_KEY);
+    tty.expect(&format!("the snapshot failed: cannot read the directory {}", gone.display()));
+    tty.send("\x04");
+    tty.expect("the program has ended");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("no snapshot: the program has ended");
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    assert_eq!(list_snapshots(&home, &path).len(), 1, "the end alone");
+    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    tty.expect("branch from the end");
+    tty.send(SNAPSHOT_KEY);
+    tty.expect("no snapshot: the session has ended");
+    tty.send("\x1b");
+    tty.expect("press Esc again to leave");
+    tty.send("\x1b");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! `nerve snapshot` against a recorder that speaks the wire and nothing else.
+//! `nerve snapshot` against a recorder that implements only the wire protocol.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Done, Home};
+use crate::harness::{CommandOutput, DEADLINE, Home};
 
 const SESSION: &str = "0195e3a1-77aa-7bcd-8000-0123456789ab";
 /// 2025-12-22T10:30:00Z.
@@ -26,15 +26,15 @@ struct Session {
     recording: PathBuf,
 }
 
-/// One request that came, told after it was answered.
-type Asked = (u64, String);
+/// A request that the recorder has answered.
+type ReceivedRequest = (u64, String);
 
-/// Answers one connection after another with what `answer` says; `None` closes it.
+/// Answers each connection with the result of `answer`; `None` closes it.
 fn serve<S: Read + Write>(
     connections: impl Iterator<Item = S> + Send + 'static,
     mut answer: impl FnMut(u64) -> Option<Vec<u8>> + Send + 'static,
-) -> Receiver<Asked> {
-    let (tell, asked) = channel();
+) -> Receiver<ReceivedRequest> {
+    let (tell, requests) = channel();
     std::thread::spawn(move || {
         for mut stream in connections {
             let mut read = Vec::new();
@@ -58,7 +58,7 @@ fn serve<S: Read + Write>(
             }
         }
     });
-    asked
+    requests
 }
 
 fn confirm(id: u64) -> Option<Vec<u8>> {
@@ -90,7 +90,10 @@ impl Session {
         self.home.hermetic.runtime().join("recorder.sock")
     }
 
-    fn listen(&self, answer: impl FnMut(u64) -> Option<Vec<u8>> + Send + 'static) -> Receiver<Asked> {
+    fn listen(
+        &self,
+        answer: impl FnMut(u64) -> Option<Vec<u8>> + Send + 'static,
+    ) -> Receiver<ReceivedRequest> {
         let listener = UnixListener::bind(self.socket()).unwrap();
         serve(std::iter::from_fn(move || Some(listener.accept().unwrap().0)), answer)
     }
@@ -119,11 +122,11 @@ impl Session {
         command
     }
 
-    fn run(&self, command: Command) -> Done {
+    fn run(&self, command: Command) -> CommandOutput {
         self.home.run(command)
     }
 
-    fn snapshot(&self, args: &[&str]) -> Done {
+    fn snapshot(&self, args: &[&str]) -> CommandOutput {
         self.run(self.command(args))
     }
 
@@ -148,13 +151,13 @@ fn files_are_captured_at_confirmation_and_restored() {
     let session = Session::with_git();
     session.put("untracked", "u\n");
     let file = session.work().join("file");
-    // What is written before the recorder answers belongs to the snapshot.
-    let asked = session.listen(move |id| {
+    // Output written before the recorder's answer belongs to the snapshot.
+    let requests = session.listen(move |id| {
         fs::write(&file, "written while it was asked\n").unwrap();
         confirm(id)
     });
     let done = session.snapshot_json(&["--label", "tests pass"]);
-    assert_eq!(asked.recv_timeout(DEADLINE).unwrap(), (1, "tests pass".to_string()));
+    assert_eq!(requests.recv_timeout(DEADLINE).unwrap(), (1, "tests pass".to_string()));
     let reference = format!("refs/nerve/snapshots/{SESSION}/1");
     let expected = json!({
         "id": 1, "session": SESSION, "label": "tests pass", "anchor_byte": 1001, "ts_ns": AT_NS, "left_out": [],
@@ -173,8 +176,10 @@ fn files_are_captured_at_confirmation_and_restored() {
     assert_eq!(read(&to.join("file")), "written while it was asked\n");
     assert_eq!(read(&to.join("untracked")), "u\n");
     assert_eq!(read(&session.work().join("file")), "later\n");
-    session.snapshot(&["restore", "1", "--to", to_text]).says(2, &["is not empty", "--to"]);
-    session.snapshot(&["restore", "2", "--to", to_text]).says(3, &["no snapshot 2", "nerve snapshot list"]);
+    session.snapshot(&["restore", "1", "--to", to_text]).assert_stderr(2, &["is not empty", "--to"]);
+    session
+        .snapshot(&["restore", "2", "--to", to_text])
+        .assert_stderr(3, &["no snapshot 2", "nerve snapshot list"]);
 }
 
 #[test]
@@ -237,7 +242,8 @@ fn plain_directory_is_copied_and_found_without_recording() {
     let mut command = session.command(&[]);
     command.env_remove("NERVE_RECORDING").env("NERVE_SESSION_ID", "other");
     assert_eq!(session.run(command).code, 0);
-    outside(&["restore", "1", "--to", &to("three")]).says(2, &["is ambiguous", "other", "--session"]);
+    outside(&["restore", "1", "--to", &to("three")])
+        .assert_stderr(2, &["is ambiguous", "other", "--session"]);
 }
 
 #[test]
@@ -246,7 +252,7 @@ fn oversized_snapshot_is_refused_but_mark_stays() {
     session.put("huge", &"x".repeat(100_000));
     let _asked = session.listen(confirm);
     let done = session.snapshot(&["--limit", "64K"]);
-    done.says(1, &["snapshot 1 was recorded at byte 1001", "100000 bytes", "65536", "--limit"]);
+    done.assert_stderr(1, &["snapshot 1 was recorded at byte 1001", "100000 bytes", "65536", "--limit"]);
     assert_eq!(session.git(&["for-each-ref", "refs/nerve"]), "");
     let done = session.snapshot(&["--limit", "64K", "--json"]);
     let error: Value = serde_json::from_str(&done.stderr).unwrap();
@@ -267,8 +273,8 @@ fn snapshots_are_listed_with_metadata() {
     let by_file = session.snapshot_json(&["list", "--session", session.recording.to_str().unwrap()]);
     assert_eq!(by_file, session.snapshot_json(&["list", "--session", "0195e3a1"]));
     assert_eq!(by_file[1]["files"], json!(null));
-    session.snapshot(&["restore", "2", "--to", "x"]).says(3, &["no stored files"]);
-    session.snapshot(&["list", "--session", "/no/such.ahr"]).says(3, &["no recording"]);
+    session.snapshot(&["restore", "2", "--to", "x"]).assert_stderr(3, &["no stored files"]);
+    session.snapshot(&["list", "--session", "/no/such.ahr"]).assert_stderr(3, &["no recording"]);
     assert_eq!(session.snapshot_json(&["list", "--session", "nobody"]), json!([]));
 }
 
@@ -277,13 +283,13 @@ fn old_variable_and_tcp_reach_the_recorder() {
     let session = Session::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
-    let asked = serve(std::iter::from_fn(move || Some(listener.accept().unwrap().0)), confirm);
+    let requests = serve(std::iter::from_fn(move || Some(listener.accept().unwrap().0)), confirm);
     let mut command = session.home.command(&["snapshot", "--no-files", "--id", "5", "--json"]);
     command.env("AH_RECORDER_IPC_SOCKET", &address);
     let done = session.run(command).json();
     assert_eq!((&done["id"], &done["session"], &done["files"]), (&json!(5), &json!("unnamed"), &json!(null)));
     session.snapshot_json(&["--no-files", "--id", "6", "--socket", &address]);
-    assert_eq!([asked.recv().unwrap().0, asked.recv().unwrap().0], [5, 6]);
+    assert_eq!([requests.recv().unwrap().0, requests.recv().unwrap().0], [5, 6]);
 }
 
 #[test]
@@ -292,9 +298,9 @@ fn missing_recorder_hints_what_to_do() {
     session
         .home
         .nerve(&["snapshot"])
-        .says(3, &["not inside a recorded terminal", "nerve record", "--socket"]);
-    session.snapshot(&[]).says(3, &["no recorder at", "recorder.sock"]);
-    session.snapshot(&["--socket", "tcp:127.0.0.1:1"]).says(3, &["tcp:127.0.0.1:1"]);
+        .assert_stderr(3, &["not inside a recorded terminal", "nerve record", "--socket"]);
+    session.snapshot(&[]).assert_stderr(3, &["no recorder at", "recorder.sock"]);
+    session.snapshot(&["--socket", "tcp:127.0.0.1:1"]).assert_stderr(3, &["tcp:127.0.0.1:1"]);
     assert!(!session.home.hermetic.nerve_home().join("snapshots").join(SESSION).join("1").exists());
 }
 
@@ -318,10 +324,10 @@ fn unconfirmed_snapshot_leaves_no_files() {
     ];
     for (answer, code, words) in cases {
         let session = Session::with_git();
-        let asked = session.listen(answer);
-        session.snapshot(&[]).says(code, &[words]);
-        session.snapshot(&[]).says(code, &[]);
-        let ids: Vec<u64> = asked.try_iter().map(|(id, _)| id).collect();
+        let requests = session.listen(answer);
+        session.snapshot(&[]).assert_stderr(code, &[words]);
+        session.snapshot(&[]).assert_stderr(code, &[]);
+        let ids: Vec<u64> = requests.try_iter().map(|(id, _)| id).collect();
         let again = if words.contains("refused") { 1 } else { 2 };
         assert_eq!(ids, [1, again], "{words}: the number of what was refused is free again");
         assert_eq!(session.git(&["for-each-ref", "refs/nerve"]), "");
@@ -333,22 +339,22 @@ fn unconfirmed_snapshot_leaves_no_files() {
 fn silent_recorder_times_out() {
     let session = Session::with_git();
     let _silent = UnixListener::bind(session.socket()).unwrap();
-    session.snapshot(&["--timeout", "0.2"]).says(4, &["did not confirm within 0.2 s"]);
+    session.snapshot(&["--timeout", "0.2"]).assert_stderr(4, &["did not confirm within 0.2 s"]);
     assert_eq!(session.git(&["for-each-ref", "refs/nerve"]), "");
 }
 
 #[test]
 fn names_and_sizes_are_checked_before_the_request() {
     let session = Session::with_git();
-    let asked = session.listen(confirm);
-    session.snapshot(&["--label", &"x".repeat(70_000)]).says(2, &["70000 bytes", "65523"]);
+    let requests = session.listen(confirm);
+    session.snapshot(&["--label", &"x".repeat(70_000)]).assert_stderr(2, &["70000 bytes", "65523"]);
     let mut command = session.command(&[]);
     command.env("NERVE_SESSION_ID", "../../x");
     assert_ne!(session.run(command).code, 0);
-    session.snapshot(&["--dir", "/no/such/dir"]).says(1, &["/no/such/dir"]);
-    session.snapshot(&["--limit", "much"]).says(2, &["500M"]);
-    session.snapshot(&["--no-files", "--dir", "."]).says(2, &["cannot be used with"]);
-    assert!(asked.recv_timeout(Duration::ZERO).is_err());
+    session.snapshot(&["--dir", "/no/such/dir"]).assert_stderr(1, &["/no/such/dir"]);
+    session.snapshot(&["--limit", "much"]).assert_stderr(2, &["500M"]);
+    session.snapshot(&["--no-files", "--dir", "."]).assert_stderr(2, &["cannot be used with"]);
+    assert!(requests.recv_timeout(Duration::ZERO).is_err());
     session.snapshot_json(&["--label", &"x".repeat(65_523), "--no-files"]);
 }
 

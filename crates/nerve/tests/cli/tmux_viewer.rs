@@ -1,4 +1,4 @@
-//! The viewer in a window of a real tmux: keys by `send-keys`, and what is seen by `capture-pane`.
+//! The viewer in a real tmux window: keys by `send-keys`, screens by `capture-pane`.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::recordings::record;
 /// Real sessions of Claude Code, as `script` recorded them on 120 × 40.
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/recordings/claude");
 
-/// A window of a tmux server of the test's own, with `nerve` in it.
+/// A window of a private tmux server, with `nerve` in it.
 pub(crate) struct Window<'a> {
     home: &'a Home,
     socket: String,
 }
 
 impl<'a> Window<'a> {
-    /// `None`, and noted as a skip of `test`, where there is no tmux.
+    /// Returns `None` and notes a skip of `test` if tmux is missing.
     pub(crate) fn open(
         test: &str,
         home: &'a Home,
@@ -54,21 +54,21 @@ impl<'a> Window<'a> {
     }
 
     #[track_caller]
-    pub(crate) fn sees(&self, words: &str) {
+    pub(crate) fn expect(&self, words: &str) {
         assert!(wait_until(DEADLINE, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
     }
 
     /// Presses keys by tmux's names for them.
-    pub(crate) fn presses(&self, keys: &[&str]) {
+    pub(crate) fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    pub(crate) fn types(&self, text: &str) {
+    pub(crate) fn send(&self, text: &str) {
         self.tmux(&["send-keys", "-l", text]);
     }
 
-    /// Waits until nothing runs in it any more.
-    pub(crate) fn is_left(&self) {
+    /// Waits until the window has closed.
+    pub(crate) fn wait_for_exit(&self) {
         assert!(wait_until(DEADLINE, || !self.run(&["list-sessions"]).status.success()), "{}", self.text());
     }
 }
@@ -79,7 +79,7 @@ impl Drop for Window<'_> {
     }
 }
 
-/// The session as a recording, with snapshots after these shares of its bytes.
+/// Converts a session to a recording with snapshots after these shares of its bytes.
 fn recorded(home: &Home, name: &str, shares: &[f64]) -> String {
     let read = |end: &str| fs::read(Path::new(SESSIONS).join(format!("{name}.{end}"))).unwrap();
     let (raw, timing) = (read("raw"), String::from_utf8(read("timing")).unwrap());
@@ -119,29 +119,29 @@ fn claude_recording_is_browsed_with_task_entry() {
     let path = recorded(&home, "classic-modern", &[0.3, 0.6]);
     let test = "claude_recording_is_browsed_with_task_entry";
     let Some(window) = Window::open(test, &home, (130, 48), &["view", &path]) else { return };
-    window.sees("branch from the end");
-    window.types("do it 世界 otherwise");
-    window.sees("do it 世界 otherwise");
-    window.presses(&["C-S-Up"]);
-    window.sees("branch from snapshot 2");
-    // In one line there is nowhere to go up to.
-    window.presses(&["Up"]);
-    window.sees("branch from snapshot 1");
-    window.sees("do it 世界 otherwise");
-    window.presses(&["C-S-Down"]);
-    window.sees("branch from snapshot 2");
-    window.presses(&["Escape"]);
-    window.sees("press Esc again to leave");
+    window.expect("branch from the end");
+    window.send("do it 世界 otherwise");
+    window.expect("do it 世界 otherwise");
+    window.press(&["C-S-Up"]);
+    window.expect("branch from snapshot 2");
+    // A one-line entry: Up moves to the previous snapshot.
+    window.press(&["Up"]);
+    window.expect("branch from snapshot 1");
+    window.expect("do it 世界 otherwise");
+    window.press(&["C-S-Down"]);
+    window.expect("branch from snapshot 2");
+    window.press(&["Escape"]);
+    window.expect("press Esc again to leave");
     assert!(!window.text().contains("branch from"), "{}", window.text());
-    window.presses(&["g"]);
-    window.sees("Claude Code");
-    window.types("/claude");
-    window.presses(&["Enter"]);
-    window.sees("match ");
+    window.press(&["g"]);
+    window.expect("Claude Code");
+    window.send("/claude");
+    window.press(&["Enter"]);
+    window.expect("match ");
     window.tmux(&["resize-window", "-x", "60", "-y", "14"]);
     assert!(wait_until(DEADLINE, || window.text().lines().next().is_some_and(|line| line.starts_with('─'))));
-    window.presses(&["q"]);
-    window.is_left();
+    window.press(&["q"]);
+    window.wait_for_exit();
 }
 
 #[test]
@@ -151,26 +151,26 @@ fn snapshot_key_takes_snapshot_to_branch_from() {
     let test = "snapshot_key_takes_snapshot_to_branch_from";
     let args = ["record", "--out-file", &path, "--", "sh"];
     let Some(window) = Window::open(test, &home, (100, 30), &args) else { return };
-    window.sees("live");
-    window.types("echo o''ne");
-    window.presses(&["Enter"]);
-    window.sees("\none");
-    window.presses(&["C-]", "s"]);
-    window.sees("snapshot 1 taken");
+    window.expect("live");
+    window.send("echo o''ne");
+    window.press(&["Enter"]);
+    window.expect("\none");
+    window.press(&["C-]", "s"]);
+    window.expect("snapshot 1 taken");
     let marked = || window.text().lines().any(|line| line.ends_with('▶'));
     assert!(wait_until(DEADLINE, marked), "{}", window.text());
-    window.types("echo t''wo");
-    window.presses(&["Enter"]);
-    window.sees("\ntwo");
-    window.presses(&["C-S-Up"]);
-    window.sees("branch from snapshot 1");
-    window.presses(&["Escape"]);
-    window.sees("press Esc again to return to the program");
-    window.presses(&["q"]);
-    window.sees("live");
-    window.types("exit");
-    window.presses(&["Enter"]);
-    window.is_left();
+    window.send("echo t''wo");
+    window.press(&["Enter"]);
+    window.expect("\ntwo");
+    window.press(&["C-S-Up"]);
+    window.expect("branch from snapshot 1");
+    window.press(&["Escape"]);
+    window.expect("press Esc again to return to the program");
+    window.press(&["q"]);
+    window.expect("live");
+    window.send("exit");
+    window.press(&["Enter"]);
+    window.wait_for_exit();
 }
 
 #[test]
@@ -183,26 +183,26 @@ fn agent_is_used_through_the_viewer() {
     let Some(window) = Window::open("agent_is_used_through_the_viewer", &home, (100, 30), &args) else {
         return;
     };
-    window.sees("ready");
-    window.types("say hello 世界");
-    window.sees("say hello 世界");
-    window.presses(&["Enter"]);
+    window.expect("ready");
+    window.send("say hello 世界");
+    window.expect("say hello 世界");
+    window.press(&["Enter"]);
     assert!(wait_until(DEADLINE, || window.text().matches("hello 世界").count() > 1), "{}", window.text());
     // A paste comes whole, as it is bracketed for the agent.
     window.tmux(&["set-buffer", "two\nlines"]);
     window.tmux(&["paste-buffer", "-p"]);
-    window.sees("lines");
+    window.expect("lines");
     assert!(!window.text().contains("200~"), "{}", window.text());
-    // Under tmux without extended keys: the plain way to everything.
-    window.presses(&["C-]", "?"]);
-    window.sees("ctrl+]");
-    window.presses(&["q"]);
-    window.sees("two");
-    window.presses(&["C-]", "s"]);
-    window.sees("snapshot 1 taken");
-    window.sees("1 snapshot");
-    window.presses(&["C-]", "d"]);
-    window.is_left();
+    // Without extended keys in tmux, the prefix reaches every function.
+    window.press(&["C-]", "?"]);
+    window.expect("ctrl+]");
+    window.press(&["q"]);
+    window.expect("two");
+    window.press(&["C-]", "s"]);
+    window.expect("snapshot 1 taken");
+    window.expect("1 snapshot");
+    window.press(&["C-]", "d"]);
+    window.wait_for_exit();
     assert_eq!(home.info("me")["state"], "ready");
 }
 
@@ -214,15 +214,15 @@ fn underlines_and_clipboard_texts_reach_tmux() {
     let test = "underlines_and_clipboard_texts_reach_tmux";
     let Some(window) = Window::open(test, &home, (60, 12), &args) else { return };
     window.tmux(&["set-option", "-s", "set-clipboard", "on"]);
-    window.sees("up");
-    window.presses(&["Enter"]);
-    window.sees("curls said");
+    window.expect("up");
+    window.press(&["Enter"]);
+    window.expect("curls said");
     let copied = || window.run(&["show-buffer"]).stdout == b"hello there";
     assert!(wait_until(DEADLINE, copied), "{:?}", window.run(&["show-buffer"]));
     let drawn = window.tmux(&["capture-pane", "-p", "-e"]);
     assert!(drawn.contains("4:3") && drawn.contains("58"), "{drawn:?}");
-    window.presses(&["Enter"]);
-    window.is_left();
+    window.press(&["Enter"]);
+    window.wait_for_exit();
 }
 
 #[test]
@@ -238,38 +238,38 @@ fn agent_is_recorded_branched_and_its_tools_viewed() {
     let Some(window) = Window::open(test, &home, (140, 30), &args) else { return };
     // Cursor keys with modifiers come as they are.
     window.tmux(&["set-option", "-s", "extended-keys", "on"]);
-    window.sees("ready");
+    window.expect("ready");
     for word in ["one", "two"] {
-        window.types(word);
-        window.presses(&["Enter"]);
-        window.sees(&format!("You said: {word}"));
-        window.sees("ready");
+        window.send(word);
+        window.press(&["Enter"]);
+        window.expect(&format!("You said: {word}"));
+        window.expect("ready");
         if word == "one" {
             home.ok(&["snapshot", "--session", &path, "--label", "first"]);
-            window.sees("▶");
+            window.expect("▶");
         }
     }
-    window.presses(&["C-S-Up"]);
-    window.sees("branch from snapshot 1");
-    window.types("RECALL");
-    window.sees("RECALL");
-    window.presses(&["Enter"]);
-    window.sees("has it now");
+    window.press(&["C-S-Up"]);
+    window.expect("branch from snapshot 1");
+    window.send("RECALL");
+    window.expect("RECALL");
+    window.press(&["Enter"]);
+    window.expect("has it now");
     assert!(wait_until(DEADLINE, || home.read("claude-branch").contains("You said: one")));
     assert!(!home.read("claude-branch").contains("one | two"));
-    window.presses(&["Escape"]);
-    window.sees("live");
+    window.press(&["Escape"]);
+    window.expect("live");
     // A tool with a terminal of its own, looked at.
     let mut tool = home.command(&["exec", "--id", "t1", "-c", "seq 1 90; echo the end"]);
     let tool = tool.env("NERVE_RECORDING", &path).stdin(std::process::Stdio::null());
     assert!(tool.stdout(std::process::Stdio::null()).status().unwrap().success());
-    window.sees("1 tool ended");
-    window.presses(&["C-]", "t"]);
-    window.sees("tools");
-    window.presses(&["Enter"]);
-    window.sees("the end");
-    window.presses(&["C-]", "d"]);
-    window.is_left();
+    window.expect("1 tool ended");
+    window.press(&["C-]", "t"]);
+    window.expect("tools");
+    window.press(&["Enter"]);
+    window.expect("the end");
+    window.press(&["C-]", "d"]);
+    window.wait_for_exit();
     let id = home.hosts().into_iter().find(|host| host["recording"] == path).unwrap()["id"].clone();
     home.ok(&["host", "stop", id.as_str().unwrap()]);
 }

@@ -1,4 +1,4 @@
-//! Where what an agent runs is listed: sessions without a recording, links, tools that wrote much, and runs that follow each other.
+//! The list of an agent's tools: unrecorded sessions, links, tools with much output, successive runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use nerve_testkit::wait_until;
 
 use crate::harness::{Home, NERVE};
 use crate::tools::{SIZE, Session, TOOLS};
-use crate::tty::{LIMIT, Seat};
+use crate::tty::{LIMIT, Tty};
 
 /// A shell in the viewer, to type `$NERVE` into.
-fn shell(home: &Home, record: &[&str]) -> Seat {
+fn shell(home: &Home, record: &[&str]) -> Tty {
     let mut command = home.command(&[record, &["--", "bash", "--norc", "--noprofile"]].concat());
     command.env("NERVE", NERVE);
-    let seat = Seat::of(command, SIZE);
-    seat.sees("bash-");
-    seat
+    let tty = Tty::spawn(command, SIZE);
+    tty.expect("bash-");
+    tty
 }
 
-/// What is kept of sessions without a recording.
+/// Returns the temporary folders of unrecorded sessions.
 fn unrecorded(home: &Home) -> Vec<PathBuf> {
     let hosts = home.hermetic.nerve_home().join("hosts");
     let files = fs::read_dir(hosts).into_iter().flatten().flatten().map(|file| file.path());
@@ -30,18 +30,18 @@ fn unrecorded(home: &Home) -> Vec<PathBuf> {
 #[test]
 fn unrecorded_session_lists_tools_until_it_ends() {
     let home = Home::new();
-    let mut seat = shell(&home, &["record", "--session-id", "alone"]);
-    seat.types(TOOLS);
-    seat.sees("what 'nerve exec' runs is listed");
-    seat.types("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
-    seat.sees("\nPass:");
-    seat.types(TOOLS);
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("\u{2502}Pass:");
-    seat.types("yes\r");
-    seat.sees("\u{2502}got yes");
-    seat.sees("done");
+    let mut tty = shell(&home, &["record", "--session-id", "alone"]);
+    tty.send(TOOLS);
+    tty.expect("what 'nerve exec' runs is listed");
+    tty.send("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
+    tty.expect("\nPass:");
+    tty.send(TOOLS);
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("\u{2502}Pass:");
+    tty.send("yes\r");
+    tty.expect("\u{2502}got yes");
+    tty.expect("done");
     // It can be looked at again, from elsewhere too.
     let show = ["show-sandbox-execution", "--id", "ask"];
     for more in [&[][..], &["--session", "alone"], &["--session", "al"]] {
@@ -52,17 +52,18 @@ fn unrecorded_session_lists_tools_until_it_ends() {
             "{more:?}"
         );
     }
-    home.nerve(&["exec", "--id", "ask", "--session", "alone", "--", "true"]).says(1, &["'ask' already"]);
+    home.nerve(&["exec", "--id", "ask", "--session", "alone", "--", "true"])
+        .assert_stderr(1, &["'ask' already"]);
     assert_eq!(unrecorded(&home).len(), 1);
     // From the tool to the list, and from there to the program.
-    seat.types(TOOLS);
-    seat.sees("0 running of 1");
-    seat.types(TOOLS);
-    seat.sees("live");
-    seat.types("exit 3\r");
-    assert_eq!(seat.left(), Some(3));
+    tty.send(TOOLS);
+    tty.expect("0 running of 1");
+    tty.send(TOOLS);
+    tty.expect("live");
+    tty.send("exit 3\r");
+    assert_eq!(tty.wait_for_exit(), Some(3));
     assert!(wait_until(LIMIT, || unrecorded(&home).is_empty() && home.hosts().is_empty()));
-    home.nerve(&show).says(3, &["no execution 'ask'"]);
+    home.nerve(&show).assert_stderr(3, &["no execution 'ask'"]);
 }
 
 #[test]
@@ -72,12 +73,12 @@ fn unrecorded_node_lists_tools() {
     let env = format!("NERVE={NERVE}");
     let node = ["server", "node", "create", "sh", "-c", "bash --norc", "--no-record", "--env", "PS1=$ "];
     home.ok(&[&node[..], &["--env", &env]].concat());
-    let seat = Seat::new(&home, SIZE, &["attach", "sh"]);
-    seat.sees("ready");
-    seat.types(TOOLS);
-    seat.sees("is listed when a turn ends");
-    seat.types("$NERVE exec --id one -- sleep 1000 &\r");
-    seat.sees("1 running: one");
+    let tty = Tty::new(&home, SIZE, &["attach", "sh"]);
+    tty.expect("ready");
+    tty.send(TOOLS);
+    tty.expect("is listed when a turn ends");
+    tty.send("$NERVE exec --id one -- sleep 1000 &\r");
+    tty.expect("1 running: one");
     home.ok(&["server", "stop", "--force"]);
     assert!(wait_until(LIMIT, || unrecorded(&home).is_empty()));
 }
@@ -86,10 +87,10 @@ fn unrecorded_node_lists_tools() {
 fn tool_terminal_points_to_the_agents_viewer() {
     let session = Session::of("cat");
     let mut run = run(&session, "tool", "exec sleep 1000");
-    let shown = Seat::new(&session.home, SIZE, &["show-sandbox-execution", "--id", "tool"]);
-    shown.sees("sleep 1000");
-    shown.types(TOOLS);
-    shown.sees("the viewer of its agent lists what runs");
+    let shown = Tty::new(&session.home, SIZE, &["show-sandbox-execution", "--id", "tool"]);
+    shown.expect("sleep 1000");
+    shown.send(TOOLS);
+    shown.expect("the viewer of its agent lists what runs");
     end(&mut run);
 }
 
@@ -101,8 +102,8 @@ fn symlinked_session_folder_has_the_same_tools() {
     let link = session.home.hermetic.home().join("link");
     std::os::unix::fs::symlink(session.recording.parent().unwrap(), &link).unwrap();
     let linked = link.join("session.ahr");
-    let seat = Seat::new(&session.home, SIZE, &["view", linked.to_str().unwrap()]);
-    seat.sees("\u{25b8} 1");
+    let tty = Tty::new(&session.home, SIZE, &["view", linked.to_str().unwrap()]);
+    tty.expect("\u{25b8} 1");
     let mut command =
         session.home.command(&["exec", "--id", "linked", "--session", linked.to_str().unwrap()]);
     assert!(command.args(["--", "true"]).stdin(Stdio::null()).status().unwrap().success());
@@ -117,37 +118,42 @@ fn long_tool_output_shows_screen_first_and_all_lines_later() {
                 echo at the end; read a; echo got $a";
     let mut run = run(&session, "much", line);
     let own = executions::recording_of(&session.recording, "much").unwrap();
-    let seat = session.viewer();
-    seat.sees("1 running: much");
-    // All of it is in the recording before somebody looks.
-    let all = || nerve_record::ahr::Reader::open(&own).is_ok_and(|reader| ends(reader, b"at the end\r\n"));
-    assert!(wait_until(LIMIT, all));
-    seat.types(TOOLS);
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("\u{2502}at the end");
-    seat.sees("MB of earlier output are not shown");
-    seat.types("yes\r");
-    seat.sees("\u{2502}got yes");
-    assert!(run.wait().unwrap().success());
-    seat.sees("tool ended");
-    // Text is for nobody until a key that is none.
-    seat.types("\x1b[A");
-    let first = || {
-        seat.types("g");
-        seat.text().contains("\u{2502}1 is one of")
+    let tty = session.viewer();
+    tty.expect("1 running: much");
+    // Everything is recorded before the viewer opens it.
+    let all = || {
+        nerve_record::ahr::Reader::open(&own).is_ok_and(|reader| ends_with_output(reader, b"at the end\r\n"))
     };
-    assert!(wait_until(LIMIT, first), "{}", seat.text());
+    assert!(wait_until(LIMIT, all));
+    tty.send(TOOLS);
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("\u{2502}at the end");
+    tty.expect("MB of earlier output are not shown");
+    tty.send("yes\r");
+    tty.expect("\u{2502}got yes");
+    assert!(run.wait().unwrap().success());
+    tty.expect("tool ended");
+    // Text is ignored until a control key is pressed.
+    tty.send("\x1b[A");
+    let first = || {
+        tty.send("g");
+        tty.text().contains("\u{2502}1 is one of")
+    };
+    assert!(wait_until(LIMIT, first), "{}", tty.text());
     // One that has ended already is shown at its end, too.
-    seat.types(TOOLS);
-    seat.sees("0 running of 1");
-    seat.types("\r");
-    seat.sees("\u{2502}got yes");
-    assert!(wait_until(LIMIT, first), "{}", seat.text());
+    tty.send(TOOLS);
+    tty.expect("0 running of 1");
+    tty.send("\r");
+    tty.expect("\u{2502}got yes");
+    assert!(wait_until(LIMIT, first), "{}", tty.text());
 }
 
-/// The last output that was recorded is that.
-fn ends(mut reader: nerve_record::ahr::Reader<impl std::io::Read + std::io::Seek>, with: &[u8]) -> bool {
+/// Returns true if the recorded output ends with these bytes.
+fn ends_with_output(
+    mut reader: nerve_record::ahr::Reader<impl std::io::Read + std::io::Seek>,
+    with: &[u8],
+) -> bool {
     let mut last = Vec::new();
     while let Ok(Some(part)) = reader.next() {
         let nerve_record::ahr::Part::Block(block) = part else { continue };
@@ -165,7 +171,7 @@ fn ends(mut reader: nerve_record::ahr::Reader<impl std::io::Read + std::io::Seek
 fn follow_shows_next_run_from_any_session() {
     let home = Home::new();
     let run = |session: &str, says: &str| {
-        // It is at its place in progress, and ends without saying that this is over.
+        // The program sets its progress and never clears it.
         let line = format!("printf '\\033]9;4;1;42\\007'; echo {says}; read a </dev/tty; echo over");
         let exec = [NERVE, "exec", "--interactive", "--id", "same", "-c", &line];
         let record = ["record", "--headless", "--session-id", session, "--out-file", "--"];
@@ -174,43 +180,43 @@ fn follow_shows_next_run_from_any_session() {
     let show = ["show-sandbox-execution", "--id", "same", "--follow"];
     let mut first = run("one", "first");
     assert!(wait_until(LIMIT, || home.hosts().len() == 2));
-    let mut seat = Seat::new(&home, SIZE, &show);
-    seat.sees("first");
-    let mut named = Seat::new(&home, SIZE, &[&show[..], &["--session", "one"]].concat());
-    named.sees("first");
-    seat.types("\r");
-    seat.sees("the program has ended");
+    let mut tty = Tty::new(&home, SIZE, &show);
+    tty.expect("first");
+    let mut named = Tty::new(&home, SIZE, &[&show[..], &["--session", "one"]].concat());
+    named.expect("first");
+    tty.send("\r");
+    tty.expect("the program has ended");
     assert!(first.wait().unwrap().success());
-    // One that has ended before somebody looks.
-    let mut late = Seat::new(&home, SIZE, &show);
-    late.sees("over");
+    // This viewer opens after the run has ended.
+    let mut late = Tty::new(&home, SIZE, &show);
+    late.expect("over");
     let mut second = run("two", "second");
-    for seat in [&seat, &late] {
-        seat.sees("second");
-        seat.sees("this is the next run");
-        assert!(!seat.text().contains("first"), "{}", seat.text());
+    for tty in [&tty, &late] {
+        tty.expect("second");
+        tty.expect("this is the next run");
+        assert!(!tty.text().contains("first"), "{}", tty.text());
     }
-    // How far the first one was is not shown any more.
-    let told = String::from_utf8_lossy(&seat.written.lock().unwrap()).into_owned();
-    let progress = ["\x1b]9;4;1;42\x1b\\", "\x1b]9;4;0\x1b\\"].map(|words| told.find(words));
-    assert!(progress[0].is_some() && progress[0] < progress[1], "{told:?}");
-    late.types("\r");
-    late.sees("the program has ended");
+    // The first run's progress is cleared.
+    let output = String::from_utf8_lossy(&tty.output.lock().unwrap()).into_owned();
+    let progress = ["\x1b]9;4;1;42\x1b\\", "\x1b]9;4;0\x1b\\"].map(|words| output.find(words));
+    assert!(progress[0].is_some() && progress[0] < progress[1], "{output:?}");
+    late.send("\r");
+    late.expect("the program has ended");
     assert!(second.wait().unwrap().success());
     let mut third = run("three", "third");
-    seat.sees("third");
-    late.sees("third");
-    seat.types("\r");
+    tty.expect("third");
+    late.expect("third");
+    tty.send("\r");
     assert!(third.wait().unwrap().success());
-    seat.sees("the program has ended");
-    late.sees("the program has ended");
-    for seat in [&mut seat, &mut late] {
-        seat.types("q");
-        assert_eq!(seat.left(), Some(0));
+    tty.expect("the program has ended");
+    late.expect("the program has ended");
+    for tty in [&mut tty, &mut late] {
+        tty.send("q");
+        assert_eq!(tty.wait_for_exit(), Some(0));
     }
     assert!(named.text().contains("first"), "one session has one run: {}", named.text());
-    named.types("q");
-    assert_eq!(named.left(), Some(0));
+    named.send("q");
+    assert_eq!(named.wait_for_exit(), Some(0));
 }
 
 /// Runs a line as an execution; returns when its terminal is there.

@@ -12,13 +12,13 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE, signal};
-use crate::tty::{LIMIT, Seat};
+use crate::tty::{LIMIT, Tty};
 
 /// Ctrl+] and t, as terminals with the kitty keyboard protocol send it.
 pub(crate) const TOOLS: &str = "\x1b[93;5ut";
 pub(crate) const SIZE: Size = Size { cols: 100, rows: 20 };
 
-/// A session that goes on, recorded without a window.
+/// A running session, recorded without a viewer.
 pub(crate) struct Session {
     pub(crate) home: Home,
     pub(crate) recording: PathBuf,
@@ -45,9 +45,9 @@ impl Session {
         host["id"].as_str().unwrap().to_string()
     }
 
-    /// Its viewer.
-    pub(crate) fn viewer(&self) -> Seat {
-        Seat::new(&self.home, SIZE, &["attach", &self.host()])
+    /// Opens the session's viewer.
+    pub(crate) fn viewer(&self) -> Tty {
+        Tty::new(&self.home, SIZE, &["attach", &self.host()])
     }
 
     /// Runs a line as an execution.
@@ -57,7 +57,7 @@ impl Session {
         command.spawn().unwrap()
     }
 
-    /// The same with nothing to read on its standard input.
+    /// Runs an execution without stdin.
     fn run_deaf(&self, id: &str) -> Child {
         let mut command = self.home.command(&["exec", "--id", id, "--", "sleep", "1000"]);
         command.env("NERVE_RECORDING", &self.recording).stdin(Stdio::null()).stdout(Stdio::null());
@@ -85,7 +85,7 @@ fn ended(id: &str) -> ExecutionLine {
     ExecutionLine { id: id.into(), ended_ns: Some(2), exit_code: Some(0), ..ExecutionLine::default() }
 }
 
-/// What a process has used of the processor.
+/// Returns the CPU time of a process.
 fn used(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -103,10 +103,10 @@ fn ten_thousand_executions_delay_no_key() {
     }
     let mut runs: Vec<Child> =
         (0..5).map(|at| session.run(&format!("run-{at}"), "exec sleep 1000")).collect();
-    let seat = session.viewer();
-    seat.sees("5 running");
+    let tty = session.viewer();
+    tty.expect("5 running");
     let over = AtomicBool::new(false);
-    let (mut waits, before, since) = (Vec::new(), used(seat.child.id()), Instant::now());
+    let (mut waits, before, since) = (Vec::new(), used(tty.child.id()), Instant::now());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let begin = Instant::now();
@@ -122,14 +122,14 @@ fn ten_thousand_executions_delay_no_key() {
         });
         for at in 0..50 {
             let typed = Instant::now();
-            seat.types(&format!("k{at}\r"));
-            seat.sees(&format!("<k{at}>"));
+            tty.send(&format!("k{at}\r"));
+            tty.expect(&format!("<k{at}>"));
             waits.push(typed.elapsed());
             std::thread::sleep(Duration::from_millis(100).saturating_sub(typed.elapsed()));
         }
         over.store(true, Ordering::Relaxed);
     });
-    let cpu = used(seat.child.id()) - before;
+    let cpu = used(tty.child.id()) - before;
     waits.sort_unstable();
     eprintln!(
         "keys: median {:?}, worst {:?}; processor {:?} in {:?}",
@@ -138,10 +138,10 @@ fn ten_thousand_executions_delay_no_key() {
         cpu,
         since.elapsed()
     );
-    // A machine that is busy with something else may take its time now and then; a viewer that waits for the list does so with each key.
+    // A busy machine may delay single keys; a viewer that waited for the list would delay all of them.
     assert!(waits[45] < Duration::from_secs(1), "{waits:?}");
-    seat.types(TOOLS);
-    seat.sees("5 running of 10");
+    tty.send(TOOLS);
+    tty.expect("5 running of 10");
     for run in &mut runs {
         run.kill().unwrap();
         run.wait().unwrap();
@@ -152,19 +152,19 @@ fn ten_thousand_executions_delay_no_key() {
 fn tool_of_killed_host_ends_and_refuses_input() {
     let session = Session::of("cat");
     let mut run = session.run_deaf("dead");
-    let seat = session.viewer();
-    seat.sees("1 running");
-    seat.types(TOOLS);
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("its input is /dev/null");
+    let tty = session.viewer();
+    tty.expect("1 running");
+    tty.send(TOOLS);
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("its input is /dev/null");
     let killed = Instant::now();
     run.kill().unwrap();
     run.wait().unwrap();
-    seat.sees("tool ended");
+    tty.expect("tool ended");
     eprintln!("seen to have ended after {:?}", killed.elapsed());
-    seat.types("\x1b");
-    seat.sees("0 running of 1");
+    tty.send("\x1b");
+    tty.expect("0 running of 1");
 }
 
 #[test]
@@ -174,21 +174,21 @@ fn output_floods_do_not_block_keys_or_frames() {
     let line =
         "stty -echo; yes the tool floods & read a; kill $!; wait; echo; echo heard $a; exec sleep 1000";
     let mut run = session.run("flood", line);
-    let seat = session.viewer();
-    seat.sees("the agent floods");
-    seat.types(TOOLS);
-    seat.sees("1 running of 1");
-    seat.types("\r");
-    seat.sees("\u{2502}the tool floods");
+    let tty = session.viewer();
+    tty.expect("the agent floods");
+    tty.send(TOOLS);
+    tty.expect("1 running of 1");
+    tty.send("\r");
+    tty.expect("\u{2502}the tool floods");
     let typed = Instant::now();
-    seat.types("\x1b[5;2~");
-    seat.sees("tool scroll");
+    tty.send("\x1b[5;2~");
+    tty.expect("tool scroll");
     let scrolls = typed.elapsed();
-    seat.types("q");
-    assert!(wait_until(LIMIT, || !seat.text().contains("tool scroll")), "{}", seat.text());
+    tty.send("q");
+    assert!(wait_until(LIMIT, || !tty.text().contains("tool scroll")), "{}", tty.text());
     let typed = Instant::now();
-    seat.types("yes\r");
-    seat.sees("\u{2502}heard yes");
+    tty.send("yes\r");
+    tty.expect("\u{2502}heard yes");
     eprintln!("scrolls after {scrolls:?}, answered after {:?}", typed.elapsed());
     run.kill().unwrap();
     run.wait().unwrap();
@@ -203,7 +203,7 @@ fn newest_of_same_ids_is_shown_with_warning() {
     }
     let show = ["show-sandbox-execution", "--id", "same"];
     let newest = home.nerve(&show);
-    newest.says(0, &["warning", "other sessions have", "--session"]);
+    newest.assert_stderr(0, &["warning", "other sessions have", "--session"]);
     assert_eq!(newest.stdout, "second\r\n");
     for (session, says) in [("one", "first\r\n"), ("two", "second\r\n")] {
         let shown = home.nerve(&[&show[..], &["--session", session]].concat());

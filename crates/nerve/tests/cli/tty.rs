@@ -1,4 +1,4 @@
-//! A terminal with `nerve` at work in it, and somebody in front of it.
+//! A pseudo-terminal with `nerve` running in it, driven like a user's terminal.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,119 +18,124 @@ use crate::harness::Home;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// A terminal with `nerve` at work in it.
-pub(crate) struct Seat {
+/// A child process on a pseudo-terminal, with a model of its screen.
+pub(crate) struct Tty {
     pub(crate) child: Child,
     pub(crate) keyboard: File,
-    /// Kept open, to look at its settings.
+    /// Kept open to inspect the terminal settings.
     pub(crate) slave: File,
-    before: Termios,
-    pub(crate) shown: Arc<Mutex<TerminalState>>,
-    /// All bytes that came.
-    pub(crate) written: Arc<Mutex<Vec<u8>>>,
+    initial_modes: Termios,
+    pub(crate) terminal: Arc<Mutex<TerminalState>>,
+    /// All bytes the program wrote.
+    pub(crate) output: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Seat {
-    pub(crate) fn new(home: &Home, size: Size, args: &[&str]) -> Seat {
-        Seat::of(home.command(args), size)
+impl Tty {
+    pub(crate) fn new(home: &Home, size: Size, args: &[&str]) -> Tty {
+        Tty::spawn(home.command(args), size)
     }
 
-    /// A command that was made ready, with the terminal as its input and output, and as the terminal of its session.
-    pub(crate) fn of(command: Command, size: Size) -> Seat {
-        Seat::with(of_its_session(&command), size, |command, slave| {
+    /// Spawns a prepared command with the terminal as stdin, stdout and controlling terminal.
+    pub(crate) fn spawn(command: Command, size: Size) -> Tty {
+        Tty::spawn_with(in_own_session(&command), size, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(end()).stdout(end()).stderr(Stdio::null());
         })
     }
 
-    /// In a terminal that does not know the kitty keyboard protocol: it says nothing when it is asked for that.
-    pub(crate) fn plain(home: &Home, size: Size, args: &[&str]) -> Seat {
-        Seat::answering(of_its_session(&home.command(args)), size, without_kitty, |command, slave| {
-            let end = || slave.try_clone().unwrap();
-            command.stdin(end()).stdout(end()).stderr(Stdio::null());
-        })
+    /// Spawns a command in a terminal that does not answer kitty keyboard protocol queries.
+    pub(crate) fn without_kitty(home: &Home, size: Size, args: &[&str]) -> Tty {
+        Tty::spawn_filtered(
+            in_own_session(&home.command(args)),
+            size,
+            strip_kitty_replies,
+            |command, slave| {
+                let end = || slave.try_clone().unwrap();
+                command.stdin(end()).stdout(end()).stderr(Stdio::null());
+            },
+        )
     }
 
-    /// The same with the terminal for what it says on the side too.
-    pub(crate) fn with_stderr(command: Command, size: Size) -> Seat {
-        Seat::with(of_its_session(&command), size, |command, slave| {
+    /// Spawns a command with stderr on the terminal too.
+    pub(crate) fn with_stderr(command: Command, size: Size) -> Tty {
+        Tty::spawn_with(in_own_session(&command), size, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(end()).stdout(end()).stderr(end());
         })
     }
 
-    /// A command that nobody can answer: the terminal only shows what it says.
-    pub(crate) fn watched(command: Command, size: Size) -> Seat {
-        Seat::with(command, size, |command, slave| {
+    /// Spawns a command that only writes to the terminal; stdin is `/dev/null`.
+    pub(crate) fn output_only(command: Command, size: Size) -> Tty {
+        Tty::spawn_with(command, size, |command, slave| {
             let end = || slave.try_clone().unwrap();
             command.stdin(Stdio::null()).stdout(end()).stderr(end());
         })
     }
 
-    fn with(command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Seat {
-        Seat::answering(command, size, |answers| answers, connect)
+    fn spawn_with(command: Command, size: Size, connect: impl FnOnce(&mut Command, &File)) -> Tty {
+        Tty::spawn_filtered(command, size, |answers| answers, connect)
     }
 
-    /// With this of what a terminal answers.
-    fn answering(
+    /// Spawns a command; `answer` filters the terminal's replies to queries.
+    fn spawn_filtered(
         mut command: Command,
         size: Size,
         answer: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static,
         connect: impl FnOnce(&mut Command, &File),
-    ) -> Seat {
-        let (master, slave) = pair(size);
+    ) -> Tty {
+        let (master, slave) = open_pty(size);
         connect(&mut command, &slave);
         command.env_remove("NO_COLOR");
-        let before = tcgetattr(&slave).unwrap();
-        let shown = Arc::new(Mutex::new(TerminalState::new(size)));
+        let initial_modes = tcgetattr(&slave).unwrap();
+        let terminal = Arc::new(Mutex::new(TerminalState::new(size)));
         let mut screen = master.try_clone().unwrap();
-        let fed = Arc::clone(&shown);
-        let written = Arc::new(Mutex::default());
-        let came: Arc<Mutex<Vec<u8>>> = Arc::clone(&written);
+        let model = Arc::clone(&terminal);
+        let output = Arc::new(Mutex::default());
+        let received: Arc<Mutex<Vec<u8>>> = Arc::clone(&output);
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(len @ 1..) = screen.read(&mut bytes) {
-                came.lock().unwrap().extend_from_slice(&bytes[..len]);
-                let answers = fed.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
-                // What it is asked it answers, as terminals do.
+                received.lock().unwrap().extend_from_slice(&bytes[..len]);
+                let answers = model.lock().unwrap().process_data(TsNs(0), &bytes[..len]).replies;
+                // Replies to queries as a real terminal does.
                 if screen.write_all(&answer(answers)).is_err() {
                     break;
                 }
             }
         });
-        Seat { child: command.spawn().unwrap(), keyboard: master, slave, before, shown, written }
+        Tty { child: command.spawn().unwrap(), keyboard: master, slave, initial_modes, terminal, output }
     }
 
     pub(crate) fn text(&self) -> String {
-        self.shown.lock().unwrap().screen().text()
+        self.terminal.lock().unwrap().screen().text()
     }
 
     #[track_caller]
-    pub(crate) fn sees(&self, words: &str) {
+    pub(crate) fn expect(&self, words: &str) {
         assert!(wait_until(LIMIT, || self.text().contains(words)), "no {words:?} in\n{}", self.text());
     }
 
-    pub(crate) fn types(&self, keys: &str) {
+    pub(crate) fn send(&self, keys: &str) {
         rustix::io::write(&self.keyboard, keys.as_bytes()).unwrap();
     }
 
-    /// Waits for its end; the terminal is as it was before.
+    /// Waits for the exit and checks that the terminal settings were restored.
     #[track_caller]
-    pub(crate) fn left(&mut self) -> Option<i32> {
+    pub(crate) fn wait_for_exit(&mut self) -> Option<i32> {
         let status = wait_for(LIMIT, || self.child.try_wait().unwrap());
         let status = status.unwrap_or_else(|| panic!("it does not end:\n{}", self.text()));
         let after = tcgetattr(&self.slave).unwrap();
         assert_eq!(
             (after.local_modes, after.input_modes, after.output_modes),
-            (self.before.local_modes, self.before.input_modes, self.before.output_modes)
+            (self.initial_modes.local_modes, self.initial_modes.input_modes, self.initial_modes.output_modes)
         );
         let fresh = TerminalState::new(Size::default());
-        // What it wrote last may still be on its way.
-        let as_fresh = || self.shown.lock().unwrap().modes() == fresh.modes();
+        // The last output may still be in transit.
+        let as_fresh = || self.terminal.lock().unwrap().modes() == fresh.modes();
         assert!(wait_until(LIMIT, as_fresh), "{}", self.text());
-        let shown = self.shown.lock().unwrap();
-        assert_eq!((shown.modes(), shown.title()), (fresh.modes(), ""));
-        assert!(shown.screen().cursor.visible && shown.frame_deadline().is_none());
+        let terminal = self.terminal.lock().unwrap();
+        assert_eq!((terminal.modes(), terminal.title()), (fresh.modes(), ""));
+        assert!(terminal.screen().cursor.visible && terminal.frame_deadline().is_none());
         status.code()
     }
 
@@ -139,24 +144,24 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Tty {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Answers of a terminal but for what it says of the kitty keyboard protocol.
-fn without_kitty(answers: Vec<u8>) -> Vec<u8> {
+/// Removes the replies about the kitty keyboard protocol.
+fn strip_kitty_replies(answers: Vec<u8>) -> Vec<u8> {
     let text = String::from_utf8(answers).unwrap();
     let answers = text.split_inclusive(|end: char| end.is_ascii_alphabetic());
     let is_kitty = |answer: &&str| answer.starts_with("\x1b[?") && answer.ends_with('u');
     answers.filter(|answer| !is_kitty(answer)).collect::<String>().into()
 }
 
-/// A terminal that nobody sits at: its two ends.
-pub(crate) fn pair(size: Size) -> (File, File) {
-    // Neither end is for programs that others start.
+/// Opens a pseudo-terminal and returns its master and slave.
+pub(crate) fn open_pty(size: Size) -> (File, File) {
+    // Close-on-exec keeps both ends out of other child processes.
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -166,9 +171,8 @@ pub(crate) fn pair(size: Size) -> (File, File) {
     (master.into(), slave)
 }
 
-/// What asks `/dev/tty` must not ask the terminal of whoever runs the tests; and only the foreground job of a terminal may ask there.
-/// setsid makes the command that, and becomes it.
-pub(crate) fn of_its_session(command: &Command) -> Command {
+/// Wraps a command in `setsid`, so that `/dev/tty` is the test's terminal and the command its foreground job.
+pub(crate) fn in_own_session(command: &Command) -> Command {
     let mut with_terminal = Command::new("setsid");
     with_terminal.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args()).env_clear();
     with_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE};
 use crate::recordings::{data, record};
-use crate::tty::{LIMIT, Seat, resize};
+use crate::tty::{LIMIT, Tty, resize};
 
 const SIZE: Size = Size { cols: 80, rows: 12 };
 
@@ -29,137 +29,137 @@ fn home() -> (Home, String) {
     (home, path.to_str().unwrap().to_string())
 }
 
-/// It is there from the begin, and has the keys.
-fn close_entry(seat: &Seat) {
-    seat.sees("branch from the end");
-    seat.types("\x1b");
-    seat.sees("press Esc again to leave");
+/// Closes the task entry, which is open at the start.
+fn close_entry(tty: &Tty) {
+    tty.expect("branch from the end");
+    tty.send("\x1b");
+    tty.expect("press Esc again to leave");
 }
 
-/// A task that was sent is away.
-fn close_entry_if_shown(seat: &Seat) {
-    assert!(wait_until(LIMIT, || !seat.text().contains("branch from")), "{}", seat.text());
+/// Waits until a submitted task has left the screen.
+fn close_entry_if_shown(tty: &Tty) {
+    assert!(wait_until(LIMIT, || !tty.text().contains("branch from")), "{}", tty.text());
 }
 
 #[test]
 fn end_is_framed_and_all_lines_are_reachable() {
     let (home, path) = home();
-    let mut seat = Seat::new(&home, SIZE, &["view", &path]);
-    seat.sees("│line 60");
-    seat.sees("2 snapshots · line 61 of 61 · end");
-    let text = seat.text();
+    let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+    tty.expect("│line 60");
+    tty.expect("2 snapshots · line 61 of 61 · end");
+    let text = tty.text();
     let frame = text.lines().find(|line| line.contains('┌')).unwrap();
     assert_eq!(frame.trim_start().chars().count(), 43, "40 columns, the gutter and the frame: {text}");
     assert!(frame.starts_with("                  ┌"), "in the middle: {text}");
-    close_entry(&seat);
-    seat.types("g");
-    seat.sees("│line 1 ");
-    seat.types("]");
-    seat.sees("│line 21 ");
-    seat.types("[");
-    seat.sees("no snapshot above");
-    seat.types("k");
-    seat.sees("│line 21                                 ▶│");
-    seat.types("/LINE 4[37]");
-    seat.sees("/LINE 4[37]▏");
-    seat.types("\r");
-    seat.sees("no match for");
-    seat.types("/line 4[37]\r");
-    seat.sees("match 1 of 2");
-    seat.types("n");
-    seat.sees("match 2 of 2");
-    seat.sees("│line 47");
-    seat.types("\x1b[5~\x1b[6~\x1b[<65;5;5MG");
-    seat.sees("│line 60");
-    seat.types("h");
-    seat.sees("a line down");
-    seat.types("x");
-    seat.sees("│line 60");
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    assert!(!seat.text().contains("line"), "what was shown is gone: {}", seat.text());
+    close_entry(&tty);
+    tty.send("g");
+    tty.expect("│line 1 ");
+    tty.send("]");
+    tty.expect("│line 21 ");
+    tty.send("[");
+    tty.expect("no snapshot above");
+    tty.send("k");
+    tty.expect("│line 21                                 ▶│");
+    tty.send("/LINE 4[37]");
+    tty.expect("/LINE 4[37]▏");
+    tty.send("\r");
+    tty.expect("no match for");
+    tty.send("/line 4[37]\r");
+    tty.expect("match 1 of 2");
+    tty.send("n");
+    tty.expect("match 2 of 2");
+    tty.expect("│line 47");
+    tty.send("\x1b[5~\x1b[6~\x1b[<65;5;5MG");
+    tty.expect("│line 60");
+    tty.send("h");
+    tty.expect("a line down");
+    tty.send("x");
+    tty.expect("│line 60");
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    assert!(!tty.text().contains("line"), "what was shown is gone: {}", tty.text());
 }
 
 #[test]
 fn seeking_and_playing_reach_any_moment() {
     let (home, path) = home();
-    let mut seat = Seat::new(&home, SIZE, &["replay", "--viewer", &path]);
-    seat.sees("line 61 of 61");
-    close_entry(&seat);
-    seat.types("3,");
-    seat.sees("\n0:45 ━");
-    seat.sees("│line 45");
-    assert!(!seat.text().contains("│line 46"), "{}", seat.text());
-    seat.types(".");
-    seat.sees("\n0:50 ━");
-    seat.types("++++p");
-    seat.sees("│line 52");
-    seat.sees("\n1:00 ━");
-    seat.sees("end");
-    seat.types("99,");
-    seat.sees("\n0:00 ●");
-    assert!(!seat.text().contains("│line"), "{}", seat.text());
-    seat.types("p");
-    seat.sees("16×");
-    seat.sees("\n1:00 ━");
+    let mut tty = Tty::new(&home, SIZE, &["replay", "--viewer", &path]);
+    tty.expect("line 61 of 61");
+    close_entry(&tty);
+    tty.send("3,");
+    tty.expect("\n0:45 ━");
+    tty.expect("│line 45");
+    assert!(!tty.text().contains("│line 46"), "{}", tty.text());
+    tty.send(".");
+    tty.expect("\n0:50 ━");
+    tty.send("++++p");
+    tty.expect("│line 52");
+    tty.expect("\n1:00 ━");
+    tty.expect("end");
+    tty.send("99,");
+    tty.expect("\n0:00 ●");
+    assert!(!tty.text().contains("│line"), "{}", tty.text());
+    tty.send("p");
+    tty.expect("16×");
+    tty.expect("\n1:00 ━");
     // A click on the timeline's middle.
-    seat.types("\x1b[<0;40;11M\x1b[<0;40;11m");
-    seat.sees("\n0:29 ━");
-    seat.types("\x1b");
-    seat.sees("press Esc again to leave");
-    seat.types("\x1b");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x1b[<0;40;11M\x1b[<0;40;11m");
+    tty.expect("\n0:29 ━");
+    tty.send("\x1b");
+    tty.expect("press Esc again to leave");
+    tty.send("\x1b");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
 fn double_esc_works_without_kitty_protocol() {
     let (home, path) = home();
-    let mut seat = Seat::plain(&home, SIZE, &["view", &path]);
-    seat.sees("branch from the end");
+    let mut tty = Tty::without_kitty(&home, SIZE, &["view", &path]);
+    tty.expect("branch from the end");
     // The first one closes the task entry, the second one leaves.
-    seat.types("\x1b\x1b");
-    assert_eq!(seat.left(), Some(0));
-    let mut seat = Seat::plain(&home, SIZE, &["view", &path]);
-    seat.sees("branch from the end");
-    seat.types("\x1b");
-    seat.sees("press Esc again to leave");
-    // And once at once is once: with the next key it is Alt.
-    seat.types("g\x1b");
-    seat.sees("press Esc again to leave");
-    seat.types("\x1b>");
-    seat.sees("│line 60");
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    // A program has both.
-    let mut seat = Seat::plain(&home, SIZE, &["record", "--", "cat", "-v"]);
-    seat.sees("live");
-    seat.types("a\x1b\x1bb\x1b\x1b");
-    seat.types("\r");
-    seat.sees("a^[^[b^[^[");
-    seat.types("\x04");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x1b\x1b");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    let mut tty = Tty::without_kitty(&home, SIZE, &["view", &path]);
+    tty.expect("branch from the end");
+    tty.send("\x1b");
+    tty.expect("press Esc again to leave");
+    // A single Esc is not final: with the next key it means Alt.
+    tty.send("g\x1b");
+    tty.expect("press Esc again to leave");
+    tty.send("\x1b>");
+    tty.expect("│line 60");
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    // A program receives both.
+    let mut tty = Tty::without_kitty(&home, SIZE, &["record", "--", "cat", "-v"]);
+    tty.expect("live");
+    tty.send("a\x1b\x1bb\x1b\x1b");
+    tty.send("\r");
+    tty.expect("a^[^[b^[^[");
+    tty.send("\x04");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
 fn resize_redraws_the_frame() {
     let (home, path) = home();
-    let mut seat = Seat::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
-    seat.sees("line 61 of 61");
-    close_entry(&seat);
-    seat.types("g");
-    seat.sees("│line 6 ");
+    let mut tty = Tty::new(&home, SIZE, &["view", &path, "--gutter", "none", "--no-colors"]);
+    tty.expect("line 61 of 61");
+    close_entry(&tty);
+    tty.send("g");
+    tty.expect("│line 6 ");
     for (rows, first) in [(9, "─".repeat(20)), (5, "line 1\nline 2\nline 3\nline 4\n".into())] {
         let small = Size::new(20, rows);
-        seat.shown.lock().unwrap().resize(small);
-        resize(&seat.slave, small);
-        seat.signal(Signal::WINCH);
-        assert!(wait_until(LIMIT, || seat.text().starts_with(&first)), "{}", seat.text());
-        assert!(!seat.text().contains('│'), "its sides would take columns from the lines: {}", seat.text());
+        tty.terminal.lock().unwrap().resize(small);
+        resize(&tty.slave, small);
+        tty.signal(Signal::WINCH);
+        assert!(wait_until(LIMIT, || tty.text().starts_with(&first)), "{}", tty.text());
+        assert!(!tty.text().contains('│'), "its sides would take columns from the lines: {}", tty.text());
     }
     let coloured = |run: &nerve_term::screen::StyleRun| run.style.fg != nerve_term::screen::Color::Default;
-    assert!(!seat.shown.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
+    assert!(!tty.terminal.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -168,26 +168,26 @@ fn signals_restore_the_terminal() {
     let leave: [(&str, Option<Signal>, i32); 3] =
         [("\x03\x03", None, 130), ("", Some(Signal::TERM), 143), ("", Some(Signal::HUP), 129)];
     for (keys, signal, code) in leave {
-        let mut seat = Seat::new(&home, SIZE, &["view", &path]);
-        seat.sees("line 61 of 61");
-        seat.types(keys);
-        signal.into_iter().for_each(|signal| seat.signal(signal));
-        assert_eq!(seat.left(), Some(code), "{keys:?} {signal:?}");
+        let mut tty = Tty::new(&home, SIZE, &["view", &path]);
+        tty.expect("line 61 of 61");
+        tty.send(keys);
+        signal.into_iter().for_each(|signal| tty.signal(signal));
+        assert_eq!(tty.wait_for_exit(), Some(code), "{keys:?} {signal:?}");
     }
 }
 
 #[test]
 fn failed_branch_is_reported_and_task_kept() {
     let (home, path) = home();
-    let mut seat = Seat::new(&home, Size::new(150, 14), &["view", &path]);
-    seat.sees("branch from the end");
-    seat.types("\r");
-    seat.types("do it\r");
-    seat.sees("sixty.meta.json not found");
-    seat.sees("│do it");
-    close_entry(&seat);
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
+    let mut tty = Tty::new(&home, Size::new(150, 14), &["view", &path]);
+    tty.expect("branch from the end");
+    tty.send("\r");
+    tty.send("do it\r");
+    tty.expect("sixty.meta.json not found");
+    tty.expect("│do it");
+    close_entry(&tty);
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }
 
 #[test]
@@ -203,44 +203,42 @@ fn task_at_session_end_starts_a_branch_node() {
     home.ok(&["server", "node", "create", "me", "-c", claude, "-b", "claude", "--cwd", cwd]);
     home.ok(&["server", "node", "execute", "me", "the first thing"]);
     let recording = home.recording_of("me");
-    let mut early = Seat::new(&home, Size::new(150, 40), &["view", recording.to_str().unwrap()]);
-    early.sees("the first thing");
+    let mut early = Tty::new(&home, Size::new(150, 40), &["view", recording.to_str().unwrap()]);
+    early.expect("the first thing");
     assert!(!early.text().contains("branch from the end"), "it has none yet: {}", early.text());
-    early.types("B");
-    early.sees("no branch yet");
-    early.types("\x03\x03");
-    assert_eq!(early.left(), Some(130));
+    early.send("B");
+    early.expect("no branch yet");
+    early.send("\x03\x03");
+    assert_eq!(early.wait_for_exit(), Some(130));
     home.ok(&["server", "node", "stop", "me"]);
-    let mut seat =
-        Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
-    seat.sees("branch from");
-    seat.types("the second thing\r");
-    seat.sees("(B goes there) has it now");
-    close_entry_if_shown(&seat);
-    // To it at once, in the same terminal; as from any program, it is left and goes on.
-    seat.types("B");
-    seat.sees("live");
-    seat.sees("the second thing");
-    seat.types("\x1b[93;5ud");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("detached; come back with 'nerve attach ");
-    seat.sees("branched: 'nerve attach ");
+    let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    tty.expect("branch from");
+    tty.send("the second thing\r");
+    tty.expect("(B goes there) has it now");
+    close_entry_if_shown(&tty);
+    // `B` opens the branch in the same terminal; detaching leaves it running.
+    tty.send("B");
+    tty.expect("live");
+    tty.expect("the second thing");
+    tty.send("\x1b[93;5ud");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("detached; come back with 'nerve attach ");
+    tty.expect("branched: 'nerve attach ");
     let nodes = home.nerve(&["server", "node", "list", "--json"]).json();
     let id =
         nodes["nodes_info"].as_array().unwrap().iter().find(|node| node["id"] != "me").unwrap()["id"].clone();
     let name = id.as_str().unwrap();
     assert!(wait_until(LIMIT, || home.read(name).contains("the second thing")), "{}", home.read(name));
-    // What it does not know is told.
+    // A missing transcript is reported.
     std::fs::remove_dir_all(home.hermetic.home().join(".claude/projects")).unwrap();
-    let mut seat =
-        Seat::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
-    seat.sees("branch from");
-    seat.types("the third thing\r");
-    seat.sees("has it now; its conversation is a new one: ");
-    close_entry_if_shown(&seat);
-    seat.types("q");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("; its conversation is a new one: ");
+    let mut tty = Tty::with_stderr(home.command(&["view", recording.to_str().unwrap()]), Size::new(150, 40));
+    tty.expect("branch from");
+    tty.send("the third thing\r");
+    tty.expect("has it now; its conversation is a new one: ");
+    close_entry_if_shown(&tty);
+    tty.send("q");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("; its conversation is a new one: ");
 }
 
 #[test]
@@ -257,21 +255,21 @@ fn signal_cancels_branch_creation() {
     home.ok(&["server", "node", "execute", "me", "the first thing"]);
     let recording = home.recording_of("me");
     home.ok(&["server", "node", "stop", "me"]);
-    // Nobody can tell it anything for as long as an agent is waited for.
+    // The agent never gets ready, so creating the branch blocks.
     becomes("exec sleep 1000");
     for (keys, signal, code) in [("", Signal::TERM, 143), ("\x03\x03", Signal::HUP, 130)] {
         let view = home.command(&["view", recording.to_str().unwrap()]);
-        let mut seat = Seat::with_stderr(view, Size::new(150, 40));
-        seat.sees("branch from");
-        seat.types("the second thing\r");
-        seat.sees("branching: starting node");
-        seat.types(keys);
+        let mut tty = Tty::with_stderr(view, Size::new(150, 40));
+        tty.expect("branch from");
+        tty.send("the second thing\r");
+        tty.expect("branching: starting node");
+        tty.send(keys);
         if !keys.is_empty() {
-            seat.sees("the branch is still being made");
+            tty.expect("the branch is still being made");
         }
-        seat.signal(signal);
-        assert_eq!(seat.left(), Some(code));
-        seat.sees("the branch that was being made is given up");
+        tty.signal(signal);
+        assert_eq!(tty.wait_for_exit(), Some(code));
+        tty.expect("the branch that was being made is given up");
     }
 }
 
@@ -281,15 +279,15 @@ fn missing_terminal_or_recording_hints_what_to_do() {
     let done = home.nerve(&["view", &path]);
     assert_eq!(done.code, 2, "{done:?}");
     assert!(done.stderr.contains("needs a terminal") && done.stderr.contains("replay --fast"), "{done:?}");
-    let mut seat = Seat::new(&home, SIZE, &["view", "nosuch"]);
-    assert_eq!(seat.left(), Some(3));
-    home.nerve(&["view", "nosuch"]).says(3, &["nosuch"]);
+    let mut tty = Tty::new(&home, SIZE, &["view", "nosuch"]);
+    assert_eq!(tty.wait_for_exit(), Some(3));
+    home.nerve(&["view", "nosuch"]).assert_stderr(3, &["nosuch"]);
     let mut dumb = home.command(&["view", &path]);
     dumb.env("TERM", "dumb");
-    let mut seat = Seat::with_stderr(dumb, SIZE);
-    seat.sees("TERM is 'dumb'");
-    seat.sees("replay --fast");
-    assert_eq!(seat.left(), Some(2));
+    let mut tty = Tty::with_stderr(dumb, SIZE);
+    tty.expect("TERM is 'dumb'");
+    tty.expect("replay --fast");
+    assert_eq!(tty.wait_for_exit(), Some(2));
 }
 
 #[test]
@@ -302,18 +300,18 @@ fn invalid_files_are_refused_with_reason() {
     let words = [("./text", "is not a recording"), ("empty.ahr", "is empty"), ("cut.ahr", "is unreadable")];
     for (file, words) in words {
         for args in [&["view", file][..], &["replay", "--viewer", file], &["branch", file, "go on"]] {
-            home.nerve(args).says(1, &[file.trim_start_matches("./"), words]);
+            home.nerve(args).assert_stderr(1, &[file.trim_start_matches("./"), words]);
         }
     }
-    home.nerve(&["view", "/"]).says(1, &["not a regular file"]);
+    home.nerve(&["view", "/"]).assert_stderr(1, &["not a regular file"]);
 }
 
 #[test]
 fn player_options_and_bad_numbers_are_refused() {
     let (home, path) = home();
-    home.nerve(&["replay", "--viewer", "--speed", "3", &path]).says(2, &["--speed"]);
-    home.nerve(&["replay", "--viewer", "--idle-limit", "3", &path]).says(2, &["--idle-limit"]);
-    home.nerve(&["replay", "--speed", "-1", &path]).says(2, &["must be from 0.001"]);
-    home.nerve(&["replay", "--idle-limit", "-1", &path]).says(2, &["must be more than 0"]);
-    home.nerve(&["snapshot", "-t", "-1"]).says(2, &["must be more than 0"]);
+    home.nerve(&["replay", "--viewer", "--speed", "3", &path]).assert_stderr(2, &["--speed"]);
+    home.nerve(&["replay", "--viewer", "--idle-limit", "3", &path]).assert_stderr(2, &["--idle-limit"]);
+    home.nerve(&["replay", "--speed", "-1", &path]).assert_stderr(2, &["must be from 0.001"]);
+    home.nerve(&["replay", "--idle-limit", "-1", &path]).assert_stderr(2, &["must be more than 0"]);
+    home.nerve(&["snapshot", "-t", "-1"]).assert_stderr(2, &["must be more than 0"]);
 }

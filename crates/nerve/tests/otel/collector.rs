@@ -1,4 +1,4 @@
-//! A collector on loopback: takes spans over OTLP as a real one does, and does to its clients what it is told.
+//! An OTLP collector on loopback that receives spans and answers as configured.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -18,12 +18,12 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// As a status: no answer at all.
+/// Pseudo status: never answer.
 pub(crate) const SILENT: u16 = 0;
 
-/// What it was sent so far.
+/// Everything received so far.
 #[derive(Debug, Default)]
-struct Taken {
+struct Received {
     spans: Vec<Span>,
     resource: Vec<KeyValue>,
     headers: Vec<HeaderMap>,
@@ -32,19 +32,19 @@ struct Taken {
 /// A collector; it goes with the test's process.
 pub(crate) struct Collector {
     addr: SocketAddr,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<Received>>,
     status: Arc<AtomicU16>,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Collector {
-    /// One that answers with `status`.
+    /// Starts a collector that answers with `status`.
     pub(crate) fn new(status: u16) -> Collector {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let addr = listener.local_addr().unwrap();
-        let (taken, status) = (Arc::new(Mutex::new(Taken::default())), Arc::new(AtomicU16::new(status)));
+        let (taken, status) = (Arc::new(Mutex::new(Received::default())), Arc::new(AtomicU16::new(status)));
         let (notes, answer) = (Arc::clone(&taken), Arc::clone(&status));
         let take = move |headers: HeaderMap, body: Bytes| {
             let (notes, answer) = (Arc::clone(&notes), Arc::clone(&answer));
@@ -83,7 +83,7 @@ impl Collector {
         self.status.store(status, Ordering::SeqCst);
     }
 
-    /// How often it was called.
+    /// Returns the number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.taken.lock().unwrap().headers.len()
     }
@@ -94,9 +94,9 @@ impl Collector {
         taken.headers.last().unwrap()[name].to_str().unwrap().to_string()
     }
 
-    /// What it was told of who sends.
+    /// Returns an attribute of the sender's resource.
     pub(crate) fn resource(&self, name: &str) -> String {
-        fact(&self.taken.lock().unwrap().resource, name).unwrap_or_else(|| panic!("no {name}"))
+        attribute(&self.taken.lock().unwrap().resource, name).unwrap_or_else(|| panic!("no {name}"))
     }
 
     /// The spans it has, all of them.
@@ -104,8 +104,8 @@ impl Collector {
         self.taken.lock().unwrap().spans.clone()
     }
 
-    /// Waits until there is a span of this name.
-    pub(crate) fn once(&self, name: &str) -> Span {
+    /// Waits for a span of this name.
+    pub(crate) fn wait_for_span(&self, name: &str) -> Span {
         let found = || self.spans().into_iter().find(|span| span.name == name);
         wait_for(Duration::from_secs(60), found).unwrap_or_else(|| {
             let names: Vec<String> = self.spans().into_iter().map(|span| span.name).collect();
@@ -114,14 +114,14 @@ impl Collector {
     }
 }
 
-/// A fact of a span, as text.
-pub(crate) fn fact_of(span: &Span, name: &str) -> Option<String> {
-    fact(&span.attributes, name)
+/// Returns an attribute of a span as text.
+pub(crate) fn attribute_of(span: &Span, name: &str) -> Option<String> {
+    attribute(&span.attributes, name)
 }
 
-fn fact(facts: &[KeyValue], name: &str) -> Option<String> {
-    let fact = facts.iter().find(|fact| fact.key == name)?;
-    Some(match &fact.value {
+fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == name)?;
+    Some(match &attribute.value {
         Some(AnyValue { value: Some(Value::StringValue(text)) }) => text.clone(),
         Some(AnyValue { value: Some(Value::IntValue(number)) }) => number.to_string(),
         other => format!("{other:?}"),

@@ -1,4 +1,4 @@
-//! Traces, seen by a collector: what a server and `nerve ask` send, and what becomes of them when the collector does not take it.
+//! Traces as a collector receives them from a server and from `nerve ask`, and behaviour if the collector fails.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod collector;
@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use collector::{Collector, SILENT, fact_of, parent_of};
-use harness::{DEADLINE, Done, Home};
+use collector::{Collector, SILENT, attribute_of, parent_of};
+use harness::{CommandOutput, DEADLINE, Home};
 use nerve_testkit::wait_until;
 
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -27,7 +27,7 @@ steps:
   - {id: other, node: sh, input: 'echo {{ steps.one.text }}', depends_on: [one]}
 ";
 
-/// A command whose traces go to `url`, soon.
+/// Prepares a command that exports its traces to `url` without delay.
 fn traced(home: &Home, url: &str, args: &[&str]) -> Command {
     let mut command = home.command(args);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_BSP_SCHEDULE_DELAY", "50");
@@ -64,8 +64,8 @@ fn graph_is_one_trace_with_steps_and_turns() {
     command.env("TRACEPARENT", CALLER);
     let done = home.run(command);
     assert_eq!(done.code, 0, "{done:?}");
-    let run = collector.once("graph.run two");
-    let [one, other] = ["one", "other"].map(|step| collector.once(&format!("graph.step {step}")));
+    let run = collector.wait_for_span("graph.run two");
+    let [one, other] = ["one", "other"].map(|step| collector.wait_for_span(&format!("graph.step {step}")));
     assert_eq!((run.trace_id.as_slice(), run.parent_span_id.len()), (&TRACE[..], 8));
     let spans = collector.spans();
     for step in [&one, &other] {
@@ -81,7 +81,7 @@ fn graph_is_one_trace_with_steps_and_turns() {
     assert!(spans.iter().all(|span| span.trace_id == TRACE), "{spans:#?}");
     let turn = spans.iter().find(|span| span.parent_span_id == one.span_id).unwrap();
     assert_eq!(done.json()["results"]["one"]["text"], parent_of(turn));
-    assert_eq!(fact_of(turn, "process.exit.code").unwrap(), "0");
+    assert_eq!(attribute_of(turn, "process.exit.code").unwrap(), "0");
     assert_eq!(
         (collector.resource("service.name"), collector.resource("nerve.server")),
         ("nerve".into(), "default".into())
@@ -97,7 +97,7 @@ fn graph_is_one_trace_with_steps_and_turns() {
 fn turns_join_the_callers_trace() {
     let (home, collector) = (Home::new(), Collector::new(200));
     let mut command = traced(&home, &collector.url(), &["server", "start"]);
-    // A server belongs to nothing.
+    // A server has no parent span.
     command.env("TRACEPARENT", CALLER).env("OTEL_SERVICE_NAME", "my nerve");
     assert_eq!(home.run(command).code, 0);
     bash(&home);
@@ -109,7 +109,7 @@ fn turns_join_the_callers_trace() {
     let (with, without, bad) = (execute(Some(CALLER)), execute(None), execute(Some("00-zz")));
     assert!(with.stdout.starts_with(&CALLER[..36]), "{with:?}");
     assert!(without.code == 0 && !without.stdout.contains(&CALLER[3..35]), "{without:?}");
-    // A bad one fails nothing.
+    // An invalid parent fails nothing.
     assert_eq!((bad.code, bad.stdout.trim().len()), (0, 55), "{bad:?}");
     assert!(bad.stderr.contains("traceparent"), "{bad:?}");
     home.ok(&["server", "stop"]);
@@ -132,13 +132,13 @@ fn ask_joins_the_callers_trace() {
     };
     let done = ask(&[]);
     assert_eq!(done.code, 0, "{done:?}");
-    // It is there when the answer is: nobody waits for a later batch.
+    // Spans are exported before the command ends, without waiting for a batch.
     let spans = collector.spans();
     let [turn] = &spans[..] else { panic!("{spans:#?}") };
     assert_eq!((turn.name.as_str(), turn.trace_id.as_slice()), ("invoke_agent ask", &TRACE[..]));
-    assert_eq!(fact_of(turn, "gen_ai.provider.name").unwrap(), "anthropic");
+    assert_eq!(attribute_of(turn, "gen_ai.provider.name").unwrap(), "anthropic");
     assert!(!format!("{turn:?}").contains("hello"), "{turn:#?}");
-    // Not where nobody wants it.
+    // Not if it is disabled.
     for off in [
         ("OTEL_SDK_DISABLED", "true"),
         ("OTEL_TRACES_EXPORTER", "none"),
@@ -165,8 +165,8 @@ fn nothing_is_exported_by_default() {
     assert_eq!(collector.calls(), 0);
 }
 
-/// A server whose collector does not do what it should, and its turns all the same.
-fn survives(url: &str, why: &[&str]) {
+/// Checks that turns work with a failing collector and that the log has a warning.
+fn check_server_survives(url: &str, why: &[&str]) {
     let home = Home::new();
     start(
         &home,
@@ -178,7 +178,7 @@ fn survives(url: &str, why: &[&str]) {
         ],
     );
     bash(&home);
-    let done: Vec<Done> = (0..12)
+    let done: Vec<CommandOutput> = (0..12)
         .map(|turn| home.nerve(&["server", "node", "execute", "sh", &format!("echo {turn}")]))
         .collect();
     for (turn, done) in done.iter().enumerate() {
@@ -187,29 +187,29 @@ fn survives(url: &str, why: &[&str]) {
     let began = Instant::now();
     home.ok(&["server", "stop"]);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    // The server is stopped, and its process has a moment for its last spans.
+    // The stopping server gets a moment for its last spans.
     let _ = wait_until(DEADLINE, || log(&home).contains("lost"));
     let log = log(&home);
     assert!(log.contains("lost") && why.iter().all(|word| log.contains(word)), "{log}");
-    // Told, not shouted.
+    // The warning is rate-limited.
     assert!(log.matches("lost").count() <= 3, "{log}");
 }
 
 #[test]
 fn missing_collector_costs_a_warning() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    survives(&format!("http://{gone}"), &["network"]);
+    check_server_survives(&format!("http://{gone}"), &["network"]);
 }
 
 #[test]
 fn silent_collector_costs_a_warning() {
-    survives(&Collector::new(SILENT).url(), &[]);
+    check_server_survives(&Collector::new(SILENT).url(), &[]);
 }
 
 #[test]
 fn failing_collector_costs_a_warning() {
     let collector = Collector::new(500);
-    survives(&collector.url(), &["500"]);
+    check_server_survives(&collector.url(), &["500"]);
     assert!(collector.calls() > 0 && collector.spans().is_empty());
 }
 
@@ -222,7 +222,7 @@ fn recovered_collector_gets_later_spans() {
     assert!(wait_until(DEADLINE, || collector.calls() > 0));
     collector.answer_with(200);
     home.ok(&["server", "node", "execute", "sh", "echo kept"]);
-    collector.once("turn sh");
+    collector.wait_for_span("turn sh");
 }
 
 #[test]
@@ -251,17 +251,17 @@ fn failures_are_reported() {
 #[test]
 fn proxy_calls_join_client_traces() {
     let (home, collector) = (Home::new(), Collector::new(200));
-    let (model, model_url) = listening(home.command(&["mock-model"]));
+    let (model, model_url) = start_listener(home.command(&["mock-model"]));
     let (proxy, url) =
-        listening(traced(&home, &collector.url(), &["proxy", "anthropic", "--upstream", &model_url]));
+        start_listener(traced(&home, &collector.url(), &["proxy", "anthropic", "--upstream", &model_url]));
     let body = r#"{"model":"claude-x","max_tokens":9,"messages":[{"role":"user","content":"pr0mpt"}]}"#;
     let address = url.trim_start_matches("http://");
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "POST /v1/messages HTTP/1.0\r\nhost: {address}\r\ntraceparent: {CALLER}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     stream.read_to_string(&mut String::new()).unwrap();
-    let call = collector.once("chat claude-x");
+    let call = collector.wait_for_span("chat claude-x");
     assert_eq!(
-        (call.trace_id.as_slice(), fact_of(&call, "http.response.status_code").unwrap().as_str()),
+        (call.trace_id.as_slice(), attribute_of(&call, "http.response.status_code").unwrap().as_str()),
         (&TRACE[..], "200")
     );
     assert!(!format!("{call:?}").contains("pr0mpt"), "{call:#?}");
@@ -269,9 +269,9 @@ fn proxy_calls_join_client_traces() {
 }
 
 /// A program of ours that says where it listens; it ends when it is dropped.
-struct Listening(std::process::Child);
+struct Listener(std::process::Child);
 
-impl Drop for Listening {
+impl Drop for Listener {
     fn drop(&mut self) {
         // Gone already is as good.
         let _ = self.0.kill();
@@ -279,11 +279,11 @@ impl Drop for Listening {
     }
 }
 
-fn listening(mut command: Command) -> (Listening, String) {
+fn start_listener(mut command: Command) -> (Listener, String) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let from = line.find("http://").unwrap_or_else(|| panic!("{line:?}"));
     let url = line[from..].chars().take_while(|c| !c.is_whitespace()).collect();
-    (Listening(child), url)
+    (Listener(child), url)
 }

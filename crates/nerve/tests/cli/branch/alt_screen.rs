@@ -1,23 +1,23 @@
-//! Sessions of agents that have all of the screen: looked at, and branched, as they were at a snapshot.
+//! Full-screen agent sessions, shown and branched at a snapshot.
 
 use nerve_testkit::wait_until;
 
-use super::Stage;
+use super::Fixture;
 use crate::harness::DEADLINE;
 use crate::tmux_viewer::Window;
 
 #[test]
 fn full_screen_session_is_shown_and_branched_at_snapshot() {
-    let stage = Stage::of_agent("--full-screen", |_, _| {});
+    let fixture = Fixture::with_agent_args("--full-screen", |_, _| {});
     for turn in ["one", "two", "three"] {
-        stage.say(turn);
-        stage.snapshot(&["--label", turn]);
+        fixture.say(turn);
+        fixture.snapshot(&["--label", turn]);
     }
-    stage.say("four");
-    stage.end("me");
-    let view = ["view", stage.recording.to_str().unwrap()];
+    fixture.say("four");
+    fixture.end_node("me");
+    let view = ["view", fixture.recording.to_str().unwrap()];
     let test = "full_screen_session_is_shown_and_branched_at_snapshot";
-    let Some(window) = Window::open(test, &stage.home, (130, 50), &view) else { return };
+    let Some(window) = Window::open(test, &fixture.home, (130, 50), &view) else { return };
     let shows = |last: &str, next: &str| {
         let is_shown = || {
             let text = window.text();
@@ -25,39 +25,39 @@ fn full_screen_session_is_shown_and_branched_at_snapshot() {
         };
         assert!(wait_until(DEADLINE, is_shown), "not {last} without {next} in\n{}", window.text());
     };
-    window.sees("branch from the end");
-    window.sees("You said: four");
-    // From one to the next with the task entry.
-    window.presses(&["C-S-Up"]);
-    window.sees("branch from snapshot 3 (3 of 4) 'three'");
+    window.expect("branch from the end");
+    window.expect("You said: four");
+    // Move between snapshots with the task entry open.
+    window.press(&["C-S-Up"]);
+    window.expect("branch from snapshot 3 (3 of 4) 'three'");
     shows("three", "four");
-    window.presses(&["Up"]);
-    window.sees("branch from snapshot 2 (2 of 4) 'two'");
+    window.press(&["Up"]);
+    window.expect("branch from snapshot 2 (2 of 4) 'two'");
     shows("two", "three");
-    window.presses(&["Down", "Down"]);
-    window.sees("branch from the end");
-    window.sees("You said: four");
-    // Without it.
-    window.presses(&["Escape"]);
-    window.sees("press Esc again to leave");
-    window.types("3[");
-    window.sees("snapshot 1 of 4 'one'");
+    window.press(&["Down", "Down"]);
+    window.expect("branch from the end");
+    window.expect("You said: four");
+    // Move between snapshots with the task entry closed.
+    window.press(&["Escape"]);
+    window.expect("press Esc again to leave");
+    window.send("3[");
+    window.expect("snapshot 1 of 4 'one'");
     shows("one", "two");
-    window.types("]");
-    window.sees("snapshot 2 of 4 'two'");
+    window.send("]");
+    window.expect("snapshot 2 of 4 'two'");
     shows("two", "three");
     assert!(window.text().contains('◆'), "at its mark on the timeline: {}", window.text());
-    // What is told there becomes a branch of it.
-    window.types("i");
-    window.sees("branch from snapshot 2 (2 of 4) 'two'");
+    // A task entered here branches from this snapshot.
+    window.send("i");
+    window.expect("branch from snapshot 2 (2 of 4) 'two'");
     shows("two", "three");
-    window.types("RECALL");
-    window.presses(&["Enter"]);
-    window.sees("has it now");
-    window.sees("You said: four");
-    let knows = || stage.home.read("me-branch").contains("You said: one | two");
-    assert!(wait_until(DEADLINE, knows), "{}", stage.home.read("me-branch"));
-    assert!(!stage.home.read("me-branch").contains("three"), "{}", stage.home.read("me-branch"));
-    window.presses(&["q"]);
-    window.is_left();
+    window.send("RECALL");
+    window.press(&["Enter"]);
+    window.expect("has it now");
+    window.expect("You said: four");
+    let knows = || fixture.home.read("me-branch").contains("You said: one | two");
+    assert!(wait_until(DEADLINE, knows), "{}", fixture.home.read("me-branch"));
+    assert!(!fixture.home.read("me-branch").contains("three"), "{}", fixture.home.read("me-branch"));
+    window.press(&["q"]);
+    window.wait_for_exit();
 }

@@ -1,4 +1,4 @@
-//! Branches of sessions in every sort of directory.
+//! Branches of sessions in all kinds of directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::Command;
 use nerve_term::event::Size;
 use nerve_testkit::skip;
 
-use super::{Stage, git, put, text};
+use super::{Fixture, git, put, text};
 use crate::harness::Home;
-use crate::tty::Seat;
+use crate::tty::Tty;
 
 fn commit_all(home: &Home, folder: &Path) {
     git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
@@ -17,25 +17,25 @@ fn commit_all(home: &Home, folder: &Path) {
     git(home, folder, &["commit", "--quiet", "--message", "first"]);
 }
 
-impl Stage {
-    /// With one turn and a snapshot, working in `folder`.
-    fn told_one(self) -> Stage {
+impl Fixture {
+    /// Runs one turn and takes a snapshot.
+    fn with_one_turn(self) -> Fixture {
         self.say("one");
         self.snapshot(&["--label", "one"]);
         self
     }
 
-    /// The folder of a branch from there.
-    fn recalls(&self) -> PathBuf {
+    /// Branches from that snapshot and returns the branch's folder.
+    fn branch_folder(&self) -> PathBuf {
         let done = self.branch(&["RECALL", "--at", "one"]);
         assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
-        self.home.fact("me-branch", "cwd").into()
+        self.home.metadata("me-branch", "cwd").into()
     }
 }
 
 #[test]
 fn subfolder_branch_copies_the_whole_repository() {
-    let stage = Stage::working_in(|home, folder| {
+    let fixture = Fixture::with_folder(|home, folder| {
         let top = folder.parent().unwrap();
         put(top, "beside/file", "beside\n");
         put(top, ".gitignore", "*.log\nproject/.env\n");
@@ -44,10 +44,10 @@ fn subfolder_branch_copies_the_whole_repository() {
         put(folder, "run.log", "ignored\n");
         put(folder, ".env", "SECRET=1\n");
     });
-    let stage = stage.told_one();
-    // Also when the folder is gone since.
-    fs::remove_dir_all(stage.folder()).unwrap();
-    let cwd = stage.recalls();
+    let fixture = fixture.with_one_turn();
+    // It works even if the folder is gone.
+    fs::remove_dir_all(fixture.folder()).unwrap();
+    let cwd = fixture.branch_folder();
     assert_eq!(cwd.file_name().unwrap(), "project");
     assert_eq!(
         (text(cwd.join("file")), text(cwd.join("../beside/file"))),
@@ -55,24 +55,24 @@ fn subfolder_branch_copies_the_whole_repository() {
     );
     assert_eq!(text(cwd.join("new")), "untracked\n");
     assert!(!cwd.join("run.log").exists() && !cwd.join(".env").exists(), "what is ignored is not kept");
-    assert_eq!(git(&stage.home, &cwd, &["status", "--porcelain", "--", "."]), "?? project/new");
+    assert_eq!(git(&fixture.home, &cwd, &["status", "--porcelain", "--", "."]), "?? project/new");
 }
 
 #[test]
 fn worktree_branch_becomes_another_worktree() {
-    let stage = Stage::working_in(|home, folder| {
+    let fixture = Fixture::with_folder(|home, folder| {
         let main = folder.with_file_name("main");
         fs::rename(folder, &main).unwrap();
         commit_all(home, &main);
         git(home, &main, &["worktree", "add", "--quiet", "-b", "side", folder.to_str().unwrap()]);
         put(folder, "file", "side\n");
     });
-    let stage = stage.told_one();
-    let cwd = stage.recalls();
+    let fixture = fixture.with_one_turn();
+    let cwd = fixture.branch_folder();
     assert_eq!(text(cwd.join("file")), "side\n");
-    let trees = git(&stage.home, &stage.folder().with_file_name("main"), &["worktree", "list"]);
+    let trees = git(&fixture.home, &fixture.folder().with_file_name("main"), &["worktree", "list"]);
     assert_eq!(trees.lines().count(), 3, "{trees}");
-    assert_eq!(git(&stage.home, &stage.folder(), &["branch", "--show-current"]), "side");
+    assert_eq!(git(&fixture.home, &fixture.folder(), &["branch", "--show-current"]), "side");
 }
 
 #[test]
@@ -94,45 +94,45 @@ fn submodules_are_reported_and_branch_on_their_own() {
         git(home, folder, &add);
         git(home, folder, &["commit", "--quiet", "--message", "with a library"]);
     };
-    let stage = Stage::working_in(library).told_one();
-    let done = stage.branch(&["RECALL", "--at", "one"]);
+    let fixture = Fixture::with_folder(library).with_one_turn();
+    let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "You said: one\n"), "{done:?}");
     assert!(done.stderr.contains("not restored: lib: nested repository"), "{done:?}");
     assert!(done.stderr.contains("git submodule update --init"), "{done:?}");
-    let cwd = PathBuf::from(stage.home.fact("me-branch", "cwd"));
+    let cwd = PathBuf::from(fixture.home.metadata("me-branch", "cwd"));
     assert_eq!((text(cwd.join("file")), fs::read_dir(cwd.join("lib")).unwrap().count()), ("old\n".into(), 0));
-    // Nothing was done there: it can go.
-    stage.end("me-branch");
-    stage.age();
-    let done = stage.home.ok(&["recordings", "prune", "--branches"]);
+    // The branch has no changes, so it can be pruned.
+    fixture.end_node("me-branch");
+    fixture.backdate_folders();
+    let done = fixture.home.ok(&["recordings", "prune", "--branches"]);
     assert!(done.contains("  removed"), "{done}");
 
-    let stage = Stage::working_in(|home, folder| {
+    let fixture = Fixture::with_folder(|home, folder| {
         let top = folder.with_file_name("top");
         fs::rename(folder, &top).unwrap();
         library(home, &top);
         std::os::unix::fs::symlink(top.join("lib"), folder).unwrap();
     });
-    let stage = stage.told_one();
-    assert_eq!(text(stage.recalls().join("lib")), "of the library\n");
+    let fixture = fixture.with_one_turn();
+    assert_eq!(text(fixture.branch_folder().join("lib")), "of the library\n");
 }
 
 #[test]
 fn repository_without_commits_is_copied() {
-    let stage = Stage::working_in(|home, folder| {
+    let fixture = Fixture::with_folder(|home, folder| {
         git(home, folder, &["init", "--quiet", "--initial-branch=main"]);
     });
-    let stage = stage.told_one();
-    let cwd = stage.recalls();
+    let fixture = fixture.with_one_turn();
+    let cwd = fixture.branch_folder();
     assert!(cwd.join("file").is_file() && !cwd.join(".git").exists());
-    stage.end("me-branch");
+    fixture.end_node("me-branch");
     put(&cwd, "file", "new\n");
-    stage.age();
-    let done = stage.home.ok(&["recordings", "prune", "--branches"]);
+    fixture.backdate_folders();
+    let done = fixture.home.ok(&["recordings", "prune", "--branches"]);
     assert!(done.contains("file is neither committed nor as it was restored"), "{done}");
     put(&cwd, "file", "old\n");
-    stage.age();
-    assert!(stage.home.ok(&["recordings", "prune", "--branches"]).contains("  removed"));
+    fixture.backdate_folders();
+    assert!(fixture.home.ok(&["recordings", "prune", "--branches"]).contains("  removed"));
 }
 
 #[test]
@@ -142,28 +142,28 @@ fn full_disk_is_reported_and_leaves_nothing() {
         big(home, folder);
         commit_all(home, folder);
     };
-    for stage in [Stage::working_in(big), Stage::working_in(with_git)] {
-        let stage = stage.told_one();
-        fs::create_dir_all(stage.branches()).unwrap();
+    for fixture in [Fixture::with_folder(big), Fixture::with_folder(with_git)] {
+        let fixture = fixture.with_one_turn();
+        fs::create_dir_all(fixture.branches()).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"])
-            .arg(stage.branches())
+            .arg(fixture.branches())
             .output()
             .unwrap();
         if !mounted.status.success() {
             return skip("branch_full_disk", &String::from_utf8_lossy(&mounted.stderr));
         }
-        let done = stage.branch(&["RECALL", "--at", "one"]);
-        let left = fs::read_dir(stage.branches()).unwrap().count();
-        Command::new("umount").arg("-l").arg(stage.branches()).status().unwrap();
+        let done = fixture.branch(&["RECALL", "--at", "one"]);
+        let left = fs::read_dir(fixture.branches()).unwrap().count();
+        Command::new("umount").arg("-l").arg(fixture.branches()).status().unwrap();
         assert_eq!(left, 0, "{done:?}");
         let what =
-            if stage.folder().join(".git").exists() { "has room for" } else { "No space left on device" };
-        done.says(1, &[what, "--to"]);
-        assert_eq!(stage.nodes().as_array().map(Vec::len), Some(1));
-        if stage.folder().join(".git").exists() {
-            assert_eq!(git(&stage.home, &stage.folder(), &["branch", "--list", "nerve/*"]), "");
-            let trees = git(&stage.home, &stage.folder(), &["worktree", "list"]);
+            if fixture.folder().join(".git").exists() { "has room for" } else { "No space left on device" };
+        done.assert_stderr(1, &[what, "--to"]);
+        assert_eq!(fixture.nodes().as_array().map(Vec::len), Some(1));
+        if fixture.folder().join(".git").exists() {
+            assert_eq!(git(&fixture.home, &fixture.folder(), &["branch", "--list", "nerve/*"]), "");
+            let trees = git(&fixture.home, &fixture.folder(), &["worktree", "list"]);
             assert_eq!(trees.lines().count(), 1, "{trees}");
         }
     }
@@ -176,7 +176,7 @@ fn output_flood_does_not_block_branching_or_keys() {
     put(&folder, "file", "old\n");
     let flood = home.hermetic.work().join("flood");
     let claude = super::agent(&home, "claude", "");
-    // The agent that is recorded has something beside it that writes without an end, once it may. A branch of it has not.
+    // Once released, the recorded agent floods the terminal from a background process; its branches do not.
     let script = text(claude.clone().into()).replace(
         "exec",
         &format!(
@@ -192,22 +192,22 @@ fn output_flood_does_not_block_branching_or_keys() {
     let cwd = folder.to_str().unwrap();
     home.ok(&["server", "node", "create", "me", "-c", &claude, "-b", "claude", "--cwd", cwd]);
     let recording = home.recording_of("me");
-    let stage = Stage { home, recording }.told_one();
-    let mut seat = Seat::new(&stage.home, Size::new(120, 20), &["attach", "me"]);
-    seat.sees("one");
+    let fixture = Fixture { home, recording }.with_one_turn();
+    let mut tty = Tty::new(&fixture.home, Size::new(120, 20), &["attach", "me"]);
+    tty.expect("one");
     fs::write(&flood, "").unwrap();
-    seat.sees("flooding\nflooding\nflooding");
-    // The prefix, and the entry that is opened at the latest snapshot.
-    seat.types("\x1b[1;6A");
-    seat.sees("branch from");
-    seat.types("beside the flood");
-    seat.sees("beside the flood");
-    seat.types("\r");
-    seat.sees("has it now");
-    assert!(nerve_testkit::wait_until(crate::tty::LIMIT, || stage
+    tty.expect("flooding\nflooding\nflooding");
+    // Opens the task entry at the latest snapshot.
+    tty.send("\x1b[1;6A");
+    tty.expect("branch from");
+    tty.send("beside the flood");
+    tty.expect("beside the flood");
+    tty.send("\r");
+    tty.expect("has it now");
+    assert!(nerve_testkit::wait_until(crate::tty::LIMIT, || fixture
         .home
         .read("me-branch")
         .contains("beside the flood")));
-    seat.types("\x1b\x1b\x1b[93;5ud");
-    assert_eq!(seat.left(), Some(0));
+    tty.send("\x1b\x1b\x1b[93;5ud");
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }

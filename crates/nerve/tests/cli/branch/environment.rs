@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::meta::Meta;
 
-use super::{Stage, put, text};
+use super::{Fixture, put, text};
 use crate::harness::{Home, NERVE};
 
-/// A node `me` whose agent writes down at each start what it was given.
-fn stage(more: &[&str]) -> Stage {
+/// Creates a node `me` whose agent logs its environment at each start.
+fn fixture(more: &[&str]) -> Fixture {
     let home = Home::new();
     let folder = home.hermetic.work().canonicalize().unwrap().join("project");
     put(&folder, "file", "old\n");
@@ -24,17 +24,17 @@ fn stage(more: &[&str]) -> Stage {
     let base = ["server", "node", "create", "me", "-c", claude.to_str().unwrap(), "-b", "claude", "--cwd"];
     home.ok(&[&base[..], &[folder.to_str().unwrap()], more].concat());
     let recording = home.recording_of("me");
-    let stage = Stage { home, recording };
-    stage.say("one");
-    stage.snapshot(&["--label", "one"]);
-    stage
+    let fixture = Fixture { home, recording };
+    fixture.say("one");
+    fixture.snapshot(&["--label", "one"]);
+    fixture
 }
 
-const GIVEN: [&str; 4] = ["--env", "COLOUR=red", "--env", "API_TOKEN=hunter2"];
+const ENV: [&str; 4] = ["--env", "COLOUR=red", "--env", "API_TOKEN=hunter2"];
 
-impl Stage {
-    /// What the agent that was started last was given.
-    fn given(&self) -> String {
+impl Fixture {
+    /// Returns the environment of the agent started last.
+    fn last_env(&self) -> String {
         let all = text(self.home.hermetic.home().join("given"));
         all.lines().last().unwrap().trim().to_string()
     }
@@ -47,23 +47,23 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn branch_inherits_env_and_no_file_has_values() {
-    let stage = stage(&GIVEN);
-    let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("API_TOKEN, COLOUR from node 'me'"), "{told:?}");
-    assert!(!told.stdout.contains("hunter2") && !told.stdout.contains("red"), "{told:?}");
-    assert_eq!(stage.branch(&["RECALL", "--at", "one"]).stdout, "You said: one\n");
-    assert_eq!(stage.given(), "red hunter2");
-    let branched = stage.branch_json(&["RECALL", "--at", "one", "--env", "COLOUR=blue"]);
-    assert_eq!(stage.given(), "blue hunter2");
+    let fixture = fixture(&ENV);
+    let output = fixture.branch(&["RECALL", "--at", "one", "--dry-run"]);
+    assert!(output.stdout.contains("API_TOKEN, COLOUR from node 'me'"), "{output:?}");
+    assert!(!output.stdout.contains("hunter2") && !output.stdout.contains("red"), "{output:?}");
+    assert_eq!(fixture.branch(&["RECALL", "--at", "one"]).stdout, "You said: one\n");
+    assert_eq!(fixture.last_env(), "red hunter2");
+    let branched = fixture.branch_json(&["RECALL", "--at", "one", "--env", "COLOUR=blue"]);
+    assert_eq!(fixture.last_env(), "blue hunter2");
     let environment = &branched["environment"];
     assert_eq!(
         (&environment["given"][0], &environment["taken_over"][0]),
         (&"COLOUR".into(), &"API_TOKEN".into())
     );
-    // Names are beside the recordings, values are not.
-    assert_eq!(Meta::load(&stage.recording).unwrap().unwrap().env, ["API_TOKEN", "COLOUR"]);
+    // Names are stored with the recordings, values are not.
+    assert_eq!(Meta::load(&fixture.recording).unwrap().unwrap().env, ["API_TOKEN", "COLOUR"]);
     for place in ["recordings", "hosts", "branches"] {
-        for file in files_below(&stage.home.hermetic.nerve_home().join(place)) {
+        for file in files_below(&fixture.home.hermetic.nerve_home().join(place)) {
             let bytes = fs::read(&file).unwrap();
             assert!(!bytes.windows(7).any(|bytes| bytes == b"hunter2"), "{}", file.display());
         }
@@ -72,60 +72,60 @@ fn branch_inherits_env_and_no_file_has_values() {
 
 #[test]
 fn unknown_env_values_are_named_and_can_be_set() {
-    let stage = stage(&GIVEN);
-    stage.stop();
-    let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("without API_TOKEN, COLOUR of the recorded node"), "{told:?}");
-    let done = stage.branch(&["RECALL", "--at", "one"]);
+    let fixture = fixture(&ENV);
+    fixture.stop();
+    let output = fixture.branch(&["RECALL", "--at", "one", "--dry-run"]);
+    assert!(output.stdout.contains("without API_TOKEN, COLOUR of the recorded node"), "{output:?}");
+    let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("is without API_TOKEN, COLOUR"), "{done:?}");
-    assert_eq!(stage.given(), "");
-    let done = stage.branch(&["RECALL", "--at", "one", "-e", "API_TOKEN=new", "--env", "COLOUR=blue"]);
+    assert_eq!(fixture.last_env(), "");
+    let done = fixture.branch(&["RECALL", "--at", "one", "-e", "API_TOKEN=new", "--env", "COLOUR=blue"]);
     assert_eq!((done.code, done.stderr.contains("without")), (0, false), "{done:?}");
-    assert_eq!(stage.given(), "blue new");
-    // Another node of the same name is another one.
-    let cwd = stage.folder();
+    assert_eq!(fixture.last_env(), "blue new");
+    // A new node of the same name does not supply its values.
+    let cwd = fixture.folder();
     let base = ["server", "node", "create", "me", "-c", "bash --norc", "--env", "COLOUR=green", "--cwd"];
-    stage.home.ok(&[&base[..], &[cwd.to_str().unwrap()]].concat());
-    let done = stage.branch(&["RECALL", "--at", "one"]);
+    fixture.home.ok(&[&base[..], &[cwd.to_str().unwrap()]].concat());
+    let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert!(done.stderr.contains("is without API_TOKEN, COLOUR"), "{done:?}");
-    stage.branch(&["x", "--at", "one", "--env", "novalue"]).says(2, &["KEY=VALUE"]);
+    fixture.branch(&["x", "--at", "one", "--env", "novalue"]).assert_stderr(2, &["KEY=VALUE"]);
 }
 
 #[test]
 fn restarted_server_supplies_non_secret_env() {
-    let stage = stage(&GIVEN);
-    stage.home.ok(&["server", "stop"]);
-    // Whoever starts it branches: what looks secret was not kept.
-    stage.home.ok(&["server", "start"]);
-    let done = stage.branch(&["RECALL", "--at", "one"]);
+    let fixture = fixture(&ENV);
+    fixture.home.ok(&["server", "stop"]);
+    // The server restarts; values that look secret were not stored.
+    fixture.home.ok(&["server", "start"]);
+    let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("is without API_TOKEN, which"), "{done:?}");
-    assert_eq!(stage.given(), "red");
+    assert_eq!(fixture.last_env(), "red");
 }
 
 #[test]
 fn branch_of_proxied_node_gets_own_proxy_or_fails() {
-    let stage = stage(&["--proxy", "anthropic", "--proxy-base-url", "http://127.0.0.1:9"]);
-    let url = stage.home.fact("me", "proxy_url");
-    assert_eq!(stage.given(), url);
-    let told = stage.branch(&["RECALL", "--at", "one", "--dry-run"]);
-    assert!(told.stdout.contains("its own to anthropic"), "{told:?}");
-    assert_eq!(stage.branch(&["RECALL", "--at", "one"]).code, 0);
-    let own = stage.home.fact("me-branch", "proxy_url");
+    let fixture = fixture(&["--proxy", "anthropic", "--proxy-base-url", "http://127.0.0.1:9"]);
+    let url = fixture.home.metadata("me", "proxy_url");
+    assert_eq!(fixture.last_env(), url);
+    let output = fixture.branch(&["RECALL", "--at", "one", "--dry-run"]);
+    assert!(output.stdout.contains("its own to anthropic"), "{output:?}");
+    assert_eq!(fixture.branch(&["RECALL", "--at", "one"]).code, 0);
+    let own = fixture.home.metadata("me-branch", "proxy_url");
     assert_eq!(
-        (stage.given(), stage.home.fact("me-branch", "proxy_upstream")),
+        (fixture.last_env(), fixture.home.metadata("me-branch", "proxy_upstream")),
         (own.clone(), "127.0.0.1:9".into())
     );
     assert_ne!(own, url, "what it spends is its own");
-    assert_eq!(stage.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);
-    assert_eq!(stage.given(), "");
-    stage.stop();
-    // Nobody knows its settings any more: it would pass its budget by.
+    assert_eq!(fixture.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);
+    assert_eq!(fixture.last_env(), "");
+    fixture.stop();
+    // The proxy settings are lost: a branch without them would bypass its budget.
     let refused = ["had a proxy (anthropic)", "--proxy", "--no-proxy"];
-    stage.branch(&["RECALL", "--at", "one"]).says(1, &refused);
-    stage.branch(&["RECALL", "--at", "one", "--dry-run"]).says(1, &refused);
-    assert_eq!(stage.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);
+    fixture.branch(&["RECALL", "--at", "one"]).assert_stderr(1, &refused);
+    fixture.branch(&["RECALL", "--at", "one", "--dry-run"]).assert_stderr(1, &refused);
+    assert_eq!(fixture.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);
     let more = [
         "RECALL",
         "--at",
@@ -137,6 +137,6 @@ fn branch_of_proxied_node_gets_own_proxy_or_fails() {
         "--node",
         "own",
     ];
-    assert_eq!(stage.branch(&more).code, 0);
-    assert_eq!(stage.home.fact("own", "proxy_upstream"), "127.0.0.1:10");
+    assert_eq!(fixture.branch(&more).code, 0);
+    assert_eq!(fixture.home.metadata("own", "proxy_upstream"), "127.0.0.1:10");
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::{Stage, git, put};
-use crate::harness::Done;
+use super::{Fixture, git, put};
+use crate::harness::CommandOutput;
 
-impl Stage {
-    /// A branch from the first snapshot, that has ended.
-    fn branched(&self) -> PathBuf {
+impl Fixture {
+    /// Creates a branch from the first snapshot and ends its node.
+    fn ended_branch(&self) -> PathBuf {
         let made = self.branch_json(&["RECALL", "--at", "one"]);
-        self.end(made["node_id"].as_str().unwrap());
+        self.end_node(made["node_id"].as_str().unwrap());
         made["cwd"].as_str().unwrap().into()
     }
 
@@ -21,8 +21,8 @@ impl Stage {
         self.home.nerve(&["recordings", "branches", "--json"]).json().as_array().unwrap().clone()
     }
 
-    /// Sets the folders back to a time when no node was being made.
-    pub(super) fn age(&self) {
+    /// Backdates the folders, so that none counts as being in use by a starting node.
+    pub(super) fn backdate_folders(&self) {
         let old = SystemTime::now() - Duration::from_secs(2 * 3600);
         let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
         for entry in inside(self.branches()).chain(inside(self.branches().join("conversations"))) {
@@ -30,62 +30,63 @@ impl Stage {
         }
     }
 
-    fn prune(&self, more: &[&str]) -> Done {
-        self.age();
+    fn prune(&self, more: &[&str]) -> CommandOutput {
+        self.backdate_folders();
         let done = self.home.nerve(&[&["recordings", "prune", "--older-than", "0s"], more].concat());
         assert_eq!(done.code, 0, "{done:?}");
         done
     }
 
-    fn own_branches(&self) -> String {
+    fn git_branches(&self) -> String {
         git(&self.home, &self.folder(), &["branch", "--list", "nerve/*"])
     }
 }
 
-fn notes(folder: &Path) -> PathBuf {
+fn note_file(folder: &Path) -> PathBuf {
     folder.with_file_name(format!("{}.json", folder.file_name().unwrap().to_str().unwrap()))
 }
 
 #[test]
 fn folder_is_pruned_with_its_last_recording() {
-    let stage = Stage::with_git().with_two_turns();
-    let folder = stage.branched();
-    let [listed] = &stage.folders()[..] else { panic!("{:?}", stage.folders()) };
+    let fixture = Fixture::with_git().with_two_turns();
+    let folder = fixture.ended_branch();
+    let [listed] = &fixture.folders()[..] else { panic!("{:?}", fixture.folders()) };
     assert_eq!(PathBuf::from(listed["path"].as_str().unwrap()), folder);
     assert_eq!((&listed["changed"], &listed["used_by"]), (&false.into(), &Value::Null));
     assert_eq!(listed["recordings"].as_array().unwrap().len(), 2, "its own, and that it goes on from");
-    let shown = stage.home.ok(&["recordings", "branches"]);
+    let shown = fixture.home.ok(&["recordings", "branches"]);
     assert!(shown.contains("no node") && shown.contains("none"), "{shown}");
-    // The source is still being recorded, so that it stays.
-    assert!(!stage.prune(&[]).stdout.contains("branch "));
+    // The source is still being recorded, so the folder stays.
+    assert!(!fixture.prune(&[]).stdout.contains("branch "));
     assert!(folder.is_dir());
-    stage.end("me");
-    let told = stage.prune(&["--dry-run"]);
-    assert!(told.stdout.contains(&format!("branch {}  would be removed", folder.display())), "{told:?}");
-    assert!(folder.is_dir() && stage.recording.is_file());
-    let done = stage.prune(&["--json"]).json();
+    fixture.end_node("me");
+    let output = fixture.prune(&["--dry-run"]);
+    assert!(output.stdout.contains(&format!("branch {}  would be removed", folder.display())), "{output:?}");
+    assert!(folder.is_dir() && fixture.recording.is_file());
+    let done = fixture.prune(&["--json"]).json();
     assert_eq!((&done["branches"][0]["removed"], &done["branches"][0]["why"]), (&true.into(), &Value::Null));
-    assert!(!folder.exists() && !notes(&folder).exists());
-    assert_eq!(stage.own_branches(), "");
-    let trees = git(&stage.home, &stage.folder(), &["worktree", "list"]);
+    assert!(!folder.exists() && !note_file(&folder).exists());
+    assert_eq!(fixture.git_branches(), "");
+    let trees = git(&fixture.home, &fixture.folder(), &["worktree", "list"]);
     assert_eq!(trees.lines().count(), 1, "{trees}");
-    assert_eq!(fs::read_to_string(stage.folder().join("file")).unwrap(), "two\n");
+    assert_eq!(fs::read_to_string(fixture.folder().join("file")).unwrap(), "two\n");
 }
 
 #[test]
 fn unsaved_work_is_kept_unless_forced() {
-    let stage = Stage::with_git().with_two_turns();
-    let (changed, untracked, committed) = (stage.branched(), stage.branched(), stage.branched());
+    let fixture = Fixture::with_git().with_two_turns();
+    let (changed, untracked, committed) =
+        (fixture.ended_branch(), fixture.ended_branch(), fixture.ended_branch());
     put(&changed, "file", "mine\n");
     put(&untracked, "more", "mine\n");
-    git(&stage.home, &committed, &["commit", "--quiet", "--all", "--message", "second"]);
-    git(&stage.home, &committed, &["clean", "--quiet", "--force", "-d"]);
-    let lost = stage.branched();
-    git(&stage.home, &lost, &["checkout", "--quiet", "--detach"]);
-    git(&stage.home, &lost, &["commit", "--quiet", "--all", "--message", "on no branch"]);
-    let used = PathBuf::from(stage.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
-    stage.end("me");
-    let done = stage.prune(&[]);
+    git(&fixture.home, &committed, &["commit", "--quiet", "--all", "--message", "second"]);
+    git(&fixture.home, &committed, &["clean", "--quiet", "--force", "-d"]);
+    let lost = fixture.ended_branch();
+    git(&fixture.home, &lost, &["checkout", "--quiet", "--detach"]);
+    git(&fixture.home, &lost, &["commit", "--quiet", "--all", "--message", "on no branch"]);
+    let used = PathBuf::from(fixture.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
+    fixture.end_node("me");
+    let done = fixture.prune(&[]);
     for (folder, why) in [
         (&changed, "file is neither committed nor as it was restored"),
         (&untracked, "more is neither committed nor as it was restored"),
@@ -100,27 +101,27 @@ fn unsaved_work_is_kept_unless_forced() {
         done.stdout.contains(&format!("branch {}  removed; branch '{on}", committed.display())),
         "{done:?}"
     );
-    assert!(!committed.exists() && stage.own_branches().lines().count() == 5, "{}", stage.own_branches());
+    assert!(!committed.exists() && fixture.git_branches().lines().count() == 5, "{}", fixture.git_branches());
     assert!(used.is_dir() && !done.stdout.contains(used.to_str().unwrap()), "a node works in it: {done:?}");
-    let done = stage.prune(&["--force"]);
+    let done = fixture.prune(&["--force"]);
     assert_eq!(done.stdout.matches("  removed").count(), 3, "{done:?}");
     assert!(used.is_dir() && !changed.exists() && !untracked.exists() && !lost.exists());
     assert_eq!(
-        stage.own_branches().lines().count(),
+        fixture.git_branches().lines().count(),
         2,
         "of the node, and with a commit: {}",
-        stage.own_branches()
+        fixture.git_branches()
     );
 }
 
 #[test]
 fn copy_is_compared_with_its_snapshot() {
-    let stage = Stage::new().with_two_turns();
-    let (same, other, more) = (stage.branched(), stage.branched(), stage.branched());
+    let fixture = Fixture::new().with_two_turns();
+    let (same, other, more) = (fixture.ended_branch(), fixture.ended_branch(), fixture.ended_branch());
     put(&other, "file", "ONE\n");
     put(&more, "new/more", "");
-    stage.end("me");
-    let done = stage.prune(&[]);
+    fixture.end_node("me");
+    let done = fixture.prune(&[]);
     assert!(done.stdout.contains(&format!("branch {}  removed", same.display())), "{done:?}");
     let name = |folder: &Path, file: &str| {
         format!("kept: {} was changed since it was restored", folder.join(file).display())
@@ -130,45 +131,45 @@ fn copy_is_compared_with_its_snapshot() {
         "{done:?}"
     );
     assert!(!same.exists() && other.is_dir() && more.is_dir());
-    // Of one that nobody has noted anything of, nobody knows.
-    fs::remove_file(notes(&other)).unwrap();
-    let done = stage.prune(&[]);
+    // Without notes, changes to a folder are unknown.
+    fs::remove_file(note_file(&other)).unwrap();
+    let done = fixture.prune(&[]);
     assert!(done.stdout.contains("its changes are unknown"), "{done:?}");
-    stage.prune(&["--force"]);
+    fixture.prune(&["--force"]);
     assert!(!other.exists() && !more.exists());
 }
 
 #[test]
 fn prune_branches_keeps_folders_of_restartable_nodes() {
-    let stage = Stage::with_git().with_two_turns();
-    let folder = stage.branched();
-    let used = PathBuf::from(stage.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
-    stage.home.ok(&["server", "stop"]);
-    let young = stage.home.ok(&["recordings", "prune", "--branches", "--force"]);
+    let fixture = Fixture::with_git().with_two_turns();
+    let folder = fixture.ended_branch();
+    let used = PathBuf::from(fixture.branch_json(&["RECALL", "--at", "one"])["cwd"].as_str().unwrap());
+    fixture.home.ok(&["server", "stop"]);
+    let young = fixture.home.ok(&["recordings", "prune", "--branches", "--force"]);
     assert!(
         young.contains(&format!("{}  kept: it was created or changed less than", folder.display())),
         "{young}"
     );
-    stage.age();
-    let done = stage.home.ok(&["recordings", "prune", "--branches"]);
+    fixture.backdate_folders();
+    let done = fixture.home.ok(&["recordings", "prune", "--branches"]);
     assert!(done.contains(&format!("branch {}  removed", folder.display())), "{done}");
     assert!(done.contains(&format!("{}  kept: used by node 'me-branch'", used.display())), "{done}");
-    assert!(!folder.exists() && used.is_dir() && stage.recording.is_file());
+    assert!(!folder.exists() && used.is_dir() && fixture.recording.is_file());
 }
 
 #[test]
 fn changes_hidden_from_git_status_keep_a_folder() {
-    let stage = Stage::with_git().with_two_turns();
+    let fixture = Fixture::with_git().with_two_turns();
     let (ignored, inner, hidden, staged) =
-        (stage.branched(), stage.branched(), stage.branched(), stage.branched());
-    put(&stage.folder(), ".git/info/exclude", ".env\nlib/\n");
+        (fixture.ended_branch(), fixture.ended_branch(), fixture.ended_branch(), fixture.ended_branch());
+    put(&fixture.folder(), ".git/info/exclude", ".env\nlib/\n");
     put(&ignored, ".env", "KEY=1\n");
     fs::create_dir(inner.join("lib")).unwrap();
-    git(&stage.home, &inner.join("lib"), &["init", "--quiet"]);
-    git(&stage.home, &hidden, &["update-index", "--assume-unchanged", "file"]);
-    git(&stage.home, &staged, &["add", "file"]);
-    stage.end("me");
-    let done = stage.prune(&[]);
+    git(&fixture.home, &inner.join("lib"), &["init", "--quiet"]);
+    git(&fixture.home, &hidden, &["update-index", "--assume-unchanged", "file"]);
+    git(&fixture.home, &staged, &["add", "file"]);
+    fixture.end_node("me");
+    let done = fixture.prune(&[]);
     for (folder, why) in [
         (&ignored, "ignored files exist only here: .env"),
         (&inner, "contains a nested repository: lib"),
@@ -178,27 +179,27 @@ fn changes_hidden_from_git_status_keep_a_folder() {
         assert!(done.stdout.contains(&format!("branch {}  kept: {why}", folder.display())), "{done:?}");
         assert!(folder.is_dir());
     }
-    assert_eq!(stage.prune(&["--force"]).stdout.matches("  removed").count(), 4);
+    assert_eq!(fixture.prune(&["--force"]).stdout.matches("  removed").count(), 4);
 }
 
 #[test]
 fn folders_with_unknown_users_are_kept() {
-    let stage = Stage::with_git().with_two_turns();
-    let folder = stage.branched();
-    stage.end("me");
-    stage.home.ok(&["server", "stop"]);
-    let sessions = stage.home.hermetic.nerve_home().join("sessions.json");
+    let fixture = Fixture::with_git().with_two_turns();
+    let folder = fixture.ended_branch();
+    fixture.end_node("me");
+    fixture.home.ok(&["server", "stop"]);
+    let sessions = fixture.home.hermetic.nerve_home().join("sessions.json");
     fs::write(&sessions, "{").unwrap();
-    put(&stage.branches(), "conversations/one.json", "{}");
+    put(&fixture.branches(), "conversations/one.json", "{}");
     for more in [&["--branches"][..], &["--dry-run"], &["--force"]] {
-        let done = stage.prune(more);
+        let done = fixture.prune(more);
         assert!(done.stdout.contains("kept: its users are unknown"), "{done:?}");
     }
-    let listed = stage.home.nerve(&["recordings", "branches"]);
+    let listed = fixture.home.nerve(&["recordings", "branches"]);
     assert!(listed.stderr.contains("restartable nodes are unknown"), "{listed:?}");
     assert_eq!(fs::read_to_string(&sessions).unwrap(), "{", "it is not moved away");
-    assert!(folder.is_dir() && stage.branches().join("conversations/one.json").is_file());
+    assert!(folder.is_dir() && fixture.branches().join("conversations/one.json").is_file());
     fs::remove_file(&sessions).unwrap();
-    stage.prune(&["--branches"]);
-    assert!(!folder.exists() && !stage.branches().join("conversations/one.json").exists());
+    fixture.prune(&["--branches"]);
+    assert!(!folder.exists() && !fixture.branches().join("conversations/one.json").exists());
 }

@@ -1,4 +1,4 @@
-//! Branches of sessions that run and are not recorded.
+//! Branches of running sessions that are not recorded.
 
 use std::path::{Path, PathBuf};
 
@@ -9,68 +9,68 @@ use rustix::process::Signal;
 
 use super::{ID, agent, put, text};
 use crate::harness::{Home, NERVE, pid_in, signal};
-use crate::tty::{LIMIT, Seat};
+use crate::tty::{LIMIT, Tty};
 
 const SIZE: Size = Size { cols: 150, rows: 40 };
 /// The prefix, as terminals with the kitty keyboard protocol send it.
 const PREFIX: &str = "\x1b[93;5u";
 
-/// An agent that is seen and not recorded.
-struct Seen {
+/// An agent in the viewer that is not recorded.
+struct UnrecordedSession {
     home: Home,
-    seat: Seat,
+    tty: Tty,
     /// The id of its host.
     id: String,
 }
 
-impl Seen {
-    /// After one turn with a snapshot, and another turn.
-    fn after_two_turns() -> Seen {
+impl UnrecordedSession {
+    /// Runs one turn with a snapshot, then another turn.
+    fn after_two_turns() -> UnrecordedSession {
         let home = Home::new();
         let claude = agent(&home, "claude", "");
         let folder = folder(&home);
         put(&folder, "file", "old\n");
         let mut record = home.command(&["record", "--", &claude, "--session-id", ID]);
         record.current_dir(&folder);
-        let seat = Seat::with_stderr(record, SIZE);
-        seat.sees("not recorded");
-        seat.sees("ready");
+        let tty = Tty::with_stderr(record, SIZE);
+        tty.expect("not recorded");
+        tty.expect("ready");
         let id = home.hosts()[0]["id"].as_str().unwrap().to_string();
-        let seen = Seen { home, seat, id };
-        seen.says("one");
-        seen.seat.types(&format!("{PREFIX}s"));
-        seen.seat.sees("snapshot 1 taken");
+        let session = UnrecordedSession { home, tty, id };
+        session.say("one");
+        session.tty.send(&format!("{PREFIX}s"));
+        session.tty.expect("snapshot 1 taken");
         put(&folder, "file", "new\n");
-        seen.says("two");
-        seen
+        session.say("two");
+        session
     }
 
-    fn says(&self, text: &str) {
-        self.seat.types(&format!("{text}\r"));
-        self.seat.sees(&format!("You said: {text}"));
-        self.seat.sees("ready");
+    fn say(&self, text: &str) {
+        self.tty.send(&format!("{text}\r"));
+        self.tty.expect(&format!("You said: {text}"));
+        self.tty.expect("ready");
     }
 
-    /// Opens the task entry, with a text in it.
-    fn writes(&self, text: &str) {
-        self.seat.types(&format!("{PREFIX}\x1b[A"));
-        self.seat.sees("branch from snapshot 1");
-        self.seat.types(text);
-        self.seat.sees(text.trim_end());
+    /// Opens the task entry and types a text.
+    fn enter_task(&self, text: &str) {
+        self.tty.send(&format!("{PREFIX}\x1b[A"));
+        self.tty.expect("branch from snapshot 1");
+        self.tty.send(text);
+        self.tty.expect(text.trim_end());
     }
 
-    /// The branch that was made has what was then.
-    fn is_branched(&self) {
+    /// Asserts that the branch has the conversation and files of the snapshot.
+    fn assert_branched(&self) {
         let has_said = || self.home.read("claude-branch").contains("You said: one");
-        assert!(wait_until(LIMIT, has_said), "{}\n{}", self.seat.text(), self.home.read("claude-branch"));
+        assert!(wait_until(LIMIT, has_said), "{}\n{}", self.tty.text(), self.home.read("claude-branch"));
         let read = self.home.read("claude-branch");
         assert!(!read.contains("You said: one | two"), "{read}");
-        let cwd = PathBuf::from(self.home.fact("claude-branch", "cwd"));
+        let cwd = PathBuf::from(self.home.metadata("claude-branch", "cwd"));
         assert_eq!(text(cwd.join("file")), "old\n");
     }
 
-    /// What is kept while it runs is gone with it.
-    fn leaves_nothing(&self) {
+    /// Asserts that temporary files are deleted with the session.
+    fn assert_removed(&self) {
         assert!(wait_until(LIMIT, || self.home.hosts().iter().all(|host| host["id"] != self.id.as_str())));
         let left = find(&self.home.hermetic.nerve_home(), &format!("{}.unrecorded", self.id));
         assert_eq!(left, None);
@@ -81,7 +81,7 @@ fn folder(home: &Home) -> PathBuf {
     home.hermetic.work().canonicalize().unwrap().join("project")
 }
 
-/// The first thing of that name below a folder.
+/// Returns the first entry of that name below a folder.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.into_iter().find_map(|path| match path.file_name() {
@@ -93,12 +93,12 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 
 #[test]
 fn task_at_snapshot_branches_the_running_session() {
-    let mut seen = Seen::after_two_turns();
-    seen.writes("RECALL\r");
-    seen.seat.sees("has it now");
-    seen.is_branched();
-    // The same from the command line.
-    let branch = |args: &[&str]| seen.home.nerve(&[&["branch", &seen.id], args].concat());
+    let mut session = UnrecordedSession::after_two_turns();
+    session.enter_task("RECALL\r");
+    session.tty.expect("has it now");
+    session.assert_branched();
+    // The command line gives the same result.
+    let branch = |args: &[&str]| session.home.nerve(&[&["branch", &session.id], args].concat());
     let planned = branch(&["RECALL", "--at", "1", "--dry-run", "--json"]).json();
     assert_eq!(
         (&planned["recording"], &planned["conversation"]["turns"]),
@@ -108,25 +108,25 @@ fn task_at_snapshot_branches_the_running_session() {
     assert!(planned["files"]["reference"].is_string(), "{planned}");
     assert!(branch(&["RECALL", "--at", "1", "--dry-run"]).stdout.contains("deleted when it ends"));
     assert_eq!(branch(&["RECALL", "--at", "1"]).stdout, "You said: one\n");
-    branch(&["go on"]).says(1, &["the session is still running", "--at"]);
-    branch(&["go on", "--at", "7"]).says(3, &["no snapshot 7", "available snapshots: 1"]);
-    seen.seat.types("/exit\r");
-    assert_eq!(seen.seat.left(), Some(0));
-    seen.leaves_nothing();
-    branch(&["go on", "--at", "1"]).says(3, &[&seen.id]);
+    branch(&["go on"]).assert_stderr(1, &["the session is still running", "--at"]);
+    branch(&["go on", "--at", "7"]).assert_stderr(3, &["no snapshot 7", "available snapshots: 1"]);
+    session.tty.send("/exit\r");
+    assert_eq!(session.tty.wait_for_exit(), Some(0));
+    session.assert_removed();
+    branch(&["go on", "--at", "1"]).assert_stderr(3, &[&session.id]);
 }
 
 #[test]
 fn task_typed_at_session_end_still_branches() {
-    let mut seen = Seen::after_two_turns();
-    seen.writes("RECALL");
-    signal(pid_in(&seen.home.hosts()[0]["child"]), Signal::KILL);
-    seen.seat.sees("the program has ended");
-    seen.leaves_nothing();
-    seen.seat.types("\r");
-    assert_eq!(seen.seat.left(), Some(137));
-    seen.seat.sees("branched: ");
-    seen.is_branched();
+    let mut session = UnrecordedSession::after_two_turns();
+    session.enter_task("RECALL");
+    signal(pid_in(&session.home.hosts()[0]["child"]), Signal::KILL);
+    session.tty.expect("the program has ended");
+    session.assert_removed();
+    session.tty.send("\r");
+    assert_eq!(session.tty.wait_for_exit(), Some(137));
+    session.tty.expect("branched: ");
+    session.assert_branched();
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn branch_of_unrecorded_node_inherits_env() {
     say("one");
     home.ok(&["snapshot", "--session", "me", "--label", "first"]);
     say("two");
-    let id = home.fact("me", "host");
+    let id = home.metadata("me", "host");
     let done = home.nerve(&["branch", &id, "--at", "first", "RECALL", "--json"]).json();
     assert_eq!(done["environment"]["taken_over"][0], "COLOUR", "{done}");
     assert_eq!(done["response"]["text"], "You said: one", "{done}");
@@ -156,13 +156,13 @@ fn inner_snapshot_lives_as_long_as_its_session() {
     let cwd = folder(&home);
     home.ok(&["server", "node", "create", "sh", "-c", "sh", "--no-record", "--cwd", cwd.to_str().unwrap()]);
     home.ok(&["server", "node", "execute", "sh", &format!("{NERVE} snapshot --label in-it")]);
-    let id = home.fact("sh", "host");
+    let id = home.metadata("sh", "host");
     let file = find(&home.hermetic.nerve_home(), &format!("{id}.unrecorded")).unwrap().join("session.ahr");
     let kept = snapshots::read(&file).unwrap();
     let [line] = &kept[..] else { panic!("{kept:?}") };
     assert_eq!((line.label.as_deref(), &*line.kind), (Some("in-it"), "manual"));
     assert_eq!(line.files.as_ref().unwrap().source, cwd);
-    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).says(2, &["'sh' is not a known agent"]);
+    home.nerve(&["branch", &id, "--at", "in-it", "go on"]).assert_stderr(2, &["'sh' is not a known agent"]);
     home.ok(&["server", "node", "stop", "sh"]);
     assert!(wait_until(LIMIT, || !file.parent().unwrap().exists()));
 }

@@ -4,9 +4,11 @@ use nerve_term::event::Size;
 use nerve_testkit::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, says, with_server, write};
+use crate::graphs::{
+    UNTIL_GO, begin, go, graph, wait_for_exit, wait_for_status, wait_for_text, with_server, write,
+};
 use crate::harness::{DEADLINE, NERVE};
-use crate::tty::Seat;
+use crate::tty::Tty;
 
 fn interrupt(child: &std::process::Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
@@ -22,7 +24,10 @@ fn failed_run_has_partial_results_and_exits_with_1() {
         - {id: b, node: sh, input: 'echo oh no >&2; exit 3', depends_on: [a]}\n  - {id: c, node: sh, input: 'echo three', depends_on: [b]}\n",
     );
     let done = graph(&home, &["run", "fails.yaml", "--run-id", "r1", "--trace", "trace.json"]);
-    done.says(1, &["run 'r1' failed: step 'b': ", "exit code 3", "oh no", "nerve server graph resume r1"]);
+    done.assert_stderr(
+        1,
+        &["run 'r1' failed: step 'b': ", "exit code 3", "oh no", "nerve server graph resume r1"],
+    );
     assert_eq!(done.stdout, "one\n");
     assert!(crate::graphs::read(&home, "trace.json").contains("\"failed\""));
     let done = graph(&home, &["run", "fails.yaml", "--json"]);
@@ -34,14 +39,14 @@ fn failed_run_has_partial_results_and_exits_with_1() {
     assert!(data["error"].as_str().unwrap().contains("exit code 3") && data["results"]["c"].is_null());
     let status = graph(&home, &["status", "r1"]);
     assert!(status.stdout.contains("failed") && status.stdout.contains("exit code 3"), "{status:?}");
-    // A node that nobody has is found out when its step begins.
+    // An unknown node is detected when its step begins.
     write(&home, "late.yaml", "graph: late\nsteps: [{id: a, node: nobody, input: x}]\n");
     graph(&home, &["run", "late.yaml"])
-        .says(1, &["no node 'nobody'", "warning: no node 'nobody' in the graph or the session"]);
-    graph(&home, &["run", "late.yaml", "--dry-run"]).says(0, &["warning: no node 'nobody'"]);
+        .assert_stderr(1, &["no node 'nobody'", "warning: no node 'nobody' in the graph or the session"]);
+    graph(&home, &["run", "late.yaml", "--dry-run"]).assert_stderr(0, &["warning: no node 'nobody'"]);
     // The id of a run is used once.
     graph(&home, &["run", "fails.yaml", "--run-id", "r1"])
-        .says(1, &["run 'r1' already exists", "use another id"]);
+        .assert_stderr(1, &["run 'r1' already exists", "use another id"]);
 }
 
 #[test]
@@ -52,7 +57,7 @@ fn timeout_exits_with_4_and_dialog_with_5() {
         "slow.yaml",
         "graph: slow\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'sleep 60', error_policy: {timeout_ms: 100}}\n",
     );
-    graph(&home, &["run", "slow.yaml"]).says(4, &["failed", "timed out"]);
+    graph(&home, &["run", "slow.yaml"]).assert_stderr(4, &["failed", "timed out"]);
     write(
         &home,
         "asks.yaml",
@@ -61,7 +66,7 @@ fn timeout_exits_with_4_and_dialog_with_5() {
         ),
     );
     let done = graph(&home, &["run", "asks.yaml", "--keep-nodes"]);
-    done.says(5, &["1. Yes"]);
+    done.assert_stderr(5, &["1. Yes"]);
 }
 
 #[test]
@@ -77,8 +82,8 @@ fn ctrl_c_cancels_run_and_interrupts_agent() {
     let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
     assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"), "{:#}", home.info("me"));
     interrupt(&run);
-    let done = ended(run);
-    done.says(
+    let done = wait_for_exit(run);
+    done.assert_stderr(
         130,
         &[
             "cancelling run 'r1'",
@@ -91,7 +96,7 @@ fn ctrl_c_cancels_run_and_interrupts_agent() {
     home.ok(&["server", "node", "wait", "me"]);
     let history = home.ok(&["server", "node", "history", "me"]);
     assert!(history.to_lowercase().contains("interrupt"), "{history}");
-    reaches(&home, "r1", "cancelled");
+    wait_for_status(&home, "r1", "cancelled");
 }
 
 #[test]
@@ -106,11 +111,11 @@ fn cancel_ends_one_run_or_all_runs_of_a_graph() {
     );
     for (run, id) in [("r1", "r1"), ("r2", "long")] {
         let waits = begin(&home, &["run", "long.yaml", "--run-id", run]);
-        reaches(&home, run, "running");
+        wait_for_status(&home, run, "running");
         assert_eq!(home.ok(&["server", "graph", "cancel", id]), format!("cancelling run '{run}'\n"));
-        ended(waits).says(130, &[&format!("run '{run}' was cancelled")]);
+        wait_for_exit(waits).assert_stderr(130, &[&format!("run '{run}' was cancelled")]);
     }
-    graph(&home, &["cancel", "r1"]).says(3, &["r1"]);
+    graph(&home, &["cancel", "r1"]).assert_stderr(3, &["r1"]);
 }
 
 #[test]
@@ -118,9 +123,9 @@ fn waiting_gate_can_be_cancelled() {
     let home = with_server();
     write(&home, "ask.yaml", "graph: ask\nsteps: [{id: ok, gate: {question: 'Go?'}}]\n");
     let run = begin(&home, &["run", "ask.yaml", "--run-id", "r1"]);
-    reaches(&home, "r1", "waiting");
+    wait_for_status(&home, "r1", "waiting");
     interrupt(&run);
-    ended(run).says(130, &["was cancelled"]);
+    wait_for_exit(run).assert_stderr(130, &["was cancelled"]);
 }
 
 #[test]
@@ -134,15 +139,15 @@ fn ctrl_c_in_watch_leaves_the_run_alone() {
         ),
     );
     home.ok(&["server", "graph", "run", "long.yaml", "--detach", "--run-id", "r1"]);
-    says(&home, "log", "on");
-    let mut seat =
-        Seat::watched(home.command(&["server", "graph", "status", "r1", "--watch"]), Size::new(100, 20));
-    seat.sees("running   a");
-    seat.signal(Signal::INT);
-    assert_eq!(seat.left(), Some(130));
-    seat.sees("interrupted; run 'r1' continues");
+    wait_for_text(&home, "log", "on");
+    let mut tty =
+        Tty::output_only(home.command(&["server", "graph", "status", "r1", "--watch"]), Size::new(100, 20));
+    tty.expect("running   a");
+    tty.signal(Signal::INT);
+    assert_eq!(tty.wait_for_exit(), Some(130));
+    tty.expect("interrupted; run 'r1' continues");
     go(&home);
-    reaches(&home, "r1", "completed");
+    wait_for_status(&home, "r1", "completed");
 }
 
 #[test]
@@ -156,17 +161,17 @@ fn second_ctrl_c_exits_at_once() {
             "graph: hang\nnodes: {{agent: {{type: pty, command: '{agent}', profile: claude}}}}\nsteps: [{{id: a, node: agent, input: HANG}}]\n"
         ),
     );
-    let mut seat = Seat::watched(
+    let mut tty = Tty::output_only(
         home.command(&["server", "graph", "run", "hang.yaml", "--run-id", "r1"]),
         Size::new(100, 20),
     );
-    seat.sees("running   a");
+    tty.expect("running   a");
     let busy = || {
         home.nerve(&["server", "node", "info", "agent", "--session", "r1", "--json"]).stdout.contains("busy")
     };
     assert!(wait_until(DEADLINE, busy));
-    seat.signal(Signal::INT);
-    seat.sees("Ctrl+C again to exit immediately");
-    seat.signal(Signal::INT);
-    assert_eq!(seat.left(), Some(130));
+    tty.signal(Signal::INT);
+    tty.expect("Ctrl+C again to exit immediately");
+    tty.signal(Signal::INT);
+    assert_eq!(tty.wait_for_exit(), Some(130));
 }

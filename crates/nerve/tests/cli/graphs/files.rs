@@ -38,7 +38,7 @@ fn all_errors_are_reported_with_line_and_column() {
     assert_eq!((done.code, done.stdout.as_str()), (0, "good.yaml: graph good, 2 steps\n"), "{done:?}");
 
     let done = graph(&home, &["validate", "good.yaml", "bad.yaml", "loop.yaml", "missing.yaml"]);
-    done.says(2, &["3 of 4 files are invalid"]);
+    done.assert_stderr(2, &["3 of 4 files are invalid"]);
     assert!(
         done.stdout.contains("bad.yaml:6:5: a step has no field \"nod\" (did you mean `node`?)"),
         "{done:?}"
@@ -57,8 +57,8 @@ fn all_errors_are_reported_with_line_and_column() {
     );
 
     // A run says the same, before it asks for a server.
-    graph(&home, &["run", "bad.yaml"]).says(2, &["bad.yaml:6:5: "]);
-    graph(&home, &["create", "bad.yaml"]).says(2, &["bad.yaml:6:5: "]);
+    graph(&home, &["run", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
+    graph(&home, &["create", "bad.yaml"]).assert_stderr(2, &["bad.yaml:6:5: "]);
 }
 
 #[test]

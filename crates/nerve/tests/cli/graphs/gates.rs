@@ -1,12 +1,12 @@
-//! Gates: answered by another command, on the terminal, by nobody.
+//! Gates: answered by another command, on the terminal, or by their default.
 
 use std::process::Stdio;
 
 use nerve_term::event::Size;
 
-use crate::graphs::{begin, ended, graph, reaches, with_server, write};
+use crate::graphs::{begin, graph, wait_for_exit, wait_for_status, with_server, write};
 use crate::harness::Home;
-use crate::tty::Seat;
+use crate::tty::Tty;
 
 const SHIP: &str = "\
 graph: ship
@@ -31,15 +31,15 @@ fn gate_is_answered_by_another_command() {
     let home = ship();
     for (run, choice) in [("r1", "later"), ("r2", "3")] {
         let waits = begin(&home, &["run", "ship.yaml", "--run-id", run]);
-        reaches(&home, run, "waiting");
+        wait_for_status(&home, run, "waiting");
         let shown = graph(&home, &["status", run]);
         assert!(shown.stdout.contains("approve asks: Ship it? [yes / no / later]"), "{shown:?}");
-        shown.says(0, &[&format!("nerve server graph answer {run} --step approve CHOICE")]);
-        graph(&home, &["answer", run, "never"]).says(2, &["never"]);
-        graph(&home, &["answer", run, "--step", "other", "yes"]).says(3, &["other"]);
+        shown.assert_stderr(0, &[&format!("nerve server graph answer {run} --step approve CHOICE")]);
+        graph(&home, &["answer", run, "never"]).assert_stderr(2, &["never"]);
+        graph(&home, &["answer", run, "--step", "other", "yes"]).assert_stderr(3, &["other"]);
         let answer = home.ok(&["server", "graph", "answer", run, "--step", "approve", choice]);
         assert_eq!(answer, format!("run '{run}' continues with: later\n"));
-        let done = ended(waits);
+        let done = wait_for_exit(waits);
         assert_eq!(
             (done.code, done.stdout.as_str()),
             (0, "== approve\nlater\n== ship\nshipped: later by person\n"),
@@ -48,11 +48,11 @@ fn gate_is_answered_by_another_command() {
         let asks = format!(
             "gate approve asks: Ship it? [yes / no / later] (answer with 'nerve server graph answer {run} --step approve CHOICE')"
         );
-        done.says(0, &[&asks, "gate approve answered by person: later"]);
+        done.assert_stderr(0, &[&asks, "gate approve answered by person: later"]);
     }
-    // Two people answer: the second is told that the first was quicker, not that there is no such run.
-    graph(&home, &["answer", "r1", "yes"]).says(3, &["run 'r1' asks nothing: it is completed"]);
-    graph(&home, &["answer", "r9", "yes"]).says(3, &["no run 'r9'"]);
+    // A late second answer gets an error that says the gate was already answered.
+    graph(&home, &["answer", "r1", "yes"]).assert_stderr(3, &["run 'r1' asks nothing: it is completed"]);
+    graph(&home, &["answer", "r9", "yes"]).assert_stderr(3, &["no run 'r9'"]);
 }
 
 #[test]
@@ -61,10 +61,10 @@ fn answer_needs_step_if_several_gates_wait() {
     let text = "graph: two\nmax_parallel: 2\nsteps:\n  - {id: one, gate: {question: first}}\n  - {id: other, gate: {question: second}}\n";
     write(&home, "two.yaml", text);
     home.ok(&["server", "graph", "run", "two.yaml", "--run-id", "r1", "--detach"]);
-    reaches(&home, "r1", "waiting");
-    graph(&home, &["answer", "r1", "yes"]).says(2, &["2 gates wait: one, other", "--step"]);
-    graph(&home, &["answer", "r1", "yes", "--step", "other"]).says(0, &[]);
-    graph(&home, &["answer", "r1", "no"]).says(0, &[]);
+    wait_for_status(&home, "r1", "waiting");
+    graph(&home, &["answer", "r1", "yes"]).assert_stderr(2, &["2 gates wait: one, other", "--step"]);
+    graph(&home, &["answer", "r1", "yes", "--step", "other"]).assert_stderr(0, &[]);
+    graph(&home, &["answer", "r1", "no"]).assert_stderr(0, &[]);
     let results = graph(&home, &["resume", "r1", "--file", "two.yaml", "--json"]).json()["results"].take();
     assert_eq!((&results["one"]["choice"], &results["other"]["choice"]), (&"no".into(), &"yes".into()));
 }
@@ -80,41 +80,41 @@ fn unanswered_gate_takes_its_default() {
     assert_eq!(done.code, 4, "{done:?}");
 }
 
-/// Everything of the command is on the terminal, and somebody sits in front of it.
-fn seat(home: &Home, size: Size, args: &[&str]) -> Seat {
-    Seat::with_stderr(home.command(&[&["server", "graph"], args].concat()), size)
+/// Runs the command with stdin, stdout and stderr on a terminal.
+fn open_tty(home: &Home, size: Size, args: &[&str]) -> Tty {
+    Tty::with_stderr(home.command(&[&["server", "graph"], args].concat()), size)
 }
 
 #[test]
 fn gate_prompts_on_the_terminal() {
     let home = ship();
-    let mut seat = seat(&home, Size::new(80, 24), &["run", "ship.yaml", "--run-id", "r1"]);
-    seat.sees("approve: Ship it?");
-    seat.sees("2. no (default)");
-    seat.sees("[no]:");
-    seat.types("never\n");
-    seat.sees("not one of the choices");
-    seat.types("3\n");
-    assert_eq!(seat.left(), Some(0));
-    seat.sees("shipped: later by person");
-    assert!(seat.text().contains("done      ship"), "{}", seat.text());
+    let mut tty = open_tty(&home, Size::new(80, 24), &["run", "ship.yaml", "--run-id", "r1"]);
+    tty.expect("approve: Ship it?");
+    tty.expect("2. no (default)");
+    tty.expect("[no]:");
+    tty.send("never\n");
+    tty.expect("not one of the choices");
+    tty.send("3\n");
+    assert_eq!(tty.wait_for_exit(), Some(0));
+    tty.expect("shipped: later by person");
+    assert!(tty.text().contains("done      ship"), "{}", tty.text());
 }
 
 #[test]
 fn enter_takes_default_and_remote_answer_is_shown() {
     let home = ship();
-    let mut first = seat(&home, Size::new(40, 10), &["run", "ship.yaml", "--run-id", "r1"]);
-    first.sees("[no]:");
-    first.types("\n");
-    assert_eq!(first.left(), Some(0));
-    first.sees("shipped: no by person");
+    let mut first = open_tty(&home, Size::new(40, 10), &["run", "ship.yaml", "--run-id", "r1"]);
+    first.expect("[no]:");
+    first.send("\n");
+    assert_eq!(first.wait_for_exit(), Some(0));
+    first.expect("shipped: no by person");
 
-    let mut second = seat(&home, Size::new(80, 24), &["run", "ship.yaml", "--run-id", "r2"]);
-    second.sees("[no]:");
+    let mut second = open_tty(&home, Size::new(80, 24), &["run", "ship.yaml", "--run-id", "r2"]);
+    second.expect("[no]:");
     home.ok(&["server", "graph", "answer", "r2", "yes"]);
-    second.sees("approve was answered by person: yes");
-    assert_eq!(second.left(), Some(0));
-    second.sees("shipped: yes by person");
+    second.expect("approve was answered by person: yes");
+    assert_eq!(second.wait_for_exit(), Some(0));
+    second.expect("shipped: yes by person");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn without_stdin_terminal_shows_how_to_answer() {
     let home = ship();
     let mut command = home.command(&["server", "graph", "run", "ship.yaml", "--run-id", "r1"]);
     command.stdin(Stdio::null());
-    let mut seat = Seat::watched(command, Size::new(120, 24));
-    seat.sees("answer with 'nerve server graph answer r1 --step approve CHOICE'");
+    let mut tty = Tty::output_only(command, Size::new(120, 24));
+    tty.expect("answer with 'nerve server graph answer r1 --step approve CHOICE'");
     home.ok(&["server", "graph", "answer", "r1", "1"]);
-    assert_eq!(seat.left(), Some(0));
+    assert_eq!(tty.wait_for_exit(), Some(0));
 }

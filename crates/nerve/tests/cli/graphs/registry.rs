@@ -1,6 +1,6 @@
 //! Graphs and nodes that a session keeps, over a restart of its server too.
 
-use crate::graphs::{graph, reaches, with_server, write};
+use crate::graphs::{graph, wait_for_status, with_server, write};
 use crate::harness::{Home, NERVE};
 
 const HELLO: &str = "graph: hello\ninputs: {who: {default: you}}\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: say, node: sh, input: 'echo hello {{ input.who }}'}\n";
@@ -9,10 +9,11 @@ const HELLO: &str = "graph: hello\ninputs: {who: {default: you}}\nnodes: {sh: {t
 fn graph_is_registered_run_by_id_and_deleted() {
     let home = with_server();
     write(&home, "h.yaml", HELLO);
-    graph(&home, &["list"]).says(0, &["no registered graphs", "graph create FILE"]);
-    graph(&home, &["list", "--runs"]).says(0, &["no runs"]);
+    graph(&home, &["list"]).assert_stderr(0, &["no registered graphs", "graph create FILE"]);
+    graph(&home, &["list", "--runs"]).assert_stderr(0, &["no runs"]);
     assert_eq!(home.ok(&["server", "graph", "create", "h.yaml"]), "graph 'hello' created\n");
-    graph(&home, &["create", "h.yaml"]).says(1, &["graph 'hello' exists already", "delete it first"]);
+    graph(&home, &["create", "h.yaml"])
+        .assert_stderr(1, &["graph 'hello' exists already", "delete it first"]);
     assert!(home.ok(&["server", "graph", "list"]).contains("hello"));
     assert_eq!(graph(&home, &["list", "--json"]).json()["graphs"][0], "hello");
     assert_eq!(
@@ -22,14 +23,14 @@ fn graph_is_registered_run_by_id_and_deleted() {
     assert!(home.ok(&["server", "graph", "run", "hello", "--dry-run"]).contains("input: echo hello you"));
     std::fs::create_dir(home.hermetic.work().join("hello")).unwrap();
     assert_eq!(home.ok(&["server", "graph", "run", "hello"]), "hello you\n", "not the folder of that name");
-    graph(&home, &["run", "hello", "--set", "whom=x"]).says(2, &["did you mean 'who'"]);
+    graph(&home, &["run", "hello", "--set", "whom=x"]).assert_stderr(2, &["did you mean 'who'"]);
     let shown = home.ok(&["server", "graph", "show", "hello"]);
     assert!(shown.contains("1. say: sh (bash)"), "{shown}");
     assert_eq!(home.ok(&["server", "graph", "show", "r1"]), shown, "the graph of a run is in its journal");
-    graph(&home, &["show", "nothing"]).says(3, &["no file, graph or run 'nothing'"]);
+    graph(&home, &["show", "nothing"]).assert_stderr(3, &["no file, graph or run 'nothing'"]);
 
     assert_eq!(home.ok(&["server", "graph", "delete", "hello"]), "graph 'hello' deleted\n");
-    graph(&home, &["run", "hello"]).says(3, &["no graph 'hello'"]);
+    graph(&home, &["run", "hello"]).assert_stderr(3, &["no graph 'hello'"]);
     let runs = graph(&home, &["list", "--runs", "--json"]).json();
     assert_eq!((&runs["runs"][1]["run_id"], &runs["runs"][1]["status"]), (&"r1".into(), &"completed".into()));
 }
@@ -61,7 +62,7 @@ fn sessions_keep_graphs_and_nodes_across_restart() {
     home.ok(&["server", "node", "wait", "me", "--session", "work"]);
     let execute = ["server", "node", "execute", "me", "hello", "--session", "work"];
     assert_eq!(home.ok(&execute), "You said: hello\n");
-    home.nerve(&["server", "session", "start", "none"]).says(3, &["none"]);
+    home.nerve(&["server", "session", "start", "none"]).assert_stderr(3, &["none"]);
 }
 
 #[test]
@@ -75,17 +76,17 @@ fn unreadable_sessions_are_reported_at_server_start() {
     let start = || home.nerve(&["server", "start"]);
 
     std::fs::write(&sessions, kept.replace("\"1.0\"", "\"99.0\"")).unwrap();
-    start().says(0, &["warning: the sessions in", "version 99.0", "not written"]);
+    start().assert_stderr(0, &["warning: the sessions in", "version 99.0", "not written"]);
     home.ok(&["server", "stop"]);
     assert!(std::fs::read_to_string(&sessions).unwrap().contains("99.0"), "it is left as it is");
 
     // A graph of it that is no graph any more takes nothing else with it.
     std::fs::write(&sessions, kept.replace("input.who", "input.nobody")).unwrap();
-    start().says(0, &["graph 'hello' of session 'default' is not there again"]);
+    start().assert_stderr(0, &["graph 'hello' of session 'default' is not there again"]);
     home.ok(&["server", "stop"]);
 
     std::fs::write(&sessions, &kept[..kept.len() / 2]).unwrap();
-    start().says(0, &["warning: the sessions in", "were damaged", "sessions.json.damaged-1"]);
+    start().assert_stderr(0, &["warning: the sessions in", "were damaged", "sessions.json.damaged-1"]);
     home.ok(&["server", "stop"]);
     let fine = start();
     assert!(fine.code == 0 && !fine.stderr.contains("warning"), "{fine:?}");
@@ -96,11 +97,11 @@ fn old_name_works_and_warns_once() {
     let home: Home = with_server();
     write(&home, "h.yaml", HELLO);
     let done = home.nerve(&["server", "dag", "run", "h.yaml", "-d"]);
-    done.says(0, &["'nerve server dag run' is now 'nerve server graph run'"]);
+    done.assert_stderr(0, &["'nerve server dag run' is now 'nerve server graph run'"]);
     assert_eq!(done.stderr.matches("is now").count(), 1);
     assert!(done.stdout.contains("dry run"));
     let done = home.nerve(&["server", "dag", "run", "h.yaml", "--run-id", "r1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "hello you\n"), "{done:?}");
     assert!(!home.ok(&["server", "--help"]).contains("dag"));
-    reaches(&home, "r1", "completed");
+    wait_for_status(&home, "r1", "completed");
 }

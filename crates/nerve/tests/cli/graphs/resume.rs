@@ -4,7 +4,9 @@ use std::fs;
 
 use nerve_testkit::wait_until;
 
-use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, read, says, with_server, write};
+use crate::graphs::{
+    UNTIL_GO, begin, go, graph, read, wait_for_exit, wait_for_status, wait_for_text, with_server, write,
+};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 /// Three steps that leave a line each in `log`; the second one ends when it may.
@@ -21,14 +23,17 @@ fn killed(more: &str) -> Home {
     let home = with_server();
     write(&home, "three.yaml", &three(more));
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
-    says(&home, "log", "b\n");
+    wait_for_text(&home, "log", "b\n");
     // What is not in the journal yet when a server is killed is done again.
     let journal = home.hermetic.nerve_home().join("runs/default/r1.jsonl");
     let known = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"step\":\"b\""));
     assert!(wait_until(DEADLINE, known));
     home.kill_server("default");
-    let done = ended(run);
-    done.says(1, &["server 'default' closed the connection during run 'r1'", "nerve server graph resume r1"]);
+    let done = wait_for_exit(run);
+    done.assert_stderr(
+        1,
+        &["server 'default' closed the connection during run 'r1'", "nerve server graph resume r1"],
+    );
     home.ok(&["server", "start"]);
     home
 }
@@ -40,10 +45,10 @@ fn count(home: &Home, step: &str) -> usize {
 #[test]
 fn run_of_killed_server_resumes_unfinished_steps() {
     let home = killed("");
-    let info = reaches(&home, "r1", "interrupted");
+    let info = wait_for_status(&home, "r1", "interrupted");
     assert_eq!(info["done_steps"], 1, "{info:#}");
     assert!(graph(&home, &["list", "--runs"]).stdout.contains("interrupted"));
-    graph(&home, &["status", "r1"]).says(0, &["nerve server graph resume r1"]);
+    graph(&home, &["status", "r1"]).assert_stderr(0, &["nerve server graph resume r1"]);
     go(&home);
     let done = graph(&home, &["resume", "r1", "--trace", "trace.json"]);
     assert_eq!(
@@ -51,14 +56,14 @@ fn run_of_killed_server_resumes_unfinished_steps() {
         (0, "== a\none\n== b\none two\n== c\none two three\n"),
         "{done:?}"
     );
-    done.says(
+    done.assert_stderr(
         0,
         &["run r1 of graph three resumed: 3 steps", "step a reused", "step b started", "run r1 completed"],
     );
     assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 1));
     assert!(read(&home, "trace.json").contains("\"completed\""));
-    graph(&home, &["resume", "r1"]).says(2, &["completed"]);
-    graph(&home, &["resume", "r9"]).says(3, &["no run 'r9'"]);
+    graph(&home, &["resume", "r1"]).assert_stderr(2, &["completed"]);
+    graph(&home, &["resume", "r9"]).assert_stderr(3, &["no run 'r9'"]);
 }
 
 #[test]
@@ -76,14 +81,14 @@ fn edited_graph_reuses_unchanged_steps() {
     assert!(done.stdout.contains("one zwei drei"), "{done:?}");
     assert_eq!((count(&home, "a"), count(&home, "b"), count(&home, "c")), (1, 2, 2));
     write(&home, "wrong.yaml", "graph: three\nsteps: [{id: a}]\n");
-    graph(&home, &["resume", "r1", "--file", "wrong.yaml"]).says(2, &["wrong.yaml:2:"]);
+    graph(&home, &["resume", "r1", "--file", "wrong.yaml"]).assert_stderr(2, &["wrong.yaml:2:"]);
 }
 
 #[test]
 fn auto_resume_graph_is_resumed_by_next_server() {
     let home = killed("on_restart: resume\n");
     go(&home);
-    let info = reaches(&home, "r1", "completed");
+    let info = wait_for_status(&home, "r1", "completed");
     assert_eq!(info["done_steps"], 3, "{info:#}");
     assert_eq!((count(&home, "a"), count(&home, "c")), (1, 1));
 }
@@ -97,7 +102,7 @@ fn failed_run_can_be_resumed() {
         "graph: needs\nnodes: {sh: {type: bash}}\nsteps:\n  - {id: a, node: sh, input: 'echo a >> log; echo one'}\n  \
         - {id: b, node: sh, input: 'cat wanted', depends_on: [a]}\n",
     );
-    graph(&home, &["run", "needs.yaml", "--run-id", "r1"]).says(1, &["wanted"]);
+    graph(&home, &["run", "needs.yaml", "--run-id", "r1"]).assert_stderr(1, &["wanted"]);
     write(&home, "wanted", "here\n");
     assert_eq!(home.ok(&["server", "graph", "resume", "r1"]), "== a\none\n== b\nhere\n");
     assert_eq!(count(&home, "a"), 1);
@@ -112,13 +117,13 @@ fn interrupted_agent_step_needs_a_decision() {
     let run = begin(&home, &["run", "talk.yaml", "--run-id", "r1"]);
     assert!(wait_until(DEADLINE, || home.info("me")["state"] == "busy"));
     home.kill_server("default");
-    ended(run).says(1, &["closed the connection"]);
+    wait_for_exit(run).assert_stderr(1, &["closed the connection"]);
     home.ok(&["server", "start"]);
     home.ok(&["server", "graph", "resume", "r1", "--detach"]);
-    let info = reaches(&home, "r1", "waiting");
+    let info = wait_for_status(&home, "r1", "waiting");
     assert_eq!(info["gates"][0]["step_id"], "say", "{info:#}");
     home.ok(&["server", "graph", "cancel", "r1"]);
-    reaches(&home, "r1", "cancelled");
+    wait_for_status(&home, "r1", "cancelled");
 }
 
 #[test]
@@ -126,9 +131,9 @@ fn stopped_server_says_run_can_be_resumed() {
     let home = with_server();
     write(&home, "three.yaml", &three(""));
     let run = begin(&home, &["run", "three.yaml", "--run-id", "r1"]);
-    says(&home, "log", "b\n");
+    wait_for_text(&home, "log", "b\n");
     home.ok(&["server", "stop"]);
-    ended(run).says(1, &["during run 'r1'", "nerve server graph resume r1"]);
+    wait_for_exit(run).assert_stderr(1, &["during run 'r1'", "nerve server graph resume r1"]);
     home.ok(&["server", "start"]);
     go(&home);
     assert!(home.ok(&["server", "graph", "resume", "r1"]).contains("one two three"));
@@ -147,7 +152,7 @@ fn command_does_not_outlive_killed_server() {
     let shell = std::path::PathBuf::from(format!("/proc/{}/cmdline", pid().unwrap()));
     assert!(!fs::read(&shell).unwrap().is_empty());
     home.kill_server("default");
-    // Gone, or a zombie that nobody has looked after yet.
+    // Gone, or a zombie that has not been reaped yet.
     assert!(wait_until(DEADLINE, || fs::read(&shell).unwrap_or_default().is_empty()), "{}", shell.display());
-    ended(run);
+    wait_for_exit(run);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::graphs::{UNTIL_GO, begin, ended, go, graph, reaches, with_server, write};
+use crate::graphs::{UNTIL_GO, begin, go, graph, wait_for_exit, wait_for_status, with_server, write};
 use crate::harness::{Home, NERVE};
 
 const TWO: &str = "\
@@ -90,11 +90,11 @@ fn input_is_text_json_file_or_fields() {
         (vec!["--set", "who"], "KEY=VALUE"),
         (vec!["--run-id", "Not A Name"], "run"),
     ] {
-        graph(&home, &[vec!["run", "two.yaml"], args].concat()).says(2, &[words]);
+        graph(&home, &[vec!["run", "two.yaml"], args].concat()).assert_stderr(2, &[words]);
     }
-    graph(&home, &["run", "two.yaml", "--input", "@missing"]).says(1, &["cannot read missing"]);
-    graph(&home, &["run", "missing.yaml"]).says(3, &["file not found: missing.yaml"]);
-    graph(&home, &["run", "missing"]).says(3, &["no graph 'missing'", "no file 'missing' exists"]);
+    graph(&home, &["run", "two.yaml", "--input", "@missing"]).assert_stderr(1, &["cannot read missing"]);
+    graph(&home, &["run", "missing.yaml"]).assert_stderr(3, &["file not found: missing.yaml"]);
+    graph(&home, &["run", "missing"]).assert_stderr(3, &["no graph 'missing'", "no file 'missing' exists"]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn graph_is_read_from_stdin_as_yaml_or_json() {
     let done = home.nerve_with(&["server", "graph", "run", "-"], json);
     assert_eq!((done.code, done.stdout.as_str()), (0, "<x>\n"), "{done:?}");
     home.nerve_with(&["server", "graph", "run", "-"], "graph: g\nstepps: []\n")
-        .says(2, &["standard input:2:1", "steps"]);
+        .assert_stderr(2, &["standard input:2:1", "steps"]);
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn dry_run_prints_plan_and_needs_no_server() {
         (&data["valid"], &data["steps"][0]["input_known"], &data["steps"][1]["input_known"]),
         (&true.into(), &true.into(), &false.into())
     );
-    graph(&home, &["run", "two.yaml", "-d", "--set", "x=1"]).says(2, &["no input"]);
-    graph(&home, &["run", "two.yaml"]).says(3, &["server 'default' is not running"]);
+    graph(&home, &["run", "two.yaml", "-d", "--set", "x=1"]).assert_stderr(2, &["no input"]);
+    graph(&home, &["run", "two.yaml"]).assert_stderr(3, &["server 'default' is not running"]);
 }
 
 #[test]
@@ -146,16 +146,16 @@ fn detached_run_is_watched_by_another_command() {
     let done = graph(&home, &["run", "long.yaml", "--detach", "--run-id", "r1"]);
     assert_eq!((done.code, done.stdout.as_str()), (0, "r1\n"), "{done:?}");
     let watch = begin(&home, &["status", "r1", "--watch"]);
-    reaches(&home, "r1", "running");
+    wait_for_status(&home, "r1", "running");
     assert!(graph(&home, &["list", "--runs"]).stdout.contains("running"));
     go(&home);
-    let done = ended(watch);
+    let done = wait_for_exit(watch);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("completed") && done.stdout.contains("1/1 done"), "{done:?}");
     // Again, of a run that has ended: at once.
     let done = graph(&home, &["status", "r1", "--watch", "--json"]);
     assert_eq!((done.code, done.json()["steps"][0]["state"].clone()), (0, "completed".into()));
-    graph(&home, &["status", "r2"]).says(3, &["no run 'r2'"]);
+    graph(&home, &["status", "r2"]).assert_stderr(3, &["no run 'r2'"]);
 }
 
 #[test]
@@ -193,6 +193,6 @@ fn truncated_output_is_marked() {
         "graph: long\nnodes: {sh: {type: bash}}\nsteps: [{id: a, node: sh, input: 'head -c 1000000 /dev/zero | tr \"\\0\" x'}]\n",
     );
     let done = graph(&home, &["run", "long.yaml"]);
-    done.says(0, &["warning: step a: the first 475712 bytes of stdout are left out"]);
+    done.assert_stderr(0, &["warning: step a: the first 475712 bytes of stdout are left out"]);
     assert_eq!(done.stdout.len(), (512 << 10) + 1);
 }

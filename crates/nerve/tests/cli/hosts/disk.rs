@@ -1,4 +1,4 @@
-//! Recordings that cannot be written: the session lives on, and it is told once.
+//! Recordings that cannot be written: the session continues and the failure is reported once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use nerve_testkit::{skip, wait_until};
 
 use crate::harness::{DEADLINE, Home, alive, pid_in};
 use crate::recording::Recording;
-use crate::tty::Seat;
+use crate::tty::Tty;
 
 /// Leaves a viewer, as terminals with the kitty keyboard protocol send it.
-const LEAVE: &str = "\x1b[93;5ud";
+const DETACH_KEY: &str = "\x1b[93;5ud";
 
-/// A small file system in memory; it goes when this is dropped.
+/// A small in-memory file system, unmounted on drop.
 struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    /// `None`, and the test is noted as skipped, where only root can mount and this is not root.
+    /// Returns `None` and notes a skip if mounting is not permitted.
     fn mount(test: &str, path: PathBuf, size: &str) -> Option<Tmpfs> {
         fs::create_dir_all(&path).unwrap();
         let options = format!("size={size},mode=0700");
@@ -43,15 +43,15 @@ impl Drop for Tmpfs {
     }
 }
 
-/// A disk of its own that can be made to take nothing, as one behind a dead network does.
+/// A disk of its own that can be frozen, like one behind a dead network.
 struct Freezable {
     mount: PathBuf,
-    /// Thaws it whatever happens to this test: nobody could end a process that waits for it.
+    /// Thaws the disk even if the test dies: processes waiting for it cannot be killed.
     watchdog: Child,
 }
 
 impl Freezable {
-    /// `None`, and the test is noted as skipped, where there are no loop devices or this is not root.
+    /// Returns `None` and notes a skip without root or loop devices.
     fn mount(test: &str, home: &Home) -> Option<Freezable> {
         let (image, mount) =
             (home.hermetic.root().join("disk"), home.hermetic.nerve_home().join("recordings"));
@@ -91,7 +91,7 @@ impl Drop for Freezable {
     }
 }
 
-/// The messages of all ERROR events of a server that are told within some time after `act`.
+/// Returns the messages of all ERROR events that a server sends after `act`.
 fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let socket = home.hermetic.nerve_home().join("run/default.sock");
@@ -99,7 +99,7 @@ fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
         let client = NerveClient::connect(&socket).await.unwrap();
         let mut events = client.subscribe(&Subscribe::default()).await.unwrap();
         tokio::task::block_in_place(act);
-        // An event that only says that all before it was told.
+        // This event marks the end: all earlier events have been delivered.
         home.ok(&["server", "node", "create", "last", "-c", "sleep 1000"]);
         let mut errors = Vec::new();
         let all = async {
@@ -116,11 +116,11 @@ fn errors_of(home: &Home, act: impl FnOnce()) -> Vec<String> {
     })
 }
 
-/// Somebody who looks at the shell.
-fn viewer(home: &Home) -> Seat {
-    let seat = Seat::new(home, Size::new(240, 12), &["attach", "sh"]);
-    seat.sees("ready");
-    seat
+/// Opens a viewer of the shell.
+fn viewer(home: &Home) -> Tty {
+    let tty = Tty::new(home, Size::new(240, 12), &["attach", "sh"]);
+    tty.expect("ready");
+    tty
 }
 
 fn lost_recordings(texts: &[String]) -> usize {
@@ -138,24 +138,24 @@ fn node_without_recordings_folder_works_and_warns_once() {
     let errors = errors_of(&home, || {
         home.shell("sh");
         assert_eq!(home.execute("sh", "echo works"), "works\n");
-        assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()));
+        assert!(wait_until(DEADLINE, || !home.metadata("sh", "faults").is_empty()));
     });
-    let faults = home.fact("sh", "faults");
+    let faults = home.metadata("sh", "faults");
     assert_eq!(faults.matches("nothing is recorded").count(), 1, "{faults}");
     assert!(faults.contains("recordings"), "it says where: {faults}");
     assert_eq!(errors.iter().filter(|error| error.contains("recordings")).count(), 1, "{errors:?}");
-    assert_eq!(home.fact("sh", "recording"), "", "there is none");
-    let mut seat = viewer(&home);
-    seat.sees("! nothing is recorded: ");
-    seat.sees("not recorded");
-    seat.types(LEAVE);
-    assert_eq!(seat.left(), Some(0));
+    assert_eq!(home.metadata("sh", "recording"), "", "there is none");
+    let mut tty = viewer(&home);
+    tty.expect("! nothing is recorded: ");
+    tty.expect("not recorded");
+    tty.send(DETACH_KEY);
+    assert_eq!(tty.wait_for_exit(), Some(0));
     let before = home.read("sh");
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
     assert_eq!(home.read("sh"), before, "what its host still has is shown");
-    assert_eq!(home.fact("sh", "faults").matches("nothing is recorded").count(), 1);
+    assert_eq!(home.metadata("sh", "faults").matches("nothing is recorded").count(), 1);
     assert_eq!(home.execute("sh", "echo still"), "still\n");
 }
 
@@ -168,8 +168,8 @@ fn disk_full_from_start_costs_only_the_recording() {
     assert!(filled.is_err());
     home.shell("sh");
     assert_eq!(home.execute("sh", "echo works"), "works\n");
-    assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()), "{:#}", home.info("sh"));
-    assert!(home.fact("sh", "faults").contains("No space left"), "{}", home.fact("sh", "faults"));
+    assert!(wait_until(DEADLINE, || !home.metadata("sh", "faults").is_empty()), "{:#}", home.info("sh"));
+    assert!(home.metadata("sh", "faults").contains("No space left"), "{}", home.metadata("sh", "faults"));
     home.ok(&["server", "node", "stop", "sh"]);
     home.ok(&["server", "stop"]);
 }
@@ -183,28 +183,28 @@ fn disk_filling_up_costs_only_the_rest_of_recording() {
     };
     home.shell("sh");
     let recording = home.recording_of("sh");
-    let mut seat = viewer(&home);
-    seat.sees("● ");
+    let mut tty = viewer(&home);
+    tty.expect("● ");
     let errors = errors_of(&home, || {
         home.execute("sh", "echo the $((2-1))st");
         // A block of its own: the one that does not fit any more is lost with all that is in it.
         assert!(wait_until(DEADLINE, || Recording::of(&recording).text().contains("the 1st\r\n")));
         home.execute("sh", "head -c 700000 /dev/urandom | base64 -w 100");
         assert_eq!(home.execute("sh", "echo works"), "works\n");
-        assert!(wait_until(DEADLINE, || !home.fact("sh", "faults").is_empty()), "{:#}", home.info("sh"));
+        assert!(wait_until(DEADLINE, || !home.metadata("sh", "faults").is_empty()), "{:#}", home.info("sh"));
     });
     assert_eq!(lost_recordings(&errors), 1, "{errors:?}");
-    // Who looks is told what is wrong and where, and so is who comes later; keys are the program's as before.
+    // Current and later viewers see the warning; keys still reach the program.
     let mut late = viewer(&home);
-    for seat in [&mut seat, &mut late] {
-        seat.sees("! tap 'recording' failed");
-        seat.sees("No space left");
-        seat.types("echo se$((1+1))n\r");
-        seat.sees("\nse2n");
-        seat.types(LEAVE);
-        assert_eq!(seat.left(), Some(0));
+    for tty in [&mut tty, &mut late] {
+        tty.expect("! tap 'recording' failed");
+        tty.expect("No space left");
+        tty.send("echo se$((1+1))n\r");
+        tty.expect("\nse2n");
+        tty.send(DETACH_KEY);
+        assert_eq!(tty.wait_for_exit(), Some(0));
     }
-    let faults = home.fact("sh", "faults");
+    let faults = home.metadata("sh", "faults");
     assert_eq!(faults.matches("recording").count(), 1 + faults.matches("recordings/").count(), "{faults}");
     assert!(faults.contains("No space left"), "{faults}");
     let found = Recording::of(&recording);
@@ -219,7 +219,7 @@ fn disk_filling_up_costs_only_the_rest_of_recording() {
     home.ok(&["server", "node", "wait", "sh"]);
     assert_eq!(home.execute("sh", "echo still"), "still\n");
     assert!(home.read("sh").starts_with(before.trim_end()), "the terminal is another");
-    assert!(home.fact("sh", "faults").contains("No space left"), "{}", home.fact("sh", "faults"));
+    assert!(home.metadata("sh", "faults").contains("No space left"), "{}", home.metadata("sh", "faults"));
     home.ok(&["server", "node", "stop", "sh"]);
 }
 
@@ -235,11 +235,11 @@ fn hanging_disk_costs_only_the_recording() {
     // More than waits for the disk at most.
     let much = "head -c 6000000 /dev/urandom | base64 -w 100";
     let mut flood = home.command(&["server", "node", "execute", "sh", much, "--timeout", "40"]);
-    // Megabytes that nobody reads here.
+    // This output is discarded.
     assert!(flood.stdout(Stdio::null()).status().unwrap().success(), "the session hangs with the disk");
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
-    assert!(home.fact("sh", "faults").contains("takes nothing"), "{}", home.fact("sh", "faults"));
-    // Even now: it is taken back, and it ends when it is told to.
+    assert!(home.metadata("sh", "faults").contains("takes nothing"), "{}", home.metadata("sh", "faults"));
+    // A hung node is still taken back and can be stopped.
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh", "--timeout", "20"]);
@@ -267,10 +267,10 @@ fn home_too_deep_for_host_sockets_is_refused() {
         let created = run(&["server", "node", "create", "sh", "-c", "bash --norc"]);
         run(&["server", "stop"]);
         if created.code != 0 {
-            created.says(1, &["path", "NERVE_HOME"]);
+            created.assert_stderr(1, &["path", "NERVE_HOME"]);
         }
     } else {
-        started.says(1, &["path", "NERVE_HOME"]);
+        started.assert_stderr(1, &["path", "NERVE_HOME"]);
     }
     assert!(!deep.join("run/hosts").exists() || fs::read_dir(deep.join("run/hosts")).unwrap().count() == 0);
     assert!(wait_until(Duration::from_secs(5), || run(&["server", "status"]).code == 3));

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::harness::{DEADLINE, Home, NERVE, alive, freeze, pid_in, signal};
 use crate::recording::{Recording, numbers};
 
-/// What a block waits for at most, and what a busy machine of two cores adds.
+/// Maximum time a block waits, plus an allowance for a busy machine with two cores.
 const MAY_BE_LOST: Duration = Duration::from_millis(250 + 250);
 
-/// Announces a snapshot as a program in the terminal does; its anchor.
+/// Announces a snapshot as a program in the terminal would; returns its anchor.
 fn snapshot(socket: &str, id: u64, label: &str) -> u64 {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -46,21 +46,21 @@ fn only_its_node_stops_with_the_reason() {
     home.shell("sh");
     home.create("me", &format!("{NERVE} mock-agent"), &["--profile", "claude"]);
     home.ok(&["server", "node", "wait", "me"]);
-    let (host, child) = (home.host_of("sh"), pid_in(&json!(home.fact("sh", "pid"))));
+    let (host, child) = (home.host_of("sh"), pid_in(&json!(home.metadata("sh", "pid"))));
     let wait = home.start(&["server", "node", "wait", "sh", "--until", "stopped"]);
     let turn = home.start(&["server", "node", "execute", "sh", "sleep 1000"]);
     home.wait_for_state("sh", "busy");
     let pid = host["pid"].as_u64().unwrap();
     signal(pid_in(&host["pid"]), Signal::KILL);
     assert_eq!(wait.done(Duration::from_secs(5)).code, 0);
-    turn.done(Duration::from_secs(5)).says(1, &["node 'sh'"]);
+    turn.done(Duration::from_secs(5)).assert_stderr(1, &["node 'sh'"]);
     assert_eq!(home.state("sh"), "stopped");
     assert!(
-        home.fact("sh", "faults").contains(&format!("its host (pid {pid}) is gone")),
+        home.metadata("sh", "faults").contains(&format!("its host (pid {pid}) is gone")),
         "{:#}",
         home.info("sh")
     );
-    home.nerve(&["server", "node", "execute", "sh", "x"]).says(1, &["its host"]);
+    home.nerve(&["server", "node", "execute", "sh", "x"]).assert_stderr(1, &["its host"]);
     assert!(wait_until(DEADLINE, || !alive(child)), "the shell was not hung up");
     let nodes: Vec<Value> = home.hosts().into_iter().map(|host| host["node"].clone()).collect();
     assert_eq!(nodes, ["me"]);
@@ -79,7 +79,8 @@ fn turn_of_its_node_fails_with_the_reason() {
     home.wait_for_state("sh", "busy");
     let pid = pid_in(&home.host_of("sh")["pid"]);
     signal(pid, Signal::KILL);
-    turn.done(Duration::from_secs(5)).says(1, &["node 'sh'", &format!("its host (pid {pid}) is gone")]);
+    turn.done(Duration::from_secs(5))
+        .assert_stderr(1, &["node 'sh'", &format!("its host (pid {pid}) is gone")]);
 }
 
 #[test]
@@ -91,7 +92,7 @@ fn program_ignoring_hangup_is_ended_too() {
         &[],
     );
     home.wait_for_text("deaf", "begun");
-    let child = pid_in(&json!(home.fact("deaf", "pid")));
+    let child = pid_in(&json!(home.metadata("deaf", "pid")));
     signal(pid_in(&home.host_of("deaf")["pid"]), Signal::KILL);
     home.wait_for_state("deaf", "stopped");
     let ended = wait_until(Duration::from_secs(10), || !alive(child));
@@ -145,10 +146,10 @@ fn snapshot_includes_output_written_just_before() {
     home.shell("sh");
     let socket = home.execute("sh", "echo $NERVE_RECORDER_SOCKET");
     assert_eq!(home.execute("sh", "echo $AH_RECORDER_IPC_SOCKET"), socket);
-    assert_eq!(home.execute("sh", "echo $NERVE_RECORDING").trim(), home.fact("sh", "recording"));
+    assert_eq!(home.execute("sh", "echo $NERVE_RECORDING").trim(), home.metadata("sh", "recording"));
     home.execute("sh", "seq 1 20000");
     let anchor = snapshot(socket.trim(), 77, "");
-    // Nobody has to wait for the timer: it is in the file now.
+    // The snapshot is in the file at once, without waiting for the timer.
     let found = Recording::of(&home.recording_of("sh"));
     assert_eq!(found.snapshots, [(77, anchor)]);
     assert!(String::from_utf8_lossy(&found.output[..anchor as usize]).contains("\n20000\r\n"));
@@ -167,7 +168,7 @@ fn next_server_reports_host_that_died_meanwhile() {
     assert!(wait_until(DEADLINE, || home.hosts()[0]["alive"] == false), "{:?}", home.hosts());
     home.ok(&["server", "start"]);
     home.wait_for_state("sh", "stopped");
-    assert!(home.fact("sh", "faults").contains("its host"), "{:#}", home.info("sh"));
+    assert!(home.metadata("sh", "faults").contains("its host"), "{:#}", home.info("sh"));
     assert!(home.read("sh").lines().any(|line| line == "kept 2"), "{}", home.read("sh"));
     assert_eq!(home.hosts(), Vec::<Value>::new());
 }

@@ -39,7 +39,7 @@ fn program_that_closed_its_terminal_lives_until_stopped() {
     assert_ne!(home.state("mute"), "stopped", "it runs");
     fs::write(home.hermetic.work().join("enough"), "").unwrap();
     home.wait_for_state("mute", "stopped");
-    assert_eq!(home.fact("mute", "exit"), "exit code 4");
+    assert_eq!(home.metadata("mute", "exit"), "exit code 4");
     home.wait_for_end(&host);
     Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
 }
@@ -64,7 +64,7 @@ fn grandchild_on_terminal_does_not_hold_the_node() {
     let host = home.host_of("parent");
     let pid = fs::read_to_string(home.hermetic.work().join("grandchild")).unwrap();
     home.wait_for_state("parent", "stopped");
-    assert_eq!(home.fact("parent", "exit"), "exit code 3");
+    assert_eq!(home.metadata("parent", "exit"), "exit code 3");
     home.wait_for_end(&host);
     assert_eq!(home.hosts(), Vec::<Value>::new());
     Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
@@ -81,19 +81,19 @@ fn late_grandchild_output_is_harmless() {
     );
     let host = home.host_of("parent");
     home.wait_for_state("parent", "stopped");
-    assert_eq!(home.fact("parent", "exit"), "exit code 3");
+    assert_eq!(home.metadata("parent", "exit"), "exit code 3");
     home.wait_for_end(&host);
     Recording::of(host["recording"].as_str().unwrap().as_ref()).assert_whole();
 }
 
-/// Writes so much without a newline; the peaks of host and server in KiB.
+/// Prints this many megabytes without a newline; returns the peak memory of host and server in KiB.
 fn one_line_of(megabytes: u64) -> (u64, u64) {
     let home = Home::with_server();
     let bytes = megabytes * 1_000_000;
     home.script("line", &format!("head -c {bytes} /dev/zero | tr '\\0' x\nexec sleep 1000\n"), &[]);
     let (host, server) = (pid_in(&home.host_of("line")["pid"]), home.pid("default"));
     let path = home.recording_of("line");
-    // Told by the terminal model: it has all of it.
+    // The terminal model has processed everything.
     let offset = || home.nerve(&["server", "node", "why", "line", "--json"]).json()["offset"].as_u64();
     let done = wait_until(Duration::from_secs(170), || offset() >= Some(bytes));
     assert!(done, "{:?} of {bytes} bytes", offset());
@@ -106,7 +106,7 @@ fn one_line_of(megabytes: u64) -> (u64, u64) {
     assert!(found.lost.is_empty(), "{:?}", found.lost);
     assert_eq!(found.output.len() as u64, bytes);
     assert!(found.output.iter().all(|byte| *byte == b'x'));
-    assert_eq!(home.fact("line", "faults"), "");
+    assert_eq!(home.metadata("line", "faults"), "");
     eprintln!("{megabytes} MB in one line: host {} KiB, server {} KiB", peaks.0, peaks.1);
     peaks
 }
@@ -160,7 +160,7 @@ fn frozen_server_blocks_no_program_and_loses_nothing() {
         300,
         "the terminal",
     );
-    assert_eq!(home.fact("flood", "faults"), "");
+    assert_eq!(home.metadata("flood", "faults"), "");
     home.ok(&["server", "node", "wait", "flood"]);
     assert_eq!(home.execute("flood", "echo fine"), "fine\n");
 }
@@ -188,8 +188,8 @@ fn pasted_megabyte_arrives_and_is_recorded() {
     assert!(typed == [text.as_bytes(), &[4]].concat(), "what is recorded is not what was sent");
 }
 
-/// A shell that was told a password, and by now does other things.
-fn told_a_password() -> Home {
+/// Starts a shell that has read a password and continued with other commands.
+fn home_after_password() -> Home {
     let home = Home::with_server();
     home.shell("sh");
     let ask = "echo visible; read -s -p 'Password: ' secret; echo; echo got ${#secret}";
@@ -204,7 +204,7 @@ fn told_a_password() -> Home {
 
 #[test]
 fn recording_has_only_the_length_of_a_password() {
-    let home = told_a_password();
+    let home = home_after_password();
     let path = home.recording_of("sh");
     assert!(wait_until(DEADLINE, || Recording::of(&path).text().contains("seen 2 again\r\n")));
     let found = Recording::of(&path);
@@ -220,7 +220,7 @@ fn recording_has_only_the_length_of_a_password() {
 
 #[test]
 fn password_is_in_no_file() {
-    let home = told_a_password();
+    let home = home_after_password();
     home.ok(&["server", "stop"]);
     for file in files_under(&home.hermetic.nerve_home()) {
         let bytes = fs::read(&file).unwrap();

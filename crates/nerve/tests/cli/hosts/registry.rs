@@ -37,7 +37,7 @@ fn server_stop_ends_hosts_and_closes_recordings() {
     assert_eq!(home.hosts(), Vec::<Value>::new());
     assert_eq!(fs::read_dir(home.hermetic.nerve_home().join("run/hosts")).unwrap().count(), 0);
     home.ok(&["server", "start"]);
-    // What they were is known; they do not run.
+    // The nodes are still listed, as stopped.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
     let states: Vec<&Value> =
         list["nodes_info"].as_array().unwrap().iter().map(|node| &node["state"]).collect();
@@ -50,9 +50,9 @@ fn kept_nodes_are_taken_back_by_the_next_start() {
     home.shell("sh");
     home.execute("sh", "X=kept");
     home.ok(&["server", "node", "create", "once", "--backend", "bash"]);
-    let (pid, host) = (home.fact("sh", "pid"), home.host_of("sh"));
+    let (pid, host) = (home.metadata("sh", "pid"), home.host_of("sh"));
     home.ok(&["server", "stop", "--keep-nodes"]);
-    home.nerve(&["server", "status"]).says(3, &["not running"]);
+    home.nerve(&["server", "status"]).assert_stderr(3, &["not running"]);
     assert!(alive(pid_in(&host["pid"])));
     assert_eq!(home.hosts()[0]["alive"], true);
     // Another server does not take what is not its own.
@@ -60,7 +60,7 @@ fn kept_nodes_are_taken_back_by_the_next_start() {
     assert_eq!(home.nerve(&["server", "node", "list", "-s", "work", "--json"]).json()["nodes"], json!([]));
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
-    assert_eq!(home.fact("sh", "pid"), pid);
+    assert_eq!(home.metadata("sh", "pid"), pid);
     assert_eq!(home.execute("sh", "echo $X"), "kept\n");
     home.ok(&["server", "stop", "--all"]);
     home.wait_for_end(&host);
@@ -95,11 +95,11 @@ fn host_commands_work_with_and_without_server() {
     assert_eq!(stopped["stopped"], json!([id]));
     assert!(!alive(pid_in(&host["pid"])) && !alive(pid_in(&host["child"])));
     assert_eq!(home.hosts().len(), 1);
-    home.nerve(&["host", "stop", id]).says(3, &[id, "nerve host list"]);
-    home.nerve(&["host", "write", "../../etc/passwd", "x"]).says(3, &["no host"]);
+    home.nerve(&["host", "stop", id]).assert_stderr(3, &[id, "nerve host list"]);
+    home.nerve(&["host", "write", "../../etc/passwd", "x"]).assert_stderr(3, &["no host"]);
     home.ok(&["host", "stop", "--all"]);
     assert_eq!(home.hosts(), Vec::<Value>::new());
-    home.nerve(&["host", "stop"]).says(2, &["--all"]);
+    home.nerve(&["host", "stop"]).assert_stderr(2, &["--all"]);
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn host_stop_ends_its_node() {
     let host = home.host_of("sh");
     home.ok(&["host", "stop", host["id"].as_str().unwrap()]);
     home.wait_for_state("sh", "stopped");
-    assert_eq!(home.fact("sh", "exit"), "signal 1");
-    assert_eq!(home.fact("sh", "faults"), "", "this is no accident");
+    assert_eq!(home.metadata("sh", "exit"), "signal 1");
+    assert_eq!(home.metadata("sh", "faults"), "", "this is no accident");
 }
 
 #[test]
@@ -154,7 +154,8 @@ fn entry_with_reused_pid_is_never_signalled() {
     forge("aaaaaaaaaaa3", 4_194_303, 5);
     let states: Vec<Value> = home.hosts().into_iter().map(|host| host["alive"].clone()).collect();
     assert_eq!(states, [false, false, false]);
-    home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"]).says(1, &["cannot reach host", "nerve host list"]);
+    home.nerve(&["host", "write", "aaaaaaaaaaa1", "x"])
+        .assert_stderr(1, &["cannot reach host", "nerve host list"]);
     home.ok(&["host", "stop", "aaaaaaaaaaa1"]);
     // The next server takes the rest for nodes that are lost.
     home.ok(&["server", "start"]);
@@ -199,7 +200,7 @@ fn entries_of_other_users_are_ignored() {
     let path = entry_path(&home, &host);
     chown(&path, Some(12345), None).unwrap();
     assert_eq!(home.hosts(), Vec::<Value>::new());
-    home.nerve(&["host", "stop", host["id"].as_str().unwrap()]).says(3, &["no host"]);
+    home.nerve(&["host", "stop", host["id"].as_str().unwrap()]).assert_stderr(3, &["no host"]);
     home.ok(&["server", "start"]);
     assert_eq!(home.state("sh"), "created", "it is known, and not taken back");
     home.ok(&["server", "stop"]);
@@ -217,7 +218,8 @@ fn foreign_socket_gets_no_input() {
     home.shell("sh");
     let host = home.host_of("sh");
     let runtime = home.hermetic.nerve_home().join("run/hosts").join(host["id"].as_str().unwrap());
-    // Another user cannot come so far; if the modes were ever wrong, the host still looks at who it is.
+    // Folder permissions already keep other users out; with wrong permissions, the host still checks the peer's user
+    // id.
     for folder in ["", "nerve", "nerve/run", "nerve/run/hosts"].map(|part| home.hermetic.root().join(part)) {
         open_to_all(&folder);
     }
@@ -257,7 +259,7 @@ fn fifo_among_entries_blocks_nothing() {
     let server = home.start(&["server", "start"]);
     let done =
         [list, server].map(|command| std::panic::catch_unwind(|| command.done(Duration::from_secs(10)).code));
-    // Whoever hangs there would go on hanging.
+    // A blocked reader would never return.
     fs::remove_file(pipe).unwrap();
     assert_eq!(done.map(|code| code.ok()), [Some(0), Some(0)]);
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::harness::{DEADLINE, Home, NERVE, alive, pid_in};
 use crate::recording::{Recording, assert_counts, numbers};
 
-/// What must be the same of a node, whoever serves it.
-fn lasting(info: &Value) -> Value {
+/// Returns the metadata of a node that must not depend on the server.
+fn stable_metadata(info: &Value) -> Value {
     let mut info = info.clone();
-    let facts = info["metadata"].as_object_mut().unwrap();
-    // What the program does meanwhile, and what it was known by.
-    facts.retain(|name, _| !["evidence", "title", "turns", "queued"].contains(&name.as_str()));
+    let metadata = info["metadata"].as_object_mut().unwrap();
+    // Drops what changes while the program runs.
+    metadata.retain(|name, _| !["evidence", "title", "turns", "queued"].contains(&name.as_str()));
     info
 }
 
@@ -65,8 +65,8 @@ fn agents_survive_and_next_server_adopts_them() {
     home.ok(&["server", "node", "wait", "turn"]);
     assert!(home.read("turn").contains("END-OF-SLOW"));
     for (node, before) in nodes.iter().zip(&before) {
-        let mut now = lasting(&home.info(node));
-        let mut before = lasting(before);
+        let mut now = stable_metadata(&home.info(node));
+        let mut before = stable_metadata(before);
         if *node == "turn" {
             assert_eq!([before["state"].take(), now["state"].take()], [json!("busy"), json!("ready")]);
         }
@@ -106,7 +106,7 @@ fn next_server_sees_running_turn_end() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "me", "--until", "busy", "--timeout", "5"]);
-    // A prompt waits for the end of the turn that nobody asked this server for.
+    // The prompt waits for the turn that the previous server started.
     assert_eq!(home.execute("me", "next"), "You said: next\n");
     let text = home.read("me");
     assert!(text.find("END-OF-SLOW").unwrap() < text.find("You said: next").unwrap(), "{text}");
@@ -139,10 +139,10 @@ fn waiting_client_of_dying_server_gets_a_hint() {
         home.start(&["server", "node", "wait", "me", "--until", "stopped"]),
         home.start(&["server", "node", "execute", "me", "second", "--stream"]),
     ];
-    assert!(wait_until(DEADLINE, || home.fact("me", "queued") == "1"));
+    assert!(wait_until(DEADLINE, || home.metadata("me", "queued") == "1"));
     home.kill_server("default");
     for wait in waits {
-        wait.done(Duration::from_secs(5)).says(1, &["server 'default'", "nerve server start"]);
+        wait.done(Duration::from_secs(5)).assert_stderr(1, &["server 'default'", "nerve server start"]);
     }
 }
 
@@ -164,9 +164,9 @@ fn node_settings_outlive_the_server() {
     let execute = |text| {
         home.nerve(&["server", "node", "execute", "sh", "--session", "work", "--parser", "none", text])
     };
-    let told = execute("echo $KEPT; pwd").stdout;
-    assert!(told.contains("a b\n") && told.contains(cwd.to_str().unwrap()), "{told}");
-    execute("sleep 100").says(4, &["timed out"]);
+    let output = execute("echo $KEPT; pwd").stdout;
+    assert!(output.contains("a b\n") && output.contains(cwd.to_str().unwrap()), "{output}");
+    execute("sleep 100").assert_stderr(4, &["timed out"]);
     let info = home.nerve(&["server", "node", "info", "sh", "--session", "work", "--json"]).json();
     assert_eq!(info["metadata"]["parser"], "codex");
     assert_eq!(info["metadata"]["profile"], "shell");
@@ -185,7 +185,7 @@ fn size_outlives_the_server() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
-    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["60", "17"]);
+    assert_eq!([home.metadata("sh", "cols"), home.metadata("sh", "rows")], ["60", "17"]);
     assert_eq!(home.read("sh"), text);
     assert_eq!(home.execute("sh", "stty size"), "17 60\n");
     // A size given by the next server counts as well.
@@ -212,8 +212,8 @@ fn long_history_is_read_from_the_recording() {
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
     assert!(home.read("sh") == text, "the text is another");
-    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["50", "20"]);
-    assert_eq!(home.fact("sh", "faults"), "");
+    assert_eq!([home.metadata("sh", "cols"), home.metadata("sh", "rows")], ["50", "20"]);
+    assert_eq!(home.metadata("sh", "faults"), "");
     assert_eq!(home.execute("sh", "echo fine"), "fine\n");
 }
 
@@ -227,9 +227,9 @@ fn size_outlives_the_server_without_recording() {
     home.kill_server("default");
     home.ok(&["server", "start"]);
     home.ok(&["server", "node", "wait", "sh"]);
-    assert_eq!([home.fact("sh", "cols"), home.fact("sh", "rows")], ["60", "17"]);
+    assert_eq!([home.metadata("sh", "cols"), home.metadata("sh", "rows")], ["60", "17"]);
     assert!(home.read("sh").lines().any(|line| line == "kept"), "what the host still has is shown");
-    assert_eq!(home.fact("sh", "recording"), "");
+    assert_eq!(home.metadata("sh", "recording"), "");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn agent_hooks_reach_the_next_server() {
     assert!(std::process::Command::new("chmod").arg("755").arg(&claude).status().unwrap().success());
     home.create("me", claude.to_str().unwrap(), &[]);
     home.ok(&["server", "node", "wait", "me"]);
-    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.fact("me", "host"));
+    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.metadata("me", "host"));
     let socket = runtime.join("hooks/socket");
     let tell = |event: &str| {
         let message = json!({ "hook_event_name": event, "prompt_id": "p" }).to_string();
@@ -256,11 +256,11 @@ fn agent_hooks_reach_the_next_server() {
     home.wait_for_state("me", "busy");
     tell("UserPromptSubmit");
     // The agent would tell its end once, right when it is drawn.
-    let told = wait_until(DEADLINE, || {
+    let is_reported = wait_until(DEADLINE, || {
         tell("Stop");
         why(&home, "me")["source"] == "hook"
     });
-    assert!(told, "{:#}", why(&home, "me"));
+    assert!(is_reported, "{:#}", why(&home, "me"));
     assert_eq!(turn.done(DEADLINE).code, 0);
     home.ok(&["server", "node", "stop", "me"]);
     assert!(wait_until(DEADLINE, || !runtime.exists()), "the folder of its hooks is left behind");
@@ -282,14 +282,14 @@ fn program_that_ended_meanwhile_is_reported_once() {
     Recording::of(&recording).assert_whole();
     home.ok(&["server", "start"]);
     home.wait_for_state("brief", "stopped");
-    assert_eq!(home.fact("brief", "exit"), "exit code 7");
+    assert_eq!(home.metadata("brief", "exit"), "exit code 7");
     assert_eq!(home.read("brief"), "begun\nlast words\n");
-    assert_eq!(home.fact("brief", "faults"), "");
-    home.nerve(&["server", "node", "execute", "brief", "x"]).says(1, &["exit code 7"]);
+    assert_eq!(home.metadata("brief", "faults"), "");
+    home.nerve(&["server", "node", "execute", "brief", "x"]).assert_stderr(1, &["exit code 7"]);
     assert_eq!(home.hosts(), Vec::<Value>::new());
     home.kill_server("default");
     home.ok(&["server", "start"]);
-    // What it was is known; its end was told.
+    // The stopped node is still listed; its end is reported only once.
     let list = home.nerve(&["server", "node", "list", "--json"]).json();
     assert_eq!((&list["nodes"], &list["nodes_info"][0]["state"]), (&json!(["brief"]), &json!("created")));
 }

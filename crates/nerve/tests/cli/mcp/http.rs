@@ -7,8 +7,8 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::http_client::{Site, Web, hello};
-use super::stdio_client::{Asks, text};
+use super::http_client::{Endpoint, HttpClient, hello};
+use super::stdio_client::{Client, text};
 use crate::harness::{DEADLINE, Home, alive, signal};
 
 fn shell(node: &str) -> Value {
@@ -16,7 +16,7 @@ fn shell(node: &str) -> Value {
 }
 
 /// Begins a turn that takes long, and waits until the node is at it. What is given has still to be read.
-fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::http_client::Reply) {
+fn begin_long_turn(web: &mut HttpClient<'_>, text: &str, more: Value) -> (u64, super::http_client::Reply) {
     let mut arguments = json!({"node_id": "sh", "text": text});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let begun = web.begin("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));
@@ -29,13 +29,13 @@ fn begin_long_turn(web: &mut Web<'_>, text: &str, more: Value) -> (u64, super::h
 fn both_http_servers_offer_same_tools_and_resources() {
     for own in [false, true] {
         let home = Home::new();
-        let site = if own {
+        let endpoint = if own {
             home.ok(&["server", "start"]);
-            Site::of_its_own(&home, &[])
+            Endpoint::standalone(&home, &[])
         } else {
-            Site::of_server(&home)
+            Endpoint::on_server(&home)
         };
-        let mut web = Web::ready(&site);
+        let mut web = HttpClient::ready(&endpoint);
         assert_eq!(web.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len(), 15);
         let mut listening = web.listen(None);
         assert_eq!(listening.header("content-type"), Some("text/event-stream"));
@@ -50,8 +50,8 @@ fn both_http_servers_offer_same_tools_and_resources() {
         assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("42"), "{read}");
         let lost = web.call("nerve_execute", json!({"node_id": "lost", "text": "hi"}));
         assert_eq!(lost["structuredContent"]["error_type"], "not_found_error", "{lost}");
-        // Another client sees the same nodes, and is told of its own requests only.
-        let mut other = Web::ready(&site);
+        // A second client sees the same nodes but only its own notifications.
+        let mut other = HttpClient::ready(&endpoint);
         assert_ne!(other.session, web.session);
         assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["node_id"], "sh");
         other.ok("nerve_stop_node", json!({"node_id": "sh"}));
@@ -67,54 +67,56 @@ fn both_http_servers_offer_same_tools_and_resources() {
 #[test]
 fn token_and_host_name_are_required() {
     let home = Home::new();
-    for site in [Site::of_server(&home), Site::of_its_own(&home, &["--http-name", "nerve.example"])] {
-        let bearer = format!("Bearer {}", site.token);
+    for endpoint in
+        [Endpoint::on_server(&home), Endpoint::standalone(&home, &["--http-name", "nerve.example"])]
+    {
+        let bearer = format!("Bearer {}", endpoint.token);
         let accept = ("Accept", "application/json, text/event-stream");
         let json_body = ("Content-Type", "application/json");
         let cut = &bearer[..bearer.len() - 1];
         for (method, token) in [("POST", ""), ("POST", cut), ("GET", "Bearer wrong"), ("DELETE", "Basic x")] {
-            let reply = site.raw(method, &[("Authorization", token), accept, json_body], &hello(1));
+            let reply = endpoint.raw(method, &[("Authorization", token), accept, json_body], &hello(1));
             assert_eq!(reply.status, 401, "{method} {token}");
-            let told = reply.text();
-            assert!(told.contains("nerve token show") && !told.contains(&site.token), "{told}");
+            let message = reply.text();
+            assert!(message.contains("nerve token show") && !message.contains(&endpoint.token), "{message}");
         }
         let good = [("Authorization", bearer.as_str()), accept, json_body];
         let with = |more: (&'static str, &str)| {
             let headers: Vec<(&str, &str)> = good.iter().copied().chain([more]).collect();
-            site.raw("POST", &headers, &hello(1))
+            endpoint.raw("POST", &headers, &hello(1))
         };
         assert_eq!(with(("Host", "evil.example")).status, 403);
         assert_eq!(with(("Origin", "http://evil.example")).status, 403);
         assert_eq!(with(("Origin", "null")).status, 403);
         assert_eq!(with(("Host", "localhost")).status, 200);
         let named = with(("Host", "nerve.example")).status;
-        assert_eq!(named, if site.child.is_some() { 200 } else { 403 });
+        assert_eq!(named, if endpoint.child.is_some() { 200 } else { 403 });
     }
 }
 
 #[test]
 fn invalid_requests_get_their_status() {
     let home = Home::new();
-    let site = Site::of_server(&home);
-    let mut web = Web::ready(&site);
+    let endpoint = Endpoint::on_server(&home);
+    let mut web = HttpClient::ready(&endpoint);
     let unknown = ("Mcp-Session-Id", "00000000-0000-0000-0000-000000000000");
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).to_string();
     for method in ["POST", "GET", "DELETE"] {
-        assert_eq!(site.send(method, &[unknown], &call).status, 404, "{method}");
-        assert_eq!(site.send(method, &[], &call).status, 400, "{method} without a session");
+        assert_eq!(endpoint.send(method, &[unknown], &call).status, 404, "{method}");
+        assert_eq!(endpoint.send(method, &[], &call).status, 400, "{method} without a session");
     }
-    assert_eq!(site.send("PUT", &[], &call).status, 405);
-    assert_eq!(site.send("POST", &[("Mcp-Session-Id", "\u{e9}")], &call).status, 400);
+    assert_eq!(endpoint.send("PUT", &[], &call).status, 405);
+    assert_eq!(endpoint.send("POST", &[("Mcp-Session-Id", "\u{e9}")], &call).status, 400);
     for garbage in
         ["", "garbage {{{", "[]", "7", &"[".repeat(100_000), r#"{"jsonrpc":"2.0","id":[1],"method":7}"#]
     {
-        let status = site.send("POST", &[("Mcp-Session-Id", &web.session)], garbage).status;
+        let status = endpoint.send("POST", &[("Mcp-Session-Id", &web.session)], garbage).status;
         assert!((400..=422).contains(&status), "{status}: {}", &garbage[..garbage.len().min(40)]);
     }
     let version = [("Mcp-Session-Id", web.session.as_str()), ("MCP-Protocol-Version", "1999-01-01")];
-    assert_eq!(site.send("POST", &version, &call).status, 400);
+    assert_eq!(endpoint.send("POST", &version, &call).status, 400);
     // Nothing of a body that is too long is read, however it is announced.
-    let too_long = site.send("POST", &[("Content-Length", "17000000")], "");
+    let too_long = endpoint.send("POST", &[("Content-Length", "17000000")], "");
     assert_eq!(too_long.status, 413);
     assert!(too_long.text().contains("at most"));
     let wrong = web.call("nerve_execute", json!({"node_id": 7}));
@@ -127,22 +129,22 @@ fn invalid_requests_get_their_status() {
 #[test]
 fn excess_sessions_are_refused_until_one_ends() {
     let home = Home::new();
-    let site = Site::of_its_own(&home, &[]);
-    let webs: Vec<Web<'_>> = (0..64).map(|_| Web::ready(&site)).collect();
-    let refused = site.send("POST", &[], &hello(1));
+    let endpoint = Endpoint::standalone(&home, &[]);
+    let webs: Vec<HttpClient<'_>> = (0..64).map(|_| HttpClient::ready(&endpoint)).collect();
+    let refused = endpoint.send("POST", &[], &hello(1));
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("30")));
-    let told: Value = serde_json::from_str(&refused.text()).unwrap();
-    assert!(told["error"]["message"].as_str().unwrap().contains("too many sessions"), "{told}");
+    let message: Value = serde_json::from_str(&refused.text()).unwrap();
+    assert!(message["error"]["message"].as_str().unwrap().contains("too many sessions"), "{message}");
     assert_eq!(webs[7].end().status, 202);
-    let mut late = Web::ready(&site);
+    let mut late = HttpClient::ready(&endpoint);
     assert_eq!(late.call("nerve_list_nodes", json!({}))["isError"], true, "no server runs");
 }
 
 #[test]
 fn long_turn_reports_progress_and_only_its_client_cancels() {
     let home = Home::new();
-    let site = Site::of_server(&home);
-    let (mut web, mut other) = (Web::ready(&site), Web::ready(&site));
+    let endpoint = Endpoint::on_server(&home);
+    let (mut web, mut other) = (HttpClient::ready(&endpoint), HttpClient::ready(&endpoint));
     web.ok("nerve_create_node", shell("sh"));
     let wait = "for i in 1 2 3; do echo step-$i; read -t 0.5 <> <(:); done; echo over";
     let (_, mut reply) = web.begin(
@@ -151,9 +153,9 @@ fn long_turn_reports_progress_and_only_its_client_cancels() {
             "name": "nerve_execute", "arguments": {"node_id": "sh", "text": wait}, "_meta": {"progressToken": "p1"},
         }),
     );
-    let (_, told) = reply.next(|message| message["method"] == "notifications/progress");
-    assert!(told["params"]["message"].as_str().unwrap().contains("step-"), "{told}");
-    assert_eq!(told["params"]["progressToken"], "p1", "{told}");
+    let (_, message) = reply.next(|message| message["method"] == "notifications/progress");
+    assert!(message["params"]["message"].as_str().unwrap().contains("step-"), "{message}");
+    assert_eq!(message["params"]["progressToken"], "p1", "{message}");
     assert!(text(&reply.answer()["result"]).ends_with("over"));
     assert!(reply.message().is_none(), "a stream ends with its answer");
 
@@ -170,8 +172,8 @@ fn long_turn_reports_progress_and_only_its_client_cancels() {
 #[test]
 fn client_reconnects_for_its_answer() {
     let home = Home::new();
-    let site = Site::of_server(&home);
-    let mut web = Web::ready(&site);
+    let endpoint = Endpoint::on_server(&home);
+    let mut web = HttpClient::ready(&endpoint);
     web.ok("nerve_create_node", shell("sh"));
     let go = home.hermetic.work().join("go");
     let wait = format!("echo begun; until [ -e {} ]; do read -t 0.05 <> <(:); done; echo over", go.display());
@@ -210,9 +212,9 @@ fn sockets(pid: u32) -> usize {
 fn turn_survives_client_exit_and_session_end() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let site = Site::of_its_own(&home, &[]);
-    let pid = site.child.as_ref().unwrap().id();
-    let (mut web, mut other) = (Web::ready(&site), Web::ready(&site));
+    let endpoint = Endpoint::standalone(&home, &[]);
+    let pid = endpoint.child.as_ref().unwrap().id();
+    let (mut web, mut other) = (HttpClient::ready(&endpoint), HttpClient::ready(&endpoint));
     web.ok("nerve_create_node", shell("sh"));
     let (_, reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
     drop(reply);
@@ -230,10 +232,10 @@ fn turn_survives_client_exit_and_session_end() {
 fn sigterm_ends_streams_and_leaves_turns_running() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut site = Site::of_its_own(&home, &[]);
-    let pid = site.child.as_ref().unwrap().id();
+    let mut endpoint = Endpoint::standalone(&home, &[]);
+    let pid = endpoint.child.as_ref().unwrap().id();
     let (mut listening, mut reply) = {
-        let mut web = Web::ready(&site);
+        let mut web = HttpClient::ready(&endpoint);
         web.ok("nerve_create_node", shell("sh"));
         let (_, reply) = begin_long_turn(&mut web, "sleep 3000", json!({"interrupt_on_cancel": true}));
         (web.listen(None), reply)
@@ -241,28 +243,28 @@ fn sigterm_ends_streams_and_leaves_turns_running() {
     signal(pid, Signal::TERM);
     while listening.message().is_some() {}
     assert!(reply.message().is_none_or(|(_, message)| message["result"]["isError"] == true));
-    assert_eq!(site.ended(), Some(0));
+    assert_eq!(endpoint.wait_for_exit(), Some(0));
     assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
 
-    let mut here = Site::of_its_own(&home, &["--in-process"]);
+    let mut here = Endpoint::standalone(&home, &["--in-process"]);
     let pid = here.child.as_ref().unwrap().id();
     let node = {
-        let mut web = Web::ready(&here);
+        let mut web = HttpClient::ready(&here);
         web.ok("nerve_create_node", shell("mine"));
         let echoed = web.call("nerve_execute", json!({"node_id": "mine", "text": "echo $$"}));
         text(&echoed).parse().unwrap()
     };
     signal(pid, Signal::TERM);
-    assert_eq!(here.ended(), Some(0));
+    assert_eq!(here.wait_for_exit(), Some(0));
     assert!(wait_until(Duration::from_secs(5), || !alive(node)), "nodes of the process end with it");
 }
 
 #[test]
 fn non_loopback_address_needs_tls_or_opt_out() {
     let home = Home::new();
-    home.nerve(&["mcp", "--http", "0.0.0.0:0"]).says(2, &["TLS"]);
-    home.nerve(&["mcp", "--json"]).says(2, &["--http"]);
-    let taken = Site::of_its_own(&home, &[]);
+    home.nerve(&["mcp", "--http", "0.0.0.0:0"]).assert_stderr(2, &["TLS"]);
+    home.nerve(&["mcp", "--json"]).assert_stderr(2, &["--http"]);
+    let taken = Endpoint::standalone(&home, &[]);
     let again = home.nerve(&["mcp", "--http", &taken.address]);
     assert_eq!((again.code, again.stdout.as_str()), (1, ""), "{again:?}");
     assert!(again.stderr.contains(&taken.address), "{again:?}");
@@ -271,8 +273,8 @@ fn non_loopback_address_needs_tls_or_opt_out() {
 #[test]
 fn stopping_server_ends_sessions_and_streams() {
     let home = Home::new();
-    let site = Site::of_server(&home);
-    let mut web = Web::ready(&site);
+    let endpoint = Endpoint::on_server(&home);
+    let mut web = HttpClient::ready(&endpoint);
     let mut listening = web.listen(None);
     web.ok("nerve_create_node", shell("sh"));
     let (_, mut reply) = begin_long_turn(&mut web, "sleep 3000", json!({}));
@@ -300,10 +302,10 @@ fn certificate_enables_tls_and_http_2() {
         path.to_str().unwrap().to_string()
     };
     let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
-    let site = Site::of_its_own(&home, &["--tls-cert", &cert, "--tls-key", &key]);
-    let port = site.address.rsplit_once(':').unwrap().1;
+    let endpoint = Endpoint::standalone(&home, &["--tls-cert", &cert, "--tls-key", &key]);
+    let port = endpoint.address.rsplit_once(':').unwrap().1;
     let url = format!("https://localhost:{port}/mcp");
-    let head = file("head", format!("Authorization: Bearer {}\n", site.token));
+    let head = file("head", format!("Authorization: Bearer {}\n", endpoint.token));
     for (version, name) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
         let mut curl = home.hermetic.command("curl");
         curl.args(["-sS", "-i", "--max-time", "30", version, "--cacert", &cert, "-H", &format!("@{head}")]);

@@ -1,4 +1,4 @@
-//! A client of MCP over HTTP that says exactly what it is told to, a connection for each request.
+//! A client of MCP over HTTP that can also send invalid input; one connection per request.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,11 +7,11 @@ use std::process::{Child, Stdio};
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::stdio_client::Asks;
+use super::stdio_client::Client;
 use crate::harness::{DEADLINE, Home};
 
-/// Where MCP is served, and by whom.
-pub(super) struct Site {
+/// An HTTP endpoint of MCP and the process that serves it.
+pub(super) struct Endpoint {
     /// `IP:PORT`.
     pub(super) address: String,
     pub(super) token: String,
@@ -19,7 +19,7 @@ pub(super) struct Site {
     pub(super) child: Option<Child>,
 }
 
-impl Drop for Site {
+impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
@@ -28,24 +28,24 @@ impl Drop for Site {
     }
 }
 
-impl Site {
+impl Endpoint {
     /// A server that has HTTP serves it.
-    pub(super) fn of_server(home: &Home) -> Site {
+    pub(super) fn on_server(home: &Home) -> Endpoint {
         home.ok(&["server", "start", "--http", "127.0.0.1:0"]);
         let status = home.nerve(&["server", "status", "--json"]).json();
-        Site { address: status["http"].as_str().unwrap().to_string(), token: token(home), child: None }
+        Endpoint { address: status["http"].as_str().unwrap().to_string(), token: token(home), child: None }
     }
 
     /// `nerve mcp --http` serves it.
-    pub(super) fn of_its_own(home: &Home, args: &[&str]) -> Site {
+    pub(super) fn standalone(home: &Home, args: &[&str]) -> Endpoint {
         let mut command = home.command(&["mcp", "--http", "127.0.0.1:0", "--json"]);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        let address = said["address"].as_str().unwrap().to_string();
-        assert!(said["url"].as_str().unwrap().ends_with(&format!("{address}/mcp")), "{said}");
-        Site { address, token: token(home), child: Some(child) }
+        let output: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let address = output["address"].as_str().unwrap().to_string();
+        assert!(output["url"].as_str().unwrap().ends_with(&format!("{address}/mcp")), "{output}");
+        Endpoint { address, token: token(home), child: Some(child) }
     }
 
     pub(super) fn url(&self) -> String {
@@ -53,7 +53,7 @@ impl Site {
     }
 
     /// Waits for the end of the process that serves it; gives the exit code.
-    pub(super) fn ended(&mut self) -> Option<i32> {
+    pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
         let child = self.child.as_mut().unwrap();
         let mut status = None;
         assert!(
@@ -82,7 +82,7 @@ impl Site {
         Reply::of(stream)
     }
 
-    /// The same with the token and what the protocol wants, and with more headers.
+    /// Sends a request with the token, the protocol's headers and these.
     pub(super) fn send(&self, method: &str, more: &[(&str, &str)], body: &str) -> Reply {
         let bearer = format!("Bearer {}", self.token);
         let mut headers = vec![
@@ -163,10 +163,10 @@ impl Reply {
 
     /// The next message for which `is_it` holds; those before it are passed over.
     #[track_caller]
-    pub(super) fn next(&mut self, is_it: impl Fn(&Value) -> bool) -> (String, Value) {
+    pub(super) fn next(&mut self, predicate: impl Fn(&Value) -> bool) -> (String, Value) {
         loop {
             let (id, message) = self.message().expect("the stream ended");
-            if is_it(&message) {
+            if predicate(&message) {
                 return (id, message);
             }
         }
@@ -212,7 +212,7 @@ impl Read for Body {
     }
 }
 
-impl Asks for Web<'_> {
+impl Client for HttpClient<'_> {
     #[track_caller]
     fn request(&mut self, method: &str, params: Value) -> Value {
         self.begin(method, params).1.answer()
@@ -220,8 +220,8 @@ impl Asks for Web<'_> {
 }
 
 /// A client with a session.
-pub(super) struct Web<'a> {
-    pub(super) site: &'a Site,
+pub(super) struct HttpClient<'a> {
+    pub(super) endpoint: &'a Endpoint,
     pub(super) session: String,
     last_id: u64,
 }
@@ -233,20 +233,20 @@ pub(super) fn hello(id: u64) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params }).to_string()
 }
 
-impl<'a> Web<'a> {
-    pub(super) fn ready(site: &'a Site) -> Web<'a> {
-        let mut reply = site.send("POST", &[], &hello(1));
+impl<'a> HttpClient<'a> {
+    pub(super) fn ready(endpoint: &'a Endpoint) -> HttpClient<'a> {
+        let mut reply = endpoint.send("POST", &[], &hello(1));
         assert_eq!(reply.status, 200, "{:?}", reply.headers);
         let session = reply.header("mcp-session-id").unwrap().to_string();
         assert_eq!(reply.answer()["result"]["serverInfo"]["name"], "nerve");
-        let mut web = Web { site, session, last_id: 1 };
+        let mut web = HttpClient { endpoint, session, last_id: 1 };
         web.notify("notifications/initialized", json!({}));
         web
     }
 
     pub(super) fn post(&self, message: &Value) -> Reply {
         let more = [("Mcp-Session-Id", self.session.as_str()), ("MCP-Protocol-Version", "2025-06-18")];
-        self.site.send("POST", &more, &message.to_string())
+        self.endpoint.send("POST", &more, &message.to_string())
     }
 
     pub(super) fn notify(&mut self, method: &str, params: Value) {
@@ -261,14 +261,14 @@ impl<'a> Web<'a> {
         (id, self.post(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })))
     }
 
-    /// Comes again: after the message `last`, or to listen for what belongs to no request.
+    /// Reconnects: after the message `last`, or to listen for unrelated messages.
     pub(super) fn listen(&self, last: Option<&str>) -> Reply {
         let mut more = vec![("Mcp-Session-Id", self.session.as_str())];
         more.extend(last.map(|last| ("Last-Event-ID", last)));
-        self.site.send("GET", &more, "")
+        self.endpoint.send("GET", &more, "")
     }
 
     pub(super) fn end(&self) -> Reply {
-        self.site.send("DELETE", &[("Mcp-Session-Id", &self.session)], "")
+        self.endpoint.send("DELETE", &[("Mcp-Session-Id", &self.session)], "")
     }
 }

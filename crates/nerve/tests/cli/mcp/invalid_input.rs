@@ -1,24 +1,24 @@
-//! Bad clients: what they say is answered or passed over, and ends nothing.
+//! Invalid clients: their input is answered or skipped and ends nothing.
 
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::stdio_client::{Asks, Mcp, text};
+use super::stdio_client::{Client, StdioClient, text};
 use crate::harness::{DEADLINE, Home};
 
 #[test]
 fn invalid_input_is_answered_and_ends_nothing() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::start(&home, &[]);
-    mcp.say("before anything: not JSON {{{");
+    let mut mcp = StdioClient::start(&home, &[]);
+    mcp.send_line("before anything: not JSON {{{");
     mcp.initialize();
-    mcp.say("garbage");
-    mcp.say("");
-    mcp.say("\u{0}\u{1}");
-    mcp.say(&"[".repeat(100_000));
-    // JSON, and no message: told, without an id that could be somebody's.
-    mcp.say(r#"{"jsonrpc": "2.0", "id": [1], "method": 7}"#);
+    mcp.send_line("garbage");
+    mcp.send_line("");
+    mcp.send_line("\u{0}\u{1}");
+    mcp.send_line(&"[".repeat(100_000));
+    // JSON but no message: the error has no id, as the given one may belong to another request.
+    mcp.send_line(r#"{"jsonrpc": "2.0", "id": [1], "method": 7}"#);
     let invalid =
         mcp.next(|message| message.get("error").is_some() && message.get("id").is_none_or(Value::is_null));
     assert_eq!(invalid["error"]["code"], -32600, "{invalid}");
@@ -50,34 +50,36 @@ fn invalid_input_is_answered_and_ends_nothing() {
     }
     assert_eq!(mcp.request("resources/list", json!({"cursor": "x"}))["error"]["code"], -32602);
     assert_eq!(mcp.request("ping", json!({}))["result"], json!({}));
-    assert_eq!(mcp.leave(), Some(0));
+    assert_eq!(mcp.disconnect(), Some(0));
 }
 
 #[test]
 fn oversized_line_is_skipped() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let long = "x".repeat(17 << 20);
-    mcp.say(&json!({"jsonrpc": "2.0", "id": 99, "method": "ping", "params": {"long": long}}).to_string());
+    mcp.send_line(
+        &json!({"jsonrpc": "2.0", "id": 99, "method": "ping", "params": {"long": long}}).to_string(),
+    );
     assert_eq!(mcp.request("ping", json!({}))["result"], json!({}));
-    assert!(!mcp.waits(|message| message["id"] == 99));
+    assert!(!mcp.has_pending(|message| message["id"] == 99));
 }
 
 #[test]
 fn client_without_mcp_gets_an_explanation() {
     let home = Home::new();
-    let mut mcp = Mcp::start(&home, &[]);
+    let mut mcp = StdioClient::start(&home, &[]);
     mcp.notify("notifications/progress", json!({"progressToken": 1, "progress": 1}));
-    assert_eq!(mcp.ended(), Some(1));
+    assert_eq!(mcp.wait_for_exit(), Some(1));
     assert!(mcp.stderr().contains("initialize"));
-    let mut silent = Mcp::start(&home, &[]);
-    assert_eq!(silent.leave(), Some(0));
+    let mut silent = StdioClient::start(&home, &[]);
+    assert_eq!(silent.disconnect(), Some(0));
 }
 
 #[test]
 fn concurrent_calls_are_limited() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &["--in-process"]);
+    let mut mcp = StdioClient::ready(&home, &["--in-process"]);
     let mut sent = Vec::new();
     for node in ["a", "b", "c"] {
         mcp.ok("nerve_create_node", json!({"node_id": node, "backend": "bash"}));
@@ -94,5 +96,5 @@ fn concurrent_calls_are_limited() {
     mcp.notify("notifications/cancelled", json!({"requestId": sent[0]}));
     let room = || mcp.call("nerve_list_nodes", json!({}))["isError"] != true;
     assert!(wait_until(DEADLINE, room), "a cancelled call keeps its place");
-    assert!(!mcp.waits(|message| message.get("id").is_some()), "others were answered");
+    assert!(!mcp.has_pending(|message| message.get("id").is_some()), "others were answered");
 }

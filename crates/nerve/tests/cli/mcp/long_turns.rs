@@ -4,7 +4,7 @@ use nerve_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::stdio_client::{Asks, Mcp, text};
+use super::stdio_client::{Client, StdioClient, text};
 use crate::harness::{DEADLINE, Home, alive, pid_in, signal};
 
 #[test]
@@ -12,21 +12,24 @@ fn long_turn_reports_progress() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     for args in [&[][..], &["--in-process"][..]] {
-        let mut mcp = Mcp::ready(&home, args);
+        let mut mcp = StdioClient::ready(&home, args);
         mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
         let wait = "for i in 1 2 3; do echo step-$i; read -t 0.5 <> <(:); done; echo over";
         let call = json!({
             "name": "nerve_execute", "arguments": {"node_id": "sh", "text": wait}, "_meta": {"progressToken": "p1"},
         });
         let id = mcp.send("tools/call", call);
-        let told = mcp.next(|message| message["method"] == "notifications/progress");
-        assert_eq!(told["params"]["progressToken"], "p1", "{told}");
-        assert!(told["params"]["message"].as_str().unwrap().contains("step-"), "{told}");
+        let message = mcp.next(|message| message["method"] == "notifications/progress");
+        assert_eq!(message["params"]["progressToken"], "p1", "{message}");
+        assert!(message["params"]["message"].as_str().unwrap().contains("step-"), "{message}");
         let more = mcp.next(|message| message["method"] == "notifications/progress");
-        assert!(more["params"]["progress"].as_f64() > told["params"]["progress"].as_f64(), "{told} {more}");
+        assert!(
+            more["params"]["progress"].as_f64() > message["params"]["progress"].as_f64(),
+            "{message} {more}"
+        );
         let answer = mcp.answer(id);
         assert!(text(&answer["result"]).ends_with("over"), "{answer}");
-        // Nobody asked to be told of this one.
+        // Without a progress token there are no notifications.
         let quiet = mcp.call("nerve_execute", json!({"node_id": "sh", "text": "echo quiet"}));
         assert_eq!(text(&quiet), "quiet");
         mcp.ok("nerve_stop_node", json!({"node_id": "sh"}));
@@ -34,7 +37,7 @@ fn long_turn_reports_progress() {
 }
 
 /// Begins a turn that takes long, and waits until the node is at it.
-fn begin_long_turn(mcp: &mut Mcp, more: Value) -> u64 {
+fn begin_long_turn(mcp: &mut StdioClient, more: Value) -> u64 {
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
     let mut arguments = json!({"node_id": "sh", "text": "echo begun; sleep 3000; echo over"});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -52,7 +55,7 @@ fn cancelled_call_leaves_its_turn_running_by_default() {
     let home = Home::new();
     home.ok(&["server", "start"]);
     for (more, goes_on) in [(json!({}), true), (json!({"interrupt_on_cancel": true}), false)] {
-        let mut mcp = Mcp::ready(&home, &[]);
+        let mut mcp = StdioClient::ready(&home, &[]);
         let id = begin_long_turn(&mut mcp, more);
         mcp.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
         if goes_on {
@@ -62,7 +65,7 @@ fn cancelled_call_leaves_its_turn_running_by_default() {
         }
         let ready = || mcp.ok("nerve_read", json!({"node_id": "sh"}))["state"] == "ready";
         assert!(wait_until(DEADLINE, ready), "the turn does not end");
-        assert!(!mcp.waits(|message| message["id"] == id), "a cancelled request is not answered");
+        assert!(!mcp.has_pending(|message| message["id"] == id), "a cancelled request is not answered");
         mcp.ok("nerve_stop_node", json!({"node_id": "sh"}));
     }
 }
@@ -71,7 +74,7 @@ fn cancelled_call_leaves_its_turn_running_by_default() {
 fn queued_prompt_is_withdrawn_and_running_turn_continues() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     begin_long_turn(&mut mcp, json!({}));
     let arguments = json!({"node_id": "sh", "text": "echo second", "interrupt_on_cancel": true});
     let second = mcp.send("tools/call", json!({"name": "nerve_execute", "arguments": arguments}));
@@ -87,14 +90,14 @@ fn queued_prompt_is_withdrawn_and_running_turn_continues() {
 fn node_survives_client_exit_during_a_call() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     begin_long_turn(&mut mcp, json!({"interrupt_on_cancel": true}));
-    assert_eq!(mcp.leave(), Some(0));
+    assert_eq!(mcp.disconnect(), Some(0));
     let pid = pid_in(&home.info("sh")["metadata"]["pid"]);
     assert!(alive(pid));
     assert_eq!(home.info("sh")["state"], "busy", "nobody interrupted it");
     // The next client finds it so.
-    let mut other = Mcp::ready(&home, &[]);
+    let mut other = StdioClient::ready(&home, &[]);
     assert_eq!(other.ok("nerve_list_nodes", json!({}))["nodes"][0]["state"], "busy");
     home.ok(&["server", "node", "interrupt", "sh"]);
 }
@@ -113,16 +116,16 @@ fn children(pid: u32) -> Vec<u32> {
 fn nodes_of_the_process_end_with_it() {
     let home = Home::new();
     for by_signal in [false, true] {
-        let mut mcp = Mcp::ready(&home, &["--in-process"]);
+        let mut mcp = StdioClient::ready(&home, &["--in-process"]);
         begin_long_turn(&mut mcp, json!({}));
         let nodes = children(mcp.pid());
         assert!(!nodes.is_empty());
         if by_signal {
             // Its standard input is open still.
             signal(mcp.pid(), Signal::TERM);
-            assert_eq!(mcp.ended(), Some(0));
+            assert_eq!(mcp.wait_for_exit(), Some(0));
         } else {
-            assert_eq!(mcp.leave(), Some(0));
+            assert_eq!(mcp.disconnect(), Some(0));
         }
         assert!(nodes.iter().all(|&pid| !alive(pid)), "{nodes:?} live");
     }

@@ -11,14 +11,14 @@ mod stdio_client;
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use self::client::{Asks, Mcp, text};
+use self::stdio_client::{Client, StdioClient, text};
 use crate::harness::{DEADLINE, Home, NERVE};
 
 #[test]
 fn node_is_created_used_and_stopped() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
     let made = mcp.ok(
         "nerve_create_node",
@@ -38,7 +38,7 @@ fn node_is_created_used_and_stopped() {
     assert_eq!(history["total"], 2, "{history}");
     assert_eq!(mcp.ok("nerve_stop_node", json!({"node_id": "sh"}))["stopped"], true);
     assert_eq!(mcp.ok("nerve_list_nodes", json!({}))["nodes"], json!([]));
-    assert_eq!(mcp.leave(), Some(0));
+    assert_eq!(mcp.disconnect(), Some(0));
     assert_eq!(mcp.stderr(), "", "nothing went wrong");
 }
 
@@ -46,7 +46,7 @@ fn node_is_created_used_and_stopped() {
 fn failure_is_a_tool_result_with_a_hint() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let lost = mcp.call("nerve_execute", json!({"node_id": "lost", "text": "hi"}));
     assert_eq!(lost["isError"], true, "{lost}");
     assert_eq!(lost["structuredContent"]["error_type"], "not_found_error", "{lost}");
@@ -64,7 +64,7 @@ fn failure_is_a_tool_result_with_a_hint() {
 fn blocked_agent_is_reported_with_choices_and_answered() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     mcp.ok("nerve_create_node", json!({"node_id": "me", "command": [NERVE, "mock-agent"]}));
     let blocked = mcp.call("nerve_execute", json!({"node_id": "me", "text": "PERMIT please"}));
     assert_eq!(blocked["isError"], true, "{blocked}");
@@ -80,7 +80,7 @@ fn blocked_agent_is_reported_with_choices_and_answered() {
 #[test]
 fn tools_find_a_server_started_later() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let result = mcp.call("nerve_list_nodes", json!({}));
     assert_eq!(result["isError"], true, "{result}");
     assert!(text(&result).contains("nerve server start"), "{result}");
@@ -98,7 +98,7 @@ fn tools_find_a_server_started_later() {
 fn old_tools_work_and_name_replacements() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let warned = |result: &Value, instead: &str| {
         assert_ne!(result["isError"], true, "{result}");
         assert!(result["structuredContent"]["warnings"][0].as_str().unwrap().ends_with(instead), "{result}");
@@ -118,7 +118,7 @@ fn old_tools_work_and_name_replacements() {
 #[test]
 fn graph_run_returns_results_even_if_it_fails() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &["--in-process"]);
+    let mut mcp = StdioClient::ready(&home, &["--in-process"]);
     let graph = |second: &str| {
         json!({"graph": {"graph": "two", "nodes": {"sh": {"type": "bash"}}, "steps": [
             {"id": "one", "node": "sh", "input": "echo {{ input }}"},
@@ -138,7 +138,7 @@ fn graph_run_returns_results_even_if_it_fails() {
 #[test]
 fn tools_have_descriptions_and_hints() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let tools = mcp.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
     let named =
         |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("no {name}"));
@@ -168,13 +168,13 @@ fn tools_have_descriptions_and_hints() {
 #[test]
 fn long_answer_is_truncated_in_the_middle() {
     let home = Home::new();
-    let mut mcp = Mcp::ready(&home, &["--in-process"]);
+    let mut mcp = StdioClient::ready(&home, &["--in-process"]);
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "backend": "bash"}));
     let result = mcp
         .call("nerve_execute", json!({"node_id": "sh", "text": "for i in {1..30000}; do echo row-$i; done"}));
-    let said = text(&result);
-    assert!(said.starts_with("row-1\n") && said.contains("row-30000\n"), "{} bytes", said.len());
-    assert!(said.len() < 70_000 && said.contains("bytes omitted"), "{} bytes", said.len());
+    let output = text(&result);
+    assert!(output.starts_with("row-1\n") && output.contains("row-30000\n"), "{} bytes", output.len());
+    assert!(output.len() < 70_000 && output.contains("bytes omitted"), "{} bytes", output.len());
     assert!(result["structuredContent"]["truncated"].is_string());
     let graph = json!({"graph": "long", "nodes": {"sh": {"type": "bash"}}, "steps": [
         {"id": "a", "node": "sh", "input": "for i in {1..30000}; do echo row-$i; done"},

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use nerve_testkit::skip;
 use serde_json::json;
 
-use super::http_client::Site;
-use crate::harness::{DEADLINE, Done, Home, NERVE};
+use super::http_client::Endpoint;
+use crate::harness::{CommandOutput, DEADLINE, Home, NERVE};
 
 /// The interpreter with the packages of `xtask/pypi/requirements.txt`, if they are installed.
 fn python() -> Option<PathBuf> {
@@ -20,14 +20,14 @@ fn python() -> Option<PathBuf> {
 }
 
 /// What it sees, in both ages of the protocol. `whence`: the program, or a URL; `token`: for that.
-fn sees(home: &Home, python: &Path, whence: &str, token: Option<&str>) {
+fn run_client(home: &Home, python: &Path, target: &str, token: Option<&str>) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp/official_client.py");
     for (mode, protocol) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
         let mut command = home.hermetic.command(python);
-        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([mode, whence]);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&script).args([mode, target]);
         command.envs(token.map(|token| ("NERVE_TOKEN", token)));
         let output = assert_cmd::Command::from_std(command).timeout(3 * DEADLINE).output().unwrap();
-        let done = Done::of(&output);
+        let done = CommandOutput::new(&output);
         assert_eq!(done.code, 0, "{mode}: {}\n{}", done.stdout, done.stderr);
         assert!(done.stdout.contains(protocol), "{done:?}");
         assert_eq!(home.nerve(&["server", "node", "list", "--json"]).json()["nodes"], json!([]), "{mode}");
@@ -44,7 +44,7 @@ fn official_client_works_with_both_protocol_versions() {
     };
     let home = Home::new();
     home.ok(&["server", "start"]);
-    sees(&home, &python, NERVE, None);
+    run_client(&home, &python, NERVE, None);
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn two_official_clients_work_over_http() {
         );
     };
     let home = Home::new();
-    let server = Site::of_server(&home);
-    let own = Site::of_its_own(&home, &[]);
-    for site in [server, own] {
-        sees(&home, &python, &site.url(), Some(&site.token));
+    let server = Endpoint::on_server(&home);
+    let own = Endpoint::standalone(&home, &[]);
+    for endpoint in [server, own] {
+        run_client(&home, &python, &endpoint.url(), Some(&endpoint.token));
     }
 }

@@ -3,14 +3,14 @@
 use nerve_testkit::wait_until;
 use serde_json::{Value, json};
 
-use super::stdio_client::{Asks, Mcp};
+use super::stdio_client::{Client, StdioClient};
 use crate::harness::{DEADLINE, Home};
 
 #[test]
 fn screens_and_recordings_are_resources() {
     let home = Home::new();
     home.ok(&["server", "start"]);
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
     let changed = |message: &Value| message["method"] == "notifications/resources/list_changed";
     mcp.next(changed);
@@ -19,7 +19,7 @@ fn screens_and_recordings_are_resources() {
     let uris: Vec<&str> = listed.as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
     assert_eq!(uris[0], "nerve://nodes/sh/screen", "{listed}");
     assert!(uris[1].starts_with("nerve://recordings/"), "{listed}");
-    let read = |mcp: &mut Mcp, uri: &str| {
+    let read = |mcp: &mut StdioClient, uri: &str| {
         let read = mcp.request("resources/read", json!({"uri": uri}));
         read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{uri}: {read}")).to_string()
     };
@@ -52,7 +52,7 @@ fn resources_are_paginated() {
     for number in 0..250 {
         std::fs::write(folder.join(format!("r{number}.ahr")), "").unwrap();
     }
-    let mut mcp = Mcp::ready(&home, &[]);
+    let mut mcp = StdioClient::ready(&home, &[]);
     let (mut cursor, mut seen, mut pages) = (None, Vec::new(), 0);
     loop {
         let page = mcp
@@ -76,7 +76,7 @@ fn recordings_of_tcp_server_are_no_resources() {
     home.ok(&["server", "start", "--tcp", "127.0.0.1:0"]);
     let status = home.nerve(&["server", "status", "--json"]).json();
     let url = format!("tcp://{}", status["tcp"].as_str().unwrap());
-    let mut mcp = Mcp::ready(&home, &["--server", &url]);
+    let mut mcp = StdioClient::ready(&home, &["--server", &url]);
     mcp.ok("nerve_create_node", json!({"node_id": "sh", "command": "bash --norc", "env": {"PS1": "$ "}}));
     assert_eq!(mcp.ok("nerve_execute", json!({"node_id": "sh", "text": "echo $((6 * 7))"}))["text"], "42");
     let listed = mcp.request("resources/list", json!({}))["result"]["resources"].clone();

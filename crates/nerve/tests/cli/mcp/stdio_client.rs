@@ -1,4 +1,4 @@
-//! A client of `nerve mcp` that says exactly what it is told to, bad things too.
+//! A client of `nerve mcp` over stdio that can also send invalid input.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{DEADLINE, Home};
 
-/// Who asks a server of MCP.
-pub(super) trait Asks {
+/// Operations common to all MCP test clients.
+pub(super) trait Client {
     /// Sends a request; gives its answer.
     #[track_caller]
     fn request(&mut self, method: &str, params: Value) -> Value;
@@ -33,7 +33,7 @@ pub(super) trait Asks {
     }
 }
 
-impl Asks for Mcp {
+impl Client for StdioClient {
     #[track_caller]
     fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
@@ -42,31 +42,31 @@ impl Asks for Mcp {
 }
 
 /// A running `nerve mcp`. It is ended when this is dropped.
-pub(super) struct Mcp {
+pub(super) struct StdioClient {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// What came and was not asked for yet.
-    waiting: Vec<Value>,
+    /// Messages received but not consumed yet.
+    pending: Vec<Value>,
     last_id: u64,
 }
 
-impl Drop for Mcp {
+impl Drop for StdioClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Mcp {
+impl StdioClient {
     /// Starts it; nothing is said yet.
-    pub(super) fn start(home: &Home, args: &[&str]) -> Mcp {
+    pub(super) fn start(home: &Home, args: &[&str]) -> StdioClient {
         let mut command = home.command(&["mcp"]);
         command.args(args);
-        Mcp::of(command)
+        StdioClient::spawn(command)
     }
 
-    fn of(mut command: Command) -> Mcp {
+    fn spawn(mut command: Command) -> StdioClient {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
@@ -80,12 +80,12 @@ impl Mcp {
             }
         });
         let stdin = child.stdin.take();
-        Mcp { child, stdin, lines, waiting: Vec::new(), last_id: 0 }
+        StdioClient { child, stdin, lines, pending: Vec::new(), last_id: 0 }
     }
 
     /// Starts it and shakes hands.
-    pub(super) fn ready(home: &Home, args: &[&str]) -> Mcp {
-        let mut mcp = Mcp::start(home, args);
+    pub(super) fn ready(home: &Home, args: &[&str]) -> StdioClient {
+        let mut mcp = StdioClient::start(home, args);
         let hello = mcp.initialize();
         assert_eq!(hello["result"]["serverInfo"]["name"], "nerve", "{hello}");
         mcp
@@ -101,43 +101,45 @@ impl Mcp {
     }
 
     /// Says a line.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(super) fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
         stdin.flush().unwrap();
     }
 
     pub(super) fn notify(&mut self, method: &str, params: Value) {
-        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+        self.send_line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }
 
     /// Sends a request; gives its id.
     pub(super) fn send(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
+        self.send_line(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
+        );
         id
     }
 
-    /// The next message for which `is_it` holds; others wait.
+    /// Returns the next message that matches; keeps the others.
     #[track_caller]
-    pub(super) fn next(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn next(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
-        let mut looked = 0;
+        let mut checked = 0;
         loop {
-            if let Some(at) = self.waiting.iter().skip(looked).position(&is_it) {
-                return self.waiting.remove(looked + at);
+            if let Some(at) = self.pending.iter().skip(checked).position(&predicate) {
+                return self.pending.remove(checked + at);
             }
-            looked = self.waiting.len();
+            checked = self.pending.len();
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
                 let log = self.stderr();
-                panic!("it does not come; there is {:?}; {log}", self.waiting);
+                panic!("it does not come; there is {:?}; {log}", self.pending);
             };
             let message: Value = serde_json::from_str(&line)
                 .unwrap_or_else(|error| panic!("no JSON on stdout: {error}: {line:?}"));
             assert_eq!(message["jsonrpc"], "2.0", "{line}");
-            self.waiting.push(message);
+            self.pending.push(message);
         }
     }
 
@@ -146,21 +148,21 @@ impl Mcp {
         self.next(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// Nothing came that nobody asked for, of this kind.
-    pub(super) fn waits(&self, is_it: impl Fn(&Value) -> bool) -> bool {
-        self.waiting.iter().any(is_it)
+    /// Returns true if an unconsumed message matches.
+    pub(super) fn has_pending(&self, predicate: impl Fn(&Value) -> bool) -> bool {
+        self.pending.iter().any(predicate)
     }
 
-    /// The client goes; gives the exit code.
+    /// Closes stdin and returns the exit code.
     #[track_caller]
-    pub(super) fn leave(&mut self) -> Option<i32> {
+    pub(super) fn disconnect(&mut self) -> Option<i32> {
         drop(self.stdin.take());
-        self.ended()
+        self.wait_for_exit()
     }
 
     /// Waits for the end; gives the exit code.
     #[track_caller]
-    pub(super) fn ended(&mut self) -> Option<i32> {
+    pub(super) fn wait_for_exit(&mut self) -> Option<i32> {
         let mut status = None;
         let ended = wait_until(DEADLINE, || {
             status = self.child.try_wait().unwrap();
