@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use crate::clock::Clock;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::time::Instant;
 
 /// Upper limit of timeouts, thirty years: an `Instant` has a limited range.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nerve_agent::parse::{ParserKind, Section, Tokens};
 pub use nerve_api::request::CommandLine;
 use nerve_record::activity::Activity;
-use nerve_term::event::{Size, TsNs};
-use nerve_term::parse::{ParserKind, Section, Tokens};
+use nerve_types::{Size, TsNs};
 use serde_json::{Value, json};
 
 pub use crate::backend::pane::{PanePlace, TerminalKind};

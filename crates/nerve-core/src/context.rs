@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_term::parse::ParserKind;
+use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
 use crate::budget::{Budget, Pool, ResourceUsage};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use crate::clock::Clock;
 use crate::command::Response;

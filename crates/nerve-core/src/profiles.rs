@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nerve_term::profile::{Profile, ProfileError, Profiles};
+use nerve_agent::profile::{Profile, ProfileError, Profiles};
 
 use crate::error::{EngineError, ErrorKind};
 

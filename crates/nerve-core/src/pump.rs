@@ -1,6 +1,6 @@
 //! The only place where bytes get their time and offset, before they reach the taps.
 
-use nerve_term::event::{Event, EventKind, ExitStatus, Origin, Size, TsNs};
+use nerve_types::{Event, EventKind, ExitStatus, Origin, Size, TsNs};
 
 use crate::tap::Tap;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nerve_record::ahr::{AhrError, Body, Mark, ROTATE_AFTER, Record, Segment, Writer};
-use nerve_term::event::{Event, EventKind};
+use nerve_types::{Event, EventKind};
 use tokio::sync::{Notify, oneshot};
 
 use crate::tap::Tap;
@@ -354,7 +354,7 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use nerve_record::ahr::{Part, Reader};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The interface of event sinks such as the recorder.
 
-use nerve_term::event::Event;
+use nerve_types::Event;
 
 /// A sink of a terminal's events. It receives every byte before the terminal model, so that a bug in the model or a parser
 /// loses no bytes.

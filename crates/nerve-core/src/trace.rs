@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
@@ -121,7 +121,7 @@ impl ExecutionTrace {
     ///
     /// ```
     /// use nerve_core::trace::ExecutionTrace;
-    /// use nerve_term::event::TsNs;
+    /// use nerve_types::TsNs;
     /// let trace = ExecutionTrace::new("review", TsNs(0));
     /// assert_eq!(trace.explain(), "Graph: review\nStatus: running\nSteps: 0\n");
     /// ```

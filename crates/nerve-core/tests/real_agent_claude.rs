@@ -19,9 +19,9 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::{Activity, Status};
-use nerve_term::event::Size;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip};
+use nerve_types::Size;
 use tokio::sync::broadcast;
 
 const TURN: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Agent activity as reported to observers: one type, sent as SSZ over the events pipe ([`crate::ssz::event`]) and as
 //! JSON by the server.
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
 /// A time in milliseconds since the Unix epoch, the precision of both wire formats.

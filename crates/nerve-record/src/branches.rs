@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 

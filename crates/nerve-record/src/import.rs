@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use serde::Deserialize;
 
 use crate::ahr::{AhrError, Body, DEFAULT_QUALITY, Mark, Record, RecordError, Segment, Writer};

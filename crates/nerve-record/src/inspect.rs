@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::time::Duration;
 
-use nerve_term::event::{ExitStatus, Size, TsNs};
+use nerve_types::{ExitStatus, Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Lost, Mark, Part, Reader};
 

@@ -1,6 +1,6 @@
 //! Recordings of terminal sessions, and everything that is stored with them.
 //!
-//! Nothing in this crate is async or reads a clock: callers pass times as [`nerve_term::event::TsNs`].
+//! Nothing in this crate is async or reads a clock: callers pass times as [`nerve_types::TsNs`].
 //!
 //! | module | contents |
 //! |---|---|
@@ -16,7 +16,6 @@
 //! | [`inspect`] | block-by-block inspection of a recording and its damage |
 //! | [`library`] | listing and removing recordings |
 //! | [`meta`] | `<stem>.meta.json`: metadata of a recorded session |
-//! | [`name`] | the rule for names that become parts of paths |
 //! | [`playback`] | playing and seeking in a recording |
 //! | [`replay`] | replay of a recording into a terminal |
 //! | [`snapshots`] | `<stem>.snapshots.jsonl`: snapshots of a recorded session |
@@ -37,7 +36,6 @@ pub mod index;
 pub mod inspect;
 pub mod library;
 pub mod meta;
-pub mod name;
 pub mod playback;
 pub mod replay;
 pub mod snapshots;

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_term::event::{ExitStatus, Size, TsNs};
+use nerve_types::{ExitStatus, Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Part, Reader};
 use crate::executions;

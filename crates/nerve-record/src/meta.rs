@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TsNs};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -214,7 +214,7 @@ pub enum MetaError {
 }
 
 mod nanoseconds {
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(time: &TsNs, to: S) -> Result<S::Ok, S::Error> {
@@ -227,7 +227,7 @@ mod nanoseconds {
 }
 
 mod optional_nanoseconds {
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn serialize<S: Serializer>(time: &Option<TsNs>, to: S) -> Result<S::Ok, S::Error> {
@@ -240,7 +240,7 @@ mod optional_nanoseconds {
 }
 
 mod exit_status {
-    use nerve_term::event::ExitStatus;
+    use nerve_types::ExitStatus;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]

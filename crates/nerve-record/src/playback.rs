@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use crate::ahr::{AhrError, Block, Body, Lost, Part, Reader, Record};
 use crate::index::{Index, Place, Position};

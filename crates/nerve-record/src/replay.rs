@@ -2,8 +2,8 @@
 
 use std::io::{Read, Seek};
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{Changes, Keyframe, Snapshot, TerminalState};
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{Changes, Keyframe, Snapshot, TerminalState};
 
 use crate::ahr::{AhrError, Body, Lost, Part, Reader, Record};
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 /// File extension of recordings.
 pub const EXTENSION: &str = "ahr";

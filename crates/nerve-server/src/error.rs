@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use nerve_record::name::NameError;
+use nerve_types::name::NameError;
 
 /// An error of the server itself. Errors of single requests are sent to their client instead.
 #[derive(Debug, thiserror::Error)]

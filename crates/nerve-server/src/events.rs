@@ -298,7 +298,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use nerve_core::command::{EventKind, GraphEvent, GraphEventKind};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde_json::Value;
 
     use super::*;

@@ -267,7 +267,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use nerve_core::command::{EngineEvent, EventKind};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use tokio::io::{AsyncReadExt, DuplexStream};
     use tokio::sync::{Semaphore, broadcast};
 

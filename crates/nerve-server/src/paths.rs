@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use nerve_core::backend::pane::Panes;
 use nerve_core::host::manager::HostManager;
-use nerve_record::name;
+use nerve_types::name;
 
 use crate::daemon::{LOCK_POLL, LOCK_TIMEOUT};
 use crate::error::ServerError;

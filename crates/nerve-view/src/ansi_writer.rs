@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use nerve_term::screen::Color as TermColor;
-use nerve_term::terminal::line::{Link, Underline};
+use nerve_vt::screen::Color as TermColor;
+use nerve_vt::terminal::line::{Link, Underline};
 use ratatui::buffer::{Cell, CellWidth};
 use ratatui::style::{Color, Modifier};
 

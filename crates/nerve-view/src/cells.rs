@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use nerve_term::screen::{Color as TermColor, Style as TermStyle};
+use nerve_vt::screen::{Color as TermColor, Style as TermStyle};
 use ratatui::buffer::{Buffer, CellDiffOption, CellWidth};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

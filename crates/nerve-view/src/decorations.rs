@@ -6,8 +6,8 @@
 use std::hash::Hash;
 
 use indexmap::{Equivalent, IndexSet};
-use nerve_term::screen::{self, Color as TermColor};
-use nerve_term::terminal::line::{Link, Underline};
+use nerve_vt::screen::{self, Color as TermColor};
+use nerve_vt::terminal::line::{Link, Underline};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Color;
 

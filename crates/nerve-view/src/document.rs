@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use nerve_term::screen::{Cursor, Modes, Row, Screen};
-use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
+use nerve_vt::screen::{Cursor, Modes, Row, Screen};
+use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 
 /// The lines of a terminal at one moment. Rows are read on demand; creating a document is cheap.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! editors and shells (`:n`, `:e`, `v`, `!`, `|`, `s` to save) are not supported.
 
 pub use crate::operations::{Entry, OPERATIONS};
-pub use nerve_term::keys::{Button, Code, Input, Key, KeyError, Mouse, MouseAct, Wheel};
+pub use nerve_vt::keys::{Button, Code, Input, Key, KeyError, Mouse, MouseAct, Wheel};
 
 /// An operation that a key can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

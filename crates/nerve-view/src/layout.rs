@@ -1,6 +1,6 @@
 //! Computes where everything is in the window.
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 use ratatui::layout::Rect;
 
 use crate::help;

@@ -84,8 +84,8 @@ pub(crate) fn one_line(command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::{Size, TsNs};
-    use nerve_term::terminal::TerminalState;
+    use nerve_types::{Size, TsNs};
+    use nerve_vt::terminal::TerminalState;
 
     use super::*;
     use crate::tools::Tool;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
-use nerve_term::terminal::Snapshot;
+use nerve_types::TsNs;
+use nerve_vt::terminal::Snapshot;
 
 use crate::timeline::clock;
 

@@ -12,18 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::Profiles;
 use nerve_core::backend::Program;
 use nerve_core::clock::Clock;
 use nerve_core::command::{EventKind as Happened, NodeRef, StateName};
 use nerve_core::events::Publisher;
 use nerve_core::node::terminal::{Journal, Prompt, TerminalNode, TerminalSpec};
 use nerve_core::tap::Tap;
-use nerve_term::event::{Event, EventKind, Size, TsNs};
-use nerve_term::parse::ParserKind;
-use nerve_term::profile::Profiles;
-use nerve_term::terminal::TerminalState;
 use nerve_testkit::mock_model::{Answer, Script, serve};
 use nerve_testkit::{Hermetic, Renderer, find_agent};
+use nerve_types::{Event, EventKind, Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 use support::{Figure, Goal, Report, Samples};
 
 const TURNS: usize = 100;

@@ -18,7 +18,7 @@ use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 use support::{Figure, Goal, Report, Samples};
 

@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use nerve_agent::parse::{Section, SectionKind};
 use nerve_record::history::{
     Filter, HISTORY_BUFFER_LINES, HistoryReader, HistoryWriter, ResponseData, SendEntry,
 };
-use nerve_term::event::TsNs;
-use nerve_term::parse::{Section, SectionKind};
 use nerve_testkit::Hermetic;
+use nerve_types::TsNs;
 use support::{Goal, Report, Samples};
 
 const RUNS: usize = 7;

@@ -7,8 +7,8 @@ mod support;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 use support::{Goal, Report, Samples, memory_of};
 
 const ROWS: u64 = 1_000_000;

@@ -11,16 +11,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::Profiles;
 use nerve_core::backend::Program;
 use nerve_core::backend::pty::{Pty, READ_LIMIT};
 use nerve_core::clock::Clock;
 use nerve_core::command::{NodeRef, StateName};
 use nerve_core::events::Publisher;
 use nerve_core::node::terminal::{Journal, TerminalNode, TerminalSpec};
-use nerve_term::event::Size;
-use nerve_term::parse::ParserKind;
-use nerve_term::profile::Profiles;
-use nerve_term::terminal::TerminalState;
+use nerve_types::Size;
+use nerve_vt::terminal::TerminalState;
 use support::{Figure, Goal, Report, Samples, memory_of};
 
 const PAIRS: usize = 7;

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use nerve_client::{ExecuteOptions, NerveClient};
 use nerve_core::backend::Program;
 use nerve_core::backend::pty::Pty;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use nerve_client::ClientError;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_server::error::ServerError;
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::low_level::emulate_default_handler;
 

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_agent::driver::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +140,7 @@ pub enum BackendEvent {
     /// The size of the terminal from here on.
     Resized(Size),
     /// A snapshot was taken here.
-    Snapshot(nerve_term::terminal::Snapshot),
+    Snapshot(nerve_vt::terminal::Snapshot),
     /// The output is complete.
     Closed,
     /// The program ended.

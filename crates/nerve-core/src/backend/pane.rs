@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nerve_record::meta::{Host as MetaHost, Meta};
 use nerve_record::store::Store;
-use nerve_term::event::{ExitStatus, Size, TsNs};
+use nerve_types::{ExitStatus, Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::{Memory, Program};
@@ -331,7 +331,7 @@ pub struct NewPane {
     /// Variables added to its environment.
     pub env: std::collections::BTreeMap<String, String>,
     /// Size, where it can be chosen.
-    pub size: nerve_term::event::Size,
+    pub size: nerve_types::Size,
     /// tmux session (created if missing) or WezTerm workspace.
     pub session: Option<String>,
     /// Name of the window.

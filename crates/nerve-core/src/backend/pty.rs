@@ -10,8 +10,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{ExitStatus, Size};
+use nerve_agent::driver::Foreground;
+use nerve_types::{ExitStatus, Size};
 use rustix::process::{Pid, Signal};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetpgrp, tcsetwinsize};

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_agent::driver::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 
 use super::pty::{Pty, READ_LIMIT};

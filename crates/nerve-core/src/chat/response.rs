@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nerve_term::event::TsNs;
-use nerve_term::parse::{Section, SectionKind, Tokens};
+use nerve_agent::parse::{Section, SectionKind, Tokens};
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::answer::{LENGTH, Usage};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 /// Maximum pause chosen by this client.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);

@@ -159,7 +159,7 @@ impl ChatSpec {
             return Err(invalid(format!("chat.tools has more than {MAX_TOOLS} nodes")));
         }
         for (at, tool) in self.tools.iter().enumerate() {
-            nerve_record::name::check("node", tool)
+            nerve_types::name::check("node", tool)
                 .map_err(|error| invalid(format!("chat.tools: {error}")))?;
             if self.tools[..at].contains(tool) {
                 return Err(invalid(format!("chat.tools names '{tool}' twice")));

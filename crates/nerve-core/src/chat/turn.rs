@@ -1,6 +1,6 @@
 //! A turn of a conversation: calls the API, runs the requested tools, and repeats until there is an answer.
 
-use nerve_term::parse::{Section, SectionKind};
+use nerve_agent::parse::{Section, SectionKind};
 use tokio::time::Instant;
 
 use super::answer::{LENGTH, Usage};

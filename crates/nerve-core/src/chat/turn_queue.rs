@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use nerve_agent::parse::{ParserKind, Section, SectionKind};
 use nerve_record::history::{HISTORY_BUFFER_LINES, ResponseData, SendEntry, SendStreamEntry};
-use nerve_term::event::TsNs;
-use nerve_term::parse::{ParserKind, Section, SectionKind};
+use nerve_types::TsNs;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::answer::Usage;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use nerve_term::parse::ParserKind;
+use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
 use crate::cancellation::cancelled;

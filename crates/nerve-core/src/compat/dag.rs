@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use crate::context::ExecutionContext;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::Engine;
 use crate::backend::{Memory, Program};

@@ -12,7 +12,7 @@ use crate::graph::file::{GraphFile, without_secrets};
 use crate::session::manager::SessionManager;
 use crate::session::store::{GraphRecord, NodeRecord, SessionMetadata, SessionStore};
 use crate::session::{DEFAULT, Session};
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 /// Keeps what sessions there are. What is noted is written by a thread, the latest state only: many changes at once are one write.
 #[derive(Debug)]

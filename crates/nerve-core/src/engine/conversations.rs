@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use nerve_term::profile::ContextKind;
+use nerve_agent::profile::ContextKind;
 
 use super::Engine;
 use super::turns::NodePrompt;

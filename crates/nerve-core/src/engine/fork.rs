@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nerve_agent::parse::transcript::{CutError, cut, parse_turn, turns};
+use nerve_agent::profile::session::{ConversationRef, Learn, SessionForms};
+use nerve_agent::profile::{Profile, TranscriptKind};
 use nerve_api::reply::NodeForked;
 use nerve_api::request::ForkNode;
-use nerve_term::event::Size;
-use nerve_term::parse::transcript::{CutError, cut, parse_turn, turns};
-use nerve_term::profile::session::{ConversationRef, Learn, SessionForms};
-use nerve_term::profile::{Profile, TranscriptKind};
+use nerve_types::Size;
 
 use super::Engine;
 use super::context::RequestContext;

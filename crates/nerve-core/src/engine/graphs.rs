@@ -8,7 +8,7 @@ use nerve_api::request::{
     AnswerGate, CancelGraph, CreateGraph, DeleteGraph, ExecuteGraph, GetGraph, GetRun, ListGraphs, ListRuns,
     ResumeRun, RunGraph,
 };
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::{Map, Value, json};
 
 use super::context::RequestContext;

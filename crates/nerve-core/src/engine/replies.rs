@@ -4,7 +4,7 @@ use nerve_api::reply::{
     BudgetExceeded, ErrorDetails, GateInfo, NodeDetails, NodeExplanation, NodeInfo, ResultInfo, RunningTurn,
     SessionInfo, Turn, TurnResponse, WebhookAttempt, WebhookStatus,
 };
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
 use crate::budget::Exceeded;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nerve_api::reply::{self, RunEnded, RunInfo, RunStep};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -558,7 +558,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::events::Publisher;
     use crate::graph::event::{Completion, StepEvent, StepEventKind};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde_json::Value;
 
     fn event(step: &str, kind: StepEventKind) -> StepEvent {

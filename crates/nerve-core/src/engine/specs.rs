@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
+use nerve_agent::parse::ParserKind;
 use nerve_api::request::{
     ChatSettings, ClearBuffer, ConversationMessage, ConversationOptions, CreateNode, ExplainNode, GetNode,
     NodeChoice, ProxyOption, ProxySettings, SendInterrupt, StartNode, StopNode, WebhookTarget,
 };
-use nerve_term::event::Size;
-use nerve_term::parse::ParserKind;
+use nerve_types::Size;
 
 use crate::chat::{ChatSpec, Provider, ToolChoice};
 use crate::command::{BackendKind, Choice, CommandLine, Like, NodeRef, NodeSpec, PanePlace, StateName};

@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nerve_term::event::TsNs;
-use nerve_term::parse::session_files::{NewSession, cut_gemini, cut_opencode};
-use nerve_term::parse::transcript::{TranscriptCut, cut_at};
-use nerve_term::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
-use nerve_term::profile::{Profile, TranscriptKind};
+use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
+use nerve_agent::parse::transcript::{TranscriptCut, cut_at};
+use nerve_agent::profile::session::{ConversationRef, Learn, PastKind, SessionForms};
+use nerve_agent::profile::{Profile, TranscriptKind};
+use nerve_types::TsNs;
 
 use super::new_id;
 use super::opencode::Opencode;

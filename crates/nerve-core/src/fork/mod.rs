@@ -2,15 +2,15 @@
 //!
 //! [`branch`] continues from a moment in a recording, whether or not its node still exists.
 //!
-//! The meaning of a command's arguments is data of the profile ([`nerve_term::profile::session`]). `session_files` knows where
+//! The meaning of a command's arguments is data of the profile ([`nerve_agent::profile::session`]). `session_files` knows where
 //! agents store their conversations. The engine implements the command FORK_NODE.
 
 pub mod branch;
 mod opencode;
 pub(crate) mod session_files;
 
-use nerve_term::profile::Profile;
-use nerve_term::profile::session::{ConversationRef, IdKind, SessionForms};
+use nerve_agent::profile::Profile;
+use nerve_agent::profile::session::{ConversationRef, IdKind, SessionForms};
 use uuid::Uuid;
 
 use crate::command::CommandLine;
@@ -103,7 +103,7 @@ fn insert_id(forms: &SessionForms, argv: &mut Vec<String>, id: String) -> Option
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::profile::Profiles;
+    use nerve_agent::profile::Profiles;
 
     use super::*;
 

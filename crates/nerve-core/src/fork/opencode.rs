@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nerve_term::event::TsNs;
-use nerve_term::profile::session::SessionForms;
+use nerve_agent::profile::session::SessionForms;
+use nerve_types::TsNs;
 use serde::Deserialize;
 
 /// Timeout of one call. The program takes seconds to start, and many on a loaded machine.
@@ -136,7 +136,7 @@ fn read(file: &mut File, limit: u64) -> io::Result<String> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use nerve_term::profile::Profiles;
+    use nerve_agent::profile::Profiles;
 
     use super::*;
 

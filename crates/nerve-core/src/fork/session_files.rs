@@ -9,8 +9,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use nerve_term::event::TsNs;
-use nerve_term::profile::session::{Learn, SessionForms};
+use nerve_agent::profile::session::{Learn, SessionForms};
+use nerve_types::TsNs;
 use serde_json::Value;
 
 /// Maximum size of a transcript in bytes.
@@ -230,7 +230,7 @@ fn read(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::profile::Profiles;
+    use nerve_agent::profile::Profiles;
 
     use super::*;
 

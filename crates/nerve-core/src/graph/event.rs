@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;

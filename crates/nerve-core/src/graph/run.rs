@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value};
 use tokio::task::coop::{consume_budget, unconstrained};
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use nerve_term::parse::ParserKind;
+use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
 use super::upstream::Upstream;

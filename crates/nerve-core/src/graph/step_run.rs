@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value};
 
 use super::attempt::{attempt, panic_message, reported_tokens};

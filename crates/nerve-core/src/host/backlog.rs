@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use super::protocol::{self, CHUNK, HostEvent};
 

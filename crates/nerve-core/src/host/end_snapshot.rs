@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nerve_agent::profile::Profile;
 use nerve_record::files::{self, DEFAULT_LIMIT, FileStore, Key, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
-use nerve_term::event::TsNs;
-use nerve_term::profile::Profile;
+use nerve_types::TsNs;
 use tokio::sync::oneshot;
 
 use super::protocol::HostEvent;

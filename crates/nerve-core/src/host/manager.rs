@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::store::Store;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 
 use super::launch::launch;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nerve_record::meta::Meta;
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TsNs};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nerve_record::meta::{Host as MetaHost, Meta};
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use rustix::process::Signal;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 //! Determines the size of a terminal from the windows of its viewers. No I/O.
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::protocol::Window;
 

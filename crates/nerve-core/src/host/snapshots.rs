@@ -8,7 +8,7 @@ use std::time::Duration;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::frame::{MAX_MESSAGE, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
-use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_agent::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_types::TsNs;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 use tokio::sync::futures::Notified;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::Profile;
 use nerve_record::history::HistoryWriter;
-use nerve_term::parse::ParserKind;
-use nerve_term::profile::Profile;
 use serde_json::Value;
 
 use super::NodeHandle;

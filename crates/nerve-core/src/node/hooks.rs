@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nerve_term::driver::Hook;
-use nerve_term::profile::{HookKind, Hooks};
+use nerve_agent::driver::Hook;
+use nerve_agent::profile::{HookKind, Hooks};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixDatagram;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use nerve_agent::parse::ParserKind;
 use nerve_record::history::{HISTORY_BUFFER_LINES, HistoryWriter, ResponseData, SendEntry, SendStreamEntry};
-use nerve_term::event::TsNs;
-use nerve_term::parse::ParserKind;
+use nerve_types::TsNs;
 
 /// Silence after which the effect of an input is assumed to be on the screen.
 const SETTLE_TIME: Duration = Duration::from_millis(60);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::hooks::HookSocket;
 use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};

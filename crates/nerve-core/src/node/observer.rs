@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_term::event::Size;
-use nerve_term::profile::Profile;
+use nerve_agent::profile::Profile;
+use nerve_types::Size;
 use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;

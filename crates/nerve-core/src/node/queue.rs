@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::sync::oneshot;
 
 use super::actor::Call;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nerve_term::driver::{Delivery, Outcome, Span, TurnEnd};
-use nerve_term::parse::{Parsed, Section};
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_agent::driver::{Delivery, Outcome, Span, TurnEnd};
+use nerve_agent::parse::{Parsed, Section};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use crate::command::Response;
 

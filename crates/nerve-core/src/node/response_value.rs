@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use nerve_term::event::TsNs;
-use nerve_term::parse::{Section, SectionKind, Tokens};
+use nerve_agent::parse::{Section, SectionKind, Tokens};
+use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
 use crate::command::Response;

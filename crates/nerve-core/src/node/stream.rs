@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use nerve_term::driver::Span;
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_agent::driver::Span;
+use nerve_vt::terminal::{LineIndex, TerminalState};
 
 /// How often a growing answer is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

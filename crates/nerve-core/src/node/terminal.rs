@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nerve_term::driver::{AgentState, Evidence};
-use nerve_term::event::Size;
-use nerve_term::parse::ParserKind;
-use nerve_term::profile::session::Learn;
-use nerve_term::profile::{ContextKind, Profile};
+use nerve_agent::driver::{AgentState, Evidence};
+use nerve_agent::parse::ParserKind;
+use nerve_agent::profile::session::Learn;
+use nerve_agent::profile::{ContextKind, Profile};
+use nerve_types::Size;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;

@@ -8,9 +8,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
-use nerve_term::parse::Parsed;
-use nerve_term::parse::transcript::{TranscriptTurn, parse_turn};
+use nerve_agent::parse::Parsed;
+use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
+use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use crate::activity::TranscriptTail;

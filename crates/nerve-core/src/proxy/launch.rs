@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_agent::profile::{Profile, ProxyForms};
 use nerve_proxy::{CallReport, LogConfig, OnCall, Proxy, ProxyConfig, ProxyError, Secret, Spent, Upstream};
-use nerve_term::profile::{Profile, ProxyForms};
 use tokio::sync::Notify;
 
 use super::node::{Inner, ProxyState, Token};

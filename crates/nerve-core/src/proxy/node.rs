@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use nerve_agent::profile::Profile;
 use nerve_proxy::{Proxy, Spent};
-use nerve_term::profile::Profile;
 use tokio::sync::Notify;
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nerve_term::parse::ParserKind;
+use nerve_agent::parse::ParserKind;
 use serde_json::Value;
 
 use super::{Session, stop_all};

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_record::name::check;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
+use nerve_types::name::check;
 use serde_json::{Value, json};
 
 use crate::clock::Clock;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nerve_proxy::{CallOutcome, CallReport};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::context::TraceContext;
 use super::span::{Attributes, Span, SpanKind};

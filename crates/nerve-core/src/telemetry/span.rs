@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::context::TraceContext;
 use super::ids::SpanId;

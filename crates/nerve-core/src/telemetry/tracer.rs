@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::sync::mpsc;
 
 use super::context::TraceContext;

@@ -9,9 +9,9 @@ use nerve_core::command::{BackendKind, CommandLine, NodeInfo, NodeRef, NodeSpec}
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
-use nerve_term::event::Size;
 use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip, wait_until};
+use nerve_types::Size;
 
 /// A loaded machine makes agents ten times slower.
 const TURN: Duration = Duration::from_secs(90);

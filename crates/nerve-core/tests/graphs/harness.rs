@@ -14,7 +14,7 @@ use nerve_core::node::function::FunctionNode;
 use nerve_core::node::terminal::TerminalNode;
 use nerve_core::node::{BoxFuture, Node, NodeFuture, NodeHandle};
 use nerve_core::session::Session;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::{Value, json};
 
 /// Longer than any test takes.

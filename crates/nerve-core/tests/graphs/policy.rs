@@ -106,7 +106,7 @@ async fn fallback_gets_same_context_and_its_failure_counts() {
     let mut graph = Graph::new("g");
     graph.add_step(constant("n", json!(1)), Step::new("before")).unwrap();
     let step =
-        Step::new("a").input("in").depends_on(["before"]).parser(nerve_term::parse::ParserKind::Claude);
+        Step::new("a").input("in").depends_on(["before"]).parser(nerve_agent::parse::ParserKind::Claude);
     graph
         .add_step(failing("f", "no"), step.error_policy(fallback(Target::Node(Arc::new(stand_in)))))
         .unwrap();

@@ -12,7 +12,7 @@ use nerve_core::node::NodeHandle;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::node::gate::{GateNode, Gates};
 use nerve_core::trace::TraceStatus;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

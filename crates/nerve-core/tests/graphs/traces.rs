@@ -119,7 +119,7 @@ async fn invalid_graph_has_a_trace() {
 async fn nodes_can_add_to_the_trace() {
     use nerve_core::trace::StepTrace;
     let node = nerve_core::node::function::FunctionNode::new("proxy", |context| {
-        let now = nerve_term::event::TsNs(5);
+        let now = nerve_types::TsNs(5);
         context.record_step(StepTrace {
             step_id: "call".into(),
             node_id: "model".into(),

@@ -11,7 +11,7 @@ use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
 use nerve_core::host::{CONTROL, HostSpec, SNAPSHOT};
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
-use nerve_term::event::{Origin, Size};
+use nerve_types::{Origin, Size};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

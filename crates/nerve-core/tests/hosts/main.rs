@@ -8,7 +8,7 @@ use std::io;
 
 use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Lease};
 use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
 
 use self::harness::{HostHarness, SIZE, TestClient, within_limit};

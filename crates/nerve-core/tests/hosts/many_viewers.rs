@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
-use nerve_term::event::{Origin, Size};
+use nerve_types::{Origin, Size};
 use tokio::time::Instant;
 
 use super::SAYS_SIZE;

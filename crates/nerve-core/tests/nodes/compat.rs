@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nerve_agent::parse::ParserKind;
 use nerve_core::cancellation::CancellationToken;
 use nerve_core::command::StateName;
 use nerve_core::compat::{
@@ -17,7 +18,6 @@ use nerve_core::graph::step::Step;
 use nerve_core::node::{Node, NodeFuture};
 use nerve_core::session::Session;
 use nerve_core::trace::TraceStatus;
-use nerve_term::parse::ParserKind;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

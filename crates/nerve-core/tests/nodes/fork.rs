@@ -9,7 +9,7 @@ use std::time::Duration;
 use nerve_api::request::{CreateGraph, ForkNode, GetHistory};
 use nerve_core::command::{BackendKind, CommandLine, EventKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, at, mock_agent};
@@ -175,7 +175,7 @@ async fn what_the_source_was_made_with_is_carried_over() {
     let stage = Stage::new();
     let mut made = spec(&stage, "c", &["--delay", "1"]);
     made.env.insert("HTTPS_PROXY".into(), "http://127.0.0.1:9".into());
-    made.parser = Some(nerve_term::parse::ParserKind::None);
+    made.parser = Some(nerve_agent::parse::ParserKind::None);
     made.size = Size::new(90, 25);
     made.place = PanePlace { session: Some("work".into()), ..PanePlace::default() };
     made.history = false;

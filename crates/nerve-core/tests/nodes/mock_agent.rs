@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nerve_agent::parse::SectionKind;
 use nerve_core::command::{Choice, EventKind, StateName};
 use nerve_core::error::ErrorKind;
-use nerve_term::parse::SectionKind;
 
 use crate::stage::{Stage, at, ops};
 

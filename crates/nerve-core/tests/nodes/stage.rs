@@ -13,7 +13,7 @@ use nerve_core::command::{
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use tokio::sync::broadcast;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

@@ -53,7 +53,7 @@ async fn rows_drawn_anew_stop_the_stream_and_hurt_nobody() {
 async fn a_parsed_stream_survives_rows_drawn_anew() {
     let mut stage = Stage::new();
     let mut spec = stage.spec("sh", &BASH);
-    spec.parser = Some(nerve_term::parse::ParserKind::Codex);
+    spec.parser = Some(nerve_agent::parse::ParserKind::Codex);
     stage.engine.create(spec).await.unwrap();
     let redraw = "printf '• aaaa\\n  bbbb\\n  c\\n'; sleep 0.5; printf '\\033[3A• 日本日本\\n  日本日本\\n  new\\n  more\\n'; sleep 0.4";
     let (response, chunks) = streamed(&mut stage, "sh", redraw).await;

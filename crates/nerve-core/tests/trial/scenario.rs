@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
+use nerve_agent::parse::SectionKind;
 use nerve_api::request::NodeChoice;
 use nerve_core::command::{Response, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
-use nerve_term::parse::SectionKind;
 use nerve_testkit::mock_model::RecordedRequest;
 
 use super::stage::{ENDLESS, ENDLESS_WORDS, GOT_IT, PASTED, Stage};

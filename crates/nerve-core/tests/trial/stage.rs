@@ -13,9 +13,9 @@ use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::node::factory::FactoryConfig;
 use nerve_record::activity::Activity;
-use nerve_term::event::Size;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic};
+use nerve_types::Size;
 use tokio::sync::broadcast;
 
 use super::Way;

@@ -7,7 +7,7 @@ use nerve_record::ahr::Reader;
 use nerve_record::export::{ReportFormat, report};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::list::find;
 use super::uri::{MAX_LINES, ResourceUri};

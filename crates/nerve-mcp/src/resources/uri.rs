@@ -85,7 +85,7 @@ impl ResourceUri {
 
 /// Returns true if the text is a valid name of a node or session.
 fn is_name(text: &str) -> bool {
-    nerve_record::name::check("node", text).is_ok()
+    nerve_types::name::check("node", text).is_ok()
 }
 
 fn number(name: &str, given: Option<&str>, default: u64) -> Result<u64, Failure> {

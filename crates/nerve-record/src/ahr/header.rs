@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::MAX_SEGMENT;
 

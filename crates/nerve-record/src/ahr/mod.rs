@@ -34,7 +34,7 @@ pub use block::{Block, Records};
 pub use error::AhrError;
 pub use header::{HEADER_LEN, Header};
 pub use lost::Lost;
-pub use nerve_term::event::Origin;
+pub use nerve_types::Origin;
 pub use reader::{Part, Reader};
 pub use record::{Body, Mark, Record, RecordError, RecordFault};
 pub use repair::{RepairReport, repair};

@@ -1,6 +1,6 @@
 //! One record of a recording and its encoding.
 
-use nerve_term::event::{ExitStatus, Origin, TsNs};
+use nerve_types::{ExitStatus, Origin, TsNs};
 
 const DATA: u8 = 0;
 const RESIZE: u8 = 1;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::DEFAULT_QUALITY;
 use super::block::Block;

@@ -7,7 +7,7 @@
 
 use std::io::{self, Read, Seek};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::block::Block;
 use super::header::{HEADER_LEN, Header, MAGIC};

@@ -1,6 +1,6 @@
 //! The records of one block, gathered before compression.
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::header::{HEADER_LEN, Header};
 use super::record::{Body, Record, RecordError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
 
-use nerve_term::event::{ExitStatus, Size, TsNs};
+use nerve_types::{ExitStatus, Size, TsNs};
 use serde::Serialize;
 
 use super::ExportError;

@@ -1,6 +1,6 @@
 //! The final lines of a session, interleaved with its snapshots.
 
-use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
+use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 
 /// A line, or a snapshot taken on the preceding line.
 #[derive(Debug, Clone, PartialEq, Eq)]

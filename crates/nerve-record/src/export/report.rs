@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use nerve_term::event::TsNs;
-use nerve_term::terminal::{LineIndex, Snapshot, TerminalState};
+use nerve_types::TsNs;
+use nerve_vt::terminal::{LineIndex, Snapshot, TerminalState};
 use serde::Serialize;
 
 use super::items::{Item, interleaved};

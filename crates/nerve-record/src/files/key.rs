@@ -23,7 +23,7 @@ pub struct KeyError {
 }
 
 impl Key {
-    /// Creates a key after checking the session's name. The rule is wider than that of [`crate::name`], because
+    /// Creates a key after checking the session's name. The rule is wider than that of [`nerve_types::name`], because
     /// sessions are named by UUIDs and ULIDs and foreign recordings may have names of their own. Allowed is what both
     /// paths and git (`git-check-ref-format(1)`) accept.
     ///

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 pub use copy::{CopyProvider, DEFAULT_LIMIT};
 pub use git::GitProvider;

@@ -3,8 +3,8 @@
 use std::io;
 
 use jiff::Timestamp;
-use nerve_term::event::TsNs;
-use nerve_term::parse::{ParserKind, Section, Tokens};
+use nerve_types::TsNs;
+use nerve_types::{ParserKind, Section, Tokens};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 

@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use nerve_record::history::{Filter, HistoryReader, HistoryWriter};
-//! use nerve_term::event::TsNs;
+//! use nerve_types::TsNs;
 //!
 //! # let base = tempfile::tempdir().unwrap();
 //! let mut writer = HistoryWriter::create(base.path(), "default", "claude-1").unwrap();
@@ -34,7 +34,7 @@ pub use reader::{Entries, Filter, HistoryReader, Page};
 pub use stored::StoredEntry;
 pub use writer::HistoryWriter;
 
-use crate::name::NameError;
+use nerve_types::name::NameError;
 
 /// Lines of text in a `read` entry: one or two answers with their context, about 5 KB.
 pub const HISTORY_BUFFER_LINES: usize = 50;

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::HistoryError;
-use crate::name;
+use nerve_types::name;
 
 /// Maximum number of session folders searched below a server.
 const MAX_SESSIONS: usize = 10_000;

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::entry::{Operation, SendEntry, SendStreamEntry};
 use super::lines::TailLines;
@@ -239,7 +239,7 @@ fn write_line(mut file: &File, line: &[u8], torn: &mut bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{HistoryWriter, LockedFile};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use std::fs::OpenOptions;
 
     #[test]

@@ -5,8 +5,8 @@ use std::io::{self, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use nerve_term::event::Size;
-use nerve_term::terminal::{Keyframe, LineIndex, SequenceState, TerminalState};
+use nerve_types::Size;
+use nerve_vt::terminal::{Keyframe, LineIndex, SequenceState, TerminalState};
 use tempfile::NamedTempFile;
 
 use super::entry::{self, BlockEntry, Entry, FrameEntry, Head};

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{HiddenState, Keyframe};
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{HiddenState, Keyframe};
 
 use super::{MAX_DUMP, Place};
 

@@ -17,8 +17,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use nerve_term::event::TsNs;
-use nerve_term::terminal::Keyframe;
+use nerve_types::TsNs;
+use nerve_vt::terminal::Keyframe;
 
 use crate::ahr::AhrError;
 use entry::{Entry, FrameEntry, Head};

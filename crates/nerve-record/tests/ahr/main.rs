@@ -17,7 +17,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 
 use nerve_record::ahr::{Block, Body, HEADER_LEN, Lost, Part, Reader, Record, Segment};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 /// 2025-10-09T08:53:20Z.
 const START: u64 = 1_760_000_000_000_000_000;

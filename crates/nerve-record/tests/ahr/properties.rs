@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use nerve_record::ahr::{Body, HEADER_LEN, Mark, Part, Reader, Record, Segment};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

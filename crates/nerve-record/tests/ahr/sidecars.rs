@@ -8,7 +8,7 @@ use std::path::Path;
 use nerve_record::meta::{Host, Meta, MetaError};
 use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
 use nerve_record::store::sidecar_path;
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TsNs};
 use serde_json::{Value, json};
 
 fn mode(path: &Path) -> u32 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use nerve_record::store::{Store, StoreError, id_of};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 struct TestStore {
     store: Store,

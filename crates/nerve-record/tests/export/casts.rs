@@ -2,7 +2,7 @@
 
 use nerve_record::ahr::{Body, Mark};
 use nerve_record::export::{CastOptions, CastVersion, cast};
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 
 use crate::{data, reader, recording, resize, sample, snapshot};
 

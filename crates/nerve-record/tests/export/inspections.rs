@@ -2,7 +2,7 @@
 
 use nerve_record::ahr::{AhrError, Body, Mark};
 use nerve_record::inspect::{Finding, Summary, inspect};
-use nerve_term::event::{ExitStatus, Size};
+use nerve_types::{ExitStatus, Size};
 
 use crate::{data, reader, recording, resize, sample};
 

@@ -11,7 +11,7 @@ use std::io::Cursor;
 
 use nerve_record::ahr::{Body, Reader, Record, Segment};
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 /// Start time of the recordings: 2024-03-09T16:00:00Z.
 const START: u64 = 1_710_000_000_000_000_000;

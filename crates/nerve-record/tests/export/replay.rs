@@ -1,7 +1,7 @@
 //! Replay: sizes, gaps, snapshot positions and clocks.
 
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use crate::{data, folded, reader, record, recording, resize, snapshot};
 

@@ -8,8 +8,8 @@ use nerve_record::ahr::{Body, Reader, Record, Segment};
 use nerve_record::export::{CastOptions, CastVersion, cast};
 use nerve_record::import::import;
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use crate::START;
 
@@ -24,7 +24,7 @@ const SESSIONS: [&str; 7] = [
 ];
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-term/tests/fixtures/recordings").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-vt/tests/fixtures/recordings").join(name)
 }
 
 /// Returns times and bytes of the session's output.

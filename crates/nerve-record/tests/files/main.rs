@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nerve_record::files::{FileStore, Key, SnapshotRequest};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tempfile::TempDir;
 
 const REQUEST: SnapshotRequest<'static> =

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nerve_record::history::{HistoryReader, HistoryWriter};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tempfile::TempDir;
 
 /// 2025-12-22T10:30:00Z, the time of the documented examples.

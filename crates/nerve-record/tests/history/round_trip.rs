@@ -1,6 +1,6 @@
 use nerve_record::history::{ResponseData, SendEntry, SendStreamEntry};
-use nerve_term::event::TsNs;
-use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_types::TsNs;
+use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use nerve_record::history::{
     HISTORY_BUFFER_LINES, HistoryError, HistoryWriter, ResponseData, SendEntry, SendStreamEntry,
 };
-use nerve_term::parse::{ParserKind, Section, SectionKind, Tokens};
+use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 
 use super::{Place, at};
 

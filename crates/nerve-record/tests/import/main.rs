@@ -7,7 +7,7 @@ use std::time::Duration;
 use nerve_record::ahr::{Body, Mark, Part, Reader, Record};
 use nerve_record::import::{ImportError, ImportSummary, import};
 use nerve_record::meta::Meta;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 
 struct ImportDir {
     dir: tempfile::TempDir,

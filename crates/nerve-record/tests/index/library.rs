@@ -10,7 +10,7 @@ use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, sele
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use crate::{Made, START};
 

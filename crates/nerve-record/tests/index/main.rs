@@ -12,7 +12,7 @@ use std::path::Path;
 use nerve_record::ahr::{Body, Part, Reader, Record, Segment, Writer};
 use nerve_record::index::Position;
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 /// Start time of the recordings.
 const START: u64 = 1_710_000_000_000_000_000;

@@ -5,7 +5,7 @@ use std::path::Path;
 use nerve_record::ahr::{Body, Record};
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use crate::{Made, from_the_start, written};
 

@@ -6,8 +6,8 @@ use nerve_record::ahr::Body;
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::LineIndex;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::LineIndex;
 
 use crate::{Made, START, from_the_start, written};
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use nerve_record::ahr::Writer;
 use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use crate::{Made, from_the_start, written};
 

@@ -4,7 +4,7 @@ use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_record::ssz::SszError;
 use nerve_record::ssz::event::{decode, encode, frame};
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
 //! Replies and errors as result messages.
 
+use nerve_agent::parse::{Section, SectionKind, Tokens};
 use nerve_api::RequestId;
 use nerve_api::framing::MAX_LINE_BYTES;
 use nerve_api::reply::{ExecuteReply, RunEnded, RunReply, Turn};
@@ -8,8 +9,7 @@ use nerve_core::command::Response;
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_core::proxy::TurnUsage;
 use nerve_core::trace::ExecutionTrace;
-use nerve_term::event::TsNs;
-use nerve_term::parse::{Section, SectionKind, Tokens};
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::Answer;

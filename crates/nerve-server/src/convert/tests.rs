@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_core::command::{EngineEvent, EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
 use super::event;

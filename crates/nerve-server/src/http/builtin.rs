@@ -6,7 +6,7 @@ use http::StatusCode;
 use nerve_api::RequestName;
 use nerve_record::library::{self, RecordingInfo};
 use nerve_record::store::Store;
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use serde_json::{Map, Value, json};
 
 use super::body::ReceivedBody;

@@ -162,7 +162,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use nerve_core::command::{EngineEvent, EventKind};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use tokio::sync::broadcast;
     use tokio::time::Instant;
 

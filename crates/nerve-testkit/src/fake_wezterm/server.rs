@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::{Value, json};
 
 use super::pane::{Pane, PaneSpec};

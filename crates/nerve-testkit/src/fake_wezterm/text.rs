@@ -1,6 +1,6 @@
 //! The output of `get-text`.
 
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 
 /// Scrollback lines of a pane.
 pub(super) const SCROLLBACK: u64 = 3500;
@@ -69,7 +69,7 @@ const RESET: &str = "\x1b[0m";
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::{Size, TsNs};
+    use nerve_types::{Size, TsNs};
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nerve_record::ahr::{Body, Mark, Part, Reader};
-use nerve_term::event::{ExitStatus, Origin, TsNs};
+use nerve_types::{ExitStatus, Origin, TsNs};
 
 use super::input_matcher::{Awaited, Typed};
 use super::keys::Decoder;

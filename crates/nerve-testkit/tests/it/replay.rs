@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::{Body, Mark, Record, Segment, Writer};
-use nerve_term::event::{ExitStatus, Origin, TsNs};
 use nerve_testkit::mock_agent::{Agent, MockAgentOptions, Replay, ScreenSize};
+use nerve_types::{ExitStatus, Origin, TsNs};
 use tempfile::TempDir;
 
 const START: u64 = 1_760_000_000_000_000_000;

@@ -1,6 +1,6 @@
-use nerve_term::event::{Size, TsNs};
-use nerve_term::screen::Row;
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
+use nerve_vt::screen::Row;
+use nerve_vt::terminal::TerminalState;
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -240,7 +240,7 @@ proptest! {
         plain.process_data(TsNs(0), &second);
         let drawn = shown(&frames(&[&first, &second], true));
         let forms = |row: &Row| -> Vec<_> {
-            let line = |cell: nerve_term::terminal::Cell<'_>| {
+            let line = |cell: nerve_vt::terminal::Cell<'_>| {
                 let uri = cell.decoration.and_then(|d| row.link(d)).map(|link| target(&link.uri).unwrap_or_default());
                 let form = cell.decoration.filter(|_| cell.style.underline).map(|d| (d.underline, d.underline_color));
                 (cell.col, cell.text.to_string(), form.filter(|form| *form != (Underline::Single, TermColor::Default)), uri)

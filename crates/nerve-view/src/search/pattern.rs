@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nerve_term::terminal::line::clusters;
+use nerve_vt::terminal::line::clusters;
 use regex::{Regex, RegexBuilder};
 
 /// Size limit of a compiled pattern in bytes, which bounds the memory that typed input can take.

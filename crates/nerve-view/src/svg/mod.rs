@@ -6,7 +6,7 @@ mod underlines;
 
 use std::fmt::Write;
 
-use nerve_term::terminal::line::Underline;
+use nerve_vt::terminal::line::Underline;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
@@ -203,7 +203,7 @@ fn number(pixels: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::screen;
+    use nerve_vt::screen;
     use ratatui::layout::Rect;
     use ratatui::style::{Color, Style};
 
@@ -246,7 +246,7 @@ mod tests {
         let forms =
             [Underline::Single, Underline::Double, Underline::Curl, Underline::Dotted, Underline::Dashed];
         for (x, underline) in (0u16..).zip(forms) {
-            let color = nerve_term::screen::Color::Rgb(1, 2, 3);
+            let color = nerve_vt::screen::Color::Rgb(1, 2, 3);
             let of = screen::Decoration { start: 0, len: 1, underline, underline_color: color, link: 0 };
             let sign = decorations.register(&screen::Row::default(), &of);
             let style = Style::new().add_modifier(Modifier::UNDERLINED);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{Snapshot, TerminalState};
+use nerve_types::{Size, TsNs};
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
 use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::viewer::{Effect, Mode, Source, Submission, Target, Viewer};
 use nerve_view::viewport::Row;
+use nerve_vt::terminal::{Snapshot, TerminalState};
 
 use crate::window::{Window, after};
 use crate::{COLS, Harness, key};

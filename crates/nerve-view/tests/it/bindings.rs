@@ -1,10 +1,10 @@
 //! Keys that are set, the same for a program that runs and for a recording.
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::bindings::Bindings;
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::{Effect, Mode, Source, Viewer};
+use nerve_vt::terminal::TerminalState;
 
 use crate::{COLS, Harness};
 

@@ -1,11 +1,11 @@
 //! What is drawn.
 
-use nerve_term::event::TsNs;
-use nerve_term::terminal::Snapshot;
+use nerve_types::TsNs;
 use nerve_view::draw::{Gutter, Layout};
 use nerve_view::timeline::Timeline;
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::{Mode, Source};
+use nerve_vt::terminal::Snapshot;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
@@ -83,7 +83,7 @@ fn whole_screen_is_drawn() {
 #[test]
 fn wide_window_marks_the_screen_edge() {
     let mut window = live(40, 4);
-    window.terminal.resize(nerve_term::event::Size::new(20, 3));
+    window.terminal.resize(nerve_types::Size::new(20, 3));
     window.write("x");
     assert_eq!(window.text().lines().next(), Some("x                   │"));
 }
@@ -95,7 +95,7 @@ fn screen_edge_does_not_cover_wider_lines() {
     // Of a wide character its right half is beyond the edge.
     window.write(&format!("{wide}\r\n{}日\r\nx\r\n{}\x1b[7m    \x1b[0m\r\n", "a".repeat(19), " ".repeat(22)));
     window.write(&"\r\n".repeat(12));
-    window.terminal.resize(nerve_term::event::Size::new(20, 5));
+    window.terminal.resize(nerve_types::Size::new(20, 5));
     window.keys("shift+pageup g");
     let text = window.text();
     let rows: Vec<&str> = text.lines().collect();

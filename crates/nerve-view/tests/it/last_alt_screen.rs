@@ -1,8 +1,8 @@
 //! Recordings of programs that had the whole screen.
 
-use nerve_term::event::Size;
-use nerve_term::terminal::TerminalState;
+use nerve_types::Size;
 use nerve_view::viewer::{Source, Target};
+use nerve_vt::terminal::TerminalState;
 
 use crate::Harness;
 

@@ -1,11 +1,11 @@
 //! A program that runs: its keys, the prefix, scrolling back.
 
-use nerve_term::event::Size;
-use nerve_term::terminal::TerminalState;
+use nerve_types::Size;
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Input, Key};
 use nerve_view::viewer::{Effect, Mode, Source, Target, Viewer};
+use nerve_vt::terminal::TerminalState;
 
 use crate::{Harness, key};
 

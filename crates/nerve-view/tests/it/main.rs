@@ -18,8 +18,7 @@ mod tools;
 mod viewport;
 mod window;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{Snapshot, TerminalState};
+use nerve_types::{Size, TsNs};
 use nerve_view::bindings::Bindings;
 use nerve_view::document::Document;
 use nerve_view::keys::{Code, Input, Key};
@@ -27,6 +26,7 @@ use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Source, Viewer};
 use nerve_view::viewport::Row;
+use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::layout::Rect;
 
 /// Columns of the window.

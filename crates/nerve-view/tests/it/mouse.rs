@@ -211,7 +211,7 @@ fn click_uses_the_row_that_was_drawn() {
     let mut harness = dragging();
     harness.write("\x1b[5;1H");
     // Not drawn yet.
-    harness.terminal.process_data(nerve_term::event::TsNs(0), b"\r\n\r\n");
+    harness.terminal.process_data(nerve_types::TsNs(0), b"\r\n\r\n");
     let press = MouseAct::Press(Button::Left);
     assert_eq!(harness.input(mouse(press, 3, 1)), Some(Effect::Input(mouse(press, 3, 1))));
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
-use nerve_term::terminal::Snapshot;
+use nerve_types::TsNs;
 use nerve_view::draw::{Capabilities, StatusInfo};
 use nerve_view::svg::svg;
 use nerve_view::timeline::{SnapshotMark, Timeline};
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::Source;
+use nerve_vt::terminal::Snapshot;
 
 use crate::window::Window;
 
@@ -29,7 +29,7 @@ fn at(seconds: f64) -> TsNs {
 
 /// A window on a session of Claude Code as it was after so many seconds.
 fn claude(source: Source, size: (u16, u16), seconds: f64) -> Window {
-    let recording = root().join("crates/nerve-term/tests/fixtures/recordings/claude/classic-modern");
+    let recording = root().join("crates/nerve-vt/tests/fixtures/recordings/claude/classic-modern");
     let bytes = fs::read(recording.with_extension("raw")).unwrap();
     let timing = fs::read_to_string(recording.with_extension("timing")).unwrap();
     let mut window = Window::new(source, (120, 40), size);

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
 use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
@@ -15,6 +14,7 @@ use nerve_view::timeline::Timeline;
 use nerve_view::tools::{Tool, ToolState};
 use nerve_view::viewer::{Effect, Mode, Source, Target};
 use nerve_view::viewport::{Row, Viewport};
+use nerve_vt::terminal::TerminalState;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -289,7 +289,7 @@ impl Room {
                 Past::Sized(size) => terminal.resize(*size),
                 Past::Took(id) => {
                     let offset = terminal.offset();
-                    terminal.record_snapshot(nerve_term::terminal::Snapshot {
+                    terminal.record_snapshot(nerve_vt::terminal::Snapshot {
                         id: *id,
                         offset,
                         ..Default::default()

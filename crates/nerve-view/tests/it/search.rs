@@ -1,6 +1,6 @@
 //! Patterns: as they are typed, what they mean, and windows that show only the lines with one.
 
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 use nerve_view::viewer::{Mode, PromptView};
 
 use crate::{Harness, key};
@@ -203,7 +203,7 @@ fn entry_and_live_mode_clear_the_filter() {
 
 #[test]
 fn large_filter_is_incremental() {
-    let mut terminal = nerve_term::terminal::TerminalState::new(Size::new(20, 5));
+    let mut terminal = nerve_vt::terminal::TerminalState::new(Size::new(20, 5));
     let text: String = (1..=100_000).map(|number| format!("line {number}\r\n")).collect();
     terminal.process_data(TsNs(0), text.as_bytes());
     let mut harness = Harness::on(nerve_view::viewer::Source::Recording, terminal, 4);

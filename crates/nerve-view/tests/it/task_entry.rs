@@ -1,10 +1,10 @@
 //! The task entry: each rule of the seed (agent-record §6) has its test.
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::keys::{Code, Input, Key};
 use nerve_view::viewer::{Effect, Mode, Source, Submission, Target};
 use nerve_view::viewport::Row;
+use nerve_vt::terminal::TerminalState;
 
 use crate::Harness;
 

@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::keys::{Button, Input, Mouse, MouseAct};
 use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_view::viewer::{Effect, Mode};
 use nerve_view::viewport::Row;
+use nerve_vt::terminal::TerminalState;
 
 use crate::window::live;
 use crate::{COLS, Harness, key};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::{Snapshot, TerminalState};
+use nerve_types::{Size, TsNs};
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
 use nerve_view::document::Document;
@@ -12,6 +11,7 @@ use nerve_view::keys::{Code, Input, Key};
 use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Source, Viewer};
+use nerve_vt::terminal::{Snapshot, TerminalState};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -10,7 +10,7 @@ use nerve_core::clock::Clock;
 use nerve_core::recorder::Recorder;
 use nerve_core::tap::Tap;
 use nerve_record::ahr::DEFAULT_QUALITY;
-use nerve_term::event::{Event, EventKind};
+use nerve_types::{Event, EventKind};
 
 use crate::corpus;
 use crate::support::{self, Goal, Report, Samples};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, ROTATE_AFTER, Record, Segment};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use crate::corpus;
 use crate::support::{Figure, Report};

@@ -1,14 +1,14 @@
 //! Recorded sessions of real agents, replayed through terminal and driver on recorded time: the delay from the last
-//! byte to the end of a turn. `crates/nerve-term/tests/driver/replay.rs` tests the results.
+//! byte to the end of a turn. `crates/nerve-agent/tests/driver/replay.rs` tests the results.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_term::driver::{Driver, Effect, Foreground, Outcome, View};
-use nerve_term::event::{Size, TsNs};
-use nerve_term::profile::Profiles;
-use nerve_term::terminal::TerminalState;
+use nerve_agent::driver::{Driver, Effect, Foreground, Outcome, View};
+use nerve_agent::profile::Profiles;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 
 /// A recorded session, nine turns.
 pub(crate) struct Session {
@@ -40,7 +40,7 @@ pub(crate) struct Played {
 /// Plays a session.
 pub(crate) fn play(session: &Session) -> Result<Played> {
     let base = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../nerve-term/tests/fixtures/recordings")
+        .join("../nerve-vt/tests/fixtures/recordings")
         .join(session.name);
     let read = |extension: &str| {
         let path = base.with_extension(extension);

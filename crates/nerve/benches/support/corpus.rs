@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 
 use crate::random::Random;
 
@@ -96,7 +96,7 @@ pub(crate) fn write_over_and_over(path: &Path, corpus: &[u8], total: u64) -> Res
 }
 
 fn read(session: &str, extension: &str) -> Result<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-term/tests/fixtures/recordings");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nerve-vt/tests/fixtures/recordings");
     let path: PathBuf = folder.join(session).with_extension(extension);
     fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use nerve_core::backend::Program;
 use nerve_core::backend::pty::{Pty, READ_LIMIT};
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 /// Runs a program to its end and counts what it wrote.
 pub(crate) async fn read_all(argv: &[String]) -> Result<u64> {

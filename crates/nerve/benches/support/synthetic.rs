@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 pub(crate) const START: TsNs = TsNs(1_766_399_400_000_000_000);
 

@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use nerve_term::event::{Size, TsNs};
-use nerve_term::keys::{Code, Input, Key};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::ansi_writer;
 use nerve_view::bindings::Bindings;
 use nerve_view::decorations::Decorations;
@@ -14,6 +12,8 @@ use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
 use nerve_view::regions::FrameContext;
 use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
 use nerve_view::viewer::{Source, Viewer};
+use nerve_vt::keys::{Code, Input, Key};
+use nerve_vt::terminal::TerminalState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

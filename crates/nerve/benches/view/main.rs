@@ -21,7 +21,7 @@ mod synthetic;
 mod viewer_terminal;
 
 use anyhow::{Context, Result};
-use nerve_term::event::Size;
+use nerve_types::Size;
 use support::Report;
 
 /// Size of the window.

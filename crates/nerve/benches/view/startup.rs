@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use nerve_record::index::Index;
-use nerve_term::event::Size;
-use nerve_term::screen::Screen;
 use nerve_testkit::Hermetic;
+use nerve_types::Size;
+use nerve_vt::screen::Screen;
 
 use crate::support::{Figure, Goal, Report, Samples, memory_of};
 use crate::viewer_terminal::ViewerTerminal;

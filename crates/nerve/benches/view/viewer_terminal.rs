@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nerve_term::event::TsNs;
-use nerve_term::screen::Screen;
-use nerve_term::terminal::TerminalState;
+use nerve_types::TsNs;
+use nerve_vt::screen::Screen;
+use nerve_vt::terminal::TerminalState;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::recording::GutterArg;
 

@@ -9,7 +9,7 @@ use nerve_core::host::protocol::{CHUNK, HostRequest};
 use nerve_core::host::registry::{Entry, entries, entry};
 use nerve_core::host::{CONTROL, launch};
 use nerve_server::paths::Places;
-use nerve_term::event::Origin;
+use nerve_types::Origin;
 use serde::Serialize;
 
 use crate::cli::host::{HostArgs, HostCommand, ListArgs, StopArgs, WriteArgs};
@@ -155,7 +155,7 @@ async fn stop_host(host: &Entry) -> Result<()> {
 async fn write(args: WriteArgs) -> Result<()> {
     let host = find(&args.id)?;
     let bytes = match args.escape {
-        true => nerve_term::keys::unescape(&args.text)?,
+        true => nerve_vt::keys::unescape(&args.text)?,
         false => args.text.into_bytes(),
     };
     let opened = Connection::open(&host.runtime.join(CONTROL)).await;

@@ -26,7 +26,7 @@ impl Draft {
     /// # Errors
     /// The id is invalid.
     pub(super) fn new(id: &str) -> Result<Draft, Failure> {
-        nerve_record::name::check("graph", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
+        nerve_types::name::check("graph", id).map_err(|error| Failure::new(USAGE, error.to_string()))?;
         Ok(Draft { definition: object(json!({ "graph": id, "steps": [] })), path: None })
     }
 

@@ -8,7 +8,7 @@ use nerve_client::RunOptions;
 use nerve_core::graph::diagram;
 use nerve_core::graph::file::{Format, GraphFile};
 use nerve_core::graph::journal::new_run_id;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Map, Value};
 
 use super::command::{DraftCommand, GateArgs, GraphCommand, GraphRunArgs, ShowFormat, StepCommand};

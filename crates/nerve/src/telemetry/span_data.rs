@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nerve_core::telemetry::{Attribute, Attributes, Span, SpanKind, Status, TraceContext};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use opentelemetry::trace as otel;
 use opentelemetry::trace::{Event, SpanContext, TraceFlags, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value};

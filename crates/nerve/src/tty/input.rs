@@ -1,6 +1,6 @@
 //! Converts crossterm events into input events.
 
-use nerve_term::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
+use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };

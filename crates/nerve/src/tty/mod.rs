@@ -18,10 +18,10 @@ mod writer;
 use std::io;
 use std::sync::Arc;
 
-use nerve_term::keys::Input;
-use nerve_term::terminal::{Clipboard, Notification};
 use nerve_view::decorations::Decorations;
 use nerve_view::status_info::Capabilities;
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::{Clipboard, Notification};
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};

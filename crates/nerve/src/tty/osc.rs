@@ -1,6 +1,6 @@
 //! Encodes clipboard texts, notifications and progress as OSC sequences. Control characters are removed.
 
-use nerve_term::terminal::{Clipboard, Notification, Selections};
+use nerve_vt::terminal::{Clipboard, Notification, Selections};
 
 /// Clears the progress (ConEmu, OSC 9;4).
 pub(super) const NO_PROGRESS: &[u8] = b"\x1b]9;4;0\x1b\\";
@@ -52,8 +52,8 @@ fn tmux_passthrough(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::{Size, TsNs};
-    use nerve_term::terminal::{Notice, TerminalState};
+    use nerve_types::{Size, TsNs};
+    use nerve_vt::terminal::{Notice, TerminalState};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use nerve_view::ansi_writer;
 use nerve_view::decorations::Decorations;
 use ratatui::buffer::Buffer;
@@ -131,8 +131,8 @@ pub(super) fn copied(text: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::TsNs;
-    use nerve_term::terminal::TerminalState;
+    use nerve_types::TsNs;
+    use nerve_vt::terminal::TerminalState;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_term::event::Size;
-use nerve_term::screen::Color;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
+use nerve_vt::screen::Color;
 use rustix::process::Signal;
 
 use crate::harness::{DEADLINE, Home};

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nerve_record::executions::{self, ExecutionLine};
-use nerve_term::event::{ExitStatus, Origin, Size};
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::json;
 

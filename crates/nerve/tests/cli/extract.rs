@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nerve_record::ahr::Body;
 use nerve_record::meta::Meta;
 use nerve_record::store::Store;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::json;
 
 use crate::harness::Home;
@@ -15,7 +15,7 @@ use crate::recordings::{START, data, record};
 
 /// A saved screen of a real agent.
 fn screen(agent: &str, state: &str) -> String {
-    let screens = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/screens");
+    let screens = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-vt/tests/fixtures/screens");
     format!("{screens}/{agent}/{state}.txt")
 }
 

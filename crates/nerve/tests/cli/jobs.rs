@@ -5,8 +5,8 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use nerve_record::ahr::Body;
-use nerve_term::event::Size;
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::Size;
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, OutputModes, tcgetattr};
 

@@ -1,7 +1,7 @@
 //! `nerve mock-agent --replay`.
 
 use nerve_record::ahr::{Body, Mark, Record, Segment, Writer};
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TsNs};
 
 use crate::harness::Home;
 

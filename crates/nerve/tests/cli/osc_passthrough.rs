@@ -3,9 +3,9 @@
 use std::fs;
 
 use nerve_record::ahr::Body;
-use nerve_term::event::Size;
-use nerve_term::terminal::line::Underline;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
+use nerve_vt::terminal::line::Underline;
 
 use crate::harness::Home;
 use crate::recordings::record;

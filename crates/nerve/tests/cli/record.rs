@@ -10,8 +10,8 @@ use nerve_record::activity::{Activity, Status};
 use nerve_record::ssz::event;
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
-use nerve_term::event::{ExitStatus, Origin, Size};
 use nerve_testkit::wait_until;
+use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::Value;
 

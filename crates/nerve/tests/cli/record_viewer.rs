@@ -8,8 +8,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
-use nerve_term::event::{ExitStatus, Origin, Size};
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::{ExitStatus, Origin, Size};
 use rustix::process::Signal;
 use serde_json::Value;
 

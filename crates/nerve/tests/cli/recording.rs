@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nerve_record::ahr::{Body, Lost, Mark, Part, Reader};
-use nerve_term::event::{ExitStatus, Origin};
+use nerve_types::{ExitStatus, Origin};
 
 /// A recording, whole.
 #[derive(Debug, Default)]

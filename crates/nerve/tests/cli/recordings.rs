@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use nerve_record::ahr::{Body, Record, Segment, Writer};
 use nerve_record::meta::Meta;
 use nerve_record::store::Store;
-use nerve_term::event::TsNs;
 use nerve_testkit::skip;
+use nerve_types::TsNs;
 
 use crate::harness::Home;
 

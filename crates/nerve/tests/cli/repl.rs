@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
+use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::{CommandOutput, DEADLINE, Home, NERVE, signal};

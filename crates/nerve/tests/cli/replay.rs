@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use nerve_record::ahr::Body;
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 

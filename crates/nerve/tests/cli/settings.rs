@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use crate::harness::Home;
 use crate::recordings::{data, record};

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::Value;
 
 use crate::harness::Home;

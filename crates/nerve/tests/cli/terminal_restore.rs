@@ -5,9 +5,9 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nerve_term::event::{ExitStatus, Size, TsNs};
-use nerve_term::terminal::TerminalState;
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::{ExitStatus, Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Termios, tcgetattr};

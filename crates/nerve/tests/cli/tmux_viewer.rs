@@ -11,7 +11,7 @@ use crate::harness::{DEADLINE, Home, NERVE};
 use crate::recordings::record;
 
 /// Real sessions of Claude Code, as `script` recorded them on 120 × 40.
-const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-term/tests/fixtures/recordings/claude");
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nerve-vt/tests/fixtures/recordings/claude");
 
 /// A window of a private tmux server, with `nerve` in it.
 pub(crate) struct Window<'a> {

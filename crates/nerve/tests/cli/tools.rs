@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nerve_record::executions::{self, ExecutionLine};
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE, signal};

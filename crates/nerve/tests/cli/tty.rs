@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};

@@ -1,8 +1,8 @@
 //! `nerve view` in a terminal: what is seen, what keys do, and how the terminal is left.
 
 use nerve_record::ahr::Body;
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
 use rustix::process::Signal;
 
 use crate::harness::{Home, NERVE};
@@ -156,7 +156,7 @@ fn resize_redraws_the_frame() {
         assert!(wait_until(LIMIT, || tty.text().starts_with(&first)), "{}", tty.text());
         assert!(!tty.text().contains('│'), "its sides would take columns from the lines: {}", tty.text());
     }
-    let coloured = |run: &nerve_term::screen::StyleRun| run.style.fg != nerve_term::screen::Color::Default;
+    let coloured = |run: &nerve_vt::screen::StyleRun| run.style.fg != nerve_vt::screen::Color::Default;
     assert!(!tty.terminal.lock().unwrap().screen().rows.iter().any(|row| row.runs.iter().any(coloured)));
     tty.send("q");
     assert_eq!(tty.wait_for_exit(), Some(0));

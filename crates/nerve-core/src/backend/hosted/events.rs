@@ -1,7 +1,7 @@
 //! Converts the events of a host into backend events. Each byte and each snapshot is reported once, even if it arrives again
 //! after a reconnect.
 
-use nerve_term::terminal::Snapshot;
+use nerve_vt::terminal::Snapshot;
 use tokio::time::Instant;
 
 use super::recording::snapshot;

@@ -12,8 +12,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{Origin, Size, TsNs};
+use nerve_agent::driver::Foreground;
+use nerve_types::{Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::time::Instant;
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use nerve_record::ahr::{Body, Mark, Part, Reader};
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::Snapshot;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::Snapshot;
 use tokio::sync::mpsc;
 
 use crate::backend::BackendEvent;

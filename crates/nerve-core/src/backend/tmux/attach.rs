@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::client::Tmux;
 use super::control::ControlConnection;

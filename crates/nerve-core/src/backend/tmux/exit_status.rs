@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use tokio::time::Instant;
 
 use super::formats::SEPARATOR;

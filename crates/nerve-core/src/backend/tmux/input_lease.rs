@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::formats::SEPARATOR;
 use super::input::CommandArgs;

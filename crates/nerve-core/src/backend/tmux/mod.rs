@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::AhrError;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 pub use client::{Range, Tmux};
 

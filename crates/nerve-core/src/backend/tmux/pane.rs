@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_agent::driver::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;

@@ -3,8 +3,8 @@
 //! tmux reports text and styles (`capture-pane -e`) and most modes. The missing ones (bracketed paste, mouse encodings in older
 //! versions) do not prevent input, see [`super::input`].
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::TerminalState;
 
 use super::formats::SEPARATOR;
 use super::input::CommandArgs;
@@ -177,7 +177,7 @@ fn is_feed(byte: &u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::screen::{MouseEncoding, MouseTracking};
+    use nerve_vt::screen::{MouseEncoding, MouseTracking};
 
     use super::*;
 

@@ -89,8 +89,8 @@ fn begins_long(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::keys::paste;
-    use nerve_term::screen::Modes;
+    use nerve_vt::keys::paste;
+    use nerve_vt::screen::Modes;
     use proptest::prelude::*;
 
     use super::*;

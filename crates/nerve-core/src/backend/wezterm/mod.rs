@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use nerve_term::event::{ExitStatus, Size};
+use nerve_types::{ExitStatus, Size};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 

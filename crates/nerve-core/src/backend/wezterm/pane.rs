@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use nerve_term::driver::Foreground;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_agent::driver::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use rustix::process::Signal;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;

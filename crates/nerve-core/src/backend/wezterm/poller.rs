@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nerve_term::event::{ExitStatus, Size};
+use nerve_types::{ExitStatus, Size};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_record::name::MAX_NAME_CHARS;
+use nerve_types::name::MAX_NAME_CHARS;
 use serde_json::{Value, json};
 
 use super::inputs::complete;
@@ -57,8 +57,8 @@ impl GraphFile {
     }
 }
 
-impl From<ParserName> for nerve_term::parse::ParserKind {
-    fn from(name: ParserName) -> nerve_term::parse::ParserKind {
+impl From<ParserName> for nerve_agent::parse::ParserKind {
+    fn from(name: ParserName) -> nerve_agent::parse::ParserKind {
         name.kind()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nerve_term::parse::ParserKind;
+use nerve_agent::parse::ParserKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

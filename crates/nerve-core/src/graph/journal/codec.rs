@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 

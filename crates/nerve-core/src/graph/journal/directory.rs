@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_record::name;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
+use nerve_types::name;
 use rustix::fs::OFlags;
 use uuid::Uuid;
 
@@ -137,8 +137,8 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{journal_path, journals, new_run_id};
-    use nerve_record::name;
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
+    use nerve_types::name;
     use std::collections::BTreeSet;
 
     const MS: u64 = 1_000_000;

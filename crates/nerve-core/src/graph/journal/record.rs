@@ -1,6 +1,6 @@
 //! Journal records and their encoding: one line of JSON each.
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -270,7 +270,7 @@ fn hex(key: u64) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::{EncodeError, Header, JournalRecord, MAX_RECORD_BYTES, hex};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde_json::{Value, json};
 
     fn line(record: JournalRecord<'_>) -> String {

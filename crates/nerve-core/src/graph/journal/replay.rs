@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use super::codec::{self, EndedLine, JournalLine, Question, RunLine, StepLine, StepRecordKind};

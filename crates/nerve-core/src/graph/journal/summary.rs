@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde::Deserialize;
 
 use super::codec::{self, Ignored, JournalLine, Question, RunLine, StepLine, StepRecordKind};

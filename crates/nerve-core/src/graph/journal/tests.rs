@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -243,7 +243,7 @@ impl Drop for WriterThread {
 mod tests {
     use super::{FLUSH_BYTES, MAX_BUFFER_BYTES, Writer};
     use crate::graph::journal::{JournalError, JournalRecord};
-    use nerve_term::event::TsNs;
+    use nerve_types::TsNs;
     use serde_json::{Value, json};
     use std::fs::{self, File, OpenOptions};
     use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Encodes and decodes requests and events.
 
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 
 use super::frames::{BadFrame, frame};
 use super::{HostEvent, HostRequest, Window};

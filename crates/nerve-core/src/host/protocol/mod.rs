@@ -8,7 +8,7 @@ mod frames;
 
 use std::path::PathBuf;
 
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

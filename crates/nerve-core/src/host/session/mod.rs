@@ -4,7 +4,7 @@ mod requests;
 mod shutdown;
 
 use nerve_record::ssz::snapshot::Response;
-use nerve_term::event::{ExitStatus, Size};
+use nerve_types::{ExitStatus, Size};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_term::event::{Origin, Size};
+use nerve_types::{Origin, Size};
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 

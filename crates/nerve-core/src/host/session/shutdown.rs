@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use rustix::process::Signal;
 use tokio::time::Instant;
 

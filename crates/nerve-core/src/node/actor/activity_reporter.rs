@@ -17,11 +17,11 @@
 
 use std::path::PathBuf;
 
+use nerve_agent::driver::AgentState;
+use nerve_agent::parse::{Section, SectionKind};
+use nerve_agent::profile::TranscriptKind;
 use nerve_record::activity::{Activity, Level, Status, TsMs};
-use nerve_term::driver::AgentState;
-use nerve_term::event::{ExitStatus, TsNs};
-use nerve_term::parse::{Section, SectionKind};
-use nerve_term::profile::TranscriptKind;
+use nerve_types::{ExitStatus, TsNs};
 
 use crate::activity::TranscriptTail;
 use crate::clock::Clock;

@@ -8,10 +8,10 @@ mod requests;
 mod shutdown;
 mod turns;
 
+use nerve_agent::driver::{AgentState, Driver, Effect, Evidence, Foreground, Source, View};
 use nerve_record::history::HISTORY_BUFFER_LINES;
-use nerve_term::driver::{AgentState, Driver, Effect, Evidence, Foreground, Source, View};
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
-use nerve_term::terminal::{Notice, TerminalState};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
+use nerve_vt::terminal::{Notice, TerminalState};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::activity_reporter::ActivityReporter;

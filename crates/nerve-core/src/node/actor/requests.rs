@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_term::driver::AgentState;
-use nerve_term::event::{Origin, TsNs};
-use nerve_term::keys::{paste, unescape};
+use nerve_agent::driver::AgentState;
+use nerve_types::{Origin, TsNs};
+use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Call, Request, tail_of};

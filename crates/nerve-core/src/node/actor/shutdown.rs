@@ -1,7 +1,7 @@
 //! Timeouts, stopping, and the exit of the child.
 
-use nerve_term::driver::AgentState;
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_agent::driver::AgentState;
+use nerve_types::{ExitStatus, TsNs};
 use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};

@@ -1,10 +1,10 @@
 //! The course of a turn: started, streamed, ended, logged, answered.
 
+use nerve_agent::driver::{AgentState, Outcome, Span, TurnEnd};
+use nerve_agent::parse::{ParserKind, TurnText};
+use nerve_agent::profile::TranscriptKind;
 use nerve_record::history::ResponseData;
-use nerve_term::driver::{AgentState, Outcome, Span, TurnEnd};
-use nerve_term::event::TsNs;
-use nerve_term::parse::{ParserKind, TurnText};
-use nerve_term::profile::TranscriptKind;
+use nerve_types::TsNs;
 
 use super::{Actor, Request, tail_of};
 use crate::backend::{Backend, Lease};
@@ -119,7 +119,8 @@ impl<B: Backend> Actor<B> {
             lines = remove_echo(lines, &active.prompt.text);
         }
         let parser = active.prompt.parser.unwrap_or(self.spec.parser);
-        let parsed = parser.parser().parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
+        let parsed = nerve_agent::parse::parser(parser)
+            .parse(&TurnText { prompt: &active.prompt.text, lines: &lines });
         let prompt = active.prompt.text.clone();
         if let Some(stream) = stream.filter(|_| matches!(end.outcome, Outcome::Done | Outcome::Interrupted)) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
@@ -261,7 +262,10 @@ impl<B: Backend> Actor<B> {
         let chunks = stream.grow(terminal, start, || {
             let span = Span { bytes: (0, 0), lines: (start, u64::MAX), last_col: None };
             let lines = turn_lines(terminal, &span);
-            (parser.parser().parse(&TurnText { prompt, lines: &lines }).text(), lines.len())
+            (
+                nerve_agent::parse::parser(parser).parse(&TurnText { prompt, lines: &lines }).text(),
+                lines.len(),
+            )
         });
         if stream.poll_interval().is_zero() {
             active.stream_due = Some(self.clock.now());

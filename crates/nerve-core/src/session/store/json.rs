@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

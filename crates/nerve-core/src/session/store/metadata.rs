@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::Value;
 
 use crate::chat::ChatSpec;

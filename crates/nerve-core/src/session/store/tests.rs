@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_agent::parse::SectionKind;
 use nerve_core::budget::Budget;
 use nerve_core::cancellation::CancellationToken;
 use nerve_core::chat::{Provider, ToolChoice};
@@ -12,7 +13,6 @@ use nerve_core::graph::step::Step;
 use nerve_core::node::Node;
 use nerve_core::node::function::FunctionNode;
 use nerve_core::session::Session;
-use nerve_term::parse::SectionKind;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use nerve_agent::parse::ParserKind;
 use nerve_core::command::{CommandLine, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_core::session::manager::SessionManager;
 use nerve_core::session::store::{NodeRecord, SessionMetadata, SessionStore};
-use nerve_term::event::TsNs;
-use nerve_term::parse::ParserKind;
+use nerve_types::TsNs;
 
 use super::{Bench, LIMIT};
 

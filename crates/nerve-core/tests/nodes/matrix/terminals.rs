@@ -1,10 +1,10 @@
 //! Rows of channels and of history.
 
+use nerve_agent::parse::ParserKind;
 use nerve_core::command::StateName;
 use nerve_core::node::Node;
 use nerve_core::node::terminal::TerminalNode;
 use nerve_record::history::HistoryReader;
-use nerve_term::parse::ParserKind;
 use serde_json::{Value, json};
 
 use super::{BASH, Bench, until};

@@ -42,7 +42,7 @@ impl Scene {
         let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("profiles")).unwrap();
-        let shell = include_str!("../../../../nerve-term/profiles/shell.toml");
+        let shell = include_str!("../../../../nerve-agent/profiles/shell.toml");
         let caller = shell
             .replace("name = \"shell\"", "name = \"caller\"")
             .replace("programs = [", "programs = [\"caller\"] # [")

@@ -7,8 +7,8 @@ use nerve_api::request::{ResizeNode, RunCommand};
 use nerve_core::command::{Choice, NodeSpec, PanePlace, StateName};
 use nerve_core::error::ErrorKind;
 use nerve_record::ahr::Mark;
-use nerve_term::event::ExitStatus;
 use nerve_testkit::wait_until;
+use nerve_types::ExitStatus;
 
 use super::{BASH, Tmux, marks, output};
 use crate::stage::{LIMIT, at};

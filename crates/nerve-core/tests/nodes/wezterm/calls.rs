@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nerve_core::backend::pane::{NewPane, PaneError};
 use nerve_core::backend::wezterm::{Keys, Range, Wezterm};
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::mux::{Mux, program};
 use crate::matrix::until;

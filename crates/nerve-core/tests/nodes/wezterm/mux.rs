@@ -9,7 +9,7 @@ use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName}
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
-use nerve_term::event::Size;
+use nerve_types::Size;
 use serde_json::Value;
 
 use crate::stage::{LIMIT, Stage, mock_agent};

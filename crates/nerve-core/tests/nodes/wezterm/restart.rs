@@ -6,7 +6,7 @@ use nerve_core::command::{PanePlace, StateName};
 use nerve_record::ahr::Mark;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::mux::Scene;
 use crate::matrix::until;

@@ -10,7 +10,7 @@ use nerve_core::session::Session;
 use nerve_record::index::Position;
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::mux::Scene;
 use crate::matrix::until;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nerve_agent::driver::{AgentState, Driver, Effect, Foreground, View};
+use nerve_agent::profile::{Profile, Profiles};
 use nerve_core::backend::{Backend, HostedBackend};
 use nerve_core::host::registry::Entry;
-use nerve_term::driver::{AgentState, Driver, Effect, Foreground, View};
-use nerve_term::event::{ExitStatus, TsNs};
-use nerve_term::profile::{Profile, Profiles};
-use nerve_term::terminal::{Notice, TerminalState};
+use nerve_types::{ExitStatus, TsNs};
+use nerve_vt::terminal::{Notice, TerminalState};
 
 /// Minimum interval between checks while the screen changes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);

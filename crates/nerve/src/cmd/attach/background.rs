@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use nerve_core::host::registry::Entry;
-use nerve_term::keys::Input;
-use nerve_term::terminal::TerminalState;
 use nerve_view::viewer::{Submission, Viewer};
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::TerminalState;
 
 use super::branch_job::{BranchEvent, BranchJob};
 use super::snapshot_job::{SnapshotJob, SnapshotResult};

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_core::host::EXECUTION;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
-use nerve_term::keys::{Input, Key};
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_view::draw::StatusInfo;
 use nerve_view::layout::Layout;
 use nerve_view::viewer::{Effect, Mode, Source, Viewer};
+use nerve_vt::keys::{Input, Key};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 use tokio::time::Instant;
 
 use super::background::{self, Background};

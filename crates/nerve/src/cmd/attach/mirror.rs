@@ -9,9 +9,9 @@ use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Memory};
 use nerve_core::clock::Clock;
 use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
-use nerve_term::event::{ExitStatus, Origin, Size, TsNs};
-use nerve_term::keys::Input;
-use nerve_term::terminal::{Notice, TerminalState};
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::{Notice, TerminalState};
 use tokio::time::Instant;
 
 use super::agent_monitor::AgentMonitor;

@@ -17,7 +17,7 @@ pub(crate) mod viewer_session;
 
 use anyhow::Result;
 use nerve_server::paths::Places;
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use nerve_view::bindings::Bindings;
 use nerve_view::layout::{Gutter, Layout};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nerve_term::terminal::{Clipboard, Notice, Notification, Selections};
+use nerve_vt::terminal::{Clipboard, Notice, Notification, Selections};
 
 /// Longest clipboard text to pass on, in bytes of Base64 (75 kB of text), as in other terminal programs.
 pub(super) const MAX_CLIPBOARD: usize = 100_000;

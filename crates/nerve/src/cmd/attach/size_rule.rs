@@ -1,7 +1,7 @@
 //! How a viewer's window affects the size of the program's terminal.
 
 use nerve_core::host::protocol::Window;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 /// Rule for the size of the program's terminal
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use nerve_core::host::registry::real;
-use nerve_term::keys::Input;
-use nerve_term::terminal::TerminalState;
 use nerve_view::tools::ToolUpdates;
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::TerminalState;
 use tokio::task::JoinHandle;
 
 use super::mirror::{MirrorEvent, TerminalMirror};

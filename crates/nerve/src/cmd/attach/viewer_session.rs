@@ -1,14 +1,14 @@
 //! A viewer in the user's terminal: drawing, input and background work. Used for running programs and recordings.
 
 use anyhow::Context;
-use nerve_term::event::Size;
-use nerve_term::keys::Input;
-use nerve_term::terminal::TerminalState;
+use nerve_types::Size;
 use nerve_view::document::Document;
 use nerve_view::draw::{Gutter, Layout, StatusInfo, draw};
 use nerve_view::regions::{FrameContext, Regions};
 use nerve_view::timeline::Timeline;
 use nerve_view::viewer::{Effect, Mode, Source, Viewer};
+use nerve_vt::keys::Input;
+use nerve_vt::terminal::TerminalState;
 use tokio::time::Instant;
 
 use super::background::{Background, BackgroundEvent};

@@ -9,7 +9,7 @@ use nerve_core::profiles;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::snapshots::SnapshotLine;
 use nerve_server::paths::Places;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 
 use super::environment::{NodeOverrides, RecordedNode};
 use super::files::{Files, plan_files, resolve_links};

@@ -18,7 +18,7 @@ use nerve_record::activity::Status;
 use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
 use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
 use nerve_server::paths::Places;
-use nerve_term::event::{ExitStatus, Size};
+use nerve_types::{ExitStatus, Size};
 use serde_json::json;
 use tokio::net::UnixStream;
 

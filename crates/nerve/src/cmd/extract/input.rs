@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nerve_agent::parse::ParserKind;
 use nerve_record::ahr::{Body, Part, Reader, Record};
 use nerve_record::meta::Meta;
 use nerve_record::replay::TerminalReplay;
 use nerve_server::paths::Places;
-use nerve_term::parse::ParserKind;
 
 use super::text::{binary_reason, rows_of, save_alt_screen, split_at_ends, visible_rows};
 use crate::cli::extract::ExtractArgs;

@@ -5,8 +5,8 @@ mod output;
 mod text;
 
 use anyhow::Result;
-use nerve_term::parse::ParserKind;
-use nerve_term::parse::conversation::{guess, turns};
+use nerve_agent::parse::ParserKind;
+use nerve_agent::parse::conversation::{guess, turns};
 
 use crate::cli::extract::ExtractArgs;
 use crate::cli::node::{ParserName, name_of};

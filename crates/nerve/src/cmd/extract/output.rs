@@ -1,8 +1,8 @@
 //! Prints turns as text or JSON.
 
 use anyhow::Result;
-use nerve_term::parse::conversation::Turn;
-use nerve_term::parse::{Parsed, Section, Tokens};
+use nerve_agent::parse::conversation::Turn;
+use nerve_agent::parse::{Parsed, Section, Tokens};
 use serde_json::{Value, json};
 
 use super::ParserChoice;
@@ -113,7 +113,7 @@ fn tokens(tokens: Tokens) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::parse::SectionKind;
+    use nerve_agent::parse::SectionKind;
 
     use super::*;
 

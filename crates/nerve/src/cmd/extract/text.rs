@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use nerve_term::event::{Size, TsNs};
-use nerve_term::parse::conversation::guess;
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_agent::parse::conversation::guess;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 use unicode_width::UnicodeWidthStr;
 
 /// Bytes examined to tell text from binary data.

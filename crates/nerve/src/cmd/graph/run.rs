@@ -7,8 +7,8 @@ use nerve_api::reply::RunInfo;
 use nerve_client::RunOptions;
 use nerve_core::graph::file::GraphFile;
 use nerve_core::graph::journal::new_run_id;
-use nerve_record::name;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
+use nerve_types::name;
 use serde_json::{Map, Value};
 
 use super::follower::RunFollower;

@@ -137,8 +137,8 @@ fn window() -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::{Size, TsNs};
-    use nerve_term::terminal::TerminalState;
+    use nerve_types::{Size, TsNs};
+    use nerve_vt::terminal::TerminalState;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_core::graph::file::{Format, GraphFile, GraphFileError, NodeDefinition};
-use nerve_record::name;
+use nerve_types::name;
 use serde_json::{Map, Value};
 
 use crate::cmd::prompt::standard_input_as_is;

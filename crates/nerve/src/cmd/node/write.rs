@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use nerve_api::request::WriteData;
-use nerve_term::keys::{Key, unescape};
-use nerve_term::screen::Modes;
+use nerve_vt::keys::{Key, unescape};
+use nerve_vt::screen::Modes;
 
 use super::Target;
 use crate::cli::node::WriteArgs;

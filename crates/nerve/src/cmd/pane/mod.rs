@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use nerve_core::backend::pane::{NewPane, PaneInfo};
-use nerve_term::event::Size;
-use nerve_term::keys::{Code, Key};
+use nerve_types::Size;
+use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};
 
 use super::prompt::{standard_input_as_is, utf8};

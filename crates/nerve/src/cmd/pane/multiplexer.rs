@@ -6,8 +6,8 @@ use anyhow::Result;
 use nerve_core::backend::pane::{NewPane, PaneError, PaneInfo};
 use nerve_core::backend::tmux::{self, Tmux};
 use nerve_core::backend::wezterm::{self, Wezterm};
-use nerve_term::keys::Key;
-use nerve_term::screen::Modes;
+use nerve_vt::keys::Key;
+use nerve_vt::screen::Modes;
 use tokio::time::Instant;
 
 use crate::exit::{FAILED, Failure, NOT_FOUND, TIMED_OUT};

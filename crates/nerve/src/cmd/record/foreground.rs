@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use nerve_server::paths::Places;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use nerve_view::draw::{Gutter, Layout};
 
 use super::recorder_daemon::{Recorder, Started};

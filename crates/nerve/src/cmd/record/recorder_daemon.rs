@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_core::backend::detach;
 use nerve_core::host::registry::Entry;
-use nerve_term::event::Size;
+use nerve_types::Size;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;

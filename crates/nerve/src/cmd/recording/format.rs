@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nerve_record::store::id_of;
-use nerve_term::event::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, TsNs};
 
 /// Characters of a UUIDv7 that hold its timestamp in milliseconds (RFC 9562 §5.7).
 const ID_PREFIX_LEN: usize = 13;

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use nerve_record::import::{ImportError, ImportSummary, import as import_cast};
 use nerve_record::store::EXTENSION;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::json;
 
 use super::{format, unreadable};

@@ -6,7 +6,7 @@ use anyhow::Result;
 use nerve_record::ahr::{AhrError, Block, Body, Lost, Mark, Reader, Record};
 use nerve_record::export::ExportError;
 use nerve_record::inspect::{Fault, Finding, Summary, inspect as visit_parts};
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::{export_failure, find, format, unreadable, unwritten};

@@ -10,7 +10,7 @@ use nerve_record::library::{Reason, RecordingInfo, Retention, list as list_store
 use nerve_record::meta::Meta;
 use nerve_record::snapshots;
 use nerve_record::store::EXTENSION;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::branches::{self, BranchFolders};

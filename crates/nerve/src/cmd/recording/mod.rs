@@ -24,7 +24,7 @@ use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, StoreError, id_of, suggest_ids};
 use nerve_server::paths::Places;
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use crate::cli::recording::RecordingArg;
 use crate::exit::{BrokenPipe, FAILED, Failure, NOT_FOUND, USAGE};

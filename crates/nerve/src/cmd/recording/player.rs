@@ -10,7 +10,7 @@ use nerve_record::ahr::{AhrError, Body};
 use nerve_record::index::Position;
 use nerve_record::library::RecordingInfo;
 use nerve_record::playback::Playback;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 

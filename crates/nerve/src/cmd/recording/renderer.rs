@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use nerve_term::event::Size;
-use nerve_term::screen::Screen;
+use nerve_types::Size;
+use nerve_vt::screen::Screen;
 
 /// Draws successive screens with minimal output.
 #[derive(Debug)]
@@ -64,8 +64,8 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use nerve_term::event::TsNs;
-    use nerve_term::terminal::TerminalState;
+    use nerve_types::TsNs;
+    use nerve_vt::terminal::TerminalState;
 
     use super::*;
 

@@ -9,8 +9,8 @@ use nerve_record::ahr::Reader;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
 use nerve_record::replay::TerminalReplay;
-use nerve_term::event::TsNs;
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_types::TsNs;
+use nerve_vt::terminal::{LineIndex, TerminalState};
 
 use super::{Losses, facts, find, metadata, player, size, stream, unreadable, unwritten, view};
 use crate::cli::recording::{ReplayArgs, StartPosition, ViewArgs};

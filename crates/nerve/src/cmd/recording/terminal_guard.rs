@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use rustix::termios::{self, OptionalActions, Termios};
 use tokio::sync::mpsc;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 /// Alternate screen, cleared, no cursor, no autowrap.
 const ENTER: &str = "\x1b[?1049h\x1b[2J\x1b[?25l\x1b[?7l";

@@ -10,7 +10,7 @@ use nerve_core::host::connection::Connection;
 use nerve_core::host::protocol::{HostEvent, HostRequest};
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::Places;
-use nerve_term::event::Origin;
+use nerve_types::Origin;
 use tokio::sync::mpsc;
 
 use crate::cmd::exec::session;

@@ -15,7 +15,7 @@ use nerve_core::host::protocol::Window;
 use nerve_core::host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::Places;
-use nerve_term::event::ExitStatus;
+use nerve_types::ExitStatus;
 use nerve_view::layout::Gutter;
 
 use self::follow::{NextRuns, Run};

@@ -43,7 +43,7 @@ fn record(lines: &str, file: &Path) -> Result<()> {
 mod tests {
     use nerve_record::ahr::Reader;
     use nerve_record::replay::TerminalReplay;
-    use nerve_term::terminal::LineIndex;
+    use nerve_vt::terminal::LineIndex;
 
     use super::*;
 

@@ -10,9 +10,9 @@ use nerve_core::host::registry::{Entry, entries};
 use nerve_record::index::SPACING;
 use nerve_record::playback::Playback;
 use nerve_server::paths::Places;
-use nerve_term::event::Size;
-use nerve_term::terminal::TerminalState;
+use nerve_types::Size;
 use nerve_view::tools::{InputReader, Tool, ToolState, ToolUpdate, ToolUpdates};
+use nerve_vt::terminal::TerminalState;
 
 use super::lookup::{Location, in_session};
 use crate::cmd::attach::mirror::TerminalMirror;
@@ -145,7 +145,7 @@ pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirro
 /// Returns a terminal that contains a text.
 fn terminal_of(text: &str) -> TerminalState {
     let mut terminal = TerminalState::new(DEFAULT_SIZE);
-    terminal.process_data(nerve_term::event::TsNs(0), lines_of(text).as_bytes());
+    terminal.process_data(nerve_types::TsNs(0), lines_of(text).as_bytes());
     terminal
 }
 

@@ -9,7 +9,7 @@ use nerve_record::files::{self, FileStore, Key};
 use nerve_record::snapshots::{self, FilesRef};
 use nerve_record::store::{self, Store, StoreError};
 use nerve_server::paths::Places;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use serde_json::{Value, json};
 
 use super::{RECORDING, failed, file_store, files_json, this_session, variable};

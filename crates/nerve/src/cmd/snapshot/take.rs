@@ -7,7 +7,7 @@ use anyhow::Result;
 use nerve_record::files::{self, FileSnapshot, FilesError, Key, SnapshotRequest};
 use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::ssz::snapshot::MAX_LABEL_IN_FRAME;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 
 use super::recorder::{ConfirmError, Confirmation};
 use super::target::SnapshotTarget;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nerve_term::event::Size;
 use nerve_testkit::skip;
+use nerve_types::Size;
 
 use super::{Fixture, git, put, text};
 use crate::harness::Home;

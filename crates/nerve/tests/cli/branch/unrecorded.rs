@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use nerve_record::snapshots;
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
 use rustix::process::Signal;
 
 use super::{ID, agent, put, text};

@@ -1,7 +1,7 @@
 //! Runs that do not complete: failed, timed out, blocked, cancelled, left.
 
-use nerve_term::event::Size;
 use nerve_testkit::wait_until;
+use nerve_types::Size;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::graphs::{

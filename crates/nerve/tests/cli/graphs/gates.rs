@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use crate::graphs::{begin, graph, wait_for_exit, wait_for_status, with_server, write};
 use crate::harness::Home;

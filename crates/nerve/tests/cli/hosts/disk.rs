@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nerve_api::request::Subscribe;
 use nerve_client::NerveClient;
-use nerve_term::event::Size;
 use nerve_testkit::{skip, wait_until};
+use nerve_types::Size;
 
 use crate::harness::{DEADLINE, Home, alive, pid_in};
 use crate::recording::Recording;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use nerve_term::event::Origin;
 use nerve_testkit::{wait_for, wait_until};
+use nerve_types::Origin;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

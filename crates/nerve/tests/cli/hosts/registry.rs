@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::time::Duration;
 
-use nerve_term::event::Origin;
 use nerve_testkit::{skip, wait_until};
+use nerve_types::Origin;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use nerve_term::event::Size;
+use nerve_types::Size;
 
 use super::rows::Row;
 

@@ -1,8 +1,8 @@
 //! Compares a terminal that receives a program's bytes with one that receives our repaints.
 
-use nerve_term::event::TsNs;
-use nerve_term::screen::{Screen, Style, StyleRun};
-use nerve_term::terminal::{LineIndex, TerminalState};
+use nerve_types::TsNs;
+use nerve_vt::screen::{Screen, Style, StyleRun};
+use nerve_vt::terminal::{LineIndex, TerminalState};
 use proptest::prelude::*;
 
 use super::super::rows::rows_of;
@@ -84,7 +84,7 @@ impl Fixture {
 }
 
 /// Returns the text and styles of a row. Styles of trailing blanks are not captured.
-fn looks(row: &nerve_term::screen::Row) -> (String, Vec<StyleRun>) {
+fn looks(row: &nerve_vt::screen::Row) -> (String, Vec<StyleRun>) {
     let cols = (0..=u16::MAX).find(|cols| row.to_text(*cols).len() == row.text.len()).unwrap();
     let runs = row.runs.iter().filter(|run| run.start < cols && run.style != Style::default());
     let runs = runs.map(|run| StyleRun { len: run.len.min(cols - run.start), ..*run });

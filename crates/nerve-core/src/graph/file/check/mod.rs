@@ -6,7 +6,7 @@ mod nodes;
 mod order;
 mod steps;
 
-use nerve_record::name;
+use nerve_types::name;
 
 use self::order::StepOrder;
 use super::source_map::{Path, Report, SourceMap};

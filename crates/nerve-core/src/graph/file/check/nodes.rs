@@ -1,6 +1,6 @@
 //! Checks the nodes of a graph.
 
-use nerve_record::name;
+use nerve_types::name;
 
 use super::super::source_map::{Path, Report};
 use super::super::suggestion::nearest;

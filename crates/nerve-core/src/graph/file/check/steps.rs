@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nerve_record::name;
+use nerve_types::name;
 use serde_json::Value;
 
 use super::super::source_map::{Path, Report};

@@ -1,6 +1,6 @@
 use nerve_core::host::HostSpec;
 use nerve_core::host::process::Host;
-use nerve_term::keys::{Code, Key};
+use nerve_vt::keys::{Code, Key};
 use tempfile::TempDir;
 
 use super::*;

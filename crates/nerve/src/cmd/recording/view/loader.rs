@@ -8,7 +8,7 @@ use std::time::Duration;
 use nerve_record::ahr::{AhrError, Body, Record};
 use nerve_record::index::Index;
 use nerve_record::playback::Playback;
-use nerve_term::event::{Size, TsNs};
+use nerve_types::{Size, TsNs};
 use nerve_view::timeline::SnapshotMark;
 use tokio::sync::oneshot;
 

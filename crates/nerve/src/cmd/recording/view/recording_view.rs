@@ -10,9 +10,9 @@ use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::library::{RecordingInfo, is_live};
 use nerve_record::meta::Meta;
 use nerve_record::playback::Playback;
-use nerve_term::event::{Size, TsNs};
-use nerve_term::terminal::TerminalState;
+use nerve_types::{Size, TsNs};
 use nerve_view::timeline::Timeline;
+use nerve_vt::terminal::TerminalState;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

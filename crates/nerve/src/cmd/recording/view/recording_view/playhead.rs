@@ -3,7 +3,7 @@
 use nerve_record::ahr::AhrError;
 use nerve_record::index::Position;
 use nerve_record::playback::Playback;
-use nerve_term::event::TsNs;
+use nerve_types::TsNs;
 use tokio::time::Instant;
 
 use super::super::super::replay::Pace;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use nerve_record::ahr::{Body, Record, Segment, Writer};
-use nerve_term::terminal::LineIndex;
 use nerve_view::timeline::SnapshotMark;
+use nerve_vt::terminal::LineIndex;
 use tempfile::TempDir;
 
 use super::*;

@@ -1,0 +1,390 @@
+//! Observation of one screen: the position of the composer, its draft, and the signal of the live region.
+
+use super::state::Source;
+use super::usage_limit::LimitNotice;
+use crate::profile::{BlockKind, Composer, Layout, Pattern, Profile, Region, Rule, RuleState};
+use nerve_vt::screen::{Row, Screen};
+
+/// What one screen shows, before other signals are weighed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observation {
+    /// The composer, if one is drawn.
+    pub composer: Option<ComposerView>,
+    /// The state that screen and title signal.
+    pub signal: Option<Signal>,
+    /// The title signals work.
+    pub title_busy: bool,
+    /// Choices of the visible dialog, top to bottom or left to right.
+    pub choices: Vec<ChoiceRow>,
+    /// The choices are in one row.
+    pub is_horizontal: bool,
+    /// Full text of the visible dialog without its cursor; empty without a dialog.
+    pub dialog: String,
+    /// The letters of the last rows above the dialog, without counters and spinners. Distinguishes two dialogs with the
+    /// same text.
+    pub context: String,
+    /// The conversation is empty, if the profile defines how that looks.
+    pub conversation_empty: bool,
+}
+
+impl Observation {
+    /// Returns true if the signal, the dialog and the selected choice are the same as in `previous`.
+    pub(super) fn is_unchanged_from(&self, previous: &Observation) -> bool {
+        let kind = |observation: &Observation| observation.signal.as_ref().map(std::mem::discriminant);
+        kind(self) == kind(previous)
+            && self.title_busy == previous.title_busy
+            && (&self.dialog, &self.context, &self.choices)
+                == (&previous.dialog, &previous.context, &previous.choices)
+    }
+}
+
+/// A state signalled by the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// Waiting for a prompt.
+    Ready(String),
+    /// Working, with the source of the signal.
+    Busy(Source, String),
+    /// Showing a dialog, with the source of the signal.
+    Blocked(BlockKind, Source, String),
+    /// Waiting for the end of a usage limit.
+    Suspended(LimitNotice),
+}
+
+/// The composer on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComposerView {
+    /// Screen rows of the composer, half-open.
+    pub rows: (usize, usize),
+    /// The text typed into it; empty if only a placeholder is shown.
+    pub draft: String,
+    /// A paste is shown as a chip.
+    pub chip: bool,
+}
+
+/// A choice of a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChoiceRow {
+    /// Text of the choice.
+    pub label: String,
+    /// The dialog's cursor is on this choice.
+    pub selected: bool,
+}
+
+/// Observes a screen by the rules of a profile.
+pub fn observe_screen(profile: &Profile, screen: &Screen) -> Observation {
+    observe_screen_except(profile, screen, |_| false)
+}
+
+/// Observes a screen, ignoring the notices for which `over` returns true.
+pub(super) fn observe_screen_except(
+    profile: &Profile,
+    screen: &Screen,
+    mut over: impl FnMut(&LimitNotice) -> bool,
+) -> Observation {
+    let composer = profile.composer.as_ref().and_then(|composer| find_composer(composer, screen));
+    // A dialog's choice can look like a composer. With the dialog's question above, it is a choice.
+    let composer = composer.filter(|view| !is_dialog_choice(profile, screen, view));
+    let dialog = if composer.is_some() { 0..0 } else { dialog_rows(profile, screen) };
+    let rule = profile.rules.iter().find_map(|rule| {
+        let rows = match (rule.region, &composer) {
+            (Region::Footer, Some(view)) => view.rows.1..screen.rows.len(),
+            (Region::Status, Some(view)) => status_rows(screen, view.rows.0),
+            (Region::Dialog, None) => dialog.clone(),
+            (Region::Cursor, _) => {
+                let row = screen.cursor.row as usize;
+                row..(row + 1).min(screen.rows.len())
+            }
+            _ => 0..0,
+        };
+        let found = find_rule_match(rule, screen.rows.get(rows)?)?;
+        let notice = (rule.state == RuleState::Suspended).then(|| notice(rule, found));
+        if notice.as_ref().is_some_and(&mut over) {
+            return None;
+        }
+        Some((rule, found[0].text.trim(), notice))
+    });
+    let ((choices, is_horizontal), dialog, context) = match &rule {
+        Some((rule, ..)) if rule.state == RuleState::Blocked => {
+            let (above, rows) = (&screen.rows[..dialog.start], &screen.rows[dialog]);
+            let is_horizontal = find_horizontal_choices(profile, rows).map(|choices| (choices, true));
+            let found = is_horizontal.unwrap_or_else(|| (choices(profile, rows), false));
+            (found, dialog_text(profile, rows), context(above))
+        }
+        _ => Default::default(),
+    };
+    let signal = rule.map(|(rule, row, notice)| {
+        let text = format!("row '{}'", clip(row));
+        match (rule.state, notice) {
+            (_, Some(notice)) => Signal::Suspended(notice),
+            (RuleState::Busy, None) => Signal::Busy(Source::Screen, text),
+            (RuleState::Blocked, None) => Signal::Blocked(rule.kind, Source::Screen, text),
+            (RuleState::Ready | RuleState::Suspended, None) => Signal::Ready(text),
+        }
+    });
+    let signal = with_title(profile, screen, composer.is_some(), signal);
+    let conversation_empty = is_empty(profile, screen, composer.as_ref());
+    let title_busy = profile.title.busy.as_ref().is_some_and(|busy| busy.is_match(&screen.title));
+    Observation { composer, title_busy, signal, choices, is_horizontal, dialog, context, conversation_empty }
+}
+
+fn is_empty(profile: &Profile, screen: &Screen, composer: Option<&ComposerView>) -> bool {
+    let pattern = profile.session.as_ref().and_then(|session| session.empty.as_ref());
+    let (Some(pattern), Some(composer)) = (pattern, composer) else { return false };
+    screen.rows[composer.rows.1..].iter().any(|row| pattern.is_match(&row.text))
+}
+
+/// Returns the rows from the last match of the rule on, unless a row below shows that the agent continued.
+fn find_rule_match<'r>(rule: &Rule, rows: &'r [Row]) -> Option<&'r [Row]> {
+    let fits = |row: &Row| rule.pattern.is_match(&row.text);
+    let Some(unless) = &rule.unless_below else {
+        return rows.iter().position(fits).map(|at| &rows[at..]);
+    };
+    let at = rows.iter().rposition(fits)?;
+    (!rows[at + 1..].iter().any(|row| unless.is_match(&row.text))).then(|| &rows[at..])
+}
+
+/// Rows that a notice can have.
+const NOTICE_ROWS: usize = 6;
+
+/// Reads the notice that begins in `rows[0]`.
+fn notice(rule: &Rule, rows: &[Row]) -> LimitNotice {
+    let paragraph = rows.iter().map(|row| row.text.trim_end()).take(NOTICE_ROWS);
+    let mut text = String::new();
+    for row in paragraph.take_while(|row| !row.is_empty()) {
+        // The first row keeps its indentation: the pattern matches rows as drawn.
+        let (gap, row) = if text.is_empty() { ("", row) } else { (" ", row.trim_start()) };
+        text.extend([gap, row]);
+    }
+    let (text, when) = rule.pattern.until(&text).unwrap_or((&text, None));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    LimitNotice { text, when: when.map(|when| when.trim().to_string()) }
+}
+
+fn is_dialog_choice(profile: &Profile, screen: &Screen, view: &ComposerView) -> bool {
+    let first =
+        screen.rows.get(view.rows.0).is_some_and(|row| profile.dialog.choice.choice(&row.text).is_some());
+    let asks = |row: &Row| {
+        let rules = profile
+            .rules
+            .iter()
+            .filter(|rule| rule.region == Region::Dialog && rule.state == RuleState::Blocked);
+        rules.into_iter().any(|rule| rule.pattern.is_match(&row.text))
+    };
+    first && screen.rows[dialog_rows(profile, screen)].iter().any(asks)
+}
+
+/// Combines screen and title: both have to agree on ready, and either alone signals busy.
+fn with_title(profile: &Profile, screen: &Screen, composer: bool, signal: Option<Signal>) -> Option<Signal> {
+    let is = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|p| p.is_match(&screen.title));
+    // A notice visible while the agent works is an old one.
+    let title_busy = is(&profile.title.busy);
+    if signal.as_ref().is_some_and(|signal| !(title_busy && matches!(signal, Signal::Suspended(_)))) {
+        return signal;
+    }
+    if title_busy {
+        return Some(Signal::Busy(Source::Title, format!("'{}'", clip(&screen.title))));
+    }
+    if is(&profile.title.blocked) {
+        let text = format!("'{}'", clip(&screen.title));
+        return Some(Signal::Blocked(BlockKind::Permission, Source::Title, text));
+    }
+    let title_ok = profile.title.idle.is_none() || screen.title.is_empty() || is(&profile.title.idle);
+    (composer && title_ok).then(|| {
+        let title = if screen.title.is_empty() {
+            String::new()
+        } else {
+            format!(", title '{}'", clip(&screen.title))
+        };
+        Signal::Ready(format!("composer without a busy sign{title}"))
+    })
+}
+
+fn find_composer(composer: &Composer, screen: &Screen) -> Option<ComposerView> {
+    let cursor = screen.cursor.row as usize;
+    let (start, end) = match composer.layout {
+        Layout::Box => boxed(composer, &screen.rows)?,
+        Layout::Bar => barred(composer, &screen.rows)?,
+        Layout::Row => around_cursor(composer, &screen.rows, cursor)?,
+    };
+    // A composer without the cursor does not receive the keys.
+    if !(start..end).contains(&cursor) {
+        return None;
+    }
+    let typed = draft(composer, &screen.rows[start..end]);
+    let placeholder = composer.placeholder.iter().any(|p| p.is_match(&typed)) || is_dim(&screen.rows[start]);
+    let chip = composer.chip.as_ref().is_some_and(|p| p.is_match(&typed));
+    Some(ComposerView { rows: (start, end), draft: if placeholder { String::new() } else { typed }, chip })
+}
+
+fn boxed(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+    let (above, below) = (composer.above.as_ref()?, composer.below.as_ref()?);
+    let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
+    let top = rows[..end].iter().rposition(|row| above.is_match(&row.text))?;
+    let first = rows.get(top + 1)?;
+    let starts = composer.prompt.is_match(&first.text) || is_other_mode(composer, first);
+    (top + 1 < end && starts).then_some((top + 1, end))
+}
+
+fn barred(composer: &Composer, rows: &[Row]) -> Option<(usize, usize)> {
+    let below = composer.below.as_ref()?;
+    let end = rows.iter().rposition(|row| below.is_match(&row.text))?;
+    let start =
+        rows[..end].iter().rposition(|row| !composer.prompt.is_match(&row.text)).map_or(0, |at| at + 1);
+    (start < end).then_some((start, end))
+}
+
+fn around_cursor(composer: &Composer, rows: &[Row], cursor: usize) -> Option<(usize, usize)> {
+    let start = (0..=cursor.min(rows.len().checked_sub(1)?))
+        .rev()
+        .find(|at| composer.prompt.is_match(&rows[*at].text))?;
+    // Draft rows are indented or blank. Other rows between marker and cursor are conversation or a dialog.
+    let drafted =
+        rows[start + 1..=cursor].iter().all(|row| row.text.is_empty() || row.text.starts_with("  "));
+    let beyond = |row: &Row| !row.text.starts_with("  ");
+    let end = rows[cursor + 1..].iter().position(beyond).map_or(rows.len(), |at| cursor + 1 + at);
+    drafted.then_some((start, end))
+}
+
+fn is_other_mode(composer: &Composer, row: &Row) -> bool {
+    composer.other_mode.as_ref().is_some_and(|mode| mode.is_match(&row.text))
+}
+
+fn draft(composer: &Composer, rows: &[Row]) -> String {
+    let text = |row: &Row, first: bool| match composer.layout {
+        _ if first && is_other_mode(composer, row) => row.text.trim_end().to_string(),
+        Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
+        _ if first => composer.prompt.after(&row.text).unwrap_or("").trim_end().to_string(),
+        _ => row.text.trim().to_string(),
+    };
+    let lines: Vec<String> = rows.iter().enumerate().map(|(at, row)| text(row, at == 0)).collect();
+    match composer.layout {
+        // The first paragraph is the draft; status rows follow.
+        Layout::Bar => lines
+            .iter()
+            .skip_while(|l| l.is_empty())
+            .take_while(|l| !l.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n"),
+        _ => lines.join("\n").trim().to_string(),
+    }
+}
+
+/// Returns true for dim text: placeholders are dim, drafts never are.
+fn is_dim(row: &Row) -> bool {
+    let text: Vec<_> = row.runs.iter().filter(|run| run.start >= 2).collect();
+    !text.is_empty()
+        && text.iter().skip(1).all(|run| run.style.dim)
+        && text.last().is_some_and(|run| run.style.dim)
+}
+
+fn status_rows(screen: &Screen, composer_top: usize) -> std::ops::Range<usize> {
+    let rows = &screen.rows[..composer_top];
+    // Rules and hint rows separate the status block from the composer: take the last few rows with text.
+    let start = rows
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, row)| !row.text.is_empty())
+        .map(|(at, _)| at)
+        .nth(4)
+        .unwrap_or(0);
+    start..composer_top
+}
+
+fn dialog_rows(profile: &Profile, screen: &Screen) -> std::ops::Range<usize> {
+    let end = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |at| at + 1);
+    let start = end.saturating_sub(profile.dialog.rows);
+    let above = profile.dialog.above.as_ref();
+    let above = above.and_then(|p| screen.rows[start..end].iter().rposition(|row| p.is_match(&row.text)));
+    above.map_or(start, |at| start + at)..end
+}
+
+/// Rows between two choices of one dialog at most: wrapped labels and a blank row. Choices further up belong to another
+/// list.
+const CHOICE_GAP: usize = 3;
+
+fn choices(profile: &Profile, rows: &[Row]) -> Vec<ChoiceRow> {
+    let mut found = Vec::new();
+    let mut gap = 0;
+    for row in rows.iter().rev() {
+        match profile.dialog.choice.choice(&row.text) {
+            Some((selected, label)) => {
+                found.push(ChoiceRow { label: label.trim().to_string(), selected });
+                gap = 0;
+            }
+            None if found.is_empty() => {}
+            None => gap += 1,
+        }
+        if gap > CHOICE_GAP {
+            break;
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Finds choices in one row, left to right. The selected one has a different background than the end of the row.
+fn find_horizontal_choices(profile: &Profile, rows: &[Row]) -> Option<Vec<ChoiceRow>> {
+    let pattern = profile.dialog.row.as_ref()?;
+    let (row, (start, held)) = rows.iter().rev().find_map(|row| Some((row, pattern.choices(&row.text)?)))?;
+    let background = |col: usize| {
+        let covers =
+            |start: u16, len: u16| (usize::from(start)..usize::from(start) + usize::from(len)).contains(&col);
+        let run = row.runs.iter().find(|run| covers(run.start, run.len));
+        run.map(|run| if run.style.inverse { run.style.fg } else { run.style.bg }).unwrap_or_default()
+    };
+    let plain = background(row.text.chars().count().saturating_sub(1));
+    let mut col = row.text[..start].chars().count();
+    let mut choices = Vec::new();
+    // Surplus blanks between labels end up at the beginning of a piece, or form an empty piece.
+    for piece in held.split("  ") {
+        let (label, indent) = (piece.trim(), piece.chars().take_while(|c| *c == ' ').count());
+        if !label.is_empty() {
+            choices.push(ChoiceRow { label: label.to_string(), selected: background(col + indent) != plain });
+        }
+        col += piece.chars().count() + 2;
+    }
+    Some(choices)
+}
+
+fn dialog_text(profile: &Profile, rows: &[Row]) -> String {
+    let text = |row: &Row| match profile.dialog.choice.choice(&row.text) {
+        Some((_, label)) => label.trim().to_string(),
+        None => row.text.clone(),
+    };
+    rows.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Rows with text above a dialog that identify its context.
+const CONTEXT_ROWS: usize = 3;
+
+fn context(above: &[Row]) -> String {
+    let words = |row: &Row| row.text.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let rows = above.iter().rev().map(words).filter(|words| !words.is_empty());
+    rows.take(CONTEXT_ROWS).collect::<Vec<_>>().join("\n")
+}
+
+fn clip(text: &str) -> String {
+    let mut clipped: String = text.chars().take(80).collect();
+    if clipped.len() < text.len() {
+        clipped.push('…');
+    }
+    clipped
+}
+
+/// Returns true if the composer shows `text` or a distinctive part of it. White space is ignored because agents draw it
+/// differently.
+pub fn is_echo_of(view: &ComposerView, text: &str) -> bool {
+    if view.chip {
+        return true;
+    }
+    let squeeze = |s: &str| s.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect::<String>();
+    let (shown, sent) = (squeeze(&view.draft), squeeze(text));
+    if shown.is_empty() {
+        return false;
+    }
+    // A tall draft scrolls inside the composer: only its beginning or end is visible.
+    shown == sent || (sent.contains(&shown) && shown.chars().count() >= 24)
+}

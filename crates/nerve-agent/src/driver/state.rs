@@ -1,0 +1,124 @@
+//! The states of an agent and their evidence.
+
+use crate::profile::BlockKind;
+use nerve_types::{ExitStatus, TsNs};
+
+/// The state of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentState {
+    /// Started and not ready yet.
+    Starting,
+    /// Waiting for a prompt.
+    Ready,
+    /// Working.
+    Busy,
+    /// Showing a dialog that a prompt must not answer.
+    Blocked {
+        /// The kind of the dialog.
+        kind: BlockKind,
+        /// Choices of the dialog, top to bottom; empty if they could not be read.
+        choices: Vec<String>,
+    },
+    /// Waiting for the end of a usage limit.
+    Suspended {
+        /// End of the limit, if the agent names it unambiguously.
+        until: Option<TsNs>,
+    },
+    /// The program has exited.
+    Exited(ExitStatus),
+}
+
+impl AgentState {
+    /// Returns the end of a suspension as ISO 8601 in UTC, to the second.
+    pub fn until_text(&self) -> Option<String> {
+        let AgentState::Suspended { until: Some(until) } = self else { return None };
+        let time = jiff::Timestamp::from_nanosecond(i128::from(until.0)).ok()?;
+        Some(format!("{time:.0}"))
+    }
+}
+
+/// Kinds of signals, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The exit of the program.
+    Exit,
+    /// A hook of the agent.
+    Hook,
+    /// Shell integration marks (OSC 133).
+    Mark,
+    /// The window title.
+    Title,
+    /// The terminal's foreground process group.
+    Foreground,
+    /// The live region of the screen.
+    Screen,
+    /// Silence.
+    Quiet,
+    /// The driver's own input: a prompt was just sent.
+    Input,
+}
+
+impl Source {
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Exit => "exit",
+            Source::Hook => "hook",
+            Source::Mark => "mark",
+            Source::Title => "title",
+            Source::Foreground => "foreground",
+            Source::Screen => "screen",
+            Source::Quiet => "quiet",
+            Source::Input => "input",
+        }
+    }
+}
+
+/// The evidence for a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// The signal that decided.
+    pub source: Source,
+    /// The signal in words.
+    pub text: String,
+    /// Output bytes of the terminal at that moment.
+    pub offset: u64,
+    /// When the signal was seen.
+    pub at: TsNs,
+}
+
+/// How far the delivery of a prompt is confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Delivery {
+    /// Written to the terminal.
+    Typed,
+    /// Left the composer; without a composer, sent together with Enter.
+    Submitted,
+    /// The agent was seen working on it.
+    Started,
+}
+
+impl Delivery {
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Delivery::Typed => "typed",
+            Delivery::Submitted => "submitted",
+            Delivery::Started => "started",
+        }
+    }
+}
+
+/// The process that reads the terminal's input, as reported by the operating system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Foreground {
+    /// Unknown.
+    #[default]
+    Unknown,
+    /// The program itself, asleep.
+    Idle,
+    /// The program itself, running.
+    Awake,
+    /// Another process group.
+    Other,
+}

@@ -1,0 +1,454 @@
+//! The life of one turn: typed, echoed, submitted, started, ended.
+
+use std::time::Duration;
+
+use super::observation::{Signal, is_echo_of};
+use super::state::{AgentState, Delivery, Source};
+use super::{Driver, Effect, View};
+use crate::profile::{Pattern, SubmitMode};
+use nerve_types::{ExitStatus, TsNs};
+use nerve_vt::keys::{paste, unescape};
+use nerve_vt::screen::{Modes, Row};
+use nerve_vt::terminal::MarkKind;
+
+/// A finished turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// Number of the turn, from 1.
+    pub number: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Delivery state of its prompt.
+    pub delivery: Delivery,
+    /// The signal that ended it, in words.
+    pub evidence: String,
+    /// Position of its text.
+    pub span: Span,
+    /// Exit code of a shell command, if its marks report one.
+    pub exit_code: Option<i32>,
+    /// Begin and end.
+    pub time: (TsNs, TsNs),
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The agent is ready again.
+    Done,
+    /// It was interrupted and the agent is ready again.
+    Interrupted,
+    /// The prompt was not confirmed as delivered in time.
+    NotDelivered,
+    /// The program exited.
+    Exited(ExitStatus),
+}
+
+/// Position of a turn's text. All ranges are half-open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Output bytes.
+    pub bytes: (u64, u64),
+    /// Absolute lines.
+    pub lines: (u64, u64),
+    /// Column where the last line ends, if a shell's prompt follows on it.
+    pub last_col: Option<u16>,
+}
+
+/// Why a prompt was rejected. Nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// Another turn is running.
+    #[error("a turn is running")]
+    Busy,
+    /// The agent is not waiting for a prompt.
+    #[error("the agent is not ready")]
+    NotReady,
+    /// The composer holds text typed by someone.
+    #[error("the composer holds a draft: '{0}'")]
+    Draft(String),
+    /// An unfinished line stands behind the prompt of a line-based program.
+    #[error("unfinished input at the prompt: '{0}'")]
+    Line(String),
+    /// The prompt is empty.
+    #[error("the prompt is empty")]
+    Empty,
+}
+
+/// The turns of one terminal.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The running turn.
+    pub(super) current: Option<Turn>,
+    /// Number of turns so far.
+    count: u64,
+    /// A prompt that may still be in the composer because it was not delivered or was interrupted.
+    returned_prompt: Option<String>,
+}
+
+/// A running turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) number: u64,
+    pub(super) delivery: Delivery,
+    pub(super) interrupted: bool,
+    has_answer: bool,
+    /// The screen or the title has shown work since Enter was pressed.
+    has_shown_work: bool,
+    prompt: String,
+    phase: Phase,
+    started_at: TsNs,
+    first_byte: u64,
+    first_line: u64,
+    /// The end of the answer that was on the screen when Enter was pressed.
+    previous_answer_end: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The driver's own old text is being removed from the composer.
+    Clearing { since: TsNs },
+    /// Pasted; the composer does not show the text yet.
+    Typing { since: TsNs },
+    /// Enter was sent; the composer still shows the text.
+    Submitting { since: TsNs, enters: u32 },
+    /// The agent has the prompt.
+    Running,
+}
+
+/// Time that an agent gets to clear the driver's own draft from its composer.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Driver {
+    /// Sends a prompt, begins a turn and returns its number.
+    ///
+    /// # Errors
+    /// [`SubmitError`]: nothing was written.
+    pub fn submit(
+        &mut self,
+        now: TsNs,
+        prompt: &str,
+        modes: Modes,
+        cursor_line: u64,
+    ) -> Result<u64, SubmitError> {
+        if prompt.is_empty() {
+            return Err(SubmitError::Empty);
+        }
+        if self.turns.current.is_some() {
+            return Err(SubmitError::Busy);
+        }
+        if self.state != AgentState::Ready {
+            return Err(SubmitError::NotReady);
+        }
+        if let Some(line) = &self.prompt_line.draft {
+            return Err(SubmitError::Line(line.clone()));
+        }
+        let draft = self.observation.composer.as_ref().map_or("", |composer| composer.draft.as_str());
+        let ours = self.observation.composer.as_ref().zip(self.turns.returned_prompt.as_ref());
+        let ours = ours.is_some_and(|(view, prompt)| is_echo_of(view, prompt));
+        if !draft.is_empty() && !ours {
+            return Err(SubmitError::Draft(draft.to_string()));
+        }
+        let phase = match (self.profile.submit.mode, draft.is_empty()) {
+            (SubmitMode::Line, _) => Phase::Running,
+            (SubmitMode::Paste, true) => Phase::Typing { since: now },
+            (SubmitMode::Paste, false) => Phase::Clearing { since: now },
+        };
+        self.turns.count += 1;
+        self.turns.current = Some(Turn {
+            number: self.turns.count,
+            delivery: Delivery::Typed,
+            interrupted: false,
+            has_answer: false,
+            has_shown_work: false,
+            prompt: prompt.to_string(),
+            phase,
+            started_at: now,
+            first_byte: self.activity.offset,
+            first_line: cursor_line,
+            previous_answer_end: Vec::new(),
+        });
+        match phase {
+            Phase::Clearing { .. } => self.clear_composer(now),
+            Phase::Typing { .. } => self.type_prompt(now, modes),
+            _ => self.send_line(now, prompt, modes, cursor_line),
+        }
+        Ok(self.turns.count)
+    }
+
+    /// Withdraws a prompt whose Enter has not been pressed, and ends its turn. Returns `false` if there is none.
+    pub(super) fn take_back_prompt(&mut self, now: TsNs) -> bool {
+        let unsent = |turn: &Turn| matches!(turn.phase, Phase::Clearing { .. } | Phase::Typing { .. });
+        if !self.turns.current.as_ref().is_some_and(unsent) {
+            return false;
+        }
+        self.clear_composer(now);
+        self.end_turn(now, Outcome::Interrupted, Some("interrupted before Enter was pressed"));
+        true
+    }
+
+    fn clear_composer(&mut self, now: TsNs) {
+        let keys = self.profile.composer.as_ref().map(|composer| composer.clear.clone()).unwrap_or_default();
+        self.write_keys(&keys);
+        self.wake_at(now + CLEAR_TIMEOUT);
+    }
+
+    fn type_prompt(&mut self, now: TsNs, modes: Modes) {
+        let Some(turn) = &self.turns.current else { return };
+        // A backslash right before Enter inserts a newline: a trailing blank prevents that.
+        let text =
+            if turn.prompt.ends_with('\\') { format!("{} ", turn.prompt) } else { turn.prompt.clone() };
+        self.outbox.push(Effect::Write(paste(&text, modes)));
+        self.wake_at(now + Duration::from_millis(self.profile.submit.echo_ms));
+    }
+
+    fn send_line(&mut self, now: TsNs, prompt: &str, modes: Modes, cursor_line: u64) {
+        // Several lines are pasted if the program supports bracketed paste, so that they arrive as one command.
+        let single = !prompt.contains(['\n', '\r']);
+        let mut bytes =
+            if single { nerve_vt::keys::paste(prompt, Modes::default()) } else { paste(prompt, modes) };
+        bytes.extend(unescape(&self.profile.submit.enter).unwrap_or_else(|_| b"\r".to_vec()));
+        self.outbox.push(Effect::Write(bytes));
+        self.raise_barrier(now, cursor_line);
+        self.set_state(now, AgentState::Busy, Source::Input, "a prompt was sent".into());
+        if let Some(turn) = &mut self.turns.current {
+            turn.delivery = Delivery::Submitted;
+        }
+    }
+
+    pub(super) fn advance_turn(&mut self, now: TsNs, view: &View<'_>) {
+        let Some(phase) = self.turns.current.as_ref().map(|turn| turn.phase) else { return };
+        match phase {
+            Phase::Clearing { since } => self.advance_clearing(now, since, view),
+            Phase::Typing { since } => self.advance_typing(now, since, view),
+            Phase::Submitting { since, enters } => self.advance_submitting(now, since, enters, view),
+            Phase::Running => {
+                self.detect_answer(view);
+                self.note_work();
+                self.advance_running(now);
+            }
+        }
+    }
+
+    fn advance_clearing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
+        if self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty()) {
+            self.set_phase(Phase::Typing { since: now });
+            self.type_prompt(now, view.screen.modes);
+        } else if now >= since + CLEAR_TIMEOUT {
+            self.end_turn(now, Outcome::NotDelivered, Some("the old draft could not be cleared"));
+        } else {
+            self.wake_at(since + CLEAR_TIMEOUT);
+        }
+    }
+
+    fn advance_typing(&mut self, now: TsNs, since: TsNs, view: &View<'_>) {
+        let due = since + Duration::from_millis(self.profile.submit.echo_ms);
+        let shown = match (&self.turns.current, &self.observation.composer) {
+            (Some(turn), Some(composer)) => is_echo_of(composer, &turn.prompt),
+            _ => false,
+        };
+        if shown {
+            let top = self.observation.composer.as_ref().map_or(0, |composer| composer.rows.0);
+            let line = view.screen.first_line + top as u64;
+            let previous_answer_end =
+                self.profile.turn_end.as_ref().map(|end| end_of_answer(&view.screen.rows[..top], end));
+            if let Some(turn) = &mut self.turns.current {
+                turn.previous_answer_end = previous_answer_end.unwrap_or_default();
+                // The echo of the prompt replaces the live area, including the rows above the composer.
+                let above = self.profile.composer.as_ref().map_or(0, |composer| composer.live_above);
+                turn.first_line = line.saturating_sub(u64::from(above));
+            }
+            self.set_phase(Phase::Submitting { since: now, enters: 1 });
+            self.raise_barrier(now, view.cursor_line);
+            self.write_keys(&self.profile.submit.enter.clone());
+            self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
+        } else if now >= due {
+            self.end_turn(now, Outcome::NotDelivered, Some("the text did not appear in the composer"));
+        } else {
+            self.wake_at(due);
+        }
+    }
+
+    fn advance_submitting(&mut self, now: TsNs, since: TsNs, enters: u32, view: &View<'_>) {
+        self.detect_answer(view);
+        self.note_work();
+        let has_worked = self.has_worked();
+        let asks = matches!(self.state, AgentState::Blocked { .. } | AgentState::Suspended { .. });
+        let cleared = self.observation.composer.as_ref().is_some_and(|composer| composer.draft.is_empty());
+        let due = since + Duration::from_millis(self.profile.submit.enter_ms);
+        if has_worked || asks || cleared {
+            if let Some(turn) = &mut self.turns.current {
+                turn.delivery = if has_worked || asks { Delivery::Started } else { Delivery::Submitted };
+            }
+            self.set_phase(Phase::Running);
+            if !asks {
+                self.set_state(now, AgentState::Busy, Source::Input, "the prompt left the composer".into());
+            }
+            // Judge again at once: the screen has to be ready from this point on.
+            self.ready_since = None;
+            self.wake_at(now);
+        } else if now < due {
+            self.wake_at(due);
+        } else if enters < self.profile.submit.enters && self.observation.composer.is_some() {
+            // The text is still in the composer: the agent ignored Enter.
+            self.set_phase(Phase::Submitting { since: now, enters: enters + 1 });
+            self.write_keys(&self.profile.submit.enter.clone());
+            self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
+        } else if self.observation.composer.is_some() {
+            self.end_turn(
+                now,
+                Outcome::NotDelivered,
+                Some("Enter had no effect: the text is still in the composer"),
+            );
+        } else {
+            // Neither the composer nor a known dialog is drawn. Check again on a change or later.
+            self.wake_at(now + Duration::from_millis(self.profile.submit.enter_ms));
+        }
+    }
+
+    fn advance_running(&mut self, now: TsNs) {
+        let has_worked = self.has_worked() || self.has_command_output();
+        let is_start_unconfirmed = !has_worked && self.is_start_unconfirmed();
+        let Some(turn) = &mut self.turns.current else { return };
+        if has_worked && turn.delivery != Delivery::Started {
+            turn.delivery = Delivery::Started;
+        }
+        if self.state == AgentState::Ready {
+            let outcome = if turn.interrupted { Outcome::Interrupted } else { Outcome::Done };
+            let evidence = is_start_unconfirmed.then_some("ready and silent; no work was seen");
+            self.end_turn(now, outcome, evidence);
+        }
+    }
+
+    /// Returns how long a ready screen must be stable while a Stop hook is expected; `None` without one. Longer for an
+    /// agent that has not been seen working, because it may not have begun to draw.
+    pub(super) fn hook_wait(&self) -> Option<Duration> {
+        let turn = self.turns.current.as_ref().filter(|turn| !turn.interrupted)?;
+        let timing = &self.profile.timing;
+        let patience = if turn.has_shown_work { timing.settle() * 5 } else { timing.quiet() };
+        self.hooks.expects_stop(self.barrier.at()).then_some(patience)
+    }
+
+    /// Returns true if the turn was never seen to start. Only a longer silence ends it: commands such as `/help` show
+    /// no work.
+    pub(super) fn is_start_unconfirmed(&self) -> bool {
+        let unseen = |turn: &Turn| turn.delivery != Delivery::Started && !turn.interrupted;
+        self.profile.composer.is_some()
+            && !self.has_worked()
+            && self.turns.current.as_ref().is_some_and(unseen)
+    }
+
+    /// Detects a finished answer below the prompt's echo: evidence of work, however short.
+    fn detect_answer(&mut self, view: &View<'_>) {
+        let (Some(turn), Some(composer), Some(end)) =
+            (&mut self.turns.current, &self.observation.composer, self.profile.turn_end.as_ref())
+        else {
+            return;
+        };
+        let above = &view.screen.rows[..composer.rows.0];
+        let Some(at) = above.iter().rposition(|row| end.is_match(&row.text)) else { return };
+        turn.has_answer = if view.screen.modes.alternate {
+            let mark = self.profile.composer.as_ref().map(|composer| &composer.prompt);
+            let echo = |row: &Row| {
+                mark.and_then(|mark| mark.after(&row.text))
+                    .is_some_and(|text| is_prompt_beginning(text, &turn.prompt))
+            };
+            match above.iter().rposition(echo) {
+                Some(echo) => echo < at && !above[echo..at].iter().any(|row| end.is_match(&row.text)),
+                // A long answer has pushed its echo off the screen. Its end differs from the previous answer's end.
+                None => {
+                    let now = end_of_answer(above, end);
+                    let rows = now.iter().rev().zip(turn.previous_answer_end.iter().rev());
+                    turn.previous_answer_end.is_empty() || !rows.into_iter().all(|(now, old)| now == old)
+                }
+            }
+        } else {
+            view.screen.first_line + at as u64 >= turn.first_line
+        };
+    }
+
+    /// Returns true if the agent has worked since the prompt was submitted.
+    fn has_worked(&self) -> bool {
+        self.shows_work() || self.hooks.has_submitted_since(self.barrier.at())
+    }
+
+    /// Returns true if the screen or the title shows that work.
+    fn shows_work(&self) -> bool {
+        let has_answer = self.turns.current.as_ref().is_some_and(|turn| turn.has_answer);
+        let titled = self.activity.busy_title_offset > self.barrier.offset();
+        let busy = matches!(self.observation.signal, Some(Signal::Busy(..)))
+            && self.activity.offset > self.barrier.offset();
+        has_answer || titled || busy
+    }
+
+    fn note_work(&mut self) {
+        let shows = self.shows_work();
+        if let Some(turn) = &mut self.turns.current {
+            turn.has_shown_work |= shows;
+        }
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        if let Some(turn) = &mut self.turns.current {
+            turn.phase = phase;
+        }
+    }
+
+    pub(super) fn span_start(&self, turn: &Turn) -> u64 {
+        let mark = self.marks.output.as_ref().filter(|mark| mark.offset > turn.first_byte);
+        match (mark, self.profile.composer.is_some()) {
+            (Some(mark), false) => mark.line.0,
+            (None, false) => turn.first_line + 1,
+            (_, true) => turn.first_line,
+        }
+    }
+
+    pub(super) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
+        let Some(turn) = self.turns.current.take() else { return };
+        self.turns.returned_prompt = (outcome != Outcome::Done).then(|| turn.prompt.clone());
+        let start = self.span_start(&turn);
+        let end = self.marks.end.as_ref().filter(|mark| mark.offset > turn.first_byte);
+        let (end_line, last_col) = match end {
+            Some(mark) if self.profile.composer.is_none() && mark.col > 0 => {
+                (mark.line.0 + 1, Some(mark.col))
+            }
+            Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
+            // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
+            _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
+            _ if self.prompt_line.is_bare => (self.prompt_line.cursor_line, None),
+            _ => (self.prompt_line.cursor_line + 1, None),
+        };
+        let exit_code = end.and_then(|mark| match mark.kind {
+            MarkKind::CommandEnd(code) => code,
+            _ => None,
+        });
+        let evidence = evidence.map_or_else(
+            || format!("{}: {}", self.evidence.source.as_str(), self.evidence.text),
+            str::to_string,
+        );
+        self.outbox.push(Effect::TurnEnded(Box::new(TurnEnd {
+            number: turn.number,
+            outcome,
+            delivery: turn.delivery,
+            evidence,
+            span: Span { bytes: (turn.first_byte, self.activity.offset), lines: (start, end_line), last_col },
+            exit_code,
+            time: (turn.started_at, now),
+        })));
+    }
+}
+
+/// Rows above the end of an answer that distinguish it from another answer's end.
+const ANSWER_END_ROWS: usize = 3;
+
+/// Returns the last row that ends an answer and some rows above it; empty if there is none.
+fn end_of_answer(rows: &[Row], end: &Pattern) -> Vec<String> {
+    let Some(at) = rows.iter().rposition(|row| end.is_match(&row.text)) else { return Vec::new() };
+    rows[at.saturating_sub(ANSWER_END_ROWS)..=at].iter().map(|row| row.text.clone()).collect()
+}
+
+/// Returns true if `prompt` begins with `text`, a row of an echo.
+fn is_prompt_beginning(text: &str, prompt: &str) -> bool {
+    let words = |s: &str| s.split_whitespace().map(str::to_string).collect::<Vec<_>>().join(" ");
+    let text = words(text);
+    !text.is_empty() && words(prompt).starts_with(&text)
+}

@@ -1,0 +1,277 @@
+//! Parser for the screen of Codex, inline and on the alternate screen.
+//!
+//! While text streams, only the window title signals work; the line `Worked for …` ends a turn. The composer is the
+//! last `›` row. A dialog's selected choice looks the same except for its number and footer.
+
+use super::conversation::{Layout, SURE};
+use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join};
+use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use nerve_vt::screen::Screen;
+
+/// Parser for Codex 0.1xx.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CodexParser;
+
+impl Parser for CodexParser {
+    /// Returns true if the visible cursor is in the composer, and neither title nor status row signals work.
+    fn is_ready(&self, screen: &Screen) -> bool {
+        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let cursor = usize::from(screen.cursor.row);
+        let Some(LiveRegion::Composer(composer)) = LiveRegion::find(&rows) else { return false };
+        let in_draft = composer <= cursor
+            && rows.get(composer + 1..=cursor).is_some_and(|rows| rows.iter().all(|row| is_inner(row)));
+        in_draft
+            && screen.cursor.visible
+            && !is_busy_title(&screen.title)
+            && !has_status_above(&rows[..composer])
+    }
+
+    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let live = LiveRegion::find(&rows);
+        let end = match &live {
+            Some(LiveRegion::Composer(at))
+                if compact(&draft(&rows[*at..])) == compact(turn.prompt) && !turn.prompt.is_empty() =>
+            {
+                // Still in the composer: the rows above answer another prompt.
+                return Parsed::default();
+            }
+            Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
+            None => rows.len(),
+        };
+        let mut builder = SectionBuilder {
+            rows: &rows[..end],
+            at: answer_start(&turn.lines[..end], turn.prompt),
+            ..SectionBuilder::default()
+        };
+        builder.is_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
+        builder.run();
+        let is_complete = !builder.is_dialog && builder.has_ended;
+        Parsed { sections: builder.sections, tokens: None, is_complete }
+    }
+}
+
+/// The conversation layout of Codex.
+pub(super) static LAYOUT: Layout = Layout {
+    echo: |rows, row| prompt(rows[row]),
+    indent: 2,
+    // Two blank rows separate the prompt from the answer.
+    ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
+    is_answer: |row| after_marker(row, &['•', '◦', '■', '✗']).is_some() || is_end(row),
+    banner: ">_ OpenAI Codex",
+    live: |rows| match LiveRegion::find(rows)? {
+        LiveRegion::Composer(at) | LiveRegion::Dialog(at) => Some(at),
+    },
+    // Bullets are too common to count.
+    weight: |row| if prompt(row).is_some() || is_end(row) || is_status(row) { SURE } else { 0 },
+};
+
+/// The live region at the bottom of the screen.
+enum LiveRegion {
+    /// A composer; the row of its marker.
+    Composer(usize),
+    /// A dialog; its first row.
+    Dialog(usize),
+}
+
+impl LiveRegion {
+    fn find(rows: &[&str]) -> Option<LiveRegion> {
+        let at = rows.iter().rposition(|row| !is_inner(row))?;
+        let marked = prompt(rows[at])?;
+        let is_choice = marked
+            .split_once(". ")
+            .is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
+        let has_keys = rows[at..].iter().any(|row| row.trim_start().starts_with("Press enter to"));
+        if !(is_choice && has_keys) {
+            return Some(LiveRegion::Composer(at));
+        }
+        // The question stands above the choices, two blank rows below the conversation.
+        let last = rows[..at].iter().rposition(|row| !is_inner(row)).map_or(0, |last| last + 1);
+        let gap =
+            (last..at).find(|&row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|row| is_blank(row)));
+        Some(LiveRegion::Dialog(gap.unwrap_or(at)))
+    }
+}
+
+/// Returns the text behind a prompt marker at column 0.
+fn prompt(row: &str) -> Option<&str> {
+    after_marker(row, &['›'])
+}
+
+/// Returns true for a blank or indented row, which starts nothing.
+fn is_inner(row: &str) -> bool {
+    is_blank(row) || indent(row) >= 2
+}
+
+fn draft(rows: &[&str]) -> String {
+    let more = rows[1..].iter().take_while(|row| !is_blank(row)).map(|row| row.trim());
+    let first = rows.first().and_then(|row| prompt(row)).unwrap_or_default();
+    std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns true for a title with a braille spinner or a request to the user.
+fn is_busy_title(title: &str) -> bool {
+    title.starts_with(|c| ('\u{2800}'..='\u{28ff}').contains(&c)) || title.contains("Action Required")
+}
+
+/// Returns true if `• Working (2s • esc to interrupt)` is the last item above the composer.
+fn has_status_above(rows: &[&str]) -> bool {
+    rows.iter().rev().find(|row| !is_inner(row)).is_some_and(|row| is_status(row))
+}
+
+fn is_status(row: &str) -> bool {
+    after_marker(row, &['•', '◦']).is_some_and(|rest| {
+        rest.split_once(" (").is_some_and(|(_, time)| {
+            time.split_once(" • esc to interrupt)").is_some_and(|(time, _)| is_duration(time))
+        })
+    })
+}
+
+fn answer_start(lines: &[String], wanted: &str) -> usize {
+    let head = |row: usize| prompt(&lines[row]);
+    end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 2 })
+        .unwrap_or_else(|| tail_of_echo(lines, wanted, |row| !is_inner(row)))
+}
+
+#[derive(Default)]
+struct SectionBuilder<'a> {
+    rows: &'a [&'a str],
+    at: usize,
+    sections: Vec<Section>,
+    has_ended: bool,
+    is_dialog: bool,
+}
+
+impl<'a> SectionBuilder<'a> {
+    fn run(&mut self) {
+        while let Some(&row) = self.rows.get(self.at) {
+            let (block, has_end) = split_end(self.take_block());
+            let marker = row.chars().next().unwrap_or(' ');
+            let rest = after_marker(row, &[marker]).unwrap_or(row);
+            match marker {
+                '•' | '◦' => self.bullet(marker, row, rest, block),
+                '■' => {
+                    let kind = if rest.starts_with("Conversation interrupted") {
+                        SectionKind::Interrupted
+                    } else {
+                        SectionKind::Error
+                    };
+                    self.push(kind, rest, block);
+                    self.has_ended = true;
+                }
+                '✗' => self.push(SectionKind::Error, rest, block),
+                // A permission that the user granted, or a warning.
+                '✔' | '⚠' => {}
+                // The next prompt ends this turn.
+                '›' => {
+                    self.has_ended = true;
+                    return;
+                }
+                // A horizontal rule; older versions show the duration in it.
+                '─' if is_rule(row, '─') || row.starts_with("─ Worked for ") => {
+                    self.has_ended |= row.contains(" Worked for ")
+                }
+                // The program has exited.
+                _ if row.starts_with("Token usage: ") || row.starts_with("To continue this session") => {
+                    return;
+                }
+                _ => self.text(row, block),
+            }
+            self.has_ended |= has_end;
+        }
+    }
+
+    /// Returns the rows below the current one that belong to it, and moves past them.
+    fn take_block(&mut self) -> &'a [&'a str] {
+        let from = self.at + 1;
+        self.at = from + self.rows[from..].iter().take_while(|row| is_inner(row)).count();
+        &self.rows[from..self.at]
+    }
+
+    fn push(&mut self, kind: SectionKind, first: &'a str, block: &[&'a str]) {
+        let rows: Vec<&str> =
+            std::iter::once(first).chain(block.iter().copied()).map(|row| dedent(row, 2)).collect();
+        let text = join(&rows);
+        if !text.is_empty() {
+            self.sections.push(Section::new(kind, text));
+            self.has_ended = false;
+        }
+    }
+
+    /// Adds a tool or text; skips the status row.
+    fn bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str]) {
+        let is_bottom = self.at >= self.rows.len();
+        if is_bottom && is_status(row) {
+            return;
+        }
+        let runs = marker == '◦' || (self.is_dialog && is_bottom && rest.starts_with("Running "));
+        let has_result = block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
+        if runs || (has_result && is_tool_verb(rest)) || is_edit(rest) {
+            self.sections.push(tool(rest, block, runs));
+            self.has_ended = false;
+        } else {
+            self.text(rest, block);
+        }
+    }
+
+    /// Adds text without a tip below it.
+    fn text(&mut self, first: &'a str, block: &'a [&'a str]) {
+        let tip =
+            block.iter().rposition(|row| !is_blank(row)).filter(|&last| block[last].starts_with("  └ Tip: "));
+        self.push(SectionKind::Text, first, &block[..tip.unwrap_or(block.len())]);
+    }
+}
+
+/// Removes the line `  Worked for 3s • 21:48` at the end of a block; elsewhere it is text.
+fn split_end<'b>(block: &'b [&'b str]) -> (&'b [&'b str], bool) {
+    let Some(last) = block.iter().rposition(|row| !is_blank(row)) else { return (block, false) };
+    let is_alone = last == 0 || is_blank(block[last - 1]);
+    if is_end(block[last]) && is_alone { (&block[..last], true) } else { (block, false) }
+}
+
+fn is_end(row: &str) -> bool {
+    row.strip_prefix("  Worked for ")
+        .is_some_and(|rest| is_duration(rest.split(" • ").next().unwrap_or(rest)))
+}
+
+/// Returns true for the verb of a tool call: `Ran`, `Explored`, `Searching the web`.
+fn is_tool_verb(rest: &str) -> bool {
+    let verb = rest.split(' ').next().unwrap_or(rest);
+    verb.starts_with(char::is_uppercase) && (verb == "Ran" || verb.ends_with("ed") || verb.ends_with("ing"))
+}
+
+/// Returns true for `Edited notes.txt (+1 -2)`, whose result is a diff without a branch sign.
+fn is_edit(rest: &str) -> bool {
+    let verb = ["Edited ", "Added ", "Deleted "].iter().any(|verb| rest.starts_with(verb));
+    verb && rest.rsplit_once(" (+").is_some_and(|(_, counts)| counts.ends_with(')') && counts.contains(" -"))
+}
+
+fn tool(rest: &str, block: &[&str], runs: bool) -> Section {
+    let (verb, args) = rest.split_once(' ').unwrap_or((rest, ""));
+    let name = match verb {
+        "Ran" | "Running" => "shell",
+        "Explored" | "Exploring" => "explore",
+        "Edited" | "Added" | "Deleted" => "edit",
+        "Called" | "Calling" => args.split('(').next().unwrap_or(args),
+        "Searched" | "Searching" => "web_search",
+        "Viewed" => "view_image",
+        "Updated" => "plan",
+        _ => verb,
+    };
+    let mut args = args.to_string();
+    let mut result = Vec::new();
+    for row in block {
+        if let Some(more) = row.strip_prefix("  │ ") {
+            args.push('\n');
+            args.push_str(more);
+        } else if let Some(first) = row.strip_prefix("  └ ") {
+            result.push(first);
+        } else if row.trim() != "+ Show details" {
+            result.push(dedent(row, 4));
+        }
+    }
+    let section = Section::new(SectionKind::ToolCall, join(&result)).with("tool", name);
+    let section = if args.is_empty() { section } else { section.with("args", args) };
+    if runs { section.with("status", "running") } else { section }
+}

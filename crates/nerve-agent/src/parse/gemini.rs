@@ -1,0 +1,321 @@
+//! Parser for the screen of Gemini CLI.
+//!
+//! Column 0 holds markers (`✦`, `ℹ`, `✕`, boxes), column 1 the program's own rows (echoes, the spinner, hints), and
+//! answers start at column 2. No line ends a turn: it ends when the status row above the composer stops offering to
+//! cancel.
+
+use super::conversation::{Layout, SURE};
+use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
+use super::rows::{after_marker, compact, dedent, indent, is_blank, is_right_aligned, is_rule, join};
+use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use nerve_vt::screen::Screen;
+
+/// Parser for Gemini CLI 0.6x.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GeminiParser;
+
+impl Parser for GeminiParser {
+    /// Returns true if the composer holds the cursor, and neither status row nor title signals work.
+    fn is_ready(&self, screen: &Screen) -> bool {
+        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let Some(composer) = Composer::find(&rows) else { return false };
+        let title = screen.title.trim_start();
+        composer.holds(usize::from(screen.cursor.row))
+            && !composer.is_busy(&rows)
+            && !title.starts_with(['✦', '✋'])
+    }
+
+    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let composer = Composer::find(&rows);
+        let end = composer.as_ref().map_or(rows.len(), |composer| composer.status);
+        if let Some(composer) = &composer
+            && !turn.prompt.is_empty()
+            && compact(&composer.draft(&rows)) == compact(turn.prompt)
+        {
+            // Still in the composer: the rows above answer another prompt.
+            return Parsed::default();
+        }
+        let start = answer_start(&turn.lines[..end], turn.prompt);
+        let mut builder = SectionBuilder { rows: &rows[..end], at: start, ..SectionBuilder::default() };
+        builder.run();
+        let is_last_word = builder
+            .sections
+            .last()
+            .is_some_and(|last| matches!(last.kind, SectionKind::Interrupted | SectionKind::Error));
+        let is_idle =
+            composer.is_some_and(|composer| !composer.is_busy(&rows)) && !builder.sections.is_empty();
+        let is_complete = !builder.has_dialog && (is_idle || is_last_word || builder.has_ended);
+        Parsed { sections: builder.sections, tokens: None, is_complete }
+    }
+}
+
+/// The conversation layout of Gemini CLI.
+pub(super) static LAYOUT: Layout = Layout {
+    echo: |rows, row| prompt(rows[row]),
+    indent: 3,
+    ends_echo: |_, _| false,
+    is_answer: |row| after_marker(row, &['✦', '✕']).is_some(),
+    banner: "Gemini CLI v",
+    live: |rows| Composer::find(rows).map(|composer| composer.status),
+    weight: |row| match after_marker(row, &['✦']) {
+        Some(_) => SURE,
+        None if row.contains("Type your message or @path/to/file") => SURE,
+        None => 0,
+    },
+};
+
+/// The composer: a prompt row and further draft rows below a rule.
+struct Composer {
+    /// The first status row above the rule, or the rule.
+    status: usize,
+    /// The prompt row.
+    prompt: usize,
+    /// The row after the draft.
+    end: usize,
+}
+
+impl Composer {
+    fn find(rows: &[&str]) -> Option<Composer> {
+        let rule = rows.iter().rposition(|row| is_rule(row, '─'))?;
+        // Hints, blank rows and the upper edge of a coloured composer may separate the rule from the prompt row.
+        let prompt = (rule + 1..rows.len().min(rule + 6)).find(|&row| prompt(rows[row]).is_some())?;
+        let more =
+            rows[prompt + 1..].iter().take_while(|row| !is_bar(row) && (is_blank(row) || indent(row) >= 3));
+        let is_status =
+            |row: &&&str| is_right_aligned(row) || (indent(row) == 1 && prompt_or_box(row).is_none());
+        let status = rows[..rule].iter().rev().take_while(is_status).count();
+        Some(Composer { status: rule - status, prompt, end: prompt + 1 + more.count() })
+    }
+
+    fn holds(&self, row: usize) -> bool {
+        (self.prompt..self.end).contains(&row)
+    }
+
+    fn draft(&self, rows: &[&str]) -> String {
+        let more =
+            rows[self.prompt + 1..self.end].iter().take_while(|row| !is_blank(row)).map(|row| row.trim());
+        let first = prompt(rows[self.prompt]).unwrap_or_default();
+        std::iter::once(first).chain(more).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns true if the spinner's row offers to cancel.
+    fn is_busy(&self, rows: &[&str]) -> bool {
+        rows[self.status..self.prompt].iter().any(|row| row.contains("(esc to cancel"))
+    }
+}
+
+/// Returns the text behind the prompt marker; `*` if every tool is allowed.
+fn prompt(row: &str) -> Option<&str> {
+    after_marker(row.strip_prefix(' ')?, &['>', '*'])
+}
+
+fn prompt_or_box(row: &str) -> Option<&str> {
+    prompt(row).or_else(|| row.strip_prefix(" ╭"))
+}
+
+/// Returns true if the loop detector ended the turn. Its text may be wrapped anywhere.
+fn is_halt(notice: &str) -> bool {
+    notice.split_whitespace().collect::<Vec<_>>().join(" ").contains("request has been halted")
+}
+
+/// Returns true for the edge of a coloured composer or echo.
+fn is_bar(row: &str) -> bool {
+    is_rule(row, '▄') || is_rule(row, '▀')
+}
+
+fn answer_start(lines: &[String], wanted: &str) -> usize {
+    let head = |row: usize| prompt(&lines[row]);
+    end_of_last_echo(lines, wanted, &EchoStyle { head: &head, indent: 3 })
+        .unwrap_or_else(|| tail_of_echo(lines, wanted, |row| !is_blank(row) && indent(row) < 3))
+}
+
+#[derive(Default)]
+struct SectionBuilder<'a> {
+    rows: &'a [&'a str],
+    at: usize,
+    sections: Vec<Section>,
+    has_ended: bool,
+    has_dialog: bool,
+}
+
+impl<'a> SectionBuilder<'a> {
+    fn run(&mut self) {
+        while let Some(&row) = self.rows.get(self.at) {
+            if is_blank(row) || is_bar(row) {
+                self.at += 1;
+                continue;
+            }
+            if indent(row) == 1 {
+                // The loop detector's dialog, the next prompt, or a hint.
+                self.has_dialog |= row.starts_with(" ╭");
+                self.has_ended |= prompt(row).is_some();
+                if self.has_dialog || self.has_ended {
+                    return;
+                }
+                self.at += 1;
+                continue;
+            }
+            match row.chars().next().unwrap_or(' ') {
+                '╭' | '│' => self.boxed(),
+                marker @ ('✦' | 'ℹ' | '✕' | '⚠') => self.marked(marker),
+                _ => self.unmarked(row),
+            }
+        }
+    }
+
+    fn push(&mut self, kind: SectionKind, content: String) {
+        if !content.is_empty() {
+            self.sections.push(Section::new(kind, content));
+        }
+    }
+
+    /// Adds a marked row and the rows indented below it.
+    fn marked(&mut self, marker: char) {
+        let first = after_marker(self.rows[self.at], &[marker]).unwrap_or(self.rows[self.at]);
+        let text = self.take_text(first);
+        match marker {
+            '✦' => self.push(SectionKind::Text, text),
+            '✕' => self.push(SectionKind::Error, text),
+            'ℹ' if text.starts_with("Request cancelled") => self.push(SectionKind::Interrupted, text),
+            'ℹ' if is_halt(&text) => self.push(SectionKind::Error, text),
+            // Notices and warnings come from the program, not from the answer.
+            _ => {}
+        }
+    }
+
+    /// Adds rows without a marker: a tool in one row, or the rest of an item whose beginning has scrolled away.
+    fn unmarked(&mut self, row: &'a str) {
+        if let Some(section) = self.compact_tool() {
+            self.sections.push(section);
+            return;
+        }
+        let text = self.take_text(row);
+        self.push(SectionKind::Text, text);
+    }
+
+    fn take_text(&mut self, first: &'a str) -> String {
+        let mut text = vec![dedent(first, 2)];
+        self.at += 1;
+        while let Some(&row) = self.rows.get(self.at)
+            && (is_blank(row) || indent(row) >= 2)
+            && !self.is_compact_tool_here()
+        {
+            text.push(dedent(row, 2));
+            self.at += 1;
+        }
+        join(&text)
+    }
+
+    /// Returns true at `  ✓  ReadFile  notes.txt` below a blank row.
+    fn is_compact_tool_here(&self) -> bool {
+        let is_paragraph = self.at == 0 || is_blank(self.rows[self.at - 1]);
+        is_paragraph
+            && self.rows[self.at]
+                .strip_prefix("  ")
+                .is_some_and(|row| ToolRow::read(row).is_some_and(|tool| tool.is_spaced))
+    }
+
+    fn compact_tool(&mut self) -> Option<Section> {
+        if !self.is_compact_tool_here() {
+            return None;
+        }
+        let tool = ToolRow::read(dedent(self.rows[self.at], 2))?;
+        self.at += 1;
+        let mut result = Vec::new();
+        while let Some(&row) = self.rows.get(self.at)
+            && (is_blank(row) || indent(row) >= 4)
+        {
+            result.push(dedent(row, 4));
+            self.at += 1;
+        }
+        Some(tool.section(join(&result)))
+    }
+
+    /// Adds a box: one or more tools with their results.
+    fn boxed(&mut self) {
+        let mut tool: Option<ToolRow<'a>> = None;
+        let mut result = Vec::new();
+        let mut may_start = true;
+        while let Some(&row) = self.rows.get(self.at) {
+            let Some(inner) = row.strip_prefix('│') else {
+                self.at += 1;
+                may_start = true;
+                match row.chars().next() {
+                    Some('╭' | '├') => continue,
+                    Some('╰') => break,
+                    _ => {
+                        // The box is cut off at the bottom: this row does not belong to it.
+                        self.at -= 1;
+                        break;
+                    }
+                }
+            };
+            let inner = dedent(inner.trim_end().strip_suffix('│').unwrap_or(inner), 1).trim_end();
+            if may_start && let Some(next) = ToolRow::read(inner) {
+                self.finish(tool.replace(next), &mut result);
+            } else {
+                result.push(inner);
+            }
+            may_start = inner.is_empty();
+            self.at += 1;
+        }
+        self.finish(tool, &mut result);
+    }
+
+    fn finish(&mut self, tool: Option<ToolRow<'a>>, result: &mut Vec<&'a str>) {
+        let content = join(&std::mem::take(result));
+        match tool {
+            // The box is the dialog, and its rows are the choices.
+            Some(tool) if tool.icon == '?' => {
+                self.has_dialog = true;
+                self.sections.push(tool.section(String::new()));
+            }
+            Some(tool) => self.sections.push(tool.section(content)),
+            None => self.push(SectionKind::ToolCall, content),
+        }
+    }
+}
+
+/// A tool with its state: `✓  Shell sleep 6`.
+#[derive(Clone, Copy)]
+struct ToolRow<'a> {
+    icon: char,
+    name: &'a str,
+    args: &'a str,
+    /// Two spaces follow the sign, as in tools of one row.
+    is_spaced: bool,
+}
+
+impl<'a> ToolRow<'a> {
+    fn read(row: &'a str) -> Option<ToolRow<'a>> {
+        let rest = after_marker(row, &['✓', '✕', 'x', '?', '⊷', '⊶', 'o', '-'])?;
+        let icon = row.chars().next()?;
+        let is_spaced = rest.starts_with(' ');
+        let rest = rest.trim_start();
+        if !rest.starts_with(char::is_alphabetic) || !(is_spaced || icon == '?') {
+            return None;
+        }
+        let mut name = rest.split(' ').next().unwrap_or(rest).len();
+        if let Some(server) = rest[name..].strip_prefix(" (")
+            && let Some(end) = server.find(" MCP Server)")
+        {
+            name += " (".len() + end + " MCP Server)".len();
+        }
+        Some(ToolRow { icon, name: &rest[..name], args: rest[name..].trim(), is_spaced })
+    }
+
+    fn section(self, content: String) -> Section {
+        let status = match self.icon {
+            '✓' => "ok",
+            '✕' | 'x' => "error",
+            '?' => "asking",
+            '⊷' | '⊶' => "running",
+            '-' => "rejected",
+            _ => "pending",
+        };
+        let section =
+            Section::new(SectionKind::ToolCall, content).with("tool", self.name).with("status", status);
+        if self.args.is_empty() { section } else { section.with("args", self.args) }
+    }
+}

@@ -1,0 +1,23 @@
+//! Parser for programs without a known structure.
+
+use super::rows::join;
+use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use nerve_vt::screen::Screen;
+
+/// Returns the whole text as one section.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoneParser;
+
+impl Parser for NoneParser {
+    /// Returns true: the screen of an unknown program is no evidence against readiness.
+    fn is_ready(&self, _screen: &Screen) -> bool {
+        true
+    }
+
+    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+        let rows: Vec<&str> = turn.lines.iter().map(String::as_str).collect();
+        let text = join(&rows);
+        let sections = if text.is_empty() { Vec::new() } else { vec![Section::new(SectionKind::Text, text)] };
+        Parsed { sections, tokens: None, is_complete: true }
+    }
+}

@@ -1,0 +1,292 @@
+//! Parser for the screen of opencode.
+//!
+//! Rows with a bar (`┃`) are prompts, tools with output, errors and the composer. Text and tools of one row (`→ Read
+//! notes.txt`) stand at column 5. A row `▣  Build · model · 1.8s` ends a turn; without a time the turn continues. The
+//! conversation is on the alternate screen, so rows scrolled off are not available.
+
+use std::ops::Range;
+
+use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
+use super::{Parsed, Parser, Section, SectionKind, TurnText};
+use nerve_vt::screen::Screen;
+
+/// Parser for opencode 1.1x.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpencodeParser;
+
+/// Column of text and of tools of one row.
+const TEXT: usize = 5;
+/// Characters without blanks that identify a long prompt by its beginning or end.
+const PREFIX: usize = 64;
+/// Placeholder for a long paste in the echo.
+const CHIP: &str = "[Pasted~";
+
+impl Parser for OpencodeParser {
+    /// Returns true if the composer holds the cursor and the row below offers no interrupt.
+    fn is_ready(&self, screen: &Screen) -> bool {
+        let rows: Vec<&str> = screen.rows.iter().map(|row| row.text.as_str()).collect();
+        let Some(composer) = composer(&rows) else { return false };
+        let footer = &rows[composer.end..];
+        let works = footer.iter().any(|row| row.contains("esc interrupt") || row.contains("esc again"));
+        composer.contains(&usize::from(screen.cursor.row)) && screen.cursor.visible && !works
+    }
+
+    fn parse(&self, turn: &TurnText<'_>) -> Parsed {
+        let rows: Vec<&str> = turn.lines.iter().map(|row| without_toast(row)).collect();
+        let wanted = compact(turn.prompt);
+        let live = composer(&rows);
+        if live
+            .as_ref()
+            .is_some_and(|live| !wanted.is_empty() && compact(&draft(&rows[live.clone()])) == wanted)
+        {
+            // Still in the composer: the rows above answer another prompt.
+            return Parsed::default();
+        }
+        if live.as_ref().is_some_and(|live| indent(rows[live.start]) > TEXT) {
+            // Before the first prompt the composer is in the middle of the screen, under the program's name.
+            return Parsed::default();
+        }
+        let end = live.map_or(rows.len(), |live| live.start);
+        let blocks = blocks(&rows[..end]);
+        let mut builder = SectionBuilder { rows: &rows[..end], ..SectionBuilder::default() };
+        let start = echo(&rows, &blocks, &wanted).map_or(0, |echo| echo.end);
+        builder.run(start, &blocks);
+        let is_complete = !builder.has_dialog && builder.has_ended;
+        Parsed { sections: builder.sections, tokens: None, is_complete }
+    }
+}
+
+/// Removes a toast: a notice at the right edge between two bars that covers the rows below.
+fn without_toast(row: &str) -> &str {
+    let row = row.trim_end();
+    let Some(rest) = row.strip_suffix('┃') else { return row };
+    match rest.rfind('┃') {
+        Some(left) if row[..left].chars().count() >= 40 => row[..left].trim_end(),
+        _ => row,
+    }
+}
+
+/// Returns the text behind a bar of the conversation.
+fn bar(row: &str) -> Option<&str> {
+    if indent(row) > TEXT { None } else { row.trim_start().strip_prefix('┃') }
+}
+
+/// Returns the rows of the composer.
+fn composer(rows: &[&str]) -> Option<Range<usize>> {
+    let end = rows.iter().rposition(|row| row.trim_start().starts_with("╹▀"))?;
+    let above = rows[..end].iter().rev().take_while(|row| row.trim_start().starts_with('┃')).count();
+    (above > 0).then_some(end - above..end)
+}
+
+/// Returns the first paragraph of the composer; status rows follow it.
+fn draft(rows: &[&str]) -> String {
+    let texts = rows.iter().map(|row| row.trim_start().trim_start_matches('┃').trim());
+    let texts: Vec<&str> = texts.skip_while(|row| row.is_empty()).take_while(|row| !row.is_empty()).collect();
+    texts.join("\n")
+}
+
+/// Returns the runs of rows with a bar.
+fn blocks(rows: &[&str]) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        match blocks.last_mut() {
+            _ if bar(row).is_none() => {}
+            Some(last) if last.end == at => last.end += 1,
+            _ => blocks.push(at..at + 1),
+        }
+    }
+    blocks
+}
+
+/// Returns the rows of a block without their bars.
+fn inside<'a>(rows: &[&'a str]) -> Vec<&'a str> {
+    rows.iter().map(|row| dedent(bar(row).unwrap_or(row), 2)).collect()
+}
+
+/// Returns the block that echoes the prompt: the last one that shows it, or for an unknown prompt the last possible
+/// echo. `None` if it has scrolled away.
+fn echo(rows: &[&str], blocks: &[Range<usize>], wanted: &str) -> Option<Range<usize>> {
+    let shows = |block: &&Range<usize>| {
+        let shown = compact(&inside(&rows[(*block).clone()]).join("\n"));
+        let is_part = shown.len() >= PREFIX || block.start == 0;
+        let chip = shown.find(CHIP).is_some_and(|at| wanted.starts_with(&shown[..at]));
+        !wanted.is_empty()
+            && !shown.is_empty()
+            && (shown == wanted
+                || chip
+                || (is_part && (wanted.ends_with(&shown) || wanted.starts_with(&shown))))
+    };
+    let can_be =
+        |block: &&Range<usize>| matches!(Block::read(&inside(&rows[(*block).clone()])), Block::Text(_));
+    blocks.iter().rfind(shows).or_else(|| blocks.iter().rfind(can_be)).cloned()
+}
+
+/// A block of rows with a bar.
+enum Block<'a> {
+    /// A tool: name, arguments, whether it is running, and result.
+    Tool { name: &'a str, args: &'a str, runs: bool, result: String },
+    /// A permission dialog.
+    Dialog,
+    /// A prompt queued until the end of the turn.
+    Queued,
+    /// A prompt, or an error.
+    Text(String),
+    /// A block without text.
+    Blank,
+}
+
+impl<'a> Block<'a> {
+    fn read(rows: &[&'a str]) -> Block<'a> {
+        let Some(first) = rows.iter().position(|row| !is_blank(row)) else { return Block::Blank };
+        let (head, mut rest) = (rows[first].trim(), &rows[first + 1..]);
+        if head.starts_with('△') {
+            return Block::Dialog;
+        }
+        if rest.iter().any(|row| row.trim() == "QUEUED") {
+            return Block::Queued;
+        }
+        // A title may precede the command.
+        let command = rest.iter().position(|row| !is_blank(row)).filter(|_| head.starts_with("# "));
+        let head = match command.filter(|&at| shell_command(rest[at].trim()).is_some()) {
+            Some(at) => {
+                let head = rest[at].trim();
+                rest = &rest[at + 1..];
+                head
+            }
+            None => head,
+        };
+        if let Some((args, runs)) = shell_command(head) {
+            return Block::Tool { name: "bash", args, runs, result: join(rest) };
+        }
+        match one_row_tool(head) {
+            Some((name, args)) => Block::Tool { name, args, runs: false, result: join(rest) },
+            None => Block::Text(join(&rows[first..])),
+        }
+    }
+}
+
+/// Parses `$ ls`, or `⠸ ls` while it runs.
+fn shell_command(row: &str) -> Option<(&str, bool)> {
+    let (mark, command) = row.split_once(' ')?;
+    let mut marks = mark.chars();
+    match (marks.next(), marks.next()) {
+        (Some('$'), None) => Some((command, false)),
+        (Some('\u{2800}'..='\u{28ff}'), None) => Some((command, true)),
+        _ => None,
+    }
+}
+
+/// Parses `→ Read notes.txt`: a sign, a capitalized name, arguments.
+fn one_row_tool(row: &str) -> Option<(&str, &str)> {
+    let (sign, rest) = row.split_once(' ')?;
+    let is_sign = matches!(sign, "→" | "←" | "✱" | "%" | "◇" | "◈" | "⚙" | "│");
+    let (name, args) = rest.split_once(' ').unwrap_or((rest, ""));
+    let is_name = name.starts_with(|c: char| c.is_ascii_uppercase() || sign == "⚙");
+    (is_sign && is_name).then_some((name, args.trim()))
+}
+
+/// Parses `▣  Build · model · 1.8s`. The inner value is how the turn ended; `None` while it is running.
+fn turn_footer(row: &str) -> Option<Option<&str>> {
+    let facts = row.trim_start().strip_prefix("▣ ")?;
+    let last = facts.rsplit_once(" · ").map_or("", |(_, last)| last.trim());
+    Some((last == "interrupted" || is_duration(last)).then_some(last))
+}
+
+#[derive(Default)]
+struct SectionBuilder<'a> {
+    rows: &'a [&'a str],
+    sections: Vec<Section>,
+    text: Vec<&'a str>,
+    has_ended: bool,
+    has_dialog: bool,
+}
+
+impl<'a> SectionBuilder<'a> {
+    fn run(&mut self, start: usize, blocks: &[Range<usize>]) {
+        let mut at = start;
+        while let Some(&row) = self.rows.get(at) {
+            if let Some(block) = blocks.iter().find(|block| block.contains(&at)) {
+                self.block(Block::read(&inside(&self.rows[at..block.end])));
+                at = block.end;
+            } else {
+                self.row(at, row);
+                at += 1;
+            }
+        }
+        self.end_text();
+    }
+
+    fn block(&mut self, block: Block<'_>) {
+        self.end_text();
+        match block {
+            Block::Tool { name, args, runs, result } => self.tool(name, args, runs, result),
+            Block::Dialog => {
+                self.has_dialog = true;
+                if let Some(last) = self.sections.last_mut().filter(|last| last.kind == SectionKind::ToolCall)
+                {
+                    last.metadata.insert("status".to_string(), "asking".to_string());
+                }
+            }
+            Block::Text(words) => {
+                self.sections.push(Section::new(SectionKind::Error, words));
+                self.has_ended = true;
+            }
+            Block::Queued | Block::Blank => {}
+        }
+    }
+
+    fn row(&mut self, at: usize, row: &'a str) {
+        let begins = at == 0 || is_blank(self.rows[at - 1]);
+        let alone = self.rows.get(at + 1).is_none_or(|next| is_blank(next));
+        if begins && let Some(end) = turn_footer(row) {
+            self.end_text();
+            if end == Some("interrupted") {
+                self.sections.push(Section::new(SectionKind::Interrupted, "interrupted"));
+            }
+            self.has_ended |= end.is_some();
+            return;
+        }
+        let is_inline = begins && indent(row) == TEXT && (alone || self.is_tool_below(at));
+        if is_inline && let Some((name, args)) = one_row_tool(row.trim()) {
+            self.end_text();
+            return self.tool(name, args, false, String::new());
+        }
+        // A command that awaits permission has its own row at the end of an unfinished turn. Elsewhere an answer may
+        // quote a command.
+        if is_inline && let Some((args, runs)) = shell_command(row.trim()).filter(|_| self.is_unfinished(at))
+        {
+            self.end_text();
+            return self.tool("bash", args, runs, String::new());
+        }
+        self.text.push(dedent(row, TEXT));
+    }
+
+    /// Returns true if the next row is a tool of one row: such tools are grouped.
+    fn is_tool_below(&self, at: usize) -> bool {
+        self.rows.get(at + 1).is_some_and(|next| indent(next) == TEXT && one_row_tool(next.trim()).is_some())
+    }
+
+    /// Returns true if the next row with text is a footer without a time.
+    fn is_unfinished(&self, at: usize) -> bool {
+        let next = self.rows[at + 1..].iter().find(|row| !is_blank(row));
+        next.is_some_and(|next| turn_footer(next) == Some(None))
+    }
+
+    fn end_text(&mut self) {
+        let text = join(&std::mem::take(&mut self.text));
+        if !text.is_empty() {
+            self.sections.push(match text.strip_prefix("Thinking: ") {
+                Some(thought) => Section::new(SectionKind::Thinking, thought),
+                None => Section::new(SectionKind::Text, text),
+            });
+            self.has_ended = false;
+        }
+    }
+
+    fn tool(&mut self, name: &str, args: &str, runs: bool, result: String) {
+        let section = Section::new(SectionKind::ToolCall, result).with("tool", name);
+        let section = if args.is_empty() { section } else { section.with("args", args) };
+        self.sections.push(if runs { section.with("status", "running") } else { section });
+        self.has_ended = false;
+    }
+}

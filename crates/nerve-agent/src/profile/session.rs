@@ -1,0 +1,352 @@
+//! Command line arguments that select an agent's conversation: finding, removing and inserting them.
+//!
+//! The arguments are data: the table `[session]` of a profile. Commands are lists of words, split as by a shell. Words
+//! before the program (`env A=b`) and after `--` are ignored.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::pattern::Pattern;
+use super::registry::{file_name, program_at};
+
+/// How to name, resume and fork a conversation of a program.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionForms {
+    /// File names of the programs that support these arguments, without folders. A program that merely looks like them
+    /// does not.
+    pub programs: Vec<String>,
+    /// Format of ids.
+    #[serde(default)]
+    pub ids: IdKind,
+    /// Arguments that concern conversations.
+    #[serde(default)]
+    pub words: Vec<SessionWord>,
+    /// Arguments of non-interactive commands, which are left unchanged.
+    #[serde(default)]
+    pub unless: Vec<String>,
+    /// Arguments that start a conversation with the id `{new}`; empty if unsupported.
+    #[serde(default)]
+    pub start: Vec<String>,
+    /// New nodes get an id.
+    #[serde(default)]
+    pub inject: bool,
+    /// Arguments that resume the conversation `{id}`.
+    #[serde(default)]
+    pub resume: Vec<String>,
+    /// Arguments that fork the conversation `{id}`, stored in `{file}`. `{new}` is the fork's own id, if it can be
+    /// chosen.
+    #[serde(default)]
+    pub fork: Vec<String>,
+    /// Arguments that set the working directory `{cwd}` when a fork runs in another folder. Without them the program
+    /// would ask.
+    #[serde(default)]
+    pub elsewhere: Vec<String>,
+    /// How to find the conversation of a running program.
+    pub learn: Option<Learn>,
+    /// Format of the program's session files, if they can be cut at a moment.
+    pub past: Option<PastKind>,
+    /// Why a conversation cannot be forked, for programs without support.
+    pub cannot: Option<String>,
+    /// Pattern of a row below the composer that is shown while the conversation is empty. A resuming program that shows
+    /// it has not loaded its conversation yet, and a prompt could start a new one.
+    pub empty: Option<Pattern>,
+    /// How long that row must be shown until the conversation counts as empty, milliseconds.
+    #[serde(default = "twenty_seconds")]
+    pub empty_ms: u64,
+}
+
+fn twenty_seconds() -> u64 {
+    20_000
+}
+
+/// Formats of ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdKind {
+    /// A UUID in its hyphenated hexadecimal form.
+    #[default]
+    Uuid,
+    /// Up to 128 letters, digits, `-` and `_`.
+    Word,
+}
+
+/// An argument that concerns conversations.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionWord {
+    /// The option or subcommand as typed.
+    pub word: String,
+    /// Its effect.
+    pub means: Meaning,
+    /// Whether a value follows.
+    #[serde(default)]
+    pub value: ValueKind,
+}
+
+/// Effects of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Meaning {
+    /// Starts a conversation with the id in its value.
+    New,
+    /// Resumes the conversation named by its value or picked by the user.
+    Resume,
+    /// Resumes the latest conversation.
+    Last,
+    /// Forks the conversation.
+    Fork,
+}
+
+/// Values of arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueKind {
+    /// No value.
+    #[default]
+    None,
+    /// The next word, unless it is an option.
+    Optional,
+    /// The next word.
+    Needed,
+}
+
+/// Ways to find the conversation of a running program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Learn {
+    /// `~/.claude/sessions/<pid>.json`.
+    Claude,
+    /// The only rollout file that the process or a child has open; its name contains the id.
+    Codex,
+}
+
+/// Formats of session files (see [`crate::parse::session_files`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PastKind {
+    /// A file below `~/.gemini/tmp`; the program can read a copy.
+    Gemini,
+    /// A database, accessed with the program's `session list`, `export` and `import`.
+    Opencode,
+}
+
+/// The conversation that a command selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationRef {
+    /// None: a new conversation begins.
+    New,
+    /// The conversation with this id.
+    Id(String),
+    /// A fork with an unspecified id.
+    Fork,
+    /// A conversation that only the program can determine.
+    Unspecified,
+}
+
+impl SessionForms {
+    /// Returns [`SessionForms::empty_ms`].
+    pub fn empty_time(&self) -> Duration {
+        Duration::from_millis(self.empty_ms)
+    }
+
+    /// Returns the index of the program in a command if it is one of [`SessionForms::programs`]. Looks behind wrappers
+    /// such as `env`, but not into the arguments of a shell or another program.
+    pub fn program_at(&self, argv: &[String]) -> Option<usize> {
+        program_at(argv).filter(|at| self.programs.iter().any(|program| program == file_name(&argv[*at])))
+    }
+
+    /// Returns true if the text has the format of an id.
+    pub fn is_id(&self, id: &str) -> bool {
+        match self.ids {
+            IdKind::Uuid => is_uuid(id),
+            IdKind::Word => {
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+                (1..=128).contains(&id.len()) && !id.starts_with('-') && id.bytes().all(plain)
+            }
+        }
+    }
+
+    /// Returns the conversation that a command selects.
+    ///
+    /// ```
+    /// use nerve_agent::profile::{Profiles, session::ConversationRef};
+    ///
+    /// let claude = Profiles::builtin().get("claude").unwrap().session.clone().unwrap();
+    /// let id = "0b0e7f0a-8c9c-4c0e-9f53-5d4f6f0c7f11";
+    /// let argv = ["claude", "--session-id", id].map(String::from);
+    /// assert_eq!(claude.conversation(&argv), ConversationRef::Id(id.into()));
+    /// ```
+    pub fn conversation(&self, argv: &[String]) -> ConversationRef {
+        let (mut new, mut resumed, mut goes_on, mut forks) = (None, None, false, false);
+        self.scan(argv, |found| match found {
+            Argument::Word(Meaning::New, value) => new = value.map(str::to_string),
+            Argument::Word(Meaning::Resume, value) => {
+                goes_on = true;
+                resumed = value.filter(|value| self.is_id(value)).map(str::to_string);
+            }
+            Argument::Word(Meaning::Last, _) => goes_on = true,
+            Argument::Word(Meaning::Fork, _) => forks = true,
+            Argument::Rest(_) => {}
+        });
+        match (new, forks, resumed, goes_on) {
+            (Some(id), ..) => ConversationRef::Id(id),
+            (None, true, ..) => ConversationRef::Fork,
+            (None, false, Some(id), _) => ConversationRef::Id(id),
+            (None, false, None, true) => ConversationRef::Unspecified,
+            (None, false, None, false) => ConversationRef::New,
+        }
+    }
+
+    /// Returns true if the command resumes or forks a conversation.
+    pub fn resumes(&self, argv: &[String]) -> bool {
+        let mut goes_on = false;
+        self.scan(argv, |found| match found {
+            Argument::Word(Meaning::Resume | Meaning::Last | Meaning::Fork, _) => goes_on = true,
+            Argument::Word(Meaning::New, _) | Argument::Rest(_) => {}
+        });
+        goes_on
+    }
+
+    /// Returns the command without the arguments that concern conversations.
+    pub fn without_session_args(&self, argv: &[String]) -> Vec<String> {
+        let mut base = Vec::with_capacity(argv.len());
+        self.scan(argv, |found| {
+            if let Argument::Rest(word) = found {
+                base.push(word.clone());
+            }
+        });
+        base
+    }
+
+    /// Returns the command with arguments that start the conversation `new`. `None` for other programs, non-interactive
+    /// commands, and commands that select an existing conversation.
+    pub fn start_command(&self, argv: &[String], new: &str) -> Option<Vec<String>> {
+        let program = self.program_at(argv)?;
+        let options = argv[program + 1..].iter().take_while(|word| *word != "--");
+        let is_non_interactive = options.into_iter().any(|word| {
+            let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+            self.unless.iter().any(|unless| unless == name)
+        });
+        if self.start.is_empty()
+            || is_non_interactive
+            || matches!(self.conversation(argv), ConversationRef::Id(_) | ConversationRef::Unspecified)
+        {
+            return None;
+        }
+        let mut started = argv.to_vec();
+        started.splice(program + 1..program + 1, self.start.iter().map(|word| word.replace("{new}", new)));
+        Some(started)
+    }
+
+    /// Returns the command that resumes the conversation `id`; `None` if unsupported.
+    pub fn resume_command(&self, argv: &[String], id: &str) -> Option<Vec<String>> {
+        self.with_words(argv, &self.resume, |word| word.replace("{id}", id))
+    }
+
+    /// Returns the command that forks the conversation `id`, stored in `file`, as `new`; `None` if unsupported.
+    pub fn fork_command(&self, argv: &[String], id: &str, new: &str, file: &str) -> Option<Vec<String>> {
+        self.with_words(argv, &self.fork, |word| {
+            word.replace("{id}", id).replace("{new}", new).replace("{file}", file)
+        })
+    }
+
+    /// Adds the working directory to a fork command for another folder.
+    pub fn with_cwd(&self, mut command: Vec<String>, cwd: &str) -> Vec<String> {
+        let program = self.program_at(&command).unwrap_or(command.len());
+        let end = command[program..].iter().position(|word| word == "--");
+        let end = end.map_or(command.len(), |end| program + end);
+        command.splice(end..end, self.elsewhere.iter().map(|word| word.replace("{cwd}", cwd)));
+        command
+    }
+
+    /// Returns true if the id of a fork can be chosen.
+    pub fn can_name_forks(&self) -> bool {
+        self.fork.iter().any(|word| word.contains("{new}"))
+    }
+
+    fn with_words(
+        &self,
+        argv: &[String],
+        words: &[String],
+        fill: impl Fn(&String) -> String,
+    ) -> Option<Vec<String>> {
+        let program = self.program_at(argv)?;
+        if words.is_empty() {
+            return None;
+        }
+        let mut command = self.without_session_args(argv);
+        let end = command[program..].iter().position(|word| word == "--");
+        let end = end.map_or(command.len(), |end| program + end);
+        command.splice(end..end, words.iter().map(fill));
+        Some(command)
+    }
+
+    /// Passes the arguments that concern conversations with their values, and all other words, to `found`.
+    fn scan<'a>(&self, argv: &'a [String], mut found: impl FnMut(Argument<'a>)) {
+        let program = self.program_at(argv).unwrap_or(argv.len());
+        let mut words = argv.iter().enumerate().peekable();
+        let mut is_past_options = false;
+        while let Some((at, word)) = words.next() {
+            is_past_options |= at > program && word == "--";
+            let known = match at > program && !is_past_options {
+                true => self.match_word(word),
+                false => None,
+            };
+            let Some((known, attached)) = known else {
+                found(Argument::Rest(word));
+                continue;
+            };
+            let is_value = |next: &(usize, &String)| match known.value {
+                ValueKind::None => false,
+                ValueKind::Optional => !next.1.starts_with('-'),
+                ValueKind::Needed => next.1 != "--",
+            };
+            let value = match attached {
+                Some(value) => Some(value),
+                None => words.next_if(is_value).map(|(_, value)| value.as_str()),
+            };
+            found(Argument::Word(known.means, value));
+        }
+    }
+
+    /// Matches an argument that concerns conversations, and returns an attached value: `--resume=ID`, `-rID`.
+    fn match_word<'a>(&self, word: &'a str) -> Option<(&SessionWord, Option<&'a str>)> {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value)),
+            _ => (word, None),
+        };
+        let by_name = |name: &str| self.words.iter().find(|known| known.word == name);
+        match by_name(name) {
+            Some(known) if value.is_none() || known.value != ValueKind::None => Some((known, value)),
+            _ => {
+                let (letter, value) = word.split_at_checked(2)?;
+                let known = by_name(letter).filter(|known| known.value != ValueKind::None)?;
+                (letter.starts_with('-') && letter != "--" && self.is_id(value))
+                    .then_some((known, Some(value)))
+            }
+        }
+    }
+}
+
+/// A word of a command.
+enum Argument<'a> {
+    /// An argument that concerns conversations, and its value.
+    Word(Meaning, Option<&'a str>),
+    /// Any other word.
+    Rest(&'a String),
+}
+
+/// Returns true for 8-4-4-4-12 hexadecimal digits.
+fn is_uuid(id: &str) -> bool {
+    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match DASHES.contains(&at) {
+            true => byte == b'-',
+            false => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! A driver with a hand-made terminal on simulated time.
+
+use std::time::Duration;
+
+use nerve_agent::driver::{AgentState, Driver, Effect, Foreground, SubmitError, TurnEnd, View};
+use nerve_agent::profile::Profiles;
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::TerminalState;
+
+/// A terminal, a driver and a simulated clock.
+pub(crate) struct Harness {
+    pub(crate) terminal: TerminalState,
+    pub(crate) driver: Driver,
+    pub(crate) now: TsNs,
+    pub(crate) foreground: Foreground,
+    written: Vec<u8>,
+    pub(crate) ended: Vec<TurnEnd>,
+    answered: Vec<bool>,
+    /// How often the blocked state was reported.
+    blocked: usize,
+}
+
+/// The rule around Claude's composer.
+pub(crate) const RULE: &str = "────────────────────────────────────────────────────────────";
+
+impl Harness {
+    pub(crate) fn new(profile: &str) -> Harness {
+        Harness {
+            terminal: TerminalState::new(Size::new(60, 20)),
+            driver: Driver::new(Profiles::builtin().get(profile).unwrap(), TsNs(1)),
+            now: TsNs(1),
+            foreground: Foreground::Unknown,
+            written: Vec::new(),
+            ended: Vec::new(),
+            answered: Vec::new(),
+            blocked: 0,
+        }
+    }
+
+    pub(crate) fn observe(&mut self) {
+        let screen = self.terminal.screen();
+        let cursor_line = self.terminal.cursor_line().0;
+        self.driver.observe(self.now, View { screen: &screen, cursor_line, foreground: self.foreground });
+        self.effects();
+    }
+
+    pub(crate) fn effects(&mut self) {
+        while let Some(effect) = self.driver.poll_effect() {
+            match effect {
+                Effect::Write(bytes) => self.written.extend(bytes),
+                Effect::TurnEnded(end) => self.ended.push(*end),
+                Effect::Answered { gone } => self.answered.push(gone),
+                Effect::StateChanged => {
+                    self.blocked += usize::from(matches!(self.driver.state(), AgentState::Blocked { .. }));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn feed(&mut self, text: &str) {
+        let changes = self.terminal.process_data(self.now, text.as_bytes());
+        self.driver.on_output(self.now, self.terminal.offset());
+        for notice in &changes.notices {
+            self.driver.on_notice(notice);
+        }
+        self.observe();
+    }
+
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.observe();
+        }
+        self.now = until;
+    }
+
+    pub(crate) fn submit(&mut self, prompt: &str) -> Result<u64, SubmitError> {
+        let number =
+            self.driver.submit(self.now, prompt, self.terminal.modes(), self.terminal.cursor_line().0);
+        self.effects();
+        number
+    }
+
+    pub(crate) fn take_written(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.written)).unwrap()
+    }
+
+    pub(crate) fn take_answered(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.answered)
+    }
+
+    pub(crate) fn take_blocked(&mut self) -> usize {
+        std::mem::take(&mut self.blocked)
+    }
+
+    /// Draws Claude's composer with a draft and a footer from the top of the screen.
+    pub(crate) fn composer(&mut self, above: &str, draft: &str, footer: &str) {
+        let above = above.replace('\n', "\r\n");
+        let draft = draft.replace('\n', "\r\n  ");
+        self.feed(&format!(
+            "\x1b[H\x1b[2J\x1b[?2004h{above}\r\n{RULE}\r\n❯ {draft}\x1b7\r\n{RULE}\r\n  {footer}\x1b8"
+        ));
+    }
+
+    pub(crate) fn ready_claude() -> Harness {
+        let mut harness = Harness::new("claude");
+        harness.feed("\x1b]0;✳ Claude Code\x07");
+        harness.composer("", "", "? for shortcuts");
+        harness.pass(1000);
+        assert_eq!(*harness.driver.state(), AgentState::Ready);
+        harness
+    }
+}

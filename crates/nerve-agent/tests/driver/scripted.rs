@@ -1,0 +1,634 @@
+//! One behaviour per test, on hand-made terminals and simulated time.
+
+use std::time::Duration;
+
+use nerve_agent::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Source, SubmitError};
+use nerve_agent::profile::BlockKind;
+use nerve_types::ExitStatus;
+
+use crate::harness::{Harness, RULE};
+
+#[test]
+fn composer_is_ready_only_when_stable() {
+    let mut harness = Harness::new("claude");
+    harness.composer("", "", "? for shortcuts");
+    assert_eq!(*harness.driver.state(), AgentState::Starting);
+    harness.pass(149);
+    assert_eq!(*harness.driver.state(), AgentState::Starting);
+    harness.pass(1);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    assert_eq!(harness.driver.evidence().source, Source::Screen);
+}
+
+#[test]
+fn enter_waits_for_echo() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    assert_eq!(harness.take_written(), "\x1b[200~hello\x1b[201~");
+    harness.pass(5000);
+    assert_eq!(harness.take_written(), "", "nothing is sent while the composer does not show the text");
+    harness.composer("", "hello", "");
+    assert_eq!(harness.take_written(), "\r");
+}
+
+#[test]
+fn prompt_without_echo_is_not_delivered() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.pass(10_000);
+    assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
+    assert_eq!(harness.ended[0].delivery, Delivery::Typed);
+}
+
+#[test]
+fn ignored_enter_is_repeated() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.take_written();
+    harness.pass(800);
+    assert_eq!(harness.take_written(), "\r", "the text is still in the composer");
+    harness.feed("\x1b]0;◐ Claude Code\x07");
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.pass(5000);
+    assert_eq!(harness.take_written(), "", "no Enter once the text is gone");
+    assert_eq!(harness.driver.turn(), Some((1, Delivery::Started)));
+}
+
+#[test]
+fn enter_without_effect_is_reported() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.pass(10_000);
+    assert_eq!(harness.take_written().matches('\r').count(), 4);
+    assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
+}
+
+#[test]
+fn turn_ends_when_screen_and_title_agree() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.feed("\x1b]0;◐ Claude Code\x07");
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    harness.pass(10_000);
+    assert!(harness.ended.is_empty(), "the title is still busy");
+    harness.feed("\x1b]0;✳ Claude Code\x07");
+    harness.pass(39);
+    assert!(harness.ended.is_empty());
+    harness.pass(1);
+    assert_eq!(harness.ended[0].outcome, Outcome::Done);
+}
+
+#[test]
+fn busy_title_between_observations_counts_as_started() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    harness.pass(100);
+    assert_eq!(harness.ended[0].delivery, Delivery::Started);
+}
+
+#[test]
+fn turn_without_work_ends_after_longer_silence() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("/help").unwrap();
+    harness.composer("", "/help", "");
+    harness.composer("❯ /help\n  Some help\n", "", "? for shortcuts");
+    harness.pass(2000);
+    assert!(harness.ended.is_empty());
+    harness.pass(1000);
+    assert_eq!((harness.ended[0].outcome, harness.ended[0].delivery), (Outcome::Done, Delivery::Submitted));
+    assert!(harness.ended[0].evidence.contains("no work was seen"));
+}
+
+#[test]
+fn quoted_markers_do_not_change_state() {
+    let mut harness = Harness::ready_claude();
+    let quote = format!(
+        "● You will see:\n  ❯ 1. Yes\n  Do you want to proceed?\n  esc to interrupt\n  {RULE}\n  Esc to cancel\n"
+    );
+    harness.composer(&quote, "", "? for shortcuts");
+    harness.pass(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
+fn permission_dialog_blocks_and_is_answered() {
+    let mut harness = Harness::ready_claude();
+    let dialog = |selected: usize| {
+        let mark = |at: usize| if at == selected { "❯" } else { " " };
+        format!(
+            "\x1b[H\x1b[2J● Bash(ls)\r\n{RULE}\r\n Bash command\r\n Do you want to proceed?\r\n {} 1. Yes\r\n {} 2. Yes, and always\r\n {} 3. No\r\n\r\n Esc to cancel · Tab to amend\x1b[5;2H",
+            mark(0),
+            mark(1),
+            mark(2)
+        )
+    };
+    harness.feed(&dialog(0));
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady), "a dialog that is being drawn");
+    harness.pass(40);
+    let choices = vec!["Yes".to_string(), "Yes, and always".to_string(), "No".to_string()];
+    assert_eq!(harness.take_blocked(), 1);
+    assert_eq!(
+        *harness.driver.state(),
+        AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
+    );
+    assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
+    assert!(harness.driver.answer(harness.now, &choices, Some(2)));
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x1b[B");
+    harness.pass(600);
+    assert_eq!(harness.take_written(), "\x1b[B", "the key was ignored");
+    harness.feed(&dialog(1));
+    assert_eq!(harness.take_written(), "\x1b[B", "one choice further down");
+    harness.feed(&dialog(2));
+    assert_eq!(harness.take_written(), "\r");
+    harness.feed(&dialog(0).replace("(ls)", "(rm)").replace("Bash command", "Another command"));
+    harness.pass(5000);
+    assert_eq!(harness.take_written(), "", "the answer is not for the next dialog");
+    assert_eq!(harness.take_answered(), [true]);
+    assert_eq!(harness.take_blocked(), 1, "the next dialog is reported although its choices are the same");
+    harness.feed(&dialog(0));
+    let other = vec!["Yes".to_string(), "No".to_string()];
+    assert!(
+        !harness.driver.answer(harness.now, &other, Some(1)),
+        "a dialog that is not shown is not answered"
+    );
+}
+
+#[test]
+fn foreign_draft_is_kept_and_own_draft_is_cleared() {
+    let mut harness = Harness::ready_claude();
+    harness.composer("", "a thought of my own", "");
+    harness.pass(1000);
+    assert_eq!(harness.submit("hello"), Err(SubmitError::Draft("a thought of my own".into())));
+    assert_eq!(harness.take_written(), "");
+    // Escape before the first byte returns our prompt to the composer.
+    harness.composer("", "", "? for shortcuts");
+    harness.submit("slow one").unwrap();
+    harness.composer("", "slow one", "");
+    harness.composer("", "", "esc to interrupt");
+    harness.driver.interrupt(harness.now, harness.terminal.cursor_line().0);
+    harness.composer("", "slow one", "? for shortcuts");
+    harness.pass(1000);
+    assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
+    harness.take_written();
+    harness.submit("next").unwrap();
+    assert_eq!(harness.take_written(), "\x15");
+    harness.composer("", "", "");
+    assert_eq!(harness.take_written(), "\x1b[200~next\x1b[201~");
+}
+
+#[test]
+fn silent_start_is_checked_less_and_less_often() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Awake;
+    harness.observe();
+    let (mut looks, mut last) = (0, harness.now);
+    while harness.now.0 < 60_000_000_000 {
+        (last, harness.now) = (harness.now, harness.driver.deadline().unwrap());
+        harness.observe();
+        looks += 1;
+    }
+    assert_eq!(*harness.driver.state(), AgentState::Starting);
+    assert!(looks < 80, "{looks}");
+    assert!(harness.now.since(last) <= Duration::from_secs(1));
+    // Output shortens the interval again.
+    harness.feed("x");
+    assert!(harness.driver.deadline().unwrap().since(harness.now) < Duration::from_millis(200));
+}
+
+#[test]
+fn shell_turn_ends_at_its_marks() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(100);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    harness.submit("printf x").unwrap();
+    assert_eq!(harness.take_written(), "printf x\r");
+    assert_eq!(*harness.driver.state(), AgentState::Busy, "the prompt on the screen is an old one");
+    harness.feed("printf x\r\n\x1b]133;C\x07x\x1b]133;D;0\x07");
+    assert!(harness.ended.is_empty());
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    let end = &harness.ended[0];
+    assert_eq!((end.outcome, end.delivery, end.exit_code), (Outcome::Done, Delivery::Started, Some(0)));
+    assert_eq!((end.span.lines, end.span.last_col), ((1, 2), Some(1)));
+}
+
+#[test]
+fn printed_marks_do_not_end_turn() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(100);
+    harness.submit("cat marks").unwrap();
+    harness.foreground = Foreground::Other;
+    harness.feed("cat marks\r\n\x1b]133;C\x07\x1b]133;D;0\x07\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(5000);
+    assert!(harness.ended.is_empty(), "cat still owns the terminal");
+}
+
+#[test]
+fn repl_is_recognised_by_its_prompt() {
+    let mut harness = Harness::new("python");
+    harness.feed("Python 3\r\n>>> ");
+    harness.pass(100);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    harness.submit("print('>>> ')").unwrap();
+    harness.feed("print('>>> ')\r\n");
+    harness.pass(50);
+    assert!(harness.ended.is_empty());
+    harness.feed(">>> \r\n>>> ");
+    harness.pass(50);
+    assert_eq!(harness.ended.len(), 1);
+    assert_eq!(harness.ended[0].span.lines.0, 2);
+}
+
+#[test]
+fn unknown_program_is_recognised_by_learned_prompt() {
+    let mut harness = Harness::new("generic");
+    harness.feed("welcome\r\nme: ");
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    harness.submit("x").unwrap();
+    harness.feed("x\r\nworking at 100%");
+    harness.pass(500);
+    assert!(harness.ended.is_empty(), "a line ending in % is not a prompt");
+    harness.feed("\r\ndone\r\nme: ");
+    harness.pass(60);
+    assert_eq!(harness.ended.len(), 1, "its own prompt counts at once");
+}
+
+#[test]
+fn exit_ends_turn() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.driver.on_exit(harness.now, ExitStatus::Code(70));
+    harness.effects();
+    assert_eq!(harness.ended[0].outcome, Outcome::Exited(ExitStatus::Code(70)));
+    assert_eq!(*harness.driver.state(), AgentState::Exited(ExitStatus::Code(70)));
+    assert_eq!(harness.submit("more"), Err(SubmitError::NotReady));
+}
+
+#[test]
+fn empty_and_concurrent_prompts_are_rejected() {
+    let mut harness = Harness::ready_claude();
+    assert_eq!(harness.submit(""), Err(SubmitError::Empty));
+    harness.submit("one").unwrap();
+    assert_eq!(harness.submit("two"), Err(SubmitError::Busy));
+}
+
+#[test]
+fn lost_interrupt_is_repeated_only_while_busy() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(100);
+    harness.submit("sleep 30").unwrap();
+    harness.feed("sleep 30\r\n\x1b]133;C\x07");
+    harness.take_written();
+    harness.driver.interrupt(harness.now, 1);
+    harness.foreground = Foreground::Other;
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x03");
+    harness.pass(700);
+    assert_eq!(harness.take_written(), "\x03");
+    harness.foreground = Foreground::Idle;
+    harness.feed("^C\r\n\x1b]133;D;130\x07\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(5000);
+    assert_eq!(harness.take_written(), "");
+    assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
+}
+
+#[test]
+fn stop_hook_ends_turn_without_delay() {
+    let mut harness = Harness::ready_claude();
+    harness.driver.on_hook(harness.now, Hook::SessionStarted);
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.pass(10);
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.pass(1000);
+    harness.driver.on_hook(harness.now, Hook::Stopped(Some("p0".into())));
+    harness.observe();
+    harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
+    harness.observe();
+    assert!(harness.ended.is_empty(), "the screen is still busy");
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    assert_eq!((harness.ended[0].outcome, harness.ended[0].delivery), (Outcome::Done, Delivery::Started));
+    assert!(harness.ended[0].evidence.starts_with("hook:"), "{}", harness.ended[0].evidence);
+}
+
+#[test]
+fn ready_screen_waits_for_stop_hook_with_limit() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.pass(10);
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.pass(10);
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    harness.pass(150);
+    assert!(harness.ended.is_empty());
+    harness.pass(60);
+    assert_eq!(harness.ended.len(), 1);
+}
+
+#[test]
+fn accepted_prompt_without_work_is_not_done() {
+    let mut harness = Harness::ready_claude();
+    harness.driver.on_hook(harness.now, Hook::SessionStarted);
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.pass(10);
+    // On a busy machine the first sign of work appears some time after the hook.
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
+    harness.composer("❯ hello\n", "", "? for shortcuts");
+    harness.pass(1500);
+    assert!(harness.ended.is_empty());
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.pass(1000);
+    harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
+    harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
+    assert!(harness.ended[0].evidence.starts_with("hook:"), "{}", harness.ended[0].evidence);
+}
+
+#[test]
+fn foreground_program_gets_one_interrupt() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(100);
+    harness.submit("serve").unwrap();
+    harness.foreground = Foreground::Other;
+    harness.feed("serve\r\n\x1b]133;C\x07listening\r\n");
+    harness.take_written();
+    harness.driver.interrupt(harness.now, 1);
+    harness.effects();
+    harness.pass(10_000);
+    assert_eq!(harness.take_written(), "\x03");
+}
+
+#[test]
+fn interrupt_before_enter_withdraws_prompt() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.take_written();
+    harness.driver.interrupt(harness.now, 1);
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x15");
+    assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
+    harness.composer("", "hello", "");
+    harness.pass(5000);
+    assert_eq!(harness.take_written(), "", "no Enter follows");
+}
+
+#[test]
+fn draft_similar_to_own_prompt_is_foreign() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("go").unwrap();
+    harness.composer("", "go", "");
+    harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
+    harness.composer("❯ go\n● Done.\n", "", "? for shortcuts");
+    harness.pass(1000);
+    assert_eq!(harness.ended[0].outcome, Outcome::Done);
+    for draft in ["a good idea of mine", "go", "[Pasted text #1 +20 lines]"] {
+        harness.composer("❯ go\n● Done.\n", draft, "");
+        harness.pass(1000);
+        assert_eq!(harness.submit("next"), Err(SubmitError::Draft(draft.into())));
+    }
+}
+
+#[test]
+fn shell_without_prompt_marks_uses_other_signals() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("$ ");
+    harness.pass(1000);
+    harness.submit("echo hi").unwrap();
+    harness.feed("echo hi\r\n\x1b]133;C\x07hi\r\n$ ");
+    harness.pass(1000);
+    assert_eq!(harness.ended.len(), 1, "{:?}", harness.driver.evidence());
+}
+
+#[test]
+fn silence_does_not_end_turn_if_prompt_is_known() {
+    let mut harness = Harness::new("python");
+    harness.feed("Python 3\r\n>>> ");
+    harness.pass(100);
+    harness.submit("slow()").unwrap();
+    harness.feed("slow()\r\nhalf\r\n");
+    harness.pass(60_000);
+    assert!(harness.ended.is_empty());
+    harness.feed("...");
+    harness.pass(500);
+    assert_eq!(*harness.driver.state(), AgentState::Busy, "partial output is not a continuation prompt");
+    harness.feed("\r\n>>> ");
+    harness.pass(50);
+    assert_eq!(harness.ended.len(), 1);
+}
+
+#[test]
+fn unfinished_shell_command_blocks() {
+    let mut harness = Harness::new("shell");
+    harness.foreground = Foreground::Idle;
+    harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
+    harness.pass(100);
+    harness.submit("echo 'abc").unwrap();
+    harness.feed("echo 'abc\r\n> \x1b]133;P;k=s\x07");
+    harness.pass(100);
+    let state = harness.driver.state();
+    assert!(
+        matches!(state, AgentState::Blocked { kind: BlockKind::Other, .. }),
+        "{state:?} {:?}",
+        harness.driver.evidence()
+    );
+    assert!(harness.ended.is_empty());
+}
+
+#[test]
+fn continuing_stop_hook_does_not_end_turn() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("hello").unwrap();
+    harness.composer("", "hello", "");
+    harness.pass(10);
+    harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
+    harness.composer("❯ hello\n", "", "esc to interrupt");
+    harness.driver.on_hook(harness.now, Hook::Stopped(None));
+    harness.pass(400);
+    harness.observe();
+    harness.composer("❯ hello\n● Wait.\n", "", "? for shortcuts");
+    harness.pass(20);
+    assert!(harness.ended.is_empty(), "the frame must be stable like any other");
+}
+
+#[test]
+fn composer_in_other_mode_is_not_typed_into() {
+    let mut harness = Harness::ready_claude();
+    harness.feed(&format!("\x1b[H\x1b[2J\r\n{RULE}\r\n! \x1b7\r\n{RULE}\r\n  ! for shell mode\x1b8"));
+    harness.pass(1000);
+    assert_eq!(harness.submit("touch x"), Err(SubmitError::Draft("!".into())));
+    assert_eq!(harness.take_written(), "");
+}
+
+#[test]
+fn composer_like_choices_are_a_dialog() {
+    let mut harness = Harness::new("codex");
+    harness.feed("› Ask Codex to do anything\x1b[3G");
+    harness.pass(1000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    let tips = "1. one tip\r\n2. another\r\n\r\n\r\n\r\n\r\n";
+    harness.feed(&format!(
+        "\x1b[H\x1b[2J{tips}  Would you like to run the following command?\r\n\r\n› 1. Yes, proceed (y)\r\n  2. Yes, and always\r\n  3. No\r\n\r\n  Press enter to confirm\x1b[?25l"
+    ));
+    harness.pass(80);
+    let choices = ["Yes, proceed (y)", "Yes, and always", "No"].map(String::from).to_vec();
+    assert_eq!(*harness.driver.state(), AgentState::Blocked { kind: BlockKind::Permission, choices });
+}
+
+#[test]
+fn unknown_dialog_blocks_when_silent() {
+    let mut harness = Harness::ready_claude();
+    harness.submit("/status").unwrap();
+    harness.composer("", "/status", "");
+    harness.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
+    harness.pass(2000);
+    assert!(!matches!(harness.driver.state(), AgentState::Blocked { .. }));
+    harness.pass(1000);
+    assert!(matches!(harness.driver.state(), AgentState::Blocked { kind: BlockKind::Other, .. }));
+}
+
+#[test]
+fn requested_second_interrupt_is_sent_alone() {
+    let mut harness = Harness::new("opencode");
+    let draw = |harness: &mut Harness, footer: &str| {
+        harness.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
+    };
+    draw(&mut harness, "");
+    harness.pass(4000);
+    assert_eq!(harness.submit("go"), Ok(1));
+    harness.feed("\x1b[H\x1b[2J┃  go\r\n╹▀▀▀\x1b[1;4H");
+    draw(&mut harness, "esc interrupt");
+    harness.take_written();
+    harness.driver.interrupt(harness.now, 0);
+    harness.effects();
+    assert_eq!(harness.take_written(), "\x1b");
+    harness.pass(100);
+    assert_eq!(harness.take_written(), "");
+    draw(&mut harness, "esc again to interrupt");
+    assert_eq!(harness.take_written(), "\x1b");
+    harness.pass(600);
+    assert_eq!(harness.take_written(), "", "too early for the second interrupt");
+    harness.pass(200);
+    assert_eq!(harness.take_written(), "\x1b", "it still asks");
+    draw(&mut harness, "");
+    harness.pass(4000);
+    assert_eq!(harness.take_written(), "");
+    assert_eq!(harness.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
+}
+
+#[test]
+fn resuming_agent_is_not_ready_before_it_has_loaded() {
+    let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
+    let loaded = "\x1b[H\x1b[2J   hello\r\n\r\n┃ \r\n╹▀▀▀\r\n  2.4K (1%)  ctrl+p commands\x1b[3;3H";
+    let state = |goes_on: bool, wait: u64, then: &str| {
+        let mut harness = Harness::new("opencode");
+        if goes_on {
+            harness.driver = harness.driver.resuming();
+        }
+        harness.feed(first_page);
+        harness.pass(wait);
+        if !then.is_empty() {
+            harness.feed(then);
+        }
+        harness.pass(1600);
+        harness.driver.state().clone()
+    };
+    assert_eq!(state(false, 0, ""), AgentState::Ready, "a new conversation is empty");
+    assert_eq!(state(true, 15_000, ""), AgentState::Starting);
+    assert_eq!(state(true, 15_000, loaded), AgentState::Ready);
+    assert_eq!(state(true, 19_000, ""), AgentState::Ready, "really empty");
+}
+
+/// A line-based program that is ready.
+fn line_based(profile: &str, prompt: &str) -> Harness {
+    let mut harness = Harness::new(profile);
+    harness.foreground = Foreground::Idle;
+    harness.feed(prompt);
+    harness.pass(2000);
+    assert_eq!(*harness.driver.state(), AgentState::Ready);
+    harness
+}
+
+#[test]
+fn unfinished_input_blocks_prompts() {
+    // With and without marks, with wide characters, and with a right-hand prompt behind the cursor.
+    let right = "\x1b7\x1b[50Gon the right\x1b8";
+    for (profile, prompt, erase) in [
+        ("shell", "\x1b]133;A\x07$ \x1b]133;B\x07".to_string(), "\x1b[3G\x1b[K"),
+        ("shell", "\x1b]133;A\x07日本$ \x1b]133;B\x07".to_string(), "\x1b[7G\x1b[K"),
+        ("shell", "$ ".to_string(), "\x1b[3G\x1b[K"),
+        ("shell", "日本$ ".to_string(), "\x1b[7G\x1b[K"),
+        ("shell", format!("$ {right}"), "\x1b[3G\x1b[K\x1b7\x1b[50Gon the right\x1b8"),
+        ("python", "Python 3\r\n>>> ".to_string(), "\x1b[5G\x1b[K"),
+        ("generic", "welcome\r\nme: ".to_string(), "\x1b[5G\x1b[K"),
+    ] {
+        let mut harness = line_based(profile, &prompt);
+        harness.feed("h");
+        harness.pass(2000);
+        assert_eq!(harness.submit("next"), Err(SubmitError::Line("h".into())), "{profile} {prompt:?}");
+        harness.feed("alf ü日");
+        harness.pass(2000);
+        assert_eq!(harness.submit("next"), Err(SubmitError::Line("half ü日".into())), "{profile} {prompt:?}");
+        assert_eq!(harness.take_written(), "", "{profile} {prompt:?}");
+        harness.feed(erase);
+        harness.pass(2000);
+        assert_eq!(harness.submit("next"), Ok(1), "{profile} {prompt:?}");
+        assert_eq!(harness.take_written(), "next\r");
+    }
+}
+
+#[test]
+fn wrapped_unfinished_input_is_one_line() {
+    for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
+        let mut harness = line_based("shell", prompt);
+        let long = "word ".repeat(20);
+        harness.feed(&long);
+        harness.pass(2000);
+        let refused = harness.submit("next");
+        assert_eq!(refused, Err(SubmitError::Line(long.trim_end().to_string())), "{prompt:?}");
+        harness.feed("\x1b[1;3H\x1b[J");
+        harness.pass(2000);
+        assert_eq!(harness.submit("next"), Ok(1), "{prompt:?}");
+    }
+}
+
+#[test]
+fn suggestion_behind_cursor_is_not_input() {
+    for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
+        let mut harness = line_based("shell", prompt);
+        harness.feed("\x1b7\x1b[90mls -la\x1b[m\x1b8");
+        harness.pass(2000);
+        assert_eq!(harness.submit("next"), Ok(1), "{prompt:?}");
+    }
+}
+
+#[test]
+fn redrawn_prompt_is_not_input() {
+    let mut harness = line_based("shell", "~ $ ");
+    harness.feed("\r\x1b[K~ (main) $ ");
+    harness.pass(2000);
+    assert_eq!(harness.submit("next"), Ok(1));
+    let mut harness = line_based("shell", "$ ");
+    harness.feed("echo a\r\na\r\n$ ");
+    harness.pass(2000);
+    assert_eq!(harness.submit("next"), Ok(1), "the other command has ended");
+}

@@ -1,0 +1,445 @@
+//! Claude Code: saved screens, and hand-made ones for other cases.
+
+use nerve_agent::parse::ParserKind::Claude;
+use nerve_agent::parse::{Parsed, SectionKind};
+
+use crate::screens::{expect, lines, parse};
+
+fn classic(state: &str, prompt: &str) -> Parsed {
+    parse(Claude, prompt, &lines("claude-classic", state))
+}
+
+fn fullscreen(state: &str, prompt: &str) -> Parsed {
+    parse(Claude, prompt, &lines("claude-fullscreen", state))
+}
+
+/// Parses these rows with the composer and an idle footer below.
+fn drawn(prompt: &str, rows: &str) -> Parsed {
+    let rule = "─".repeat(60);
+    let rows = format!("{rows}\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · ? for shortcuts");
+    bare(prompt, &rows)
+}
+
+fn bare(prompt: &str, rows: &str) -> Parsed {
+    let lines: Vec<String> = rows.lines().map(String::from).collect();
+    parse(Claude, prompt, &lines)
+}
+
+#[test]
+fn s04_short() {
+    expect(
+        &classic("04-short-response", "hello there"),
+        "
+        text
+          You said: hello there
+        complete",
+    );
+}
+
+#[test]
+fn s03_draft_is_not_a_turn() {
+    expect(&classic("03-typed-not-submitted", "hello there"), "incomplete");
+    expect(&classic("03b-just-submitted", "hello there"), "incomplete");
+    expect(&fullscreen("03-typed-not-submitted", "hello there"), "incomplete");
+}
+
+#[test]
+fn s05_streaming_is_not_complete() {
+    expect(
+        &classic("05-busy-streaming", "Please answer SLOW number one"),
+        "
+        text
+          You said: Please answer SLOW number one
+        incomplete",
+    );
+    // The previous turn is above the echo.
+    expect(
+        &classic("07-busy-waiting-first-byte", "STALL 6 please"),
+        "
+        incomplete",
+    );
+}
+
+#[test]
+fn s08_long_answer_whole() {
+    let parsed = classic("08-long-response.hist", "LONG answer please");
+    let history = lines("claude-classic", "08-long-response.hist");
+    let first =
+        history.iter().position(|row| row == "● Report on the request").expect("the answer's first row");
+    let last = history.iter().rposition(|row| row.ends_with("END-OF-LONG")).expect("its last");
+    let rest: Vec<&str> = history[first + 1..=last].iter().map(|row| row.get(2..).unwrap_or("")).collect();
+    assert_eq!(parsed.sections.len(), 1);
+    assert_eq!(parsed.sections[0].kind, SectionKind::Text);
+    let text = parsed.text();
+    assert_eq!(text, format!("Report on the request\n{}", rest.join("\n")));
+    assert_eq!(text.lines().count(), 64);
+    assert!(text.contains("\n  - nested item one\n"), "indentation inside the answer stays");
+    assert!(text.contains("\n    a, b = 0, 1\n"));
+    assert!(text.ends_with("\n\nLast paragraph of the answer. END-OF-LONG"));
+    assert!(parsed.is_complete);
+}
+
+#[test]
+fn s08_scrolled_off_echo_starts_at_top() {
+    let parsed = classic("08-long-response", "LONG answer please");
+    assert_eq!(parsed.sections.len(), 1);
+    assert!(parsed.text().starts_with("    return a\n"));
+    assert!(parsed.text().ends_with("END-OF-LONG"));
+    assert!(parsed.is_complete);
+    // The full-screen renderer, with its status row directly above the composer.
+    let parsed = fullscreen("08-long-response", "LONG answer please");
+    assert!(parsed.text().ends_with("END-OF-LONG"));
+    assert!(parsed.is_complete);
+}
+
+#[test]
+fn s08c_quoted_markers_are_text() {
+    for parsed in [
+        classic("08c-wide-response", "WIDE answer please"),
+        fullscreen("08c-wide-response", "WIDE answer please"),
+    ] {
+        assert_eq!(parsed.sections.len(), 1, "{parsed:?}");
+        let text = parsed.text();
+        assert!(
+            text.starts_with(
+                "Unicode: naive cafe\u{301} — “quotes” … 日本語テキスト 한국어 العربية עברית 😀👩‍👩‍👧‍🇫🇷 "
+            ),
+            "{text}"
+        );
+        assert!(text.lines().next().is_some_and(|row| row.ends_with("│ ─ ● ⏺ ⎿ > ❯")));
+        assert!(text.ends_with(
+            "Tabs:   a       b       c\n\n● not a bullet\n> not a prompt\n╭──────╮\n│ box  │\n╰──────╯\n❯ 1. Yes\n  2. No\nesc to interrupt\n\nEND-OF-WIDE"
+        ));
+        assert_eq!((parsed.tokens, parsed.is_complete), (None, true));
+    }
+}
+
+#[test]
+fn s09_tool_with_result() {
+    expect(
+        &classic("09-during-tool", "SLOWTOOL please"),
+        "
+        text
+          I will run a command.
+        tool_call args=sleep 6; echo slept tool=Bash
+          slept
+        text
+          The tool said: slept
+          END-OF-TOOL
+        complete",
+    );
+}
+
+#[test]
+fn s12_permission_dialog_is_not_the_answer() {
+    expect(
+        &classic("12-permission-bash", "TOUCHTOOL please"),
+        "
+        text
+          I will run a command.
+        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt status=waiting tool=Bash
+        incomplete",
+    );
+    expect(
+        &fullscreen("12-permission-bash", "TOUCHTOOL please"),
+        "
+        text
+          I will run a command.
+        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt label=Running the scripted command status=running tool=Bash
+        incomplete",
+    );
+    expect(
+        &classic("14-permission-write", "WRITETOOL FILE=/srv/proj0/work-claude/out.txt"),
+        "
+        text
+          I will write the file.
+        tool_call args=out.txt tool=Write
+        incomplete",
+    );
+}
+
+#[test]
+fn s13_permission_given() {
+    expect(
+        &classic("13-after-permission-yes", "TOUCHTOOL please"),
+        "
+        text
+          I will run a command.
+        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt tool=Bash
+          -rw-r--r-- 1 root root 0 Nov 21 20:45 made-by-tool.txt
+        text
+          The tool said: -rw-r--r-- 1 root root 0 Nov 21 20:45 made-by-tool.txt
+          END-OF-TOOL
+        complete",
+    );
+    expect(
+        &fullscreen("13-after-permission-yes", "TOUCHTOOL please"),
+        "
+        text
+          I will run a command.
+        tool_call folded=true tool=Bash
+          Ran 1 shell command
+        text
+          The tool said: -rw-r--r-- 1 root root 0 Nov 21 20:49 made-by-tool.txt
+          END-OF-TOOL
+        complete",
+    );
+}
+
+#[test]
+fn s15_permission_denied() {
+    // Without an end line, the composer and an idle footer mark the end.
+    expect(
+        &classic("15-permission-denied-esc", "WRITETOOL FILE=/srv/proj0/work-claude/out.txt"),
+        "
+        text
+          I will write the file.
+        tool_call args=out.txt status=rejected tool=Write
+          Rejected write to out.txt
+           1 line one
+           2 line two
+           3 line three
+        complete",
+    );
+}
+
+#[test]
+fn s16_folded_tool() {
+    let expected = "
+        text
+          I will read the file.
+        tool_call folded=true tool=Read
+          Read 1 file
+        text
+          The tool said: 1        alpha note
+          2       beta note
+          3
+          END-OF-TOOL
+        complete";
+    expect(&classic("16-after-read", "READTOOL FILE=/srv/proj0/work-claude/notes.txt"), expected);
+    expect(&fullscreen("16-after-read", "READTOOL FILE=/srv/proj0/work-claude/notes.txt"), expected);
+}
+
+#[test]
+fn s17_interrupted() {
+    let parsed = classic("17-after-esc-interrupt", "SLOW again to be interrupted");
+    expect(
+        &parsed,
+        "
+        text
+          You said: SLOW again to be interrupted
+
+          Slow words keep coming one after the other until the end. Slow words keep coming one after the other until the end.
+        interrupted
+          Interrupted · What should Claude do instead?
+        complete",
+    );
+    assert_eq!(
+        fullscreen("17-after-esc-interrupt", "SLOW to be interrupted").sections[1].kind,
+        SectionKind::Interrupted
+    );
+    // The previous turn on the same screen.
+    assert_eq!(classic("18-after-ctrlc-interrupt", "SLOW again to be interrupted").sections, parsed.sections);
+}
+
+#[test]
+fn s18a_returned_prompt_has_no_answer() {
+    expect(
+        &classic("18a-after-esc-before-first-byte", "STALL 8 to be interrupted before any output"),
+        "incomplete",
+    );
+    expect(&classic("28b-api-error-cancelled", "ERR 500 now"), "incomplete");
+}
+
+#[test]
+fn s20_multi_line_prompt() {
+    expect(
+        &classic("20-after-paste3", "line one\nline two\nline three"),
+        "
+        text
+          You said: line one
+          line two
+          line three
+        complete",
+    );
+}
+
+#[test]
+fn s22_long_prompt_scrolled_off() {
+    let prompt: Vec<String> = (1..=30).map(|n| format!("paste row {n}")).collect();
+    let parsed = classic("22-after-paste30", &prompt.join("\n"));
+    assert_eq!(parsed.sections.len(), 1);
+    assert!(parsed.text().starts_with("You said: <pasted_content id=\"a45d\">\npaste row 1\n"));
+    assert!(parsed.text().ends_with("\npaste row 30\n</pasted_content id=\"a45d\">"));
+    assert!(parsed.is_complete);
+}
+
+#[test]
+fn s24_end_of_echo_is_not_the_answer() {
+    let parsed = classic("24-after-paste3000", &"x".repeat(3000));
+    assert_eq!(parsed.sections.len(), 1);
+    assert!(parsed.text().starts_with("You said: <pasted_content"));
+}
+
+#[test]
+fn s27_thinking() {
+    // The token count is in the spinner's row.
+    expect(
+        &classic("27b-thinking", "THINK about it"),
+        "
+        tokens None Some(83) None
+        incomplete",
+    );
+    expect(
+        &classic("27c-after-thinking", "THINK about it"),
+        "
+        thinking duration=2s folded=true
+          Thought for 2s
+        text
+          You said: THINK about it
+        complete",
+    );
+}
+
+#[test]
+fn s28_errors() {
+    expect(&classic("28-api-error-retrying", "ERR 500 now"), "incomplete");
+    expect(
+        &classic("28c-api-error-400", "ERR 400 now"),
+        "
+        error
+          API Error: 400 scripted error
+        complete",
+    );
+}
+
+#[test]
+fn older_markers() {
+    expect(
+        &drawn(
+            "fix it",
+            "> fix it\n\n∴ Thinking…\n\n  First this.\n\n  Then that.\n\n⏺ I fix it.\n\n⏺ Update Todos\n  ⎿  ☒ one\n     ☐ two\n\n⏺ fs - read_file (MCP)(path: \"a b\")\n  ⎿  text of it",
+        ),
+        "
+        thinking
+          First this.
+
+          Then that.
+        text
+          I fix it.
+        tool_call tool=Update Todos
+          ☒ one
+          ☐ two
+        tool_call args=path: \"a b\" tool=fs - read_file (MCP)
+          text of it
+        complete",
+    );
+}
+
+#[test]
+fn multi_row_arguments() {
+    expect(
+        &drawn(
+            "go",
+            "❯ go\n\n● Bash(cat <<E\n      two\n      E)\n  ⎿  two\n     three\n\n     five\n     … +12 lines (ctrl+o to expand)",
+        ),
+        "
+        tool_call args=cat <<E\\ntwo\\nE tool=Bash
+          two
+          three
+
+          five
+          … +12 lines (ctrl+o to expand)
+        complete",
+    );
+}
+
+#[test]
+fn tool_like_text() {
+    expect(
+        &drawn(
+            "q",
+            "❯ q\n\n● I would call Thing(x) here.\n  ⎿  is a sign\n\n● Frobnicate(x)\n\n● Done (see above)\n\n✻ Worked for 3s",
+        ),
+        "
+        text
+          I would call Thing(x) here.
+          ⎿  is a sign
+        text
+          Frobnicate(x)
+        text
+          Done (see above)
+        complete",
+    );
+}
+
+#[test]
+fn tokens_come_only_from_status_rows() {
+    let rows = "❯ q\n\n● It used 12345 tokens.\n  ⎿  99 tokens\n\n✻ Worked for 3s";
+    assert_eq!(drawn("q", rows).tokens, None);
+    let rule = "─".repeat(60);
+    let parsed =
+        bare("q", &format!("{rows}\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on            92,673 tokens"));
+    assert_eq!(parsed.tokens.and_then(|tokens| tokens.total), Some(92_673));
+}
+
+#[test]
+fn command_answer() {
+    expect(
+        &drawn("/cost", "❯ /cost\n  ⎿  Total cost: $0.01\n     Total code changes: 0"),
+        "
+        text
+          Total cost: $0.01
+          Total code changes: 0
+        complete",
+    );
+}
+
+#[test]
+fn next_prompt_ends_turn() {
+    let parsed = drawn("one", "❯ one\n\n● first\n\n❯ two\n\n● second\n\n✻ Worked for 3s");
+    expect(&parsed, "text\n  first\ncomplete");
+}
+
+#[test]
+fn unknown_prompt_uses_last_echo() {
+    expect(
+        &drawn("", "❯ one\n\n● first\n\n❯ two\n\n● second\n\n✻ Worked for 3s"),
+        "text\n  second\ncomplete",
+    );
+    expect(&drawn("", "● first\n\n✻ Worked for 3s"), "text\n  first\ncomplete");
+}
+
+#[test]
+fn paste_chip_in_echo() {
+    let prompt = format!("look at this:\n{}", "row\n".repeat(30));
+    expect(
+        &drawn(&prompt, "❯ look at this: [Pasted text #1 +29 lines]\n\n● seen\n\n✻ Worked for 3s"),
+        "text\n  seen\ncomplete",
+    );
+}
+
+#[test]
+fn stale_composer_in_scrollback() {
+    let rule = "─".repeat(60);
+    let rows = format!(
+        "❯ q\n\n● one\n\n{rule}\n❯\n{rule}\n  ⏸ manual mode on · esc to interrupt\n\n● two\n\n✻ Worked for 3s"
+    );
+    expect(&drawn("q", &rows), "text\n  one\ntext\n  two\ncomplete");
+}
+
+#[test]
+fn rows_ending_at_composer() {
+    let rule = "─".repeat(60);
+    expect(&bare("q", &format!("❯ q\n\n● one\n\n✻ Worked for 3s\n\n{rule}\n❯")), "text\n  one\ncomplete");
+    // Without an end line and a footer, nothing marks the end.
+    expect(&bare("q", &format!("❯ q\n\n● one\n\n{rule}\n❯")), "text\n  one\nincomplete");
+}
+
+#[test]
+fn turn_continues_after_end_line() {
+    expect(
+        &drawn("q", "❯ q\n\n● one\n\n✻ Worked for 3s\n\n● a hook said more\n\n✶ Bloviating… (2s)"),
+        "text\n  one\ntext\n  a hook said more\nincomplete",
+    );
+}

@@ -1,0 +1,69 @@
+//! Tests of the profile registry: built-in profiles, overrides, and errors with line and column.
+
+use nerve_agent::profile::Profiles;
+
+fn argv(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_built_in_profiles_load() {
+    assert_eq!(
+        Profiles::builtin().names(),
+        ["claude", "codex", "gemini", "generic", "opencode", "python", "shell"]
+    );
+}
+
+#[test]
+fn profile_is_found_behind_paths_and_wrappers() {
+    let profiles = Profiles::builtin();
+    let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
+    assert_eq!(name(&["claude"]), "claude");
+    assert_eq!(name(&["/opt/bin/claude", "--model", "x"]), "claude");
+    assert_eq!(name(&["env", "A=b", "codex"]), "codex");
+    assert_eq!(name(&["npx", "-y", "gemini"]), "gemini");
+    assert_eq!(name(&["timeout", "60", "claude"]), "claude");
+    assert_eq!(name(&["timeout", "-k", "5s", "-s", "KILL", "1.5m", "claude"]), "claude");
+    assert_eq!(name(&["nice", "-n", "5", "env", "-u", "TMUX", "A=b", "/opt/a=b/gemini"]), "gemini");
+    assert_eq!(name(&["sudo", "-u", "me", "--", "codex"]), "codex");
+    assert_eq!(name(&["/usr/bin/nerve", "mock-agent", "--fast"]), "claude");
+    assert_eq!(name(&["bash", "-c", "claude"]), "shell");
+    assert_eq!(name(&["vim", "claude"]), "generic");
+    assert_eq!(name(&["cat"]), "generic");
+}
+
+#[test]
+fn argument_of_another_program_is_not_the_program() {
+    let profiles = Profiles::builtin();
+    let name = |words: &[&str]| profiles.for_command(&argv(words)).unwrap().name.clone();
+    for words in [
+        &["env", "cat", "claude"][..],
+        &["env", "A=b", "vim", "claude"],
+        &["timeout", "5", "grep", "claude"],
+        &["sudo", "apt", "install", "codex"],
+        &["npx", "-y", "cowsay", "gemini"],
+        &["nerve", "doctor", "claude"],
+        &["env", "A=b"],
+    ] {
+        assert_eq!(name(words), "generic", "{words:?}");
+    }
+}
+
+#[test]
+fn user_file_overrides_and_invalid_file_is_reported() {
+    let own = "name = \"claude\"\nprograms = [\"my-claude\"]\n";
+    let broken = "name = \"x\"\ncomposer = { layout = \"box\", prompt = '^[' }\n";
+    let wrong = "name = \"y\"\n\n[timing]\nsettle = 3\n";
+    let files = [("own.toml", own), ("broken.toml", broken), ("wrong.toml", wrong)];
+    let (profiles, errors) = Profiles::with_user(files.into_iter());
+    assert_eq!(profiles.get("claude").unwrap().programs, ["my-claude"]);
+    assert!(profiles.get("x").is_none());
+    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(messages[0].starts_with("profile file 'broken.toml', line 2, column"), "{}", messages[0]);
+    assert!(messages[0].contains("invalid pattern '^['"), "{}", messages[0]);
+    assert!(
+        messages[1].starts_with("profile file 'wrong.toml', line 4, column 1: unknown field `settle`"),
+        "{}",
+        messages[1]
+    );
+}

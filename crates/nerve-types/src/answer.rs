@@ -1,0 +1,127 @@
+//! A parsed answer: its sections, token counts, and the parser that produced it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Kind of section.
+    pub kind: SectionKind,
+    /// Text of the section without common indentation.
+    pub content: String,
+    /// Known properties: `tool`, `args`, `id` (transcript only), `duration`, `label`, `status` (`ok`, `error`,
+    /// `rejected`, `running`, `waiting`, `asking`, `pending`), `folded` (`true`: only a summary was shown).
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Section {
+    /// Creates a section without metadata.
+    pub fn new(kind: SectionKind, content: impl Into<String>) -> Section {
+        Section { kind, content: content.into(), metadata: BTreeMap::new() }
+    }
+
+    /// Adds a property.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<String>) -> Section {
+        self.metadata.insert(key.to_string(), value.into());
+        self
+    }
+}
+
+/// Kinds of sections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SectionKind {
+    /// Text of the answer.
+    Text,
+    /// Visible thinking.
+    Thinking,
+    /// A tool call: `content` is the result as shown, metadata `tool` and `args`.
+    ToolCall,
+    /// An error the agent reported (an API error, a refused tool).
+    Error,
+    /// The turn was interrupted here.
+    Interrupted,
+}
+
+impl SectionKind {
+    /// Returns the name on the wire and in the history.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SectionKind::Text => "text",
+            SectionKind::Thinking => "thinking",
+            SectionKind::ToolCall => "tool_call",
+            SectionKind::Error => "error",
+            SectionKind::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Token counts; unknown ones are `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Tokens of the prompt.
+    pub input: Option<u64>,
+    /// Tokens of the answer.
+    pub output: Option<u64>,
+    /// The sum, if only that is shown.
+    pub total: Option<u64>,
+}
+
+/// The available parsers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ParserKind {
+    /// Claude Code.
+    Claude,
+    /// Codex.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// opencode.
+    Opencode,
+    /// No known structure: the whole text is one section.
+    #[default]
+    None,
+}
+
+impl ParserKind {
+    /// All names, for messages and completion.
+    pub const NAMES: [&'static str; 5] = ["claude", "codex", "gemini", "opencode", "none"];
+
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ParserKind::Claude => "claude",
+            ParserKind::Codex => "codex",
+            ParserKind::Gemini => "gemini",
+            ParserKind::Opencode => "opencode",
+            ParserKind::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for ParserKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ParserKind {
+    type Err = UnknownParser;
+    fn from_str(name: &str) -> Result<ParserKind, UnknownParser> {
+        match name {
+            "claude" => Ok(ParserKind::Claude),
+            "codex" => Ok(ParserKind::Codex),
+            "gemini" => Ok(ParserKind::Gemini),
+            "opencode" => Ok(ParserKind::Opencode),
+            "none" => Ok(ParserKind::None),
+            _ => Err(UnknownParser(name.to_string())),
+        }
+    }
+}
+
+/// An unknown parser name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode or none")]
+pub struct UnknownParser(pub String);

@@ -1,0 +1,17 @@
+//! Values that all crates share: time, sizes, terminal events, answers, and the rule for names.
+//!
+//! Nothing here does I/O or reads a clock.
+#![warn(missing_docs)]
+
+mod answer;
+mod event;
+mod exit_status;
+pub mod name;
+mod size;
+mod time;
+
+pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
+pub use event::{Event, EventKind, Origin};
+pub use exit_status::ExitStatus;
+pub use size::Size;
+pub use time::TsNs;

@@ -1,0 +1,120 @@
+//! The rule for names of nodes, sessions and servers. They become parts of paths, so the rule excludes names such as
+//! `../x`.
+
+use std::fmt;
+
+/// Maximum characters of a name.
+pub const MAX_NAME_CHARS: usize = 32;
+
+/// Checks a name: 1–32 of `a-z 0-9 -`, no dash at either end. `what` names the thing in the error: `node`,
+/// `session`, `server`.
+///
+/// ```
+/// use nerve_types::name::check;
+/// assert!(check("node", "claude-1").is_ok());
+/// let error = check("node", "../x").unwrap_err().to_string();
+/// assert!(error.starts_with("node name \"../x\" is not allowed"), "{error}");
+/// ```
+///
+/// # Errors
+/// [`NameError`] quotes the name and states the rule.
+pub fn check(what: &'static str, name: &str) -> Result<(), NameError> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fault = if name.is_empty() {
+        Fault::Empty
+    } else if let Some(character) =
+        name.chars().find(|&c| u8::try_from(c).map_or(true, |byte| !allowed(byte)))
+    {
+        Fault::Character(character)
+    } else if name.len() > MAX_NAME_CHARS {
+        Fault::TooLong(name.len())
+    } else if name.starts_with('-') || name.ends_with('-') {
+        Fault::DashAtEnd
+    } else {
+        return Ok(());
+    };
+    Err(NameError { what, name: shorten(name), fault })
+}
+
+/// A name that violates the rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameError {
+    what: &'static str,
+    name: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Fault {
+    Empty,
+    Character(char),
+    TooLong(usize),
+    DashAtEnd,
+}
+
+impl std::error::Error for NameError {}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Debug quoting: a name may contain escape sequences, and errors are shown on terminals.
+        write!(f, "{} name {:?} is not allowed: ", self.what, self.name)?;
+        match self.fault {
+            Fault::Empty => f.write_str("it is empty")?,
+            Fault::Character(character) => write!(f, "it has {character:?} in it")?,
+            Fault::TooLong(chars) => write!(f, "it is {chars} characters long")?,
+            Fault::DashAtEnd => f.write_str("it begins or ends with a dash")?,
+        }
+        write!(f, "; use 1 to {MAX_NAME_CHARS} of a-z, 0-9 and '-', with no dash at either end")
+    }
+}
+
+/// Shortens a name for an error: a name from the network may be 16 MiB long.
+fn shorten(name: &str) -> String {
+    const QUOTED_CHARS: usize = 48;
+    match name.char_indices().nth(QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn valid_names_pass() {
+        for name in ["a", "0", "claude-1", "test-channel", "a--b", &"x".repeat(32)] {
+            check("node", name).unwrap();
+        }
+    }
+
+    #[test]
+    fn invalid_names_are_quoted_with_reason() {
+        let cases = [
+            ("", "it is empty"),
+            ("../x", "it has '.' in it"),
+            ("my/channel", "it has '/' in it"),
+            ("Claude", "it has 'C' in it"),
+            ("naïve", "it has 'ï' in it"),
+            ("a\u{1b}[2J", r"it has '\u{1b}' in it"),
+            ("-a", "begins or ends with a dash"),
+            ("a-", "begins or ends with a dash"),
+            ("-", "begins or ends with a dash"),
+            (&"x".repeat(33), "it is 33 characters long"),
+        ];
+        for (name, reason) in cases {
+            let error = check("server", name).unwrap_err().to_string();
+            assert!(error.contains(reason), "{name:?}: {error}");
+            assert!(error.starts_with(&format!("server name {name:?} ")), "{error}");
+            assert!(error.contains("1 to 32 of a-z, 0-9 and '-'"), "{error}");
+            assert!(!error.contains('\u{1b}'), "raw escape in: {error}");
+        }
+    }
+
+    #[test]
+    fn huge_name_is_shortened_in_error() {
+        let error = check("node", &"y".repeat(1 << 20)).unwrap_err().to_string();
+        assert!(error.len() < 300, "{} bytes", error.len());
+        assert!(error.contains("1048576 characters"), "{error}");
+    }
+}

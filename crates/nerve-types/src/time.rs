@@ -1,0 +1,29 @@
+//! Timestamps.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// Nanoseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct TsNs(pub u64);
+
+impl TsNs {
+    /// Returns the time since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: TsNs) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for TsNs {
+    type Output = TsNs;
+    fn add(self, rhs: Duration) -> TsNs {
+        TsNs(self.0.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for TsNs {
+    type Output = TsNs;
+    fn sub(self, rhs: Duration) -> TsNs {
+        TsNs(self.0.saturating_sub(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}

@@ -1,0 +1,17 @@
+//! The terminal model: bytes to terminal to screen, and keys to bytes.
+//!
+//! Nothing here does I/O, sleeps or reads a clock: callers pass bytes and times. Live sessions, replays and tests therefore use
+//! the same code.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`terminal`] | [`terminal::TerminalState`]: the model of a terminal |
+//! | [`screen`] | an immutable view of the visible rows |
+//! | [`store`] | compact scrollback |
+//! | [`keys`] | keys, mouse and pasted text as bytes |
+#![warn(missing_docs)]
+
+pub mod keys;
+pub mod screen;
+pub mod store;
+pub mod terminal;

@@ -1,0 +1,70 @@
+//! Synchronized output (`?2026`): while an update is open, readers see the last complete frame.
+
+use std::time::Duration;
+
+use crate::screen::Screen;
+use nerve_types::TsNs;
+
+/// How long an update may stay open before it is shown anyway.
+const DEADLINE: Duration = Duration::from_millis(150);
+/// The sequence that closes an update.
+const CLOSE: &[u8] = b"\x1b[?2026l";
+
+/// Bytes of look-ahead for the closing sequence.
+const AHEAD: usize = 16 * 1024;
+
+/// The open update, if any.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    since: TsNs,
+    /// The frame before the update.
+    before: Option<Screen>,
+}
+
+impl Frames {
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Opens an update. Returns false if one is already open; its deadline stays.
+    pub(super) fn open(&mut self, now: TsNs) -> bool {
+        if self.open.is_some() {
+            return false;
+        }
+        self.open = Some(Open { since: now, before: None });
+        true
+    }
+
+    /// Returns true if the current view has to be saved, given the rest of this feed. Not needed if the update is
+    /// closed within the feed, because no one can read the screen before the feed ends. The parser recognises the
+    /// closing sequence in any state.
+    pub(super) fn wants_view(&self, rest: &[u8]) -> bool {
+        let missing = self.open.as_ref().is_some_and(|open| open.before.is_none());
+        let near = &rest[..rest.len().min(AHEAD)];
+        missing && !near.windows(CLOSE.len()).any(|window| window == CLOSE)
+    }
+
+    pub(super) fn keep(&mut self, view: Screen) {
+        if let Some(open) = &mut self.open {
+            open.before = Some(view);
+        }
+    }
+
+    /// Closes the update. Returns false if none was open.
+    pub(super) fn close(&mut self) -> bool {
+        self.open.take().is_some()
+    }
+
+    pub(super) fn view(&self) -> Option<&Screen> {
+        self.open.as_ref()?.before.as_ref()
+    }
+
+    pub(super) fn deadline(&self) -> Option<TsNs> {
+        self.open.as_ref().map(|open| open.since + DEADLINE)
+    }
+}

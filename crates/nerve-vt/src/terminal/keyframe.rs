@@ -1,0 +1,213 @@
+//! Keyframes: serialized terminals that make seeking in long recordings cheap.
+
+use super::model::Model;
+use super::{TerminalState, dump};
+use nerve_types::{Size, TsNs};
+
+/// A terminal without its stored lines. Keeps the line numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Keyframe {
+    /// Time of the keyframe.
+    pub at: TsNs,
+    /// Output bytes before the keyframe.
+    pub offset: u64,
+    /// Absolute number of the line at the top of the main screen.
+    pub first_line: u64,
+    /// Size in cells.
+    pub size: Size,
+    /// See [`TerminalState::dump`].
+    pub dump: Vec<u8>,
+    /// State that a dump cannot express.
+    pub hidden: HiddenState,
+}
+
+/// State that no escape sequence sets: the character that REP repeats, whether a grapheme may continue, and pending
+/// wraps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HiddenState {
+    /// The last printed character; 0 for none.
+    pub last_char: u32,
+    /// Bits from the lowest: a grapheme may continue; it ended in a joiner; pending wraps of the cursor, the saved
+    /// cursor, and both cursors of the main screen under an alternate one.
+    pub flags: u8,
+}
+
+impl TerminalState {
+    /// Creates a keyframe at time `now`; `None` while a character or a synchronized update is incomplete.
+    ///
+    /// The bytes so far must not end within an escape sequence: see [`SequenceState`].
+    pub fn keyframe(&self, now: TsNs) -> Option<Keyframe> {
+        if self.partial_char.len() > 0 || self.model.frames.is_open() {
+            return None;
+        }
+        Some(Keyframe {
+            at: now,
+            offset: self.model.offset,
+            first_line: self.model.store.end(),
+            size: self.model.size,
+            dump: dump::dump(&self.model),
+            hidden: hidden_state(&self.model),
+        })
+    }
+
+    /// Restores a terminal without stored lines and snapshots. Continues at the keyframe's offset and line numbers.
+    pub fn from_keyframe(keyframe: &Keyframe) -> TerminalState {
+        let mut terminal = TerminalState::new(keyframe.size);
+        terminal.process_data(keyframe.at, &keyframe.dump);
+        terminal.model.offset = keyframe.offset;
+        terminal.model.store.number_from(keyframe.first_line);
+        restore_hidden_state(&mut terminal.model, keyframe.hidden);
+        terminal
+    }
+
+    /// Continues at byte `offset` because the output up to there is missing. Discards incomplete sequences. Does
+    /// nothing for an offset already passed.
+    pub fn skip_to(&mut self, offset: u64) {
+        if offset <= self.model.offset {
+            return;
+        }
+        self.parser = super::Parser::new();
+        self.partial_char = super::PartialChar::default();
+        self.strings = super::OscGuard::default();
+        self.model.query = None;
+        self.model.frames.close();
+        self.model.offset = offset;
+    }
+}
+
+fn hidden_state(model: &Model) -> HiddenState {
+    let grid = model.grid();
+    let below = model.inactive_main.as_ref();
+    let bits = [
+        model.can_join,
+        model.after_joiner,
+        grid.cursor.input_needs_wrap,
+        grid.saved_cursor.input_needs_wrap,
+        below.is_some_and(|main| main.cursor.input_needs_wrap),
+        below.is_some_and(|main| main.saved_cursor.input_needs_wrap),
+    ];
+    let flags = bits.iter().enumerate().fold(0, |flags, (nth, on)| flags | u8::from(*on) << nth);
+    HiddenState { last_char: model.last_char.map_or(0, u32::from), flags }
+}
+
+fn restore_hidden_state(model: &mut Model, hidden: HiddenState) {
+    let on = |nth: u8| hidden.flags >> nth & 1 != 0;
+    model.can_join = on(0);
+    model.after_joiner = on(1);
+    model.last_char = char::from_u32(hidden.last_char).filter(|c| *c != '\0');
+    let grid = model.term.grid_mut();
+    grid.cursor.input_needs_wrap = on(2);
+    grid.saved_cursor.input_needs_wrap = on(3);
+    if let Some(main) = &mut model.inactive_main {
+        main.cursor.input_needs_wrap = on(4);
+        main.saved_cursor.input_needs_wrap = on(5);
+    }
+}
+
+/// Tracks whether a byte stream is between escape sequences (the states of ECMA-48 §5, as in
+/// <https://vt100.net/emu/dec_ansi_parser>). Never reports [`SequenceState::Ground`] in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SequenceState {
+    /// Between escape sequences.
+    #[default]
+    Ground,
+    /// After ESC.
+    Escape,
+    /// After ESC and an intermediate byte.
+    EscapeIntermediate,
+    /// Within a control sequence.
+    Csi,
+    /// Within an OSC string, which BEL also ends.
+    Osc,
+    /// Within another string.
+    String,
+}
+
+const BEL: u8 = 0x07;
+const CAN: u8 = 0x18;
+const SUB: u8 = 0x1a;
+const ESC: u8 = 0x1b;
+
+impl SequenceState {
+    /// Processes the next bytes. Only those from the last ESC on matter: ESC starts a sequence in any state.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let rest = match bytes.iter().rposition(|byte| *byte == ESC) {
+            Some(esc) => {
+                *self = SequenceState::Escape;
+                &bytes[esc + 1..]
+            }
+            None => bytes,
+        };
+        for byte in rest {
+            if *self == SequenceState::Ground {
+                break;
+            }
+            *self = self.next(*byte);
+        }
+    }
+
+    fn next(self, byte: u8) -> SequenceState {
+        match (self, byte) {
+            (_, CAN | SUB) | (SequenceState::Osc, BEL) => SequenceState::Ground,
+            (SequenceState::Escape, b'[') => SequenceState::Csi,
+            (SequenceState::Escape, b']') => SequenceState::Osc,
+            (SequenceState::Escape, b'P' | b'X' | b'^' | b'_') => SequenceState::String,
+            (SequenceState::Escape, 0x20..=0x2f) => SequenceState::EscapeIntermediate,
+            (SequenceState::Escape | SequenceState::EscapeIntermediate, 0x30..=0x7e) => SequenceState::Ground,
+            (SequenceState::Csi, 0x40..=0x7e) => SequenceState::Ground,
+            (state, _) => state,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_are_tracked_across_chunks() {
+        let cases: [(&[u8], bool); 14] = [
+            (b"plain", true),
+            (b"\x1b", false),
+            (b"\x1b[", false),
+            (b"\x1b[31", false),
+            (b"\x1b[31m", true),
+            (b"\x1b(", false),
+            (b"\x1b(B", true),
+            (b"\x1b]0;title", false),
+            (b"\x1b]0;title\x07", true),
+            (b"\x1b]0;title\x1b\\", true),
+            (b"\x1bPq\x07", false),
+            (b"\x1bPq\x1b\\", true),
+            (b"\x1b[3\x18", true),
+            (b"\x1b]0;t\x1b[m", true),
+        ];
+        for (bytes, yes) in cases {
+            let mut whole = SequenceState::default();
+            whole.feed(bytes);
+            let mut split = SequenceState::default();
+            bytes.chunks(1).for_each(|byte| split.feed(byte));
+            assert_eq!(
+                (whole == SequenceState::Ground, split),
+                (yes, whole),
+                "{:?}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+
+    #[test]
+    fn keyframe_keeps_hidden_state() {
+        let fed = |more: &str| {
+            let mut terminal = TerminalState::new(Size::new(4, 2));
+            terminal.process_data(TsNs(1), format!("\r\n\r\nabcd\x1b7{more}").as_bytes());
+            terminal
+        };
+        for more in ["", "\x1b[2b", "e\u{301}", "\x1b[1;1H\x1b8x", "\r\n1\r\n2"] {
+            let mut copy = TerminalState::from_keyframe(&fed("").keyframe(TsNs(2)).expect("no open frame"));
+            copy.process_data(TsNs(3), more.as_bytes());
+            assert_eq!(copy.screen(), fed(more).screen(), "{more:?}");
+            assert_eq!(copy.line_count(), fed(more).line_count());
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! The terminal model, shared by live sessions and replay: [`TerminalState`].
+//!
+//! Bytes go in, [`Changes`] come out: replies to write to the child process and notices of events. Readers take a
+//! [`Screen`], lines by absolute number, or a dump.
+//!
+//! # Line numbers
+//!
+//! [`LineIndex`] counts the rows of the main screen from the first one ever. The number of the top row equals the count
+//! of rows that have left the screen, which never decreases:
+//!
+//! * Rows leave the main screen at its top by scrolling (LF, IND, NEL, wrapping, SU with the region at the top), by ED
+//!   2 (which stores the rows before it clears them), by RIS, and by a resize. Rows deleted by DL or scrolled within a
+//!   region that does not start at the top are discarded, as in xterm.
+//! * ED 3, RIS and [`TerminalState::clear_scrollback`] remove stored rows; the numbering continues.
+//! * The alternate screen stores nothing. While it is shown, cursor lines count from the main screen's top.
+//! * A new width reflows the rows on the screen, so their numbers may shift. Rows that no longer fit are stored. Stored
+//!   rows keep number and text, and snapshots stay with their text. A taller screen gets blank rows at the bottom: no
+//!   rows are taken back from the store.
+//!
+//! # Frames
+//!
+//! While a synchronized update (`?2026`) is open, [`TerminalState::screen`] and [`TerminalState::tail`] show the last
+//! complete frame; everything else is live. The caller calls [`TerminalState::expire_frame`] at
+//! [`TerminalState::frame_deadline`].
+
+mod ansi;
+mod cells;
+mod csi;
+mod dispatch;
+mod dump;
+mod frame;
+mod keyboard;
+mod keyframe;
+mod last_alt_screen;
+pub mod line;
+mod model;
+mod modes;
+mod notice;
+mod notifications;
+mod osc;
+mod osc_guard;
+mod palette;
+mod partial_char;
+mod print;
+mod reflow;
+mod replies;
+mod row_extents;
+mod screens;
+mod scroll;
+mod sgr;
+mod snapshot_index;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use alacritty_terminal::vte::Parser;
+
+use crate::screen::{Cursor, Modes, Row, Screen};
+use crate::store::Store;
+use nerve_types::{Size, TsNs};
+
+pub use keyframe::{HiddenState, Keyframe, SequenceState};
+pub use line::Cell;
+pub use notice::{Changes, Clipboard, Mark, MarkKind, Notice, Notification, Selections};
+pub use snapshot_index::Snapshot;
+
+use ansi::AnsiWriter;
+use line::Line;
+use model::Model;
+use osc_guard::OscGuard;
+use partial_char::PartialChar;
+use snapshot_index::SnapshotIndex;
+
+/// Absolute line number; 0 is the first line of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LineIndex(pub u64);
+
+/// The state of a terminal, computed from its output bytes.
+pub struct TerminalState {
+    parser: Parser,
+    partial_char: PartialChar,
+    strings: OscGuard,
+    model: Model,
+    snapshots: SnapshotIndex,
+}
+
+impl std::fmt::Debug for TerminalState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (size, offset) = (self.model.size, self.model.offset);
+        f.debug_struct("TerminalState").field("size", &size).field("offset", &offset).finish_non_exhaustive()
+    }
+}
+
+impl TerminalState {
+    /// Creates a blank terminal that keeps up to 1,000,000 scrolled-off rows or about 256 MiB.
+    pub fn new(size: Size) -> TerminalState {
+        TerminalState {
+            parser: Parser::new(),
+            partial_char: PartialChar::default(),
+            strings: OscGuard::default(),
+            model: Model::new(size, Store::default()),
+            snapshots: SnapshotIndex::default(),
+        }
+    }
+
+    /// Sets the scrollback limits: `rows` at least 1, `bytes` at least 128 KiB.
+    #[must_use]
+    pub fn with_limits(mut self, rows: u64, bytes: usize) -> TerminalState {
+        self.model.store.set_limits(rows, bytes);
+        self
+    }
+
+    /// Processes output of the child process that arrived at `now`.
+    ///
+    /// The result does not depend on how the bytes are split into calls. If the engine panics, the screen is rebuilt
+    /// and [`Notice::Rebuilt`] reports it; stored rows are kept.
+    pub fn process_data(&mut self, now: TsNs, bytes: &[u8]) -> Changes {
+        let end = self.model.offset + bytes.len() as u64;
+        self.catch_panics(self.model.size, |state| state.feed(now, bytes));
+        self.model.offset = end;
+        let mut changes = std::mem::take(&mut self.model.changes);
+        changes.replies = self.model.replies.take();
+        changes
+    }
+
+    fn feed(&mut self, now: TsNs, bytes: &[u8]) {
+        self.model.now = now;
+        let base = self.model.offset - self.partial_char.len() as u64;
+        let more = self.partial_char.complete(bytes);
+        if self.partial_char.is_complete() || more < bytes.len() {
+            let (character, len) = self.partial_char.take();
+            self.advance(base, &character[..len]);
+        }
+        let rest = &bytes[more..];
+        let whole = rest.len() - self.partial_char.hold(rest);
+        self.advance(self.model.offset + more as u64, &rest[..whole]);
+    }
+
+    /// Feeds bytes to the parser; `base` is the number of output bytes before them.
+    fn advance(&mut self, base: u64, bytes: &[u8]) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let segment = self.strings.next(&bytes[at..]);
+            let end = at + segment.len;
+            self.model.string_broken = self.strings.cut || self.strings.cancelled;
+            while segment.feed && at < end {
+                at += self.parser.advance_until_terminated(&mut self.model, &bytes[at..end]);
+                self.model.flush();
+                if self.model.stop {
+                    self.on_parser_stop(base + at as u64, bytes[at - 1], &bytes[at..]);
+                }
+            }
+            at = end;
+        }
+    }
+
+    /// Handles a stop of the parser at an exact stream position. `last` is the last byte processed, `rest` the
+    /// following ones.
+    fn on_parser_stop(&mut self, offset: u64, last: u8, rest: &[u8]) {
+        let model = &mut self.model;
+        model.stop = false;
+        if let Some(Notice::Mark(mark)) = model.changes.notices.last_mut()
+            && mark.offset == u64::MAX
+        {
+            // A string terminated by ESC \ is dispatched at the ESC.
+            mark.offset = offset + u64::from(last == 0x1b);
+        }
+        if model.frames.wants_view(rest) {
+            let view = model.live_screen(offset);
+            model.frames.keep(view);
+        }
+    }
+
+    /// Runs `work`. A panic in it costs the screen but not the process: the model is rebuilt with the given size.
+    fn catch_panics(&mut self, size: Size, work: impl FnOnce(&mut TerminalState)) {
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(self))) else { return };
+        self.parser = Parser::new();
+        self.partial_char = PartialChar::default();
+        self.strings = OscGuard::default();
+        self.model.rebuild(size);
+        self.model.changes.notice(Notice::Rebuilt { reason: reason(panic.as_ref()) });
+    }
+
+    /// Resizes the terminal. An open synchronized update is shown.
+    pub fn resize(&mut self, size: Size) {
+        self.model.frames.close();
+        self.catch_panics(size, |state| state.model.resize(size, &mut state.snapshots));
+    }
+
+    /// Returns the size in cells.
+    pub fn size(&self) -> Size {
+        self.model.size
+    }
+
+    /// Returns the number of output bytes processed.
+    pub fn offset(&self) -> u64 {
+        self.model.offset
+    }
+
+    /// Returns the visible screen: the last complete frame while a synchronized update is open.
+    pub fn screen(&self) -> Screen {
+        match self.model.frames.view() {
+            Some(view) => view.clone(),
+            None => self.model.live_screen(self.model.offset),
+        }
+    }
+
+    /// Returns the last complete frame while a synchronized update is open.
+    pub fn frame(&self) -> Option<&Screen> {
+        self.model.frames.view()
+    }
+
+    /// Returns a row of the live active screen, 0-based; `None` below it.
+    pub fn screen_row(&self, row: u16) -> Option<Row> {
+        if row >= self.size().rows {
+            return None;
+        }
+        let mut line = Line::default();
+        self.model.read_row(true, i32::from(row), &mut line);
+        Some(line.into_row())
+    }
+
+    /// Returns the line number of the live main screen's first row.
+    pub fn screen_start(&self) -> LineIndex {
+        LineIndex(self.model.store.end())
+    }
+
+    /// Returns the live cursor.
+    pub fn cursor(&self) -> Cursor {
+        let (row, col) = self.model.cursor();
+        Cursor { row: row as u16, col: col as u16, visible: self.model.modes.cursor_visible }
+    }
+
+    /// Returns the line of the live cursor.
+    pub fn cursor_line(&self) -> LineIndex {
+        LineIndex(self.model.store.end() + self.model.cursor().0 as u64)
+    }
+
+    /// Returns the column of the live cursor, 0-based.
+    pub fn cursor_col(&self) -> u16 {
+        self.model.cursor().1 as u16
+    }
+
+    /// Returns the window title; empty if none was set.
+    pub fn title(&self) -> &str {
+        &self.model.title
+    }
+
+    /// Returns the cursor style set by DECSCUSR, 0–6; 0 is the terminal's default.
+    pub fn cursor_style(&self) -> u16 {
+        self.model.cursor_style
+    }
+
+    /// Returns the modes that affect the encoding of input.
+    pub fn modes(&self) -> Modes {
+        self.model.public_modes()
+    }
+
+    /// Returns when an open synchronized update is shown anyway: 150 ms after it was opened.
+    pub fn frame_deadline(&self) -> Option<TsNs> {
+        self.model.frames.deadline()
+    }
+
+    /// Shows an open synchronized update whose deadline has passed. Returns true if there was one.
+    pub fn expire_frame(&mut self, now: TsNs) -> bool {
+        self.frame_deadline().is_some_and(|deadline| deadline <= now) && self.model.frames.close()
+    }
+
+    // ---- Lines ----
+
+    /// Returns the number of lines, up to the last line of the main screen that shows something or has the cursor.
+    pub fn line_count(&self) -> u64 {
+        let cursor = self.model.main_grid().cursor.point.line.0 + 1;
+        self.model.store.end() + self.model.used_rows().max(cursor) as u64
+    }
+
+    /// Returns the oldest line that is still stored.
+    pub fn first_kept_line(&self) -> LineIndex {
+        LineIndex(self.model.store.first())
+    }
+
+    /// Returns the line's text without trailing blanks; `None` for a line that is not available.
+    pub fn line_text(&self, line: LineIndex) -> Option<String> {
+        self.line(line).map(|line| line.trimmed().to_string())
+    }
+
+    /// Returns the line's text left of column `col` (0-based; a wide character takes two), including trailing blanks;
+    /// `None` for a line that is not available.
+    pub fn line_text_to(&self, line: LineIndex, col: u16) -> Option<String> {
+        let mut line = self.line(line)?;
+        line.text.truncate(line.text_to(col).len());
+        Some(line.text)
+    }
+
+    /// Returns the line as a screen row; `None` for a line that is not available.
+    pub fn line_row(&self, line: LineIndex) -> Option<Row> {
+        self.line(line).map(Line::into_row)
+    }
+
+    /// Returns the line as ANSI text (SGR and OSC 8) that ends with the default rendition; `None` for a line that is
+    /// not available.
+    pub fn line_content(&self, line: LineIndex) -> Option<String> {
+        let line = self.line(line)?;
+        let mut writer = AnsiWriter::default();
+        writer.line(&line);
+        writer.reset();
+        String::from_utf8(writer.out).ok()
+    }
+
+    /// Returns true if the terminal wrapped the line, so that it continues in the next one.
+    pub fn line_wrapped(&self, line: LineIndex) -> bool {
+        match self.main_row(line) {
+            Some(_) => self.line(line).is_some_and(|line| line.wrapped),
+            None => self.model.store.is_wrapped(line.0),
+        }
+    }
+
+    /// Returns the text of these lines, with wrapped lines joined and trailing blanks cut. Unavailable lines are left
+    /// out; the last line ends where the range ends.
+    pub fn text(&self, lines: Range<LineIndex>) -> Vec<String> {
+        let first = lines.start.max(self.first_kept_line()).0;
+        let end = lines.end.0.min(self.line_count());
+        let mut texts = Vec::new();
+        let (mut line, mut text) = (Line::default(), String::new());
+        for number in first..end {
+            if !self.read(LineIndex(number), &mut line) {
+                continue;
+            }
+            text.push_str(if line.wrapped { &line.text } else { line.trimmed() });
+            if !line.wrapped || number + 1 == end {
+                text.truncate(text.trim_end_matches(' ').len());
+                texts.push(std::mem::take(&mut text));
+            }
+        }
+        texts
+    }
+
+    /// Returns the last `lines` rows as text without trailing blank rows. On the alternate screen, returns visible rows
+    /// only. While a synchronized update is open, the last complete frame counts.
+    pub fn tail(&self, lines: usize) -> Vec<String> {
+        let screen = self.screen();
+        let used = screen.rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
+        let shown = screen.rows.into_iter().take(used).map(|row| row.text);
+        if screen.modes.alternate {
+            return shown.skip(used.saturating_sub(lines)).collect();
+        }
+        let missing = lines.saturating_sub(used) as u64;
+        let mut first = screen.first_line.saturating_sub(missing).max(self.model.store.first());
+        let mut line = Line::default();
+        let mut texts = Vec::new();
+        while first < screen.first_line {
+            if self.model.store.read(first, &mut line) {
+                texts.push(line.trimmed().to_string());
+            }
+            first += 1;
+        }
+        texts.extend(shown);
+        let end = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
+        texts.truncate(end);
+        texts.split_off(texts.len().saturating_sub(lines))
+    }
+
+    /// Removes stored lines; the numbering continues.
+    pub fn clear_scrollback(&mut self) {
+        self.model.store.clear();
+    }
+
+    /// Returns the approximate memory of the stored lines in bytes.
+    pub fn memory(&self) -> usize {
+        self.model.store.memory()
+    }
+
+    /// Returns ANSI bytes that recreate screens, cursor, modes, title, scroll region, tab stops and colours in a new
+    /// terminal of this size. Stored lines are not included. An open synchronized update is left open.
+    pub fn dump(&self) -> Vec<u8> {
+        dump::dump(&self.model)
+    }
+
+    fn line(&self, number: LineIndex) -> Option<Line> {
+        let mut line = Line::default();
+        self.read(number, &mut line).then_some(line)
+    }
+
+    fn read(&self, number: LineIndex, line: &mut Line) -> bool {
+        match self.main_row(number) {
+            Some(row) => {
+                self.model.read_row(false, row, line);
+                true
+            }
+            None => self.model.store.read(number.0, line),
+        }
+    }
+
+    /// Returns the row of the main screen that is line `number`.
+    fn main_row(&self, number: LineIndex) -> Option<i32> {
+        let row = number.0.checked_sub(self.model.store.end())?;
+        i32::try_from(row).ok().filter(|row| *row < self.model.rows())
+    }
+
+    // ---- Snapshots ----
+
+    /// Attaches a snapshot to the line and column of the cursor. On the alternate screen, to the position at which the
+    /// main screen was left.
+    pub fn record_snapshot(&mut self, snapshot: Snapshot) {
+        let point = self.model.main_grid().cursor.point;
+        let line = LineIndex(self.model.store.end() + point.line.0 as u64);
+        let (col, alternate) = (point.column.0 as u16, self.model.alternate());
+        self.snapshots.record(line, Snapshot { col, alternate, ..snapshot });
+    }
+
+    /// Returns true if a snapshot is attached to that line.
+    pub fn has_snapshot_at_line(&self, line: LineIndex) -> bool {
+        self.snapshots.at_line(line).len() > 0
+    }
+
+    /// Returns the latest snapshot attached to that line.
+    pub fn get_snapshot_for_line(&self, line: LineIndex) -> Option<&Snapshot> {
+        self.snapshots.at_line(line).next_back()
+    }
+
+    /// Returns all snapshots attached to that line, oldest first.
+    pub fn snapshots_at_line(&self, line: LineIndex) -> impl Iterator<Item = &Snapshot> {
+        self.snapshots.at_line(line)
+    }
+
+    /// Returns all snapshots ordered by line, then by time. Includes lines that are no longer stored.
+    pub fn snapshots_by_line(&self) -> impl Iterator<Item = (LineIndex, &Snapshot)> {
+        self.snapshots.by_line()
+    }
+
+    /// Returns the line to which the snapshot with that id is attached.
+    pub fn line_of_snapshot(&self, id: u64) -> Option<LineIndex> {
+        self.snapshots.by_line().find(|(_, snapshot)| snapshot.id == id).map(|(line, _)| line)
+    }
+
+    /// Returns all snapshots, oldest first. Their lines need not increase, because cursors move up.
+    pub fn snapshots_by_time(&self) -> Vec<(LineIndex, &Snapshot)> {
+        self.snapshots.by_time()
+    }
+
+    /// Returns the last snapshot on an earlier line.
+    pub fn last_snapshot_before_line(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
+        self.snapshots.before(line)
+    }
+
+    /// Returns the first snapshot on a later line.
+    pub fn next_snapshot_after_line(&self, line: LineIndex) -> Option<(LineIndex, &Snapshot)> {
+        self.snapshots.after(line)
+    }
+}
+
+fn reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_string())
+}

@@ -1,0 +1,96 @@
+//! Hostile output: the terminal stays consistent, replies, and finishes in time.
+
+use std::time::{Duration, Instant};
+
+use nerve_types::{Size, TsNs};
+use nerve_vt::terminal::{Notice, TerminalState};
+
+use crate::{feed, replies};
+
+/// Each flood takes well under a second if the work is bounded, and minutes if it is not.
+#[test]
+fn floods_are_bounded() {
+    let floods = [
+        "\x1b[65535S".repeat(2000),
+        "\x1b[65535T\x1b[65535L\x1b[65535M".repeat(2000),
+        "\x1b[2J".repeat(5000),
+        "x\x1b[65535b".repeat(200),
+        "\x1bc".repeat(5000),
+        "\x1b[?2026h\x1b[?2026;1l".repeat(3000),
+        "\x1b[?1049h\x1b[?1049l".repeat(1000),
+        "\x1b[65535I\x1b[65535Z".repeat(1000),
+        "\x1b[65535@\x1b[65535P\x1b[65535X".repeat(5000),
+        "\x1b[6n\x1b[c\x1b]11;?\x07".repeat(20_000),
+        "\x1b7\x1b8".repeat(20_000),
+        "\x1b[".repeat(100_000),
+        "\x1b[1;".to_string() + &"1;".repeat(200_000) + "m",
+        "\x1b[".to_string() + &"9".repeat(500_000) + "C",
+        "\x1b]8;id=x;http://y\x07a\x1b]8;;\x07".repeat(5000),
+        "e".to_string() + &"\u{301}".repeat(200_000),
+        "\u{1f468}\u{200d}".repeat(50_000),
+        "\u{fe0f}\u{200d}\u{1f3fd}".repeat(50_000),
+        "\x1b[38;2;1;2;3m\x1b[48;5;9mx".repeat(20_000),
+        "\x1b]4;1;#ffffff\x07".repeat(20_000),
+        "\x1bP+q".to_string() + &"41".repeat(500_000) + "\x1b\\",
+    ];
+    for flood in &floods {
+        let start = Instant::now();
+        let mut terminal = TerminalState::new(Size::default()).with_limits(10_000, 8 << 20);
+        let changes = feed(&mut terminal, flood);
+        let name: String = flood.chars().take(30).collect();
+        assert!(!changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. })), "{name:?}");
+        feed(&mut terminal, "\x1b\\\x1b[?1049l\x1bcalive");
+        assert_eq!(terminal.screen().text(), "alive", "{name:?}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{name:?} took {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn smallest_terminals_accept_all_output() {
+    let everything: Vec<u8> = (0..=255)
+        .flat_map(|last| [b"\x1b[3;1", &[last][..], "日\u{301}❤\u{fe0f}x".as_bytes()].concat())
+        .collect();
+    for (cols, rows) in [(2, 1), (3, 1), (2, 2), (4096, 1), (2, 4096)] {
+        let mut terminal = TerminalState::new(Size::new(cols, rows));
+        let changes = feed(&mut terminal, &everything);
+        assert!(
+            !changes.notices.iter().any(|notice| matches!(notice, Notice::Rebuilt { .. })),
+            "{cols} × {rows}"
+        );
+        for size in [Size::new(2, 1), Size::new(80, 24), Size::new(cols, rows)] {
+            terminal.resize(size);
+            assert_eq!(terminal.screen().rows.len(), usize::from(size.rows));
+        }
+        assert_eq!(feed(&mut terminal, "").notices, []);
+    }
+}
+
+#[test]
+fn invalid_utf8_is_shown_and_loses_nothing() {
+    for bytes in [
+        &b"a\xffb"[..],
+        b"a\xc3b",
+        b"a\xe2\x82b",
+        b"a\xf0\x9f\x98b",
+        b"a\xc0\x80b",
+        b"a\xed\xa0\x80b",
+        b"a\xe2\x1b[mb",
+        b"a\xc3\nb",
+    ] {
+        let mut whole = TerminalState::new(Size::new(20, 3));
+        feed(&mut whole, bytes);
+        let text = whole.screen().text();
+        assert!(text.starts_with('a') && text.ends_with('b'), "{bytes:?} {text:?}");
+        let mut split = TerminalState::new(Size::new(20, 3));
+        bytes.iter().for_each(|byte| {
+            split.process_data(TsNs(0), &[*byte]);
+        });
+        assert_eq!(split.screen(), whole.screen(), "{bytes:?}");
+    }
+    // Text after an incomplete character in the same read is not lost (vte 0.15 alone loses it).
+    let mut terminal = TerminalState::new(Size::new(20, 3));
+    feed(&mut terminal, b"\xc2");
+    feed(&mut terminal, b"\xae0\xe0\xac\xbc!");
+    assert!(terminal.screen().text().starts_with("®0"));
+    assert_eq!(replies("\x1b[5n"), "\x1b[0n");
+}
