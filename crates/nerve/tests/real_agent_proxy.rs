@@ -83,7 +83,7 @@ impl Fixture {
         reply
     }
 
-    async fn metadata(&self, node: &str) -> Value {
+    async fn proxy_metadata(&self, node: &str) -> Value {
         self.json(&["server", "node", "info", node, "--json"]).await["metadata"].clone()
     }
 
@@ -96,16 +96,16 @@ impl Fixture {
 }
 
 /// The replies to requests for an answer, in a node's log.
-fn answers(log_entries: &Value) -> Vec<Value> {
-    let log = std::fs::read_to_string(Path::new(log_entries["proxy_log"].as_str().unwrap())).unwrap();
+fn answers(metadata: &Value) -> Vec<Value> {
+    let log = std::fs::read_to_string(Path::new(metadata["proxy_log"].as_str().unwrap())).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
         .filter(|line| line["type"] == "reply" && line["path"].as_str().unwrap().starts_with("/v1/messages?"))
         .collect()
 }
 
-fn count(log_entries: &Value, name: &str) -> u64 {
-    log_entries[name].as_str().unwrap().parse().unwrap()
+fn count(metadata: &Value, name: &str) -> u64 {
+    metadata[name].as_str().unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +116,7 @@ async fn proxy_counts_turns_across_server_death_and_fork() {
     let usage = &first["response"]["usage"];
     assert!(usage["requests"].as_u64().unwrap() >= 1 && usage["output"].as_u64().unwrap() > 0, "{first:#}");
     assert!(usage["cost_usd"].as_f64().unwrap() > 0.0, "{first:#}");
-    let before = fixture.metadata("c").await;
+    let before = fixture.proxy_metadata("c").await;
     assert_eq!((&before["proxy"], &first["turn"]), (&Value::from("anthropic"), &Value::from(1)));
     let logged = answers(&before);
     let of_the_turn = logged.iter().filter(|line| line["turn"] == 1 && line["node"] == "c").count();
@@ -127,19 +127,19 @@ async fn proxy_counts_turns_across_server_death_and_fork() {
     fixture.ok(&["server", "node", "wait", "c", "--timeout", "60"]).await;
     let second = fixture.ask("c", "hello again").await;
     assert!(second["response"]["usage"]["requests"].as_u64().unwrap() >= 1, "{second:#}");
-    let after = fixture.metadata("c").await;
+    let after = fixture.proxy_metadata("c").await;
     assert_eq!(after["proxy_url"], before["proxy_url"]);
     assert!(count(&after, "proxy_tokens") > count(&before, "proxy_tokens"), "{before} {after}");
 
     fixture.ok(&["server", "node", "fork", "c"]).await;
     fixture.ask("c-fork", "in the fork").await;
-    let fork = fixture.metadata("c-fork").await;
+    let fork = fixture.proxy_metadata("c-fork").await;
     assert_eq!(fork["proxy"], "anthropic");
     assert_ne!(fork["proxy_url"], after["proxy_url"], "a proxy of its own");
     assert!(count(&fork, "proxy_tokens") > 0);
     let logged = answers(&fork);
     assert!(!logged.is_empty() && logged.iter().all(|line| line["node"] == "c-fork"), "{logged:?}");
-    assert_eq!(fixture.metadata("c").await["proxy_tokens"], after["proxy_tokens"]);
+    assert_eq!(fixture.proxy_metadata("c").await["proxy_tokens"], after["proxy_tokens"]);
     fixture.ok(&["server", "stop"]).await;
 }
 
@@ -153,10 +153,10 @@ async fn claude_never_sees_its_proxys_key() {
     let asked = fixture.model.requests();
     assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"));
     assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
-    let log_entries = fixture.metadata("c").await;
-    let environ = std::fs::read(format!("/proc/{}/environ", log_entries["pid"].as_str().unwrap())).unwrap();
+    let metadata = fixture.proxy_metadata("c").await;
+    let environ = std::fs::read(format!("/proc/{}/environ", metadata["pid"].as_str().unwrap())).unwrap();
     let environ = String::from_utf8_lossy(&environ).into_owned();
-    assert!(environ.contains(log_entries["proxy_url"].as_str().unwrap()));
+    assert!(environ.contains(metadata["proxy_url"].as_str().unwrap()));
     assert!(!environ.contains("hunter"), "neither key is in it");
     fixture.ok(&["server", "stop"]).await;
 }

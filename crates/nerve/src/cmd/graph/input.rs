@@ -97,7 +97,7 @@ mod tests {
             Failure::from_error(&error).hint.unwrap_or_default()
         };
         assert!(hint(" {\"a\": ").contains("looks like JSON, but is invalid: EOF"), "{}", hint(" {\"a\": "));
-        assert_eq!(hint("words"), "with a");
+        assert_eq!(hint("words"), "inputs: a");
     }
 
     #[test]
