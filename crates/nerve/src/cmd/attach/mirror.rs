@@ -114,13 +114,13 @@ impl TerminalMirror {
 
     /// Records typed input as injected, because the user is at another terminal.
     #[must_use]
-    pub(crate) fn as_injected(self) -> TerminalMirror {
+    pub(crate) fn with_injected_input(self) -> TerminalMirror {
         TerminalMirror { origin: Origin::Injected, ..self }
     }
 
     /// Passes on everything the program has sent to the terminal since its start.
     #[must_use]
-    pub(crate) fn as_owner(self) -> TerminalMirror {
+    pub(crate) fn for_owner(self) -> TerminalMirror {
         TerminalMirror { is_owner: true, ..self }
     }
 

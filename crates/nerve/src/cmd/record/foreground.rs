@@ -49,7 +49,7 @@ pub(crate) async fn viewed(args: &RecordArgs) -> Result<u8> {
     let shown = async {
         let mirror =
             TerminalMirror::open(entry, &places.hosts(), Some(&places.profiles()), rule, Some(size))?;
-        let mirror = mirror.as_owner();
+        let mirror = mirror.for_owner();
         attach::run(mirror, options).await
     };
     let outcome = match shown.await {

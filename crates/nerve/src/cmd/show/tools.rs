@@ -138,7 +138,7 @@ fn play_to_end(mut play: Playback, wanted: impl Fn() -> bool) -> Result<Terminal
 pub(super) fn open_mirror(entry: Entry, places: &Places) -> Result<TerminalMirror> {
     let profiles = places.profiles();
     Ok(TerminalMirror::open(entry, &places.hosts(), Some(&profiles), SizeRule::Keep, None)?
-        .as_injected()
+        .with_injected_input()
         .latest())
 }
 
