@@ -8,7 +8,7 @@ use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
 use nerve_types::TsNs;
 use serde_json::json;
 
-use crate::screens::{dump_sections, expect_text, fixtures};
+use crate::screens::{dump_sections, expect_text};
 
 fn nine_turns() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/transcripts/nine-turns.jsonl"))

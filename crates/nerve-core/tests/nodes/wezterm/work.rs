@@ -170,7 +170,7 @@ async fn keys_go_through_as_they_are() {
         .stage
         .engine
         .run_command(
-            nerve_api::request::RunCommand { node_id: "sh".into(), command: command, ..Default::default() },
+            nerve_api::request::RunCommand { node_id: "sh".into(), command, ..Default::default() },
             Default::default(),
         )
         .await
