@@ -235,9 +235,9 @@ mod tests {
         let everywhere = error(&[("entry-close", &["f5"]), ("tools", &["f5"])]);
         assert!(everywhere.contains("'entry-close' and 'tools' in the task entry"), "{everywhere}");
         let typed = error(&[("entry-up", &["u"])]);
-        assert!(typed.contains("'u' of 'entry-up' is text in a program that runs"), "{typed}");
+        assert!(typed.contains("'u' of 'entry-up' is text in live mode"), "{typed}");
         let digit = error(&[("start", &["1"])]);
-        assert!(digit.contains("'1' of 'start' is text while looking through lines"), "{digit}");
+        assert!(digit.contains("'1' of 'start' is text in scroll mode"), "{digit}");
         assert!(set(&[("start", &["x", "x"])]).is_ok());
     }
 }

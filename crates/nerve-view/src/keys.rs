@@ -160,14 +160,14 @@ pub enum Context {
 }
 
 impl Context {
-    /// Returns the context as part of a sentence: "… while looking through lines".
+    /// Returns the context as part of a sentence: "… in scroll mode".
     pub fn words(self) -> &'static str {
         match self {
-            Context::Live => "in a program that runs",
-            Context::Scroll => "while looking through lines",
+            Context::Live => "in live mode",
+            Context::Scroll => "in scroll mode",
             Context::Entry => "in the task entry",
-            Context::List => "in the list of tools",
-            Context::Modal => "in a tool that is shown",
+            Context::List => "in the tool list",
+            Context::Modal => "in a tool",
             Context::Prefix => "after the prefix",
         }
     }

@@ -277,7 +277,7 @@ mod tests {
         );
         assert_eq!(
             notes("[keys]\nquit = 'ctrl+]'\n"),
-            "c:2:1: note: 'quit' takes 'ctrl+]' from 'prefix' while looking through lines"
+            "c:2:1: note: 'quit' takes 'ctrl+]' from 'prefix' in scroll mode"
         );
         assert_eq!(
             notes("[keys]\nstart = '%'\n"),
@@ -342,7 +342,7 @@ mod tests {
     fn reports_key_conflict_at_second_operation() {
         assert_eq!(
             problems("[keys]\nquit = \"x\"\n\nhelp = [\"h\", \"x\"]\n"),
-            "config.toml:4:1: the key 'x' is wanted for both 'quit' and 'help' while looking through lines: take it from one of them",
+            "config.toml:4:1: key 'x' is bound to both 'quit' and 'help' in scroll mode: remove one of them",
         );
     }
 }

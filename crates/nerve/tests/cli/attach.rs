@@ -143,7 +143,7 @@ fn prefix_opens_help_and_tools_and_stop_needs_confirmation() {
     tty.send("q");
     tty.expect("ready");
     tty.send(&format!("{PREFIX}t"));
-    tty.expect("is listed when a turn ends");
+    tty.expect("tools are listed when a turn ends");
     tty.send(&format!("{PREFIX}q"));
     tty.send("n");
     tty.send("echo st''ill\r");
@@ -191,7 +191,7 @@ fn read_only_viewer_types_nothing_and_keeps_size() {
     tty.send(&format!("{PREFIX}q"));
     tty.expect("attached read-only: ctrl+] d leaves");
     tty.send("\x1b[1;6A");
-    tty.expect("attached read-only: 'nerve branch'");
+    tty.expect("attached read-only: use 'nerve branch'");
     tty.send(&format!("{PREFIX}d"));
     assert_eq!(tty.wait_for_exit(), Some(0));
     assert!(!home.read("sh").contains('x'));
@@ -206,7 +206,7 @@ fn signals_restore_the_terminal() {
         tty.signal(signal);
         assert_eq!(tty.wait_for_exit(), Some(code), "{signal:?}");
     }
-    assert_eq!(home.info("sh")["state"], "ready", "the program goes on");
+    assert_eq!(home.info("sh")["state"], "ready", "the program continues");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn session_end_is_a_snapshot_with_files() {
     let fixture = Fixture::new().with_two_turns();
     put(&fixture.folder(), "file", "last\n");
     let refused = fixture.branch(&["RECALL"]);
-    assert!(refused.stderr.starts_with("error: it is still being recorded"), "the reason first: {refused:?}");
+    assert!(refused.stderr.starts_with("error: cannot branch from the end"), "the reason first: {refused:?}");
     refused.assert_stderr(1, &["--at"]);
     fixture.stop();
     let meta = Meta::load(&fixture.recording).unwrap().unwrap();

@@ -47,7 +47,7 @@ fn found_agent_is_driven_to_ready_and_ended() {
     let bin = home.hermetic.root().join("bin");
     mock(&home, &bin, "");
     let done = doctor(&home, &bin, &[]);
-    done.assert_stderr(0, &["your own HOME", "answers no dialog"]);
+    done.assert_stderr(0, &["your own HOME", "answering no dialog"]);
     let agent = only(&done);
     assert_eq!(
         (&agent["name"], &agent["state"], &agent["profile"]),

@@ -120,7 +120,7 @@ fn ctrl_c_ends_the_client_but_not_the_turn() {
     let mut execute = execute.unwrap();
     home.ok(&["server", "node", "wait", "sh", "--until", "busy"]);
     kill_process(Pid::from_child(&execute), Signal::INT).unwrap();
-    let status = wait_for(DEADLINE, || execute.try_wait().unwrap()).expect("it did not end");
+    let status = wait_for(DEADLINE, || execute.try_wait().unwrap()).expect("the process did not exit");
     assert_eq!(status.code(), Some(130));
     let mut said = String::new();
     execute.stderr.take().unwrap().read_to_string(&mut said).unwrap();

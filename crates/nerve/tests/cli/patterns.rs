@@ -90,7 +90,7 @@ fn missing_nodes_are_reported_before_typing() {
     let done = home.nerve(&["pattern", "dev-coach", "--dev", "dev", "--coach", "nobody", "--task", "x"]);
     done.assert_stderr(3, &["nobody"]);
     dev_coach(&home, &["--task", "@no/such/file"]).assert_stderr(1, &["no/such/file"]);
-    dev_coach(&home, &["--task", " "]).assert_stderr(2, &["no task"]);
+    dev_coach(&home, &["--task", " "]).assert_stderr(2, &["task must not be empty"]);
     dev_coach(&home, &["--task", "x", "--accept", " "]).assert_stderr(2, &["blank"]);
     dev_coach(&home, &["--task", "x", "--max-rounds", "0"]).assert_stderr(2, &["--max-rounds"]);
     dev_coach(&home, &["--task", "x", "-s", "other"]).assert_stderr(3, &["nerve server start other"]);

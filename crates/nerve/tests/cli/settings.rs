@@ -58,7 +58,7 @@ fn config_error_is_reported_with_its_position() {
         .assert_stderr(1, &["/nowhere/at/all", "No such file"]);
     write(&home, "[keys]\nquit = \"x\"\nhelp = \"x\"\n");
     home.nerve(&["config", "check"])
-        .assert_stderr(2, &["config.toml:3:1: the key 'x' is wanted for both 'quit' and 'help'"]);
+        .assert_stderr(2, &["config.toml:3:1: key 'x' is bound to both 'quit' and 'help'"]);
     fs::write(&path, [b'#', 0xff, b'\n']).unwrap();
     home.nerve(&["config", "check"]).assert_stderr(1, &["config.toml", "save it as UTF-8 text"]);
     fs::remove_file(&path).unwrap();
@@ -113,7 +113,7 @@ fn viewer_uses_configured_keys_and_gutter() {
     tty.expect("│▶");
     // Out of the task entry.
     tty.send("\x1b");
-    tty.expect("Esc once more");
+    tty.expect("press Esc again");
     tty.send("\x18");
     tty.expect("│ line 1 ");
     tty.send("g");
@@ -122,7 +122,7 @@ fn viewer_uses_configured_keys_and_gutter() {
     let mut tty = Tty::new(&home, Size::new(60, 20), &["view", path, "--gutter", "right"]);
     tty.expect("▶│");
     tty.send("\x1b");
-    tty.expect("Esc once more");
+    tty.expect("press Esc again");
     tty.send("E");
     assert_eq!(tty.wait_for_exit(), Some(0));
 }

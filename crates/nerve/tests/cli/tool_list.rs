@@ -32,7 +32,7 @@ fn unrecorded_session_lists_tools_until_it_ends() {
     let home = Home::new();
     let mut tty = shell(&home, &["record", "--session-id", "alone"]);
     tty.send(TOOLS);
-    tty.expect("what 'nerve exec' runs is listed");
+    tty.expect("'nerve exec' commands are listed");
     tty.send("$NERVE exec --id ask -c 'printf Pass: >/dev/tty; read a </dev/tty; echo got $a'\r");
     tty.expect("\nPass:");
     tty.send(TOOLS);
@@ -76,7 +76,7 @@ fn unrecorded_node_lists_tools() {
     let tty = Tty::new(&home, SIZE, &["attach", "sh"]);
     tty.expect("ready");
     tty.send(TOOLS);
-    tty.expect("is listed when a turn ends");
+    tty.expect("tools are listed when a turn ends");
     tty.send("$NERVE exec --id one -- sleep 1000 &\r");
     tty.expect("1 running: one");
     home.ok(&["server", "stop", "--force"]);
@@ -193,7 +193,7 @@ fn follow_shows_next_run_from_any_session() {
     let mut second = run("two", "second");
     for tty in [&tty, &late] {
         tty.expect("second");
-        tty.expect("this is the next run");
+        tty.expect("showing the next run");
         assert!(!tty.text().contains("first"), "{}", tty.text());
     }
     // The first run's progress is cleared.

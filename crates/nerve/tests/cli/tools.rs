@@ -157,7 +157,7 @@ fn tool_of_killed_host_ends_and_refuses_input() {
     tty.send(TOOLS);
     tty.expect("1 running of 1");
     tty.send("\r");
-    tty.expect("its input is /dev/null");
+    tty.expect("stdin is /dev/null");
     let killed = Instant::now();
     run.kill().unwrap();
     run.wait().unwrap();

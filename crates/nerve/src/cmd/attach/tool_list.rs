@@ -57,7 +57,7 @@ mod tests {
         let words = |entry: &Entry, reports_tools| empty_reason(entry, reports_tools);
         let recorded = host(Some(&recording), Value::Null);
         assert_eq!(tool_list_path(&recorded), Ok(recording.as_path()));
-        assert!(words(&recorded, true).contains("nothing yet"));
+        assert!(words(&recorded, true).contains("no tools yet"));
         assert!(words(&recorded, false).contains("nerve exec"));
         assert!(words(&host(Some(&recording), json!({ "node": "me" })), false).contains("when a turn ends"));
         let tool = host(Some(&recording), json!({ "of": "/r.ahr" }));
@@ -66,6 +66,6 @@ mod tests {
         let unrecorded = Entry { unrecorded: Some(recording.clone()), ..host(None, Value::Null) };
         assert_eq!(tool_list_path(&unrecorded), Ok(recording.as_path()));
         let nowhere = host(Some(&dir.path().join("gone").join("s.ahr")), Value::Null);
-        assert!(words(&nowhere, true).contains("cannot be listed"), "{}", words(&nowhere, true));
+        assert!(words(&nowhere, true).contains("no tool list"), "{}", words(&nowhere, true));
     }
 }

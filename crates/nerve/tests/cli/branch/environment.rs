@@ -78,7 +78,7 @@ fn unknown_env_values_are_named_and_can_be_set() {
     assert!(output.stdout.contains("without API_TOKEN, COLOUR of the recorded node"), "{output:?}");
     let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.stderr.contains("is without API_TOKEN, COLOUR"), "{done:?}");
+    assert!(done.stderr.contains("runs without API_TOKEN, COLOUR of"), "{done:?}");
     assert_eq!(fixture.last_env(), "");
     let done = fixture.branch(&["RECALL", "--at", "one", "-e", "API_TOKEN=new", "--env", "COLOUR=blue"]);
     assert_eq!((done.code, done.stderr.contains("without")), (0, false), "{done:?}");
@@ -88,7 +88,7 @@ fn unknown_env_values_are_named_and_can_be_set() {
     let base = ["server", "node", "create", "me", "-c", "bash --norc", "--env", "COLOUR=green", "--cwd"];
     fixture.home.ok(&[&base[..], &[cwd.to_str().unwrap()]].concat());
     let done = fixture.branch(&["RECALL", "--at", "one"]);
-    assert!(done.stderr.contains("is without API_TOKEN, COLOUR"), "{done:?}");
+    assert!(done.stderr.contains("runs without API_TOKEN, COLOUR of"), "{done:?}");
     fixture.branch(&["x", "--at", "one", "--env", "novalue"]).assert_stderr(2, &["KEY=VALUE"]);
 }
 
@@ -100,7 +100,7 @@ fn restarted_server_supplies_non_secret_env() {
     fixture.home.ok(&["server", "start"]);
     let done = fixture.branch(&["RECALL", "--at", "one"]);
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.stderr.contains("is without API_TOKEN, which"), "{done:?}");
+    assert!(done.stderr.contains("runs without API_TOKEN of"), "{done:?}");
     assert_eq!(fixture.last_env(), "red");
 }
 
@@ -122,7 +122,7 @@ fn branch_of_proxied_node_gets_own_proxy_or_fails() {
     assert_eq!(fixture.last_env(), "");
     fixture.stop();
     // The proxy settings are lost: a branch without them would bypass its budget.
-    let refused = ["had a proxy (anthropic)", "--proxy", "--no-proxy"];
+    let refused = ["recorded agent's proxy (anthropic)", "--proxy", "--no-proxy"];
     fixture.branch(&["RECALL", "--at", "one"]).assert_stderr(1, &refused);
     fixture.branch(&["RECALL", "--at", "one", "--dry-run"]).assert_stderr(1, &refused);
     assert_eq!(fixture.branch(&["RECALL", "--at", "one", "--no-proxy"]).code, 0);

@@ -44,7 +44,7 @@ fn all_errors_are_reported_with_line_and_column() {
         "{done:?}"
     );
     assert!(done.stdout.contains("Cycle detected: a → b → a"), "{done:?}");
-    assert!(done.stdout.contains("missing.yaml: it cannot be read"), "{done:?}");
+    assert!(done.stdout.contains("missing.yaml: cannot be read"), "{done:?}");
 
     let done = graph(&home, &["validate", "bad.yaml", "--json"]);
     let data = done.json();
