@@ -253,7 +253,7 @@ mod tests {
         let settings = json!({ "kind": "anthropic", "prices": { "input": 3, "output": 15 }, "budget": { "max_cost_usd": 2 } });
         assert_eq!(proxied(settings).unwrap().proxy.unwrap().budget.max_cost_usd, Some(2.0));
         for (bad, says) in [
-            (json!("gemini"), "params.proxy.kind: there is no proxy"),
+            (json!("gemini"), "params.proxy.kind: unknown kind"),
             (json!({ "kind": "anthropic", "base_url": "host" }), "params.proxy.base_url"),
             (json!({ "kind": "anthropic", "base_url": "http://far.example" }), "in the clear"),
             (json!({ "kind": "anthropic", "api_key_env": "sk-ant-x" }), "params.proxy.api_key_env"),

@@ -307,7 +307,7 @@ fn invalid_chat_settings_are_located() {
         ("model: m, tools: [sh, sh]", "g.yaml:4:36: tools names 'sh' twice"),
         (
             "model: m, tools: sh, tool_choice: other",
-            "g.yaml:4:53: tool_choice: 'other' is none of the node's tools",
+            "g.yaml:4:53: tool_choice: 'other' is not one of the node's tools",
         ),
         ("model: m, base_url: nowhere", "g.yaml:4:39: base_url"),
         ("model: m, response_timeout: 0", "g.yaml:4:47: "),

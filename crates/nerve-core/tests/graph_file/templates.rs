@@ -31,13 +31,13 @@ fn unknown_names_are_reported() {
     for (fields, expected) in [
         (
             "    input: 'Hi {{ stesp.a }}'",
-            "g.yaml:11:19: unknown name \"stesp\" here (did you mean `steps`?)",
+            "g.yaml:11:19: unknown name \"stesp\" (did you mean `steps`?)",
         ),
-        ("    input: 'Hi {{ task }}'", "g.yaml:11:19: unknown name \"task\" here (write input.task)"),
-        ("    input: 'Hi {{ a.text }}'", "g.yaml:11:19: unknown name \"a\" here (write steps.a)"),
+        ("    input: 'Hi {{ task }}'", "g.yaml:11:19: unknown name \"task\" (write input.task)"),
+        ("    input: 'Hi {{ a.text }}'", "g.yaml:11:19: unknown name \"a\" (write steps.a)"),
         (
             "    input: 'Hi {{ foo }}'",
-            "g.yaml:11:19: unknown name \"foo\" here (available names: input, steps.ID and upstream)",
+            "g.yaml:11:19: unknown name \"foo\" (available names: input, steps.ID and upstream)",
         ),
         (
             "    input: '{{ input.tsk }}'",
@@ -106,16 +106,16 @@ fn position_inside_a_long_text_is_reported() {
         &file(
             "    input: |\n      First line {{ input.task }}\n\n      then {{ nope }} and\n      {{ nope }}\n",
         ),
-        "g.yaml:14:15: unknown name \"nope\" here (available names: input, steps.ID and upstream)\n\
-         g.yaml:15:10: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
+        "g.yaml:14:15: unknown name \"nope\" (available names: input, steps.ID and upstream)\n\
+         g.yaml:15:10: unknown name \"nope\" (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input: >-\n      folded text\n      with {{ nope }}\n"),
-        "g.yaml:13:15: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
+        "g.yaml:13:15: unknown name \"nope\" (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input:\n      deep: [1, \"a\\tb {{ nope }}\"]\n"),
-        "g.yaml:12:26: unknown name \"nope\" here (available names: input, steps.ID and upstream)",
+        "g.yaml:12:26: unknown name \"nope\" (available names: input, steps.ID and upstream)",
     );
     check(
         &file("    input: |\n      one\n      {% if input.task %}\n      two\n"),

@@ -219,7 +219,7 @@ async fn circular_registered_graphs_are_rejected() {
     }
     let request = RunGraph { graph_id: "one".into(), ..RunGraph::default() };
     let (_, error) = ended(within(engine.run_graph(request, Default::default())).await);
-    assert!(error.unwrap().to_string().contains("a graph runs in itself"));
+    assert!(error.unwrap().to_string().contains("a graph runs inside itself"));
 }
 
 #[tokio::test]

@@ -127,7 +127,7 @@ async fn panicking_node_fails_its_step() {
     );
     let blocking = FunctionNode::blocking("blocking", |_| panic!("in its thread"));
     let message = run_failing(Step::new("a"), blocking).await.message;
-    assert!(message.starts_with("a function did not come to its end"), "{message}");
+    assert!(message.starts_with("the function did not finish"), "{message}");
 }
 
 #[tokio::test]

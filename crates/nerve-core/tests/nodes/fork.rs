@@ -436,7 +436,7 @@ async fn a_transcript_that_cannot_be_cut_starts_and_writes_nothing() {
     let cases = [
         (cut_off.to_string(), "the last line is incomplete"),
         (format!("{{\n{whole}"), "line 1 is invalid"),
-        (newer.to_string(), "newer format"),
+        (newer.to_string(), "newer version"),
     ];
     for (text, why) in cases {
         fs::write(&path, text).unwrap();

@@ -68,7 +68,7 @@ async fn no_server_no_pane_no_program_and_bad_names() {
     assert!(error.message.contains("no program 'no-such-program'"), "{}", error.message);
     let place = PanePlace { session: Some("a:b".into()), ..tmux.place() };
     let error = tmux.create(NodeSpec { place, ..tmux.spec("sh", &BASH) }).await.unwrap_err();
-    assert!(error.message.contains("holds ':' or '.'"), "{}", error.message);
+    assert!(error.message.contains("contains ':' or '.'"), "{}", error.message);
     assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), kept, "nothing is left behind");
 }
 
