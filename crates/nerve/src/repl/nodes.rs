@@ -152,7 +152,7 @@ impl Shell {
         }
     }
 
-    /// Starts a node by `work` and registers it for [`StartedNodes::stop`]. A start that was interrupted may still succeed.
+    /// Starts a node by `work` and registers it so that it is stopped at the end. A start that was interrupted may still succeed.
     async fn start(
         &mut self,
         session: Option<&str>,
