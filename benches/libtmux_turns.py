@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The peer of `cargo bench -p nerve --bench panes`: the same turns on bash in a tmux pane, by libtmux.
+"""Runs the turns of `cargo bench -p nerve --bench panes` with libtmux, on bash in a tmux pane.
 
     libtmux_turns.py TURNS SOCKET
 
-The usual loop: send-keys, then capture-pane until the prompt stands there again; without a pause between two looks.
-The prompt is known to the letter. Prints one line a turn: microseconds, and 1 if the answer was right, else 0.
+The usual loop: send-keys, then capture-pane until the prompt is back, without a pause between captures.
+The exact prompt is known. Prints one line per turn: microseconds, and 1 if the answer was right, else 0.
 """
 
 import sys
@@ -16,7 +16,7 @@ PROMPT = "LIBTMUX> "
 
 
 def rows(pane) -> list[str]:
-    """What is visible, without the empty rows at its end."""
+    """Returns the visible rows without the empty ones at the end."""
     captured = pane.cmd("capture-pane", "-p").stdout
     while captured and not captured[-1].strip():
         captured.pop()
@@ -24,13 +24,13 @@ def rows(pane) -> list[str]:
 
 
 def wait(pane, done) -> list[str]:
-    """Looks until `done` says so."""
+    """Captures the pane until `done` returns true, and returns its rows."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         seen = rows(pane)
         if done(seen):
             return seen
-    sys.exit("the prompt does not come back")
+    sys.exit("the prompt did not return")
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     at_prompt = lambda seen: seen and seen[-1] == PROMPT.rstrip()
     wait(pane, at_prompt)
     for number in range(1, turns + 1):
-        # The prompt that ends this turn is told from the one before it by what stands above it.
+        # The rows above the prompt distinguish it from the previous one.
         typed = f"{PROMPT}echo {number}"
         start = time.perf_counter_ns()
         pane.send_keys(f"echo {number}", enter=True, suppress_history=False)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The peer of `cargo bench -p nerve --bench turns`: the same turns on the same bash, by pexpect.
+"""Runs the turns of `cargo bench -p nerve --bench turns` with pexpect, on the same bash.
 
     pexpect_turns.py TURNS [--no-waits]
 
-The prompt is known to the letter and pexpect's wait before a send is off. With --no-waits its wait of 0.1 ms after a
-read is off too, which few programs do. Prints one line a turn: microseconds, and 1 if the answer was right, else 0.
+The exact prompt is known, and pexpect's delay before a send is off. --no-waits also disables its delay of 0.1 ms after
+a read, which few programs do. Prints one line per turn: microseconds, and 1 if the answer was right, else 0.
 """
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One question, one answer, taken apart: what the agent said, and which tools it used.
+# Asks one question and prints the parts of the answer: the text and the tools used.
 #
 #   examples/ask.sh                                  the built-in agent
 #   AGENT=claude examples/ask.sh 'What is in here?'  a real one

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same question to several agents at once, and what each of them said.
+# Asks several agents the same question at once and prints each answer.
 #
 #   examples/many.sh 'Is this a good idea?'
 #   AGENTS='claude codex gemini' examples/many.sh 'Is this a good idea?'

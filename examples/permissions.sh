@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An agent asks for a permission in the middle of a turn. The execute ends with exit code 5 instead of hanging; the script
+# An agent requests a permission in the middle of a turn. The execute ends with exit code 5 instead of hanging; the script
 # answers the dialog and gets the rest of the turn.
 #
 # With the built-in agent CI sees, among others, in its output:
@@ -9,7 +9,7 @@ set -euo pipefail
 agent=${AGENT:-nerve mock-agent}
 prompt=${1:-Do what needs a PERMIT}
 
-# A server of our own, that goes when we go.
+# A separate server that ends with this script.
 export NERVE_SERVER=permissions-$$
 nerve server start
 trap 'nerve server stop "$NERVE_SERVER" --force' EXIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A graph of bash and template steps: checked, shown, run; and its results as JSON.
+# Validates, shows and runs a graph of bash and template steps, and prints its results as JSON.
 #
 # CI sees, among others, in its output:
 # prints: total: 13, that is a lot

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The graph review.yaml with an agent: it writes, bash checks, it mends, and this script answers the gate for you.
+# Runs the graph review.yaml: the agent writes, bash checks, the agent fixes, and this script answers the gate for you.
 #
 #   examples/review.sh                                   the built-in agent
 #   AGENT=claude examples/review.sh "$(git diff HEAD~)"  a real one
 #
-# The built-in agent only repeats what it is told, so its first message is too long and its second one fits. CI sees:
+# The built-in agent only repeats its prompt, so its first message is too long and its second one fits. CI sees:
 # prints: Take this message? You said: That has 1
 # prints: "choice": "yes"
 set -euo pipefail
@@ -22,7 +22,7 @@ nerve server node create coder --command "$agent"
 run=review-$$
 nerve server graph run review.yaml --run-id "$run" --set change="$change" --json >"$result" &
 
-# On a terminal 'graph run' asks by itself. Here the gate waits for the command that answers it.
+# In a terminal 'graph run' prompts for the answer. Here the gate waits for the command that answers it.
 status() { nerve server graph status "$run" --json 2>/dev/null | jq -r .status; }
 until [ "$(status)" = waiting ]; do
     kill -0 $! # it ended before it asked

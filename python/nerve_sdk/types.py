@@ -1,6 +1,6 @@
-"""A server's answers as frozen dataclasses. Times are seconds since the Unix epoch.
+"""Replies of a server as frozen dataclasses. Times are seconds since the Unix epoch.
 
-Fields that a newer server adds are passed over; one that is missing and has no default, or is of another type, is a `ProtocolError`.
+Fields that a newer server adds are ignored. A missing field without a default, or a field of a wrong type, raises `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PLAIN: Dict[str, Tuple[type, ...]] = {
 def from_wire(cls: Type[T], data: object) -> T:
     """Creates a `cls` from a JSON object.
 
-    Raises `ProtocolError` where it does not fit.
+    Raises `ProtocolError` if a field is missing or has a wrong type.
     """
     if not isinstance(data, Mapping):
         raise ProtocolError(f"{cls.__name__}: the server sent {type(data).__name__} instead of an object")
@@ -36,7 +36,7 @@ def from_wire(cls: Type[T], data: object) -> T:
         if value is not None:
             values[spec.name] = _value(cls, spec, value)
         elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
-            raise ProtocolError(f"{cls.__name__}: {spec.name} is missing in what the server sent")
+            raise ProtocolError(f"{cls.__name__}: the server sent no {spec.name}")
     return cls(**values)
 
 
@@ -161,7 +161,7 @@ class Explanation:
 
     node_id: str
     state: str
-    #: Explanation.
+    #: The observation behind the state.
     evidence: str = ""
     #: Kind of signal: `hook`, `mark`, `title`, `foreground`, `screen`, `quiet`, `exit`.
     source: str = ""

@@ -89,8 +89,8 @@ class Server:
 
     def address(self, kind: str) -> str:
         """Returns its host and port."""
-        told = self.run("server", "status", "--json")
-        status = json.loads(told)
+        output = self.run("server", "status", "--json")
+        status = json.loads(output)
         status = status[0] if isinstance(status, list) else status
         return str(status[kind])
 

@@ -28,7 +28,7 @@ HELLO: Dict[str, Any] = {
     ],
 }
 ENDLESS: Dict[str, Any] = {"nodes": {"sh": {"type": "bash"}}, "steps": [{"id": "a", "node": "sh", "input": "sleep 60"}]}
-GATE: Dict[str, Any] = {"steps": [{"id": "ask", "gate": {"question": "Go on?", "choices": ["yes", "no"]}}]}
+GATE: Dict[str, Any] = {"steps": [{"id": "ask", "gate": {"question": "Continue?", "choices": ["yes", "no"]}}]}
 
 
 async def test_ping_returns_counts(server: Server, transport: str) -> None:
@@ -129,7 +129,7 @@ async def test_gate_is_answered(server: Server, transport: str, name: str) -> No
 
         await until_async("the gate asks", asks)
         (gate,) = (await client.get_run(begun.run_id)).gates
-        assert (gate.question, gate.choices) == ("Go on?", ["yes", "no"])
+        assert (gate.question, gate.choices) == ("Continue?", ["yes", "no"])
         with pytest.raises(InvalidRequestError):
             await client.answer_gate(begun.run_id, "perhaps")
         await client.answer_gate(begun.run_id, "yes", step_id="ask")

@@ -68,7 +68,7 @@ async def test_stream_yields_chunks(server: Server, transport: str, name: str) -
 
 async def test_stream_raises_the_turns_error(server: Server, transport: str, name: str) -> None:
     async with server.connect(transport) as client:
-        stream = client.node(name).execute_stream("echo nobody")
+        stream = client.node(name).execute_stream("echo unused")
         with pytest.raises(NotFoundError):
             async for _ in stream:
                 pass

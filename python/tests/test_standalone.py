@@ -104,4 +104,4 @@ async def test_default_path_is_this_users_server(server: Server, monkeypatch: py
     async with NerveClient.connect() as client:
         assert (await client.ping()).pong
     with pytest.raises(NotRunningError):
-        await NerveClient.connect(server="nobody")
+        await NerveClient.connect(server="missing")
