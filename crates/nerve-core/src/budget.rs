@@ -7,9 +7,9 @@ use std::time::Duration;
 use nerve_types::TsNs;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
 use crate::error::{EngineError, ErrorKind};
 use crate::proxy::TurnUsage;
+use nerve_host::clock::Clock;
 
 /// Resource limits of a run; `None` means unlimited. A limit is exceeded when the usage reaches it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,10 +11,10 @@ use nerve_record::activity::Activity;
 use nerve_types::{Size, TsNs};
 use serde_json::{Value, json};
 
-pub use crate::backend::pane::{PanePlace, TerminalKind};
 use crate::chat::ChatSpec;
 use crate::conversation::ConversationId;
 use crate::proxy::{ProxySpec, TurnUsage};
+pub use nerve_mux::pane::{PanePlace, TerminalKind};
 
 /// A node in a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::budget::{Budget, Pool, ResourceUsage};
 use crate::cancellation::CancellationToken;
-use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::graph::call_stack::GraphStack;
 use crate::graph::event::Observer;
@@ -18,6 +17,7 @@ use crate::node::gate::Gates;
 use crate::session::Session;
 use crate::telemetry::{Telemetry, TraceContext};
 use crate::trace::{StepTrace, Tracer};
+use nerve_host::clock::Clock;
 
 /// Receives the chunks of a growing answer. Must not block.
 pub type ChunkSink = Arc<dyn Fn(&str) + Send + Sync>;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::broadcast;
 
-use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::metrics::{Metrics, TurnTimer};
+use nerve_host::clock::Clock;
 
 /// Events buffered for a slow subscriber. On overflow the oldest are dropped, and the subscriber learns how many.
 const BACKLOG: usize = 4096;

@@ -3,11 +3,9 @@
 //! One flow: a backend's bytes → [`pump`] (stamps them, taps first) → terminal model → driver → [`node`] → [`engine`].
 
 pub mod activity;
-pub mod backend;
 pub mod budget;
 pub mod cancellation;
 pub mod chat;
-pub mod clock;
 pub mod command;
 pub mod compat;
 pub mod context;
@@ -19,7 +17,6 @@ pub mod executions;
 mod files;
 pub mod fork;
 pub mod graph;
-pub mod host;
 pub mod http;
 pub mod metrics;
 pub mod node;
@@ -27,12 +24,8 @@ pub mod patterns;
 pub mod policy;
 pub mod profiles;
 pub mod proxy;
-pub mod pump;
-pub mod recorder;
 pub mod results;
-pub mod rlimit;
 pub mod session;
-pub mod tap;
 pub mod telemetry;
 pub mod trace;
 pub mod webhook;

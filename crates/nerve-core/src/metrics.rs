@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nerve_types::TsNs;
 
-use crate::clock::Clock;
 use crate::command::Response;
 use crate::error::EngineError;
+use nerve_host::clock::Clock;
 
 /// Upper bounds of the histogram buckets of turn durations, in seconds. Longer turns are in no bucket.
 pub const DURATION_BUCKETS: [f64; 12] =

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nerve_types::TsNs;
 use serde_json::{Map, Value, json};
 
-use crate::clock::Clock;
+use nerve_host::clock::Clock;
 
 /// The trace of one step.
 #[derive(Debug, Clone, PartialEq)]

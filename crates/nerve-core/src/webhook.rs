@@ -12,10 +12,10 @@ use hyper::body::Bytes;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
 use crate::error::{EngineError, ErrorKind};
 use crate::http::client;
 use crate::telemetry::TraceContext;
+use nerve_host::clock::Clock;
 
 /// Number of retries.
 const MAX_RETRIES: u32 = 5;

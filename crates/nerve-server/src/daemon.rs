@@ -12,7 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nerve_core::host::registry::start_ticks;
+use nerve_host::registry::start_ticks;
 
 use crate::error::ServerError;
 use crate::paths::{Places, private_directory};

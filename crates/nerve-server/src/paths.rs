@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use nerve_core::backend::pane::Panes;
-use nerve_core::host::manager::HostManager;
+use nerve_host::manager::HostManager;
+use nerve_mux::pane::Panes;
 use nerve_types::name;
 
 use crate::daemon::{LOCK_POLL, LOCK_TIMEOUT};

@@ -6,6 +6,7 @@
 mod answer;
 mod event;
 mod exit_status;
+mod foreground;
 pub mod name;
 mod size;
 mod time;
@@ -13,5 +14,6 @@ mod time;
 pub use answer::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 pub use event::{Event, EventKind, Origin};
 pub use exit_status::ExitStatus;
+pub use foreground::Foreground;
 pub use size::Size;
 pub use time::TsNs;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nerve_client::{ExecuteOptions, NerveClient};
-use nerve_core::backend::Program;
-use nerve_core::backend::pty::Pty;
+use nerve_host::backend::Program;
+use nerve_host::backend::pty::Pty;
 use nerve_types::Size;
 use server_process::LiveServer;
 use support::{Figure, Goal, Report, Samples};

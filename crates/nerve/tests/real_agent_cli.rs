@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nerve_core::host::connection::Connection;
-use nerve_core::host::{CONTROL, registry};
+use nerve_host::connection::Connection;
+use nerve_host::{CONTROL, registry};
 use nerve_record::ahr::Reader;
 use nerve_record::replay::TerminalReplay;
 use nerve_testkit::mock_model::{MockModel, Script, serve};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::prompt_line::{PromptEnd, first_row};
 use super::verdict::{Verdict, text_before_cursor};
-use super::{AgentState, Driver, Foreground, Source, View};
+use super::{AgentState, Driver, Source, View};
+use nerve_types::Foreground;
 use nerve_types::TsNs;
 
 /// Longest prompt to look for before typed text, in characters.

@@ -23,7 +23,7 @@ mod verdict;
 
 pub use hook::Hook;
 pub use observation::{ChoiceRow, ComposerView, Observation, Signal, is_echo_of, observe_screen};
-pub use state::{AgentState, Delivery, Evidence, Foreground, Source};
+pub use state::{AgentState, Delivery, Evidence, Source};
 pub use turn::{Outcome, Span, SubmitError, TurnEnd};
 pub use usage_limit::LimitNotice;
 
@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::profile::Profile;
-use nerve_types::{ExitStatus, TsNs};
+use nerve_types::{ExitStatus, Foreground, TsNs};
 use nerve_vt::keys::unescape;
 use nerve_vt::screen::Screen;
 use nerve_vt::terminal::Notice;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::prompt_line::{columns, width};
-use super::state::{Foreground, Source};
+use super::state::Source;
 use super::{Driver, LimitNotice, Signal, View};
 use crate::driver::AgentState;
 use crate::profile::BlockKind;
+use nerve_types::Foreground;
 use nerve_types::TsNs;
 use nerve_vt::screen::Screen;
 use nerve_vt::terminal::{Mark, MarkKind};

@@ -1,6 +1,7 @@
 //! Input that someone else enters into a program that was ready.
 
-use nerve_agent::driver::{AgentState, Foreground, Outcome, Source, SubmitError};
+use nerve_agent::driver::{AgentState, Outcome, Source, SubmitError};
+use nerve_types::Foreground;
 
 use crate::harness::Harness;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, Foreground, SubmitError, TurnEnd, View};
+use nerve_agent::driver::{AgentState, Driver, Effect, SubmitError, TurnEnd, View};
 use nerve_agent::profile::Profiles;
+use nerve_types::Foreground;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 

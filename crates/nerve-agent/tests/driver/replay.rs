@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, Foreground, Outcome, TurnEnd, View};
+use nerve_agent::driver::{AgentState, Driver, Effect, Outcome, TurnEnd, View};
 use nerve_agent::profile::Profiles;
+use nerve_types::Foreground;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Delivery, Foreground, Hook, Outcome, Source, SubmitError};
+use nerve_agent::driver::{AgentState, Delivery, Hook, Outcome, Source, SubmitError};
 use nerve_agent::profile::BlockKind;
 use nerve_types::ExitStatus;
+use nerve_types::Foreground;
 
 use crate::harness::{Harness, RULE};
 

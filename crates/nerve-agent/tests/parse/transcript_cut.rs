@@ -7,7 +7,6 @@ use nerve_agent::parse::transcript::{CutError, cut, cut_at, parse_turn, turns};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-
 const NEW: &str = "cccccccc-3333-4333-8333-cccccccccccc";
 
 fn nine_turns() -> String {

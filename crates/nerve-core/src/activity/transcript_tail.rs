@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::claude::ClaudeReader;
 use super::line_reader::{LineEvent, LineReader};
 use super::watcher::Watcher;
-use crate::clock::Clock;
+use nerve_host::clock::Clock;
 
 /// Maximum number of subagents' transcripts that are followed in one session.
 const MAX_SUBAGENTS: usize = 256;

@@ -8,7 +8,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 
-use crate::backend;
+use nerve_host::backend;
 
 /// Size of the buffer for events in bytes. Their contents are not used: waiters look at the files.
 const EVENT_BUFFER: usize = 16 << 10;

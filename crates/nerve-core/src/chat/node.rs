@@ -16,13 +16,13 @@ use super::message::Message;
 use super::setup::Setup;
 use super::spec::ChatSpec;
 use super::turn_queue::CANCEL_GRACE;
-use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::factory::named;
 use crate::node::terminal::{Journal, Prompt, prompt_of};
 use crate::node::{BoxFuture, Node, NodeFuture, NodeHandle};
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Evidence of a busy node.
 pub(super) const BUSY_EVIDENCE: &str = "input: waiting for the model";
@@ -241,15 +241,15 @@ impl ChatNode {
     pub async fn turn(&self, prompt: Prompt, context: ExecutionContext) -> Result<Response, EngineError> {
         if !prompt.detach_on_timeout {
             let limit = prompt.timeout.unwrap_or(self.inner.setup.timeout);
-            return self.run_turn(&prompt, &context, Instant::now() + limit.min(FAR)).await;
+            return self.run_turn(&prompt, &context, Instant::now() + limit.min(MAX_TIMEOUT)).await;
         }
         // The turn continues up to the node's own timeout after the caller has stopped waiting.
         let (node, limit) = (self.clone(), prompt.timeout);
-        let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(FAR);
+        let far = Instant::now() + self.inner.setup.timeout.max(limit.unwrap_or_default()).min(MAX_TIMEOUT);
         let turn = tokio::spawn(async move { node.run_turn(&prompt, &context, far).await });
         let done = match limit {
             None => turn.await,
-            Some(limit) => match timeout(limit.min(FAR), turn).await {
+            Some(limit) => match timeout(limit.min(MAX_TIMEOUT), turn).await {
                 Ok(done) => done,
                 Err(_) => {
                     let error = self.error(ErrorKind::Timeout, &format!("no answer within {limit:?}"));
@@ -275,9 +275,9 @@ impl ChatNode {
             found.map_or(StateName::Stopped, |state| *state)
         };
         let state = match limit {
-            Some(limit) => {
-                timeout(limit.min(FAR), reached).await.map_err(|_| self.wait_timeout_error(states, limit))?
-            }
+            Some(limit) => timeout(limit.min(MAX_TIMEOUT), reached)
+                .await
+                .map_err(|_| self.wait_timeout_error(states, limit))?,
             None => reached.await,
         };
         if states.contains(&state) { Ok(state) } else { Err(self.stopped_error()) }

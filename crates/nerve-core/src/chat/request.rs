@@ -15,11 +15,11 @@ use super::answer::{Answer, PartialAnswer};
 use super::error::Fault;
 use super::spec::{ChatSpec, Provider};
 use super::{anthropic, openai, retry, sse};
-use crate::clock::Clock;
 use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::http::{client, error_chain};
 use crate::telemetry::{ActiveSpan, SpanKind, TraceContext, set_error};
+use nerve_host::clock::Clock;
 
 /// Maximum size of a request and of an answer, in bytes.
 pub(super) const MAX_BODY: usize = 16 << 20;

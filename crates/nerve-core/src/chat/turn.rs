@@ -9,9 +9,9 @@ use super::request::Api;
 use super::spec::{ChatSpec, Provider};
 use super::tools::{self, Choice, Tool};
 use super::{anthropic, openai};
-use crate::clock::Clock;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
+use nerve_host::clock::Clock;
 
 /// The finish reason of an answer that was forced by the limit of tool rounds.
 const MAX_TOOL_ROUNDS: &str = "max_tool_rounds";

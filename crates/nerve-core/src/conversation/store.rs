@@ -192,7 +192,7 @@ fn read_or_set_aside(path: &Path, _lock: &Lock) -> io::Result<Loaded> {
 
 /// Returns an unused path next to `path` that contains the current time.
 fn unused_path(path: &Path) -> io::Result<PathBuf> {
-    let seconds = crate::clock::Clock::start().now().0 / 1_000_000_000;
+    let seconds = nerve_host::clock::Clock::start().now().0 / 1_000_000_000;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (0..1000_u32)
         .map(|more| if more == 0 { String::new() } else { format!("-{more}") })

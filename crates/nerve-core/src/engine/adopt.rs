@@ -6,15 +6,15 @@ use std::sync::Arc;
 use nerve_types::Size;
 
 use super::Engine;
-use crate::backend::{Memory, Program};
 use crate::command::{BackendKind, EventKind, NodeRef, TerminalKind};
 use crate::error::EngineError;
-use crate::host::manager::Label;
 use crate::node::factory::named;
 use crate::node::launch::{adopt_host, adopt_pane};
 use crate::node::terminal::{TerminalNode, TerminalSpec};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::NodeProxy;
+use nerve_host::backend::{Memory, Program};
+use nerve_host::manager::Label;
 
 impl Engine {
     /// Adopts the nodes of an earlier server with this name. They are `starting` while their past output is read. Must be called on a

@@ -159,7 +159,7 @@ fn metadata(session: &Session, server: &str) -> SessionMetadata {
         description: info.description,
         tags: info.tags,
         created_at: info.created,
-        updated_at: crate::clock::Clock::start().now(),
+        updated_at: nerve_host::clock::Clock::start().now(),
         nodes: session.definitions().into_iter().map(|(name, spec)| record(name, spec)).collect(),
         graphs: graphs.collect(),
     }

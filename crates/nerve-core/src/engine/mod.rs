@@ -31,7 +31,6 @@ pub use self::context::{RequestContext, Warnings};
 use self::conversations::Programs;
 pub use self::replies::seconds;
 use self::runs::Runs;
-use crate::clock::Clock;
 use crate::command::{EngineEvent, EventKind, NodeRef};
 use crate::conversation::ConversationStore;
 use crate::error::EngineError;
@@ -43,6 +42,7 @@ use crate::results::Results;
 use crate::session::manager::SessionManager;
 use crate::session::stop_all;
 use crate::telemetry::Telemetry;
+use nerve_host::clock::Clock;
 
 /// Configuration of an engine.
 #[derive(Debug, Clone, Default)]

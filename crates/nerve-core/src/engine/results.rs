@@ -13,12 +13,12 @@ use super::context::RequestContext;
 use super::conversations::without_default;
 use super::turns::{NodePrompt, takes_no_prompts};
 use crate::cancellation::cancelled;
-use crate::clock::FAR;
 use crate::command::{EventKind, NodeRef, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::results::{ActiveResult, ResultRecord, ResultStatus};
 use crate::telemetry::{ActiveSpan, TraceContext};
 use crate::webhook::{Attempt, Delivery, FIRST_PAUSE, Webhook};
+use nerve_host::clock::MAX_TIMEOUT;
 
 /// The event, on the wire and to webhooks.
 const READY: &str = "RESULT_READY";
@@ -62,7 +62,7 @@ impl Engine {
         results.tasks.spawn(async move {
             let closing = engine.inner.results.closing.clone();
             let work = async {
-                let deadline = Instant::now() + execute.prompt.timeout.unwrap_or(FAR).min(FAR);
+                let deadline = Instant::now() + execute.prompt.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
                 let _alone = match alone {
                     Some(alone) => alone,
                     None => tokio::select! {
@@ -233,7 +233,7 @@ impl Engine {
         let results = &self.inner.results;
         if let Some(live) = results.live(&id).filter(|_| wait) {
             let mut changes = live.record.subscribe();
-            let deadline = Instant::now() + timeout.unwrap_or(FAR).min(FAR);
+            let deadline = Instant::now() + timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
             let ended = timeout_at(deadline, changes.wait_for(|record| record.status.is_end())).await;
             match ended {
                 Ok(Ok(record)) => return Ok(ResultRecord::clone(&record).into()),
@@ -242,7 +242,7 @@ impl Engine {
                 Err(_) => {
                     let status = live.current().status.as_str();
                     let message =
-                        format!("result '{id}' is still {status} after {:?}", timeout.unwrap_or(FAR));
+                        format!("result '{id}' is still {status} after {:?}", timeout.unwrap_or(MAX_TIMEOUT));
                     return Err(EngineError::new(ErrorKind::Timeout, message)
                         .hint("it goes on: ask again, or cancel it"));
                 }

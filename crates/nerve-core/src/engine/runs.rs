@@ -12,7 +12,6 @@ use tokio::sync::watch;
 
 use super::seconds;
 use crate::cancellation::CancellationToken;
-use crate::clock::Clock;
 use crate::command::{EventKind, GateInfo, GraphEvent, GraphEventKind, RunStatus};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
@@ -21,6 +20,7 @@ use crate::graph::journal::{self, Journal, Question, Summary, journal_path, jour
 use crate::node::gate::Gates;
 use crate::session::DEFAULT;
 use crate::trace::ExecutionTrace;
+use nerve_host::clock::Clock;
 
 /// Steps that are kept of one run. Of more, completed ones are dropped, the oldest first. Journal and trace have all.
 const STEPS: usize = 2048;
@@ -555,9 +555,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Run, Runs, STEPS};
-    use crate::clock::Clock;
     use crate::events::Publisher;
     use crate::graph::event::{Completion, StepEvent, StepEventKind};
+    use nerve_host::clock::Clock;
     use nerve_types::TsNs;
     use serde_json::Value;
 

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::activity::watcher::Watcher;
-use crate::host::EXECUTION;
-use crate::host::registry::{Entry, entries};
+use nerve_host::EXECUTION;
+use nerve_host::registry::{Entry, entries};
 
 /// Waits for the next run of an id. Nothing is polled: the folder of the hosts' entries is watched.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::registry::start_ticks;
+    use nerve_host::registry::start_ticks;
 
     const DEADLINE: Duration = Duration::from_secs(20);
 

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 
 use super::follow::Follow;
 use super::states::{States, UpdateBatch};
-use crate::backend;
-use crate::host::registry::{Entry, entries, entry, real};
+use nerve_host::backend;
+use nerve_host::registry::{Entry, entries, entry, real};
 
 /// Maximum number of hosts whose ends are awaited, with a descriptor each. For other hosts, only a listed end is noticed.
 const MAX_WATCHED: usize = 256;

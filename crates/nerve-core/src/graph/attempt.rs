@@ -11,10 +11,10 @@ use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
 use crate::cancellation::cancelled;
-use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::node::NodeHandle;
+use nerve_host::clock::MAX_TIMEOUT;
 
 /// Grace period for a node that enforces the limit itself, before the attempt is aborted from outside.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(crate) async fn attempt(
             // A node that enforces the limit itself reports a better error, with a screen.
             let enforces_limit = !node.cancel_grace().is_zero();
             let limit_here = if enforces_limit { limit.saturating_add(GRACE_PERIOD) } else { limit };
-            let at = Instant::now() + limit_here.min(FAR);
+            let at = Instant::now() + limit_here.min(MAX_TIMEOUT);
             let execution = run_until_cancelled(node, &context);
             tokio::pin!(execution);
             tokio::select! {

@@ -20,11 +20,11 @@ use super::step_run::{StepOutcome, run_step};
 use super::upstream::{Results, Upstream};
 use super::{Graph, GraphRun, OnFailure};
 use crate::budget::Pool;
-use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::telemetry::{ActiveSpan, RunAttributes, end_run};
 use crate::trace::TraceStatus;
+use nerve_host::clock::MAX_TIMEOUT;
 
 /// Nested graphs that share one task's stack; each further group gets its own task.
 const GRAPHS_PER_TASK: usize = 8;
@@ -142,7 +142,7 @@ impl<'a> Dispatcher<'a> {
         let plan = graph.check(Some(context.session())).map_err(|problems| graph.invalid(&problems))?;
         let pending = plan.in_degrees.clone();
         let ready = (0..pending.len() as u32).filter(|step| pending[*step as usize] == 0).collect();
-        let timeout = context.timeout.map(|limit| (Instant::now() + limit.min(FAR), Limit::Timeout));
+        let timeout = context.timeout.map(|limit| (Instant::now() + limit.min(MAX_TIMEOUT), Limit::Timeout));
         let budget = context.pool().deadline().map(|at| (at, Limit::Budget));
         let deadline = [timeout, budget].into_iter().flatten().min_by_key(|(at, _)| *at);
         Ok(Dispatcher {

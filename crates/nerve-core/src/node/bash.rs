@@ -27,15 +27,15 @@ use self::chunks::ChunkPublisher;
 use self::tail::OutputTail;
 use super::terminal::{Prompt, prompt_of};
 use super::{BoxFuture, Node, NodeFuture};
-use crate::backend::os::kill_with_parent;
 use crate::cancellation::{CancellationToken, cancelled};
-use crate::clock::{Clock, FAR};
 use crate::command::{EventKind, NodeInfo, NodeRef, Response, StateName};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::node::terminal::Journal;
 use crate::telemetry::{TurnAttributes, end_turn};
+use nerve_host::backend::os::kill_with_parent;
+use nerve_host::clock::{Clock, MAX_TIMEOUT};
 
 /// Timeout of a command that sets none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -248,7 +248,7 @@ impl BashNode {
     }
 
     fn deadline(&self, prompt: &Prompt) -> Instant {
-        Instant::now() + prompt.timeout.unwrap_or(self.inner.timeout).min(FAR)
+        Instant::now() + prompt.timeout.unwrap_or(self.inner.timeout).min(MAX_TIMEOUT)
     }
 
     fn start_timeout_error(&self) -> EngineError {

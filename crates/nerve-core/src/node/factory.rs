@@ -12,23 +12,23 @@ use serde_json::Value;
 use super::NodeHandle;
 use super::function::FunctionNode;
 use super::launch::Launch;
-use crate::backend::pane::Panes;
-use crate::backend::{Program, SpawnError};
 use crate::chat::ChatNode;
 use crate::chat::setup::Setup;
-use crate::clock::Clock;
 use crate::command::{BackendKind, CommandLine, EventKind, NodeRef, NodeSpec, PanePlace, TerminalKind};
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::fork::identify;
 use crate::graph::Graph;
-use crate::host::manager::{HostManager, Label};
 use crate::node::bash::BashNode;
 use crate::node::terminal::{Journal, TerminalNode, TerminalSpec};
 use crate::profiles::LoadedProfiles;
 use crate::proxy::{NodeProxy, Proxies, ProxyLaunch, ProxySpec, StoredProxy};
 use crate::session::{DEFAULT, check_name};
+use nerve_host::backend::{Program, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::manager::{HostManager, Label};
+use nerve_mux::pane::Panes;
 
 /// Creates nodes of all kinds. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -6,11 +6,12 @@ use nerve_types::TsNs;
 
 use super::hooks::HookSocket;
 use super::terminal::{TerminalLocation, TerminalNode, TerminalSpec};
-use crate::backend::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
-use crate::backend::{HostedBackend, SpawnError, tmux, wezterm};
-use crate::host::EndSnapshot;
-use crate::host::manager::{HOOKS, HostContext, HostManager, Label};
-use crate::host::registry::Entry;
+use nerve_host::EndSnapshot;
+use nerve_host::backend::{HostedBackend, SpawnError};
+use nerve_host::manager::{HOOKS, HostContext, HostManager, Label};
+use nerve_host::registry::Entry;
+use nerve_mux::pane::{PaneContext, PaneEntry, PanePlace, Panes, TerminalKind};
+use nerve_mux::{tmux, wezterm};
 
 /// The settings for a node's backend in addition to its spec.
 #[derive(Clone, Copy)]
@@ -37,7 +38,8 @@ impl<'a> Launch<'a> {
         let context = HostContext {
             program: &spec.program,
             size: spec.size,
-            end: EndSnapshot::of(&spec.profile, &manager.snapshots),
+            // Without conversations to continue, the files of the end are of no use.
+            end: EndSnapshot { files: spec.profile.session.as_ref().map(|_| manager.snapshots.clone()) },
             label: self.label,
             record: self.record,
             now: self.now,

@@ -10,14 +10,14 @@ use tokio::sync::broadcast;
 
 use super::hooks::HookSocket;
 use super::terminal::{Journal, TerminalLocation, TerminalNode, TerminalSpec};
-use crate::backend::{HostedBackend, Program};
-use crate::clock::Clock;
 use crate::command::{EngineEvent, NodeRef};
 use crate::events::Publisher;
 use crate::executions::trace;
-use crate::host::HostSpec;
-use crate::host::manager::HOOKS;
-use crate::host::process::Host;
+use nerve_host::HostSpec;
+use nerve_host::backend::{HostedBackend, Program};
+use nerve_host::clock::Clock;
+use nerve_host::manager::HOOKS;
+use nerve_host::process::Host;
 
 /// An observer before the start of the program, whose command line must include the hooks.
 pub struct Observer {

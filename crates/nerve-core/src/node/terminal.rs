@@ -18,10 +18,7 @@ use tokio::task::JoinHandle;
 use super::actor::{self, Call, Request};
 use super::hooks::HookSocket;
 use super::{BoxFuture, Node, NodeFuture};
-use crate::backend::pane::PaneInfo;
-use crate::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
 use crate::cancellation::{CancellationToken, cancelled};
-use crate::clock::Clock;
 use crate::command::{
     BackendKind, Choice, CommandLine, Explanation, NodeInfo, NodeRef, NodeSpec, Response, StateName,
 };
@@ -29,10 +26,13 @@ use crate::context::{ChunkSink, ExecutionContext};
 use crate::error::{EngineError, ErrorKind};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
-use crate::host::registry::Entry;
 use crate::proxy::{NodeProxy, SpendSink};
-use crate::tap::Tap;
 use crate::telemetry::{TraceContext, TurnAttributes, end_turn};
+use nerve_host::backend::PaneInfo;
+use nerve_host::backend::{Backend, Memory, Program, PtyBackend, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::registry::Entry;
+use nerve_host::tap::Tap;
 
 pub use super::journal::Journal;
 

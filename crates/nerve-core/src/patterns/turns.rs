@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::text::message_of;
-use crate::clock::FAR;
 use crate::context::ExecutionContext;
 use crate::error::{EngineError, ErrorKind};
 use crate::graph::attempt::attempt;
 use crate::node::NodeHandle;
 use crate::trace::{StepTrace, TraceStatus};
+use nerve_host::clock::MAX_TIMEOUT;
 
 /// The turns of one conversation.
 pub(super) struct Turns<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Turns<'a> {
 impl<'a> Turns<'a> {
     /// Creates the runner of a conversation. `limit`: time limit of a turn; the context's timeout limits the whole.
     pub(super) fn new(context: &'a ExecutionContext, limit: Option<Duration>) -> Turns<'a> {
-        let timeout = context.timeout.map(|timeout| Instant::now() + timeout.min(FAR));
+        let timeout = context.timeout.map(|timeout| Instant::now() + timeout.min(MAX_TIMEOUT));
         let deadline = [timeout, context.pool().deadline()].into_iter().flatten().min();
         Turns { context, limit, deadline }
     }

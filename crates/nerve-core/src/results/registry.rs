@@ -11,9 +11,9 @@ use tokio_util::task::TaskTracker;
 use super::record::{ResultRecord, WebhookRecord};
 use super::store::{ResultStore, new_id};
 use crate::cancellation::CancellationToken;
-use crate::clock::Clock;
 use crate::command::NodeRef;
 use crate::error::{EngineError, ErrorKind};
+use nerve_host::clock::Clock;
 
 /// Maximum number of concurrent executions, including those whose webhook is still being delivered.
 const MAX_ACTIVE: usize = 256;

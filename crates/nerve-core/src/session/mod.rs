@@ -14,10 +14,10 @@ use nerve_types::TsNs;
 use nerve_types::name::check;
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
 use crate::command::{NodeInfo, NodeSpec, SessionInfo, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::{NodeHandle, state_of};
+use nerve_host::clock::Clock;
 
 /// The session that always exists.
 pub const DEFAULT: &str = "default";

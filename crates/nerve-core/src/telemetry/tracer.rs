@@ -13,9 +13,9 @@ use super::context::TraceContext;
 use super::ids::{SpanId, TraceId};
 use super::sampler::Sampler;
 use super::span::{Attributes, Span, SpanKind, Status};
-use crate::clock::Clock;
 use crate::command::NodeRef;
 use crate::node::factory::named;
+use nerve_host::clock::Clock;
 
 /// Maximum number of known turns per node, running or queued.
 const MAX_TURNS: usize = 64;

@@ -29,10 +29,7 @@ fn known_names_are_accepted() {
 #[test]
 fn unknown_names_are_reported() {
     for (fields, expected) in [
-        (
-            "    input: 'Hi {{ stesp.a }}'",
-            "g.yaml:11:19: unknown name \"stesp\" (did you mean `steps`?)",
-        ),
+        ("    input: 'Hi {{ stesp.a }}'", "g.yaml:11:19: unknown name \"stesp\" (did you mean `steps`?)"),
         ("    input: 'Hi {{ task }}'", "g.yaml:11:19: unknown name \"task\" (write input.task)"),
         ("    input: 'Hi {{ a.text }}'", "g.yaml:11:19: unknown name \"a\" (write steps.a)"),
         (

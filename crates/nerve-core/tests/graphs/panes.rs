@@ -5,11 +5,11 @@ use std::process::{Child, Command as Process, Stdio};
 
 use nerve_api::reply::{RunEnded, RunReply};
 use nerve_api::request::ExecuteGraph;
-use nerve_core::backend::pane::{NewPane, Panes};
-use nerve_core::backend::tmux::Tmux;
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
+use nerve_mux::pane::{NewPane, Panes};
+use nerve_mux::tmux::Tmux;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall, serve};
 use nerve_testkit::{skip, wait_until};
 use serde_json::{Value, json};

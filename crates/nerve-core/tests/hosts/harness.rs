@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use nerve_core::backend::HostedBackend;
-use nerve_core::host::connection::Connection;
-use nerve_core::host::process::Host;
-use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
-use nerve_core::host::{CONTROL, HostSpec, SNAPSHOT};
+use nerve_host::backend::HostedBackend;
+use nerve_host::connection::Connection;
+use nerve_host::process::Host;
+use nerve_host::protocol::{HostEvent, HostRequest, Window};
+use nerve_host::{CONTROL, HostSpec, SNAPSHOT};
 use nerve_record::ssz::frame::{MAX_EVENT, decode_frame};
 use nerve_record::ssz::snapshot::{Request, Response};
 use nerve_types::{Origin, Size};

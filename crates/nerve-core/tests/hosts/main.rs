@@ -6,8 +6,8 @@ mod many_viewers;
 
 use std::io;
 
-use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Lease};
-use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
+use nerve_host::backend::{Backend, BackendEvent, HostedBackend, Lease};
+use nerve_host::protocol::{HostEvent, HostRequest, Window};
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use tokio::time::{Duration, Instant};
 

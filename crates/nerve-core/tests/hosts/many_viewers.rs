@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
+use nerve_host::protocol::{HostEvent, HostRequest, Window};
 use nerve_types::{Origin, Size};
 use tokio::time::Instant;
 

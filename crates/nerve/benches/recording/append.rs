@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use nerve_core::clock::Clock;
-use nerve_core::recorder::Recorder;
-use nerve_core::tap::Tap;
+use nerve_host::clock::Clock;
+use nerve_host::recorder::Recorder;
+use nerve_host::tap::Tap;
 use nerve_record::ahr::DEFAULT_QUALITY;
 use nerve_types::{Event, EventKind};
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_agent::driver::{Driver, Effect, Foreground, Outcome, View};
+use nerve_agent::driver::{Driver, Effect, Outcome, View};
 use nerve_agent::profile::Profiles;
+use nerve_types::Foreground;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 

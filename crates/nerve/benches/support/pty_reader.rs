@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use nerve_core::backend::Program;
-use nerve_core::backend::pty::{Pty, READ_LIMIT};
+use nerve_host::backend::Program;
+use nerve_host::backend::pty::{Pty, READ_LIMIT};
 use nerve_types::Size;
 
 /// Runs a program to its end and counts what it wrote.

@@ -11,8 +11,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Result;
-use nerve_core::backend::pane::PaneError;
-use nerve_core::backend::tmux::Tmux;
+use nerve_host::backend::PaneError;
+use nerve_mux::tmux::Tmux;
 use nerve_server::paths::{MAX_SOCKET_PATH, Places, private_directory};
 use serde_json::json;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::host::connection::Connection;
-use nerve_core::host::protocol::{CHUNK, HostRequest};
-use nerve_core::host::registry::{Entry, entries, entry};
-use nerve_core::host::{CONTROL, launch};
+use nerve_host::connection::Connection;
+use nerve_host::protocol::{CHUNK, HostRequest};
+use nerve_host::registry::{Entry, entries, entry};
+use nerve_host::{CONTROL, launch};
 use nerve_server::paths::Places;
 use nerve_types::Origin;
 use serde::Serialize;

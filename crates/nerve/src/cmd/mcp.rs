@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nerve_client::NerveClient;
 use nerve_compose::{create_mcp, create_standalone, engine_config};
-use nerve_core::rlimit;
+use nerve_host::rlimit;
 use nerve_mcp::Config;
 use nerve_mcp::http::PATH;
 use nerve_mcp::link::{Link, Unreached};

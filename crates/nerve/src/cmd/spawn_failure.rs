@@ -1,6 +1,6 @@
 //! Errors of starting a program, with a shell's exit codes.
 
-use nerve_core::backend::SpawnError;
+use nerve_host::backend::SpawnError;
 
 use crate::exit::{FAILED, Failure};
 

@@ -118,7 +118,8 @@ fn recording_is_extracted_by_file_and_by_id() {
     let by_id = home.nerve(&["extract", "0195e3a1", "--last"]);
     by_id.assert_stderr(0, &["parser: claude (from the recorded program)"]);
     assert_eq!(by_id.stdout, "hi\n");
-    home.nerve(&["extract", "0195eeee"]).assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recordings list"]);
+    home.nerve(&["extract", "0195eeee"])
+        .assert_stderr(3, &["no file and no recording '0195eeee'", "nerve recordings list"]);
     let bytes = fs::read(&path).unwrap();
     let mut command = assert_cmd::Command::from_std(home.command(&["extract"]));
     let piped = crate::harness::CommandOutput::new(&command.write_stdin(bytes).output().unwrap());

@@ -200,7 +200,8 @@ fn snapshot_from_another_terminal_joins_the_session() {
     assert_eq!(fs::read_to_string(home.hermetic.work().join("before/file")).unwrap(), "kept\n");
     home_types(&home, "over\r");
     child.wait().unwrap();
-    home.nerve(&["snapshot", "--session", "my-session"]).assert_stderr(3, &["'my-session'", "ended sessions cannot be snapshotted"]);
+    home.nerve(&["snapshot", "--session", "my-session"])
+        .assert_stderr(3, &["'my-session'", "ended sessions cannot be snapshotted"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::states::{ExecutionUpdate, State};
 use super::*;
-use crate::host::registry::start_ticks;
+use nerve_host::registry::start_ticks;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 

@@ -24,11 +24,11 @@ use nerve_record::activity::{Activity, Level, Status, TsMs};
 use nerve_types::{ExitStatus, TsNs};
 
 use crate::activity::TranscriptTail;
-use crate::clock::Clock;
 use crate::command::{EventKind, NodeRef};
 use crate::events::Publisher;
 use crate::executions::ExecutionLog;
 use crate::node::terminal::TerminalSpec;
+use nerve_host::clock::Clock;
 
 /// Publishes activities and remembers what was reported last.
 pub(super) struct ActivityReporter {

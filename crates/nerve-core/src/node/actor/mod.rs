@@ -8,8 +8,9 @@ mod requests;
 mod shutdown;
 mod turns;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, Evidence, Foreground, Source, View};
+use nerve_agent::driver::{AgentState, Driver, Effect, Evidence, Source, View};
 use nerve_record::history::HISTORY_BUFFER_LINES;
+use nerve_types::Foreground;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_vt::terminal::{Notice, TerminalState};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,15 +20,15 @@ use self::shutdown::Stopping;
 use super::hooks::{HookSocket, Message};
 use super::queue::{ActiveTurn, PromptQueue};
 use super::terminal::{Prompt, Status, TerminalSpec};
-use crate::backend::pane::PaneInfo;
-use crate::backend::{Backend, BackendEvent, Memory};
-use crate::clock::Clock;
 use crate::command::{Choice, EventKind, Explanation, Response};
 use crate::context::ChunkSink;
 use crate::error::{EngineError, ErrorKind};
 use crate::executions::ExecutionLog;
 use crate::fork::session_files::SessionFiles;
 use crate::proxy::SpendSink;
+use nerve_host::backend::PaneInfo;
+use nerve_host::backend::{Backend, BackendEvent, Memory};
+use nerve_host::clock::Clock;
 
 /// Minimum time between two observations of the screen while output arrives.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(8);

@@ -8,13 +8,13 @@ use nerve_vt::keys::{paste, unescape};
 use tokio::sync::oneshot;
 
 use super::{Actor, AnswerReply, Call, Request, tail_of};
-use crate::backend::pane::PaneError;
-use crate::backend::{Backend, BoxFuture};
 use crate::cancellation::cancelled;
 use crate::command::{Choice, Explanation, NodeInfo, Response, StateName};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::queue::{QueuedPrompt, Reply};
 use crate::node::terminal::Prompt;
+use nerve_host::backend::PaneError;
+use nerve_host::backend::{Backend, BoxFuture};
 
 impl<B: Backend> Actor<B> {
     pub(super) fn on_request(&mut self, request: Request) {

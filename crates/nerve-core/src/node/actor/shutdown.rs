@@ -5,10 +5,10 @@ use nerve_types::{ExitStatus, TsNs};
 use tokio::sync::oneshot;
 
 use super::{Actor, tail_of};
-use crate::backend::Backend;
-use crate::backend::pty::ESCALATION;
 use crate::command::EventKind;
 use crate::error::{EngineError, ErrorKind};
+use nerve_host::backend::Backend;
+use nerve_host::backend::pty::ESCALATION;
 
 /// A stop in progress. Signals escalate until the child is gone.
 pub(super) struct Stopping {

@@ -7,7 +7,6 @@ use nerve_record::history::ResponseData;
 use nerve_types::TsNs;
 
 use super::{Actor, Request, tail_of};
-use crate::backend::{Backend, Lease};
 use crate::command::{EventKind, Response};
 use crate::error::{EngineError, ErrorKind};
 use crate::node::journal::FinishedPrompt;
@@ -17,6 +16,7 @@ use crate::node::response::{
 };
 use crate::node::stream::Stream;
 use crate::node::transcript;
+use nerve_host::backend::{Backend, Lease};
 
 impl<B: Backend> Actor<B> {
     /// Starts the next prompt if the node can take one. Prompts fail at a dialog, because there may be no one to answer it.

@@ -9,11 +9,11 @@ mod wrong;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
-use nerve_core::backend::pane::Panes;
 use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::FactoryConfig;
+use nerve_mux::pane::Panes;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_testkit::{skip, wait_for};
 

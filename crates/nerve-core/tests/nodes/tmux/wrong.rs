@@ -4,11 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nerve_core::backend::pane::{NewPane, PaneError, Panes};
-use nerve_core::backend::tmux::{Range, Tmux as Client};
 use nerve_core::command::{NodeSpec, PanePlace, StateName};
 use nerve_core::engine::Engine;
 use nerve_core::error::ErrorKind;
+use nerve_host::backend::PaneError;
+use nerve_mux::pane::{NewPane, Panes};
+use nerve_mux::tmux::{Range, Tmux as Client};
 use nerve_testkit::wait_until;
 
 use super::{BASH, Tmux, config};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use nerve_core::backend::pane::{NewPane, PaneError};
-use nerve_core::backend::wezterm::{Keys, Range, Wezterm};
+use nerve_host::backend::PaneError;
+use nerve_mux::pane::NewPane;
+use nerve_mux::wezterm::{Keys, Range, Wezterm};
 use nerve_types::Size;
 
 use super::mux::{Mux, program};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use nerve_core::backend::pane::Panes;
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::ErrorKind;
 use nerve_core::node::factory::FactoryConfig;
+use nerve_mux::pane::Panes;
 
 use super::mux::Scene;
 use crate::matrix::until;

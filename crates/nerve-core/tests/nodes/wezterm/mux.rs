@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 
-use nerve_core::backend::pane::Panes;
-use nerve_core::backend::wezterm::Wezterm;
 use nerve_core::command::{BackendKind, NodeInfo, NodeSpec, PanePlace, StateName};
 use nerve_core::engine::{Engine, EngineConfig};
 use nerve_core::error::EngineError;
 use nerve_core::node::factory::{FactoryConfig, NodeFactory};
+use nerve_mux::pane::Panes;
+use nerve_mux::wezterm::Wezterm;
 use nerve_types::Size;
 use serde_json::Value;
 

@@ -52,7 +52,7 @@ async fn an_agent_is_still_an_agent_after_a_restart() {
 async fn an_attached_pane_is_found_again_and_still_not_closed() {
     let scene = Scene::new();
     let argv = ["bash", "--norc", "--noprofile"].map(String::from).to_vec();
-    let new = nerve_core::backend::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
+    let new = nerve_mux::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
     let pane = scene.mux.wezterm().spawn(&new).await.unwrap();
     let mut spec = scene.spec("sh", &[]);
     spec.place = PanePlace { pane: Some(pane), ..spec.place };

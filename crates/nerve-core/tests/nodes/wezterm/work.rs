@@ -76,7 +76,7 @@ async fn a_paste_of_200_kilobytes_reaches_the_agent() {
 async fn a_pane_that_is_there_is_attached_and_never_closed() {
     let scene = Scene::new();
     let argv = ["bash", "--norc", "--noprofile"].map(String::from).to_vec();
-    let new = nerve_core::backend::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
+    let new = nerve_mux::pane::NewPane { argv, size: Size::new(90, 20), ..Default::default() };
     let wezterm = scene.mux.wezterm();
     let pane = wezterm.spawn(&new).await.unwrap();
     let mut spec = scene.spec("sh", &[]);

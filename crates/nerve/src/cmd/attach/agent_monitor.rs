@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nerve_agent::driver::{AgentState, Driver, Effect, Foreground, View};
+use nerve_agent::driver::{AgentState, Driver, Effect, View};
 use nerve_agent::profile::{Profile, Profiles};
-use nerve_core::backend::{Backend, HostedBackend};
-use nerve_core::host::registry::Entry;
+use nerve_host::backend::{Backend, HostedBackend};
+use nerve_host::registry::Entry;
+use nerve_types::Foreground;
 use nerve_types::{ExitStatus, TsNs};
 use nerve_vt::terminal::{Notice, TerminalState};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nerve_core::host::registry::Entry;
+use nerve_host::registry::Entry;
 use nerve_view::viewer::{Submission, Viewer};
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;

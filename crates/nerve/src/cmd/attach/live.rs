@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Result;
-use nerve_core::host::EXECUTION;
+use nerve_host::EXECUTION;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_view::draw::StatusInfo;
 use nerve_view::layout::Layout;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::{Backend, BackendEvent, HostedBackend, Memory};
-use nerve_core::clock::Clock;
-use nerve_core::host::protocol::Window;
-use nerve_core::host::registry::Entry;
+use nerve_host::backend::{Backend, BackendEvent, HostedBackend, Memory};
+use nerve_host::clock::Clock;
+use nerve_host::protocol::Window;
+use nerve_host::registry::Entry;
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::{Notice, TerminalState};

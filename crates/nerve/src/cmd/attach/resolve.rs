@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_api::reply::NodeInfo;
 use nerve_api::request::GetNode;
 use nerve_client::ClientError;
-use nerve_core::host::registry::{Entry, entries};
+use nerve_host::registry::{Entry, entries};
 use nerve_record::store::suggest_ids;
 use nerve_server::paths::Places;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! How a viewer's window affects the size of the program's terminal.
 
-use nerve_core::host::protocol::Window;
+use nerve_host::protocol::Window;
 use nerve_types::Size;
 
 /// Rule for the size of the program's terminal

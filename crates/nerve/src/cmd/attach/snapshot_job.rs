@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nerve_core::host::registry::Entry;
+use nerve_host::registry::Entry;
 use nerve_record::files::FileSnapshot;
 use tokio::sync::oneshot;
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use nerve_core::host::OF;
-use nerve_core::host::registry::Entry;
+use nerve_host::OF;
+use nerve_host::registry::Entry;
 use rustix::fs::{Access, access};
 
 /// Returns the session file that the tool list belongs to, or why there is none.

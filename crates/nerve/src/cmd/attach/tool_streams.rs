@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use nerve_core::host::registry::real;
+use nerve_host::registry::real;
 use nerve_view::tools::ToolUpdates;
 use nerve_vt::keys::Input;
 use nerve_vt::terminal::TerminalState;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use nerve_core::host::end_snapshot::END;
+use nerve_host::end_snapshot::END;
 use nerve_record::files::{self, FileStore};
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{FilesRef, SnapshotLine};

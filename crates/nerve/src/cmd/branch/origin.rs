@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::host::registry::{entry, host_of_unrecorded};
+use nerve_host::registry::{entry, host_of_unrecorded};
 use nerve_record::library::is_live;
 use nerve_record::meta::Meta;
 use nerve_record::snapshots::{self, SnapshotLine};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use nerve_core::fork::branch::{Branch, RecordedSession};
-use nerve_core::host::end_snapshot::END;
 use nerve_core::profiles;
+use nerve_host::end_snapshot::END;
 use nerve_record::branches::CONVERSATIONS;
 use nerve_record::snapshots::SnapshotLine;
 use nerve_server::paths::Places;

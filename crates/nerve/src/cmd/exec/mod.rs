@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::clock::Clock;
-use nerve_core::host::manager::QUALITY;
-use nerve_core::host::process::Host;
-use nerve_core::host::registry::entries;
-use nerve_core::host::{EXECUTION, HostSpec, OF};
+use nerve_host::clock::Clock;
+use nerve_host::manager::QUALITY;
+use nerve_host::process::Host;
+use nerve_host::registry::entries;
+use nerve_host::{EXECUTION, HostSpec, OF};
 use nerve_record::activity::Status;
 use nerve_record::executions::{self, ClaimError, ExecutionLine, NULL_INPUT, OTHER_INPUT};
 use nerve_record::store::{MAX_ID_CHARS, Store, check_id};
@@ -238,7 +238,7 @@ fn own_input() -> Result<OwnedFd> {
 /// Removes the entries of killed executions.
 fn forget_dead(registry: &Path) {
     let dead =
-        |entry: &nerve_core::host::registry::Entry| entry.label.get(EXECUTION).is_some() && !entry.is_alive();
+        |entry: &nerve_host::registry::Entry| entry.label.get(EXECUTION).is_some() && !entry.is_alive();
     entries(registry).into_iter().filter(dead).for_each(|entry| entry.forget(registry));
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use nerve_core::host::connection::Connection;
-use nerve_core::host::registry::{Entry, entries, real};
-use nerve_core::host::{CONTROL, UNRECORDED};
+use nerve_host::connection::Connection;
+use nerve_host::registry::{Entry, entries, real};
+use nerve_host::{CONTROL, UNRECORDED};
 use nerve_record::store::Store;
 use nerve_server::paths::Places;
 

@@ -5,7 +5,8 @@ mod multiplexer;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::pane::{NewPane, PaneInfo};
+use nerve_host::backend::PaneInfo;
+use nerve_mux::pane::NewPane;
 use nerve_types::Size;
 use nerve_vt::keys::{Code, Key};
 use serde_json::{Value, json};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use nerve_core::backend::pane::{NewPane, PaneError, PaneInfo};
-use nerve_core::backend::tmux::{self, Tmux};
-use nerve_core::backend::wezterm::{self, Wezterm};
+use nerve_host::backend::{PaneError, PaneInfo};
+use nerve_mux::pane::NewPane;
+use nerve_mux::tmux::{self, Tmux};
+use nerve_mux::wezterm::{self, Wezterm};
 use nerve_vt::keys::Key;
 use nerve_vt::screen::Modes;
 use tokio::time::Instant;

@@ -14,8 +14,8 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nerve_core::backend::detach;
-use nerve_core::host::registry::Entry;
+use nerve_host::backend::detach;
+use nerve_host::registry::Entry;
 use nerve_types::Size;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use nerve_core::command::CommandLine;
-use nerve_core::host::registry::entries;
 use nerve_core::session::store::SessionStore;
+use nerve_host::registry::entries;
 use nerve_record::branches::{self, CONVERSATIONS, Changes, Folder};
 use nerve_record::files::FileStore;
 use nerve_record::meta::Meta;

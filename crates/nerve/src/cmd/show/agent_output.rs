@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use nerve_core::executions::follow::Follow;
-use nerve_core::host::CONTROL;
-use nerve_core::host::connection::Connection;
-use nerve_core::host::protocol::{HostEvent, HostRequest};
+use nerve_host::CONTROL;
+use nerve_host::connection::Connection;
+use nerve_host::protocol::{HostEvent, HostRequest};
 use nerve_record::executions::ExecutionLine;
 use nerve_server::paths::Places;
 use nerve_types::Origin;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use nerve_core::host::registry::{Entry, entries};
-use nerve_core::host::{EXECUTION, OF};
+use nerve_host::registry::{Entry, entries};
+use nerve_host::{EXECUTION, OF};
 use nerve_record::executions::{self, ExecutionLine, Executions};
 use nerve_record::meta::Meta;
 use nerve_record::store::{Store, id_of};

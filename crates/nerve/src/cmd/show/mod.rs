@@ -10,9 +10,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use nerve_core::backend::{Backend, BackendEvent, HostedBackend};
-use nerve_core::host::protocol::Window;
-use nerve_core::host::registry::Entry;
+use nerve_host::backend::{Backend, BackendEvent, HostedBackend};
+use nerve_host::protocol::Window;
+use nerve_host::registry::Entry;
 use nerve_record::ahr::{Body, Part, Reader};
 use nerve_server::paths::Places;
 use nerve_types::ExitStatus;

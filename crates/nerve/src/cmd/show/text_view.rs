@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_core::clock::Clock;
+use nerve_host::clock::Clock;
 use nerve_record::ahr::{Body, DEFAULT_QUALITY, Record, Segment, Writer};
 
 use super::tools::{DEFAULT_SIZE, lines_of};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nerve_core::executions;
 use nerve_core::executions::watch::Watch;
-use nerve_core::host::registry::{Entry, entries};
+use nerve_host::registry::{Entry, entries};
 use nerve_record::index::SPACING;
 use nerve_record::playback::Playback;
 use nerve_server::paths::Places;

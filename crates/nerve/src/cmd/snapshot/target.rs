@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nerve_core::host::registry::{Entry, entries};
-use nerve_core::host::{OF, UNRECORDED};
+use nerve_host::registry::{Entry, entries};
+use nerve_host::{OF, UNRECORDED};
 use nerve_record::store::suggest_ids;
 use nerve_server::paths::Places;
 use serde_json::Value;
@@ -116,7 +116,7 @@ mod tests {
         let own = std::process::id();
         let value = serde_json::json!({
             "id": id, "session_id": session, "pid": own,
-            "start": nerve_core::host::registry::start_ticks(own), "child": 0, "child_start": 0, "argv": ["x"],
+            "start": nerve_host::registry::start_ticks(own), "child": 0, "child_start": 0, "argv": ["x"],
             "cwd": null, "cols": 80, "rows": 24, "runtime": format!("/run/{id}"), "recording": null,
             "started": 0, "exit": null, "label": label,
         });

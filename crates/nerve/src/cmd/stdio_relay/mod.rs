@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::io;
 
 use anyhow::{Context, Result};
-use nerve_core::host::connection::Connection;
-use nerve_core::host::process::Host;
-use nerve_core::host::protocol::{HostEvent, HostRequest, Window};
+use nerve_host::connection::Connection;
+use nerve_host::process::Host;
+use nerve_host::protocol::{HostEvent, HostRequest, Window};
 use nerve_types::{ExitStatus, Origin, Size, TsNs};
 use nerve_vt::terminal::TerminalState;
 use rustix::process::Signal;

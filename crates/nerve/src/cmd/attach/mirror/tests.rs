@@ -1,5 +1,5 @@
-use nerve_core::host::HostSpec;
-use nerve_core::host::process::Host;
+use nerve_host::HostSpec;
+use nerve_host::process::Host;
 use nerve_vt::keys::{Code, Key};
 use tempfile::TempDir;
 

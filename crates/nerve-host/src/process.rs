@@ -1,0 +1,229 @@
+//! Sets up a host in this process: sockets, recording, program and session loop.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use nerve_types::ExitStatus;
+use rustix::process::Signal;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::backend::SpawnError;
+use crate::backend::pty::Pty;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::pump::Pump;
+use crate::recorder::Recorder;
+use crate::registry::{Entry, make_unrecorded};
+use crate::session::{Inbox, Parts, Session};
+use crate::snapshots::{listen_tcp, listen_unix};
+use crate::sockets::{accept, private_socket};
+use crate::tap::Tap;
+use crate::{CONTROL, HostSpec, OF, SNAPSHOT, UNRECORDED};
+
+/// A host that runs in this process.
+#[derive(Debug)]
+pub struct Host {
+    /// The host's entry in the registry.
+    pub entry: Entry,
+    /// Address for snapshot requests; the program's environment contains it too.
+    pub snapshot_socket: String,
+    registry: PathBuf,
+    connections: mpsc::Sender<(UnixStream, bool)>,
+    stop: mpsc::Sender<()>,
+    done: tokio::task::JoinHandle<ExitStatus>,
+}
+
+impl Host {
+    /// Starts the program and the host's tasks on the current runtime.
+    ///
+    /// # Errors
+    /// [`SpawnError`]: the program, its directory or a socket; nothing is left behind. A recording that cannot be created is
+    /// reported to clients as a fault, unless it is required.
+    pub async fn start(spec: HostSpec) -> Result<Host, SpawnError> {
+        Host::begin_in_directory(spec, None, None).await
+    }
+
+    /// Like [`Host::start`], with a connection from within this process that misses no output. `stdin`, if given, replaces the
+    /// terminal as the program's standard input.
+    ///
+    /// # Errors
+    /// See [`Host::start`].
+    pub async fn start_with_client(
+        spec: HostSpec,
+        stdin: Option<OwnedFd>,
+    ) -> Result<(Host, UnixStream), SpawnError> {
+        let (ours, theirs) = UnixStream::pair().map_err(SpawnError::system("create a connection"))?;
+        Ok((Host::begin_in_directory(spec, stdin, Some(theirs)).await?, ours))
+    }
+
+    async fn begin_in_directory(
+        spec: HostSpec,
+        stdin: Option<OwnedFd>,
+        client: Option<UnixStream>,
+    ) -> Result<Host, SpawnError> {
+        make_private_directory(&spec.runtime).map_err(SpawnError::system("create the host's directory"))?;
+        let runtime = spec.runtime.clone();
+        Host::begin(spec, stdin, client).await.inspect_err(|_| drop(fs::remove_dir_all(&runtime)))
+    }
+
+    async fn begin(
+        mut spec: HostSpec,
+        stdin: Option<OwnedFd>,
+        client: Option<UnixStream>,
+    ) -> Result<Host, SpawnError> {
+        let clock = Clock::start();
+        let (requests, snapshot_requests) = mpsc::channel(16);
+        let snapshot_socket = match spec.snapshots_at {
+            Some(addr) => listen_tcp(addr, requests).await,
+            None => listen_unix(&spec.runtime.join(SNAPSHOT), requests),
+        };
+        let snapshot_socket = snapshot_socket.map_err(SpawnError::system("listen for snapshots"))?;
+        let control = private_socket(&spec.runtime.join(CONTROL))
+            .map_err(SpawnError::system("listen on the control socket"))?;
+        let mut faults = Vec::new();
+        let existed = spec.recording.as_deref().is_some_and(Path::exists);
+        let recorder = match spec.recording.as_deref().map(|path| create_recorder(path, spec.quality)) {
+            Some(Ok(recorder)) => Some(recorder),
+            Some(Err(error)) if spec.must_record => return Err(SpawnError::Host(error)),
+            Some(Err(error)) => {
+                faults.push(format!("nothing is recorded: {error}"));
+                spec.recording = None;
+                None
+            }
+            None => None,
+        };
+        // Data of an agent's tool belongs to the agent's session.
+        let keeps_apart = spec.recording.is_none() && spec.label.get(OF).is_none();
+        let unrecorded = keeps_apart.then(|| make_unrecorded(&spec.registry, &spec.id)).transpose();
+        let unrecorded = unrecorded.unwrap_or_else(|error| {
+            faults.push(format!("executions are not listed: {error}"));
+            None
+        });
+        set_environment(&mut spec, unrecorded.as_deref(), &snapshot_socket);
+        let discard = |spec: &HostSpec| {
+            discard_recording(spec, existed);
+            unrecorded
+                .iter()
+                .filter_map(|file| file.parent())
+                .for_each(|folder| drop(fs::remove_dir(folder)));
+        };
+        let pty =
+            Pty::spawn_with_stdin(&spec.program(), spec.size(), stdin).inspect_err(|_| discard(&spec))?;
+        let flusher = recorder.as_ref().map(Recorder::flusher);
+        let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
+        let mut pump = Pump::new(taps);
+        let started = clock.now();
+        pump.resize(started, spec.size());
+        let mut entry = Entry::new(&spec, pty.control.pid().unwrap_or(0), started);
+        // The port is known only now.
+        entry.snapshots_at = spec.snapshots_at.map(|_| snapshot_socket.clone());
+        entry.unrecorded = unrecorded.clone();
+        entry.store(&spec.registry).map_err(|error| {
+            pty.control.signal(Signal::KILL);
+            discard(&spec);
+            SpawnError::system("write the host's entry")(error)
+        })?;
+        if let Some(path) = entry.session_file() {
+            let stored = spec.meta(started).store(path);
+            faults.extend(stored.err().map(|error| format!("cannot write the metadata: {error}")));
+        }
+        let (clients, client_events) = Clients::new();
+        let (connections, connected) = mpsc::channel(4);
+        if let Some(client) = client {
+            // The channel has room for four.
+            let _ = connections.try_send((client, true));
+        }
+        let acceptor = AbortOnDropHandle::new(tokio::spawn(accept(control, connections.clone())));
+        let (stop, stops) = mpsc::channel(1);
+        let (registry, host_entry) = (spec.registry.clone(), entry.clone());
+        let session = Session::new(clock, spec, entry, pump, pty, Parts { flusher, clients, faults });
+        let done = tokio::spawn(session.run(Inbox {
+            client_events,
+            snapshot_requests,
+            connections: connected,
+            _acceptor: acceptor,
+            stops,
+        }));
+        Ok(Host { entry: host_entry, snapshot_socket, registry, connections, stop, done })
+    }
+
+    /// Connects from within this process, as through the control socket.
+    ///
+    /// # Errors
+    /// The system has no socket left, or the host has ended.
+    pub async fn connect(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        self.connections.send((theirs, true)).await.map_err(|_| io::ErrorKind::NotConnected)?;
+        Ok(ours)
+    }
+
+    /// Stops the program, as `nerve host stop` does. Has no effect after its end.
+    pub async fn stop(&self) {
+        let _ = self.stop.send(()).await;
+    }
+
+    /// Waits until the program has ended and everything is written. Must not be called again after it has returned.
+    pub async fn finished(&mut self) -> ExitStatus {
+        (&mut self.done).await.unwrap_or(ExitStatus::Unknown)
+    }
+
+    /// Removes the host's entry and directory. For a caller that has seen the exit.
+    pub fn forget(&self) {
+        self.entry.forget(&self.registry);
+    }
+}
+
+/// Sets the variables through which the program finds its recorder.
+fn set_environment(spec: &mut HostSpec, unrecorded: Option<&Path>, snapshot_socket: &str) {
+    // A tool's snapshots belong to the agent's session.
+    if spec.label.get(OF).is_some() {
+        return;
+    }
+    spec.env.insert("NERVE_RECORDER_SOCKET".into(), snapshot_socket.to_string());
+    spec.env.insert("AH_RECORDER_IPC_SOCKET".into(), snapshot_socket.to_string());
+    spec.env.insert("NERVE_SESSION_ID".into(), spec.session_id.clone());
+    for (name, file) in [("NERVE_RECORDING", spec.recording.as_deref()), (UNRECORDED, unrecorded)] {
+        match file {
+            Some(path) => drop(spec.env.insert(name.into(), path.display().to_string())),
+            // It may be inherited from an enclosing session.
+            None => spec.env_remove.push(name.into()),
+        }
+    }
+}
+
+fn create_recorder(path: &Path, quality: u8) -> Result<Recorder, String> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    }
+    Recorder::create(path, quality).map_err(|error| error.to_string())
+}
+
+/// Removes the recording of a program that did not start.
+fn discard_recording(spec: &HostSpec, existed: bool) {
+    if let Some(path) = spec.recording.as_ref().filter(|_| !existed) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn make_private_directory(path: &Path) -> io::Result<()> {
+    let folder = || fs::DirBuilder::new();
+    if let Some(parent) = path.parent() {
+        folder().recursive(true).mode(0o700).create(parent)?;
+    }
+    match folder().mode(0o700).create(path) {
+        // The program's hooks may have been prepared in it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let meta = fs::symlink_metadata(path)?;
+            use std::os::unix::fs::MetadataExt;
+            let ours = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
+            if ours && meta.mode() & 0o077 == 0 { Ok(()) } else { Err(error) }
+        }
+        made => made,
+    }
+}

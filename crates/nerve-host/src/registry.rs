@@ -1,0 +1,304 @@
+//! The registry of hosts: one file per host, written by the host, through which servers and people find it.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nerve_types::{ExitStatus, TsNs};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{HostSpec, SNAPSHOT};
+
+/// Bytes of an entry that are read.
+const ENTRY_LIMIT: u64 = 1 << 20;
+/// Suffix of the directory for data of a session that is not recorded; the host's id precedes it.
+const UNRECORDED: &str = "unrecorded";
+/// Name of the stand-in for a recording in that directory.
+const STANDS_FOR: &str = "session.ahr";
+
+/// The entry of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Id of the host.
+    pub id: String,
+    /// Id of the session in recordings and file snapshots.
+    pub session_id: String,
+    /// Process id of the host.
+    pub pid: u32,
+    /// Start time of the host in clock ticks since boot; distinguishes it from a later process with the same id.
+    pub start: u64,
+    /// Process id of the program.
+    pub child: i32,
+    /// Start time of the program, in clock ticks since boot.
+    pub child_start: u64,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: Option<PathBuf>,
+    /// Columns at the start.
+    pub cols: u16,
+    /// Rows at the start.
+    pub rows: u16,
+    /// Directory for the host's sockets.
+    pub runtime: PathBuf,
+    /// Address for snapshot requests (`tcp:HOST:PORT`), unless it is a socket in `runtime`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshots_at: Option<String>,
+    /// Path of the recording.
+    pub recording: Option<PathBuf>,
+    /// Stand-in for the recording of a session that is not recorded: data of the session is stored next to this path, which
+    /// itself does not exist. It is removed with the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<PathBuf>,
+    /// Start of the host, in nanoseconds since the Unix epoch.
+    pub started: u64,
+    /// Exit status: `{"code": n}`, `{"signal": n}` or `{}` if unknown.
+    pub exit: Option<Exit>,
+    /// Data of the starter, see [`HostSpec::label`].
+    pub label: Value,
+    /// State for the next driver of the terminal.
+    #[serde(default)]
+    pub memory: Value,
+}
+
+/// An exit status as stored in an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<i32>,
+    /// Number of the signal that ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Exit {
+        match status {
+            ExitStatus::Code(code) => Exit { code: Some(code), signal: None },
+            ExitStatus::Signal(signal) => Exit { code: None, signal: Some(signal) },
+            ExitStatus::Unknown => Exit { code: None, signal: None },
+        }
+    }
+}
+
+impl From<Exit> for ExitStatus {
+    fn from(exit: Exit) -> ExitStatus {
+        match (exit.code, exit.signal) {
+            (Some(code), _) => ExitStatus::Code(code),
+            (None, Some(signal)) => ExitStatus::Signal(signal),
+            (None, None) => ExitStatus::Unknown,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(spec: &HostSpec, child: i32, started: TsNs) -> Entry {
+        let pid = std::process::id();
+        Entry {
+            id: spec.id.clone(),
+            session_id: spec.session_id.clone(),
+            pid,
+            start: start_ticks(pid).unwrap_or(0),
+            child,
+            child_start: u32::try_from(child).ok().and_then(start_ticks).unwrap_or(0),
+            argv: spec.argv.clone(),
+            cwd: spec.cwd.clone(),
+            cols: spec.cols,
+            rows: spec.rows,
+            runtime: spec.runtime.clone(),
+            snapshots_at: None,
+            recording: spec.recording.clone(),
+            unrecorded: None,
+            started: started.0,
+            exit: None,
+            label: spec.label.clone(),
+            memory: Value::Null,
+        }
+    }
+
+    /// Returns the command as requested, without arguments added for hooks.
+    pub fn asked(&self) -> Vec<String> {
+        let asked = self.label.get("argv").and_then(|argv| Vec::deserialize(argv).ok());
+        asked.filter(|asked| !asked.is_empty()).unwrap_or_else(|| self.argv.clone())
+    }
+
+    /// Returns the address for snapshot requests: a path, or `tcp:HOST:PORT`.
+    pub fn snapshot_socket(&self) -> String {
+        self.snapshots_at.clone().unwrap_or_else(|| self.runtime.join(SNAPSHOT).display().to_string())
+    }
+
+    /// Returns the path next to which data of the session is stored: the recording or its stand-in. `None` for a tool that is
+    /// not recorded, and for hosts of older versions.
+    pub fn session_file(&self) -> Option<&Path> {
+        self.recording.as_deref().or(self.unrecorded.as_deref())
+    }
+
+    /// Returns true if `session` is this host's session file, also through symbolic links.
+    pub fn is_of(&self, session: &Path) -> bool {
+        self.session_file().is_some_and(|own| own == session || real(own) == real(session))
+    }
+
+    /// Returns true if the host process is alive and belongs to this user.
+    pub fn is_alive(&self) -> bool {
+        let uid = rustix::process::getuid().as_raw();
+        let owned = fs::metadata(format!("/proc/{}", self.pid)).is_ok_and(|meta| meta.uid() == uid);
+        owned && self.start != 0 && start_ticks(self.pid) == Some(self.start)
+    }
+
+    /// Returns true if the program is alive, with or without its host.
+    pub fn has_child(&self) -> bool {
+        let child = u32::try_from(self.child).unwrap_or(0);
+        self.child_start != 0 && start_ticks(child) == Some(self.child_start)
+    }
+
+    /// Signals the program's process group if the program is alive.
+    pub fn signal_child(&self, signal: Signal) {
+        if let Some(child) = Pid::from_raw(self.child).filter(|_| self.has_child()) {
+            // It may have ended already.
+            let _ = rustix::process::kill_process_group(child, signal);
+        }
+    }
+
+    /// Signals the host.
+    ///
+    /// # Errors
+    /// It is gone, or the system refuses.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "the host is gone");
+        // Opened before the check, so that the checked process is the one that gets the signal.
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        if !self.is_alive() {
+            return Err(gone());
+        }
+        Ok(rustix::process::pidfd_send_signal(handle, signal)?)
+    }
+
+    /// Writes the entry atomically.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store(&self, registry: &Path) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(registry)?;
+        serde_json::to_writer(&mut file, self)?;
+        file.flush()?;
+        file.persist(path_of(registry, &self.id)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Removes the entry, its stand-in directory and the runtime directory. For hosts that are gone.
+    pub fn forget(&self, registry: &Path) {
+        let _ = fs::remove_file(path_of(registry, &self.id));
+        if is_plain(&self.id) && self.unrecorded.is_some() {
+            let _ = fs::remove_dir_all(folder_of(registry, &self.id));
+        }
+        let ours = self.runtime.file_name().is_some_and(|name| name == self.id.as_str());
+        if ours {
+            let _ = fs::remove_dir_all(&self.runtime);
+        }
+    }
+}
+
+/// Returns all readable entries, oldest first.
+pub fn entries(registry: &Path) -> Vec<Entry> {
+    let Ok(files) = fs::read_dir(registry) else { return Vec::new() };
+    let mut entries: Vec<Entry> = files.flatten().filter_map(|file| read(&file.path())).collect();
+    entries.sort_by_key(|entry| entry.started);
+    entries
+}
+
+/// Returns an entry by its id.
+pub fn entry(registry: &Path, id: &str) -> Option<Entry> {
+    is_plain(id).then(|| read(&path_of(registry, id))).flatten()
+}
+
+/// Resolves symbolic links. The file itself need not exist.
+pub fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    if let Ok(real) = fs::canonicalize(&path) {
+        return real;
+    }
+    let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Creates the directory for data of a session that is not recorded. Returns the stand-in path for the recording.
+pub(super) fn make_unrecorded(registry: &Path, id: &str) -> io::Result<PathBuf> {
+    let folder = folder_of(registry, id);
+    fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder.join(STANDS_FOR))
+}
+
+fn folder_of(registry: &Path, id: &str) -> PathBuf {
+    registry.join(format!("{id}.{UNRECORDED}"))
+}
+
+/// Returns the id of the host that a stand-in path belongs to; `None` for other paths.
+pub fn host_of_unrecorded(session: &Path) -> Option<&str> {
+    let folder = session.parent()?.file_name()?.to_str()?;
+    let id = folder.strip_suffix(UNRECORDED)?.strip_suffix('.')?;
+    (session.file_name()? == STANDS_FOR && is_plain(id)).then_some(id)
+}
+
+fn read(path: &Path) -> Option<Entry> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    // Neither follow a link nor block on a pipe.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+    let meta = file.metadata().ok()?;
+    // Only this user's files count.
+    if !meta.is_file() || meta.uid() != rustix::process::getuid().as_raw() {
+        return None;
+    }
+    file.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
+    let entry: Entry = serde_json::from_slice(&bytes).ok()?;
+    path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
+}
+
+fn path_of(registry: &Path, id: &str) -> PathBuf {
+    registry.join(format!("{id}.json"))
+}
+
+/// Returns the start time of a living process in clock ticks since boot (proc_pid_stat(5), field 22). `None` for a zombie.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain spaces and parentheses: parse after the last one.
+    let after_name = stat.get(stat.rfind(')')? + 1..)?;
+    if matches!(after_name.trim_start().chars().next(), Some('Z' | 'X')) {
+        return None;
+    }
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_in_path_contains_host_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = make_unrecorded(folder.path(), "aa11").unwrap();
+        assert_eq!(host_of_unrecorded(&file), Some("aa11"));
+        let recordings = [
+            "/r/aa11.ahr",
+            "/r/aa11/session.ahr",
+            "/r/a.a.unrecorded/session.ahr",
+            "/r/.unrecorded/session.ahr",
+        ];
+        assert!(recordings.iter().all(|path| host_of_unrecorded(Path::new(path)).is_none()));
+    }
+}

@@ -1,0 +1,299 @@
+//! Panes of terminal multiplexers that nodes drive: their registry entries, claims and recordings.
+//!
+//! A pane outlives the server. Its entry is a file through which a new server finds it. Its claim is a file lock that ends with
+//! the process, so that two servers of one user never type into the same pane.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nerve_record::meta::{Host as MetaHost, Meta};
+use nerve_record::store::Store;
+use nerve_types::{ExitStatus, Size, TsNs};
+use serde::{Deserialize, Serialize};
+
+use nerve_host::backend::{Memory, Program};
+use nerve_host::manager::{Label, QUALITY};
+use nerve_host::recorder::Recorder;
+
+/// Bytes of an entry that are read.
+const ENTRY_LIMIT: u64 = 1 << 20;
+
+/// The owner of a node's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TerminalKind {
+    /// nerve itself.
+    Pty,
+    /// tmux.
+    Tmux,
+    /// WezTerm.
+    Wezterm,
+}
+
+/// The pane of a node in a terminal multiplexer: an existing one, or where to create it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PanePlace {
+    /// An existing pane to take over, which is never closed: `%3` or `session:window.pane` in tmux, a number in WezTerm. `None`
+    /// creates a pane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pane: Option<String>,
+    /// tmux session for a new pane, created if missing [default: `nerve`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The multiplexer's server: path of a socket, or a name as for `tmux -L` [default: that of its command line].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+}
+
+/// Directories and programs for panes.
+#[derive(Debug, Clone)]
+pub struct Panes {
+    /// Private directory for entries. Without it, panes cannot be found again.
+    pub registry: Option<PathBuf>,
+    /// Private directory for claims, shared by all servers of a user.
+    pub claims: PathBuf,
+    /// Directory for recordings; without it, nothing is recorded.
+    pub recordings: Option<PathBuf>,
+    /// The `tmux` program [default: the one in PATH].
+    pub tmux: Option<PathBuf>,
+    /// The `wezterm` program [default: `$NERVE_WEZTERM`, or the one in PATH].
+    pub wezterm: Option<PathBuf>,
+}
+
+impl Default for Panes {
+    /// Returns the settings of a process that is not a server.
+    fn default() -> Panes {
+        let uid = rustix::process::getuid().as_raw();
+        Panes {
+            registry: None,
+            claims: std::env::temp_dir().join(format!("nerve-{uid}")).join("panes"),
+            recordings: None,
+            tmux: None,
+            wezterm: None,
+        }
+    }
+}
+
+/// The registry entry of a pane that a node drives.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PaneEntry {
+    /// Id of the entry.
+    pub id: String,
+    /// Id of the session in recordings.
+    pub session_id: String,
+    /// The multiplexer.
+    pub terminal: TerminalKind,
+    /// Socket of the multiplexer's server.
+    pub socket: Option<String>,
+    /// Process id and start time of the multiplexer's server, if known: another server reuses pane ids.
+    #[serde(default)]
+    pub server: Option<(u32, u64)>,
+    /// Session of the multiplexer, if it has sessions.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// Id of the pane in the multiplexer.
+    pub pane: String,
+    /// Process id of the program, if known.
+    #[serde(default)]
+    pub pid: Option<i32>,
+    /// Working directory of the program.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// We created the pane: stopping the node closes it.
+    pub ours: bool,
+    /// What is needed to recreate the node.
+    pub label: Label,
+    /// Path of the recording.
+    #[serde(default)]
+    pub recording: Option<PathBuf>,
+    /// State for the next driver of the pane.
+    #[serde(default)]
+    pub memory: Memory,
+}
+
+/// The settings of a pane for a node.
+pub struct PaneContext<'a> {
+    pub panes: &'a Panes,
+    pub place: &'a PanePlace,
+    pub label: &'a Label,
+    /// The program as requested.
+    pub program: &'a Program,
+    /// Name of the window.
+    pub name: &'a str,
+    pub size: Size,
+    /// The program draws its own screen.
+    pub full_screen: bool,
+    /// Id of the agent's conversation.
+    pub agent_session: Option<String>,
+    pub record: bool,
+    pub now: TsNs,
+}
+
+impl Panes {
+    /// Returns the entries of a server's nodes, whether or not the panes still exist.
+    pub fn of_server(&self, server: &str) -> Vec<PaneEntry> {
+        let files = self.registry.iter().flat_map(fs::read_dir).flatten().flatten();
+        let mut entries: Vec<PaneEntry> = files
+            .filter_map(|file| read(&file.path()))
+            .filter(|entry| entry.label.server == server)
+            .collect();
+        // Ids increase with time.
+        entries.sort_by(|one, other| one.id.cmp(&other.id));
+        entries
+    }
+
+    /// Writes an entry atomically. Does nothing without a registry.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store(&self, entry: &PaneEntry) -> io::Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
+        create_private_dir(registry)?;
+        let mut file = tempfile::NamedTempFile::new_in(registry)?;
+        serde_json::to_writer(&mut file, entry)?;
+        file.flush()?;
+        file.persist(path_of(registry, &entry.id)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Removes an entry and its hooks directory.
+    pub fn forget(&self, entry: &PaneEntry) {
+        if let Some(registry) = &self.registry {
+            // It may be gone already.
+            let _ = fs::remove_file(path_of(registry, &entry.id));
+        }
+        if let Some(folder) = self.hooks_dir(&entry.id) {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+
+    /// Returns the private directory for the hooks of an agent in a pane. It exists as long as the pane's entry. `None` without
+    /// a registry.
+    pub fn hooks_dir(&self, id: &str) -> Option<PathBuf> {
+        self.registry.as_ref().map(|registry| registry.join(format!("{id}.hooks")))
+    }
+
+    /// Creates the recording of a pane; `None` if recording is off. `screens`: it consists of screen states, not of the
+    /// program's bytes.
+    ///
+    /// # Errors
+    /// The recording or its metadata cannot be written; the message.
+    pub fn start_recording(
+        &self,
+        entry: &PaneEntry,
+        size: Size,
+        now: TsNs,
+        screens: bool,
+    ) -> Result<Option<Recorder>, String> {
+        let Some(folder) = &self.recordings else { return Ok(None) };
+        let failed = |error: &dyn std::fmt::Display| format!("nothing is recorded: {error}");
+        let path = Store::new(folder).prepare(&entry.session_id, now).map_err(|error| failed(&error))?;
+        let recorder = Recorder::create(&path, QUALITY).map_err(|error| failed(&error))?;
+        let label = &entry.label;
+        let meta = Meta {
+            started_at: now,
+            cmd: label.argv.clone(),
+            cols: size.cols,
+            rows: size.rows,
+            brotli_q: QUALITY,
+            host: MetaHost::this(),
+            id: Some(entry.session_id.clone()),
+            cwd: entry.cwd.clone(),
+            node: Some(label.node.clone()),
+            session: label.session.clone(),
+            server: Some(label.server.clone()),
+            profile: Some(label.profile.clone()),
+            screens,
+            ..Meta::default()
+        };
+        meta.store(&path).map_err(|error| format!("cannot write the metadata: {error}"))?;
+        Ok(Some(recorder))
+    }
+
+    /// Adds the program's exit to the recording's metadata.
+    ///
+    /// # Errors
+    /// The metadata cannot be written.
+    pub fn finish_recording(&self, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> io::Result<()> {
+        let Some(path) = &entry.recording else { return Ok(()) };
+        let Ok(Some(meta)) = Meta::load(path) else { return Ok(()) };
+        let Memory { agent_session, transcript, .. } = entry.memory.clone();
+        let home = entry.label.env_home.as_ref().map(PathBuf::from);
+        Meta { ended_at: Some(ended), exit: Some(exit), agent_session, transcript, home, ..meta }.store(path)
+    }
+
+    /// Claims a pane for this process until the claim is dropped. `holder` names us in the error of a second claimant.
+    ///
+    /// # Errors
+    /// Another process has the claim ([`io::ErrorKind::ResourceBusy`]), or the lock file cannot be used.
+    pub fn claim(&self, terminal: TerminalKind, socket: &str, pane: &str, holder: &str) -> io::Result<Claim> {
+        create_private_dir(&self.claims)?;
+        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = format!("{terminal:?}-{socket}-{pane}").chars().map(word).collect();
+        // Long paths differ at their ends.
+        let name: String = name.chars().skip(name.chars().count().saturating_sub(200)).collect();
+        let path = self.claims.join(name);
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.write_all(holder.as_bytes())?;
+                Ok(Claim { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.rewind()?;
+                // The holder only improves the message.
+                let _ = (&mut file).take(1000).read_to_string(&mut holder);
+                let holder = if holder.is_empty() { "another nerve process".to_string() } else { holder };
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("pane {pane} is driven by {holder}")))
+            }
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// The exclusive right to drive a pane.
+#[derive(Debug)]
+pub struct Claim {
+    _file: File,
+}
+
+fn create_private_dir(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+fn path_of(registry: &Path, id: &str) -> PathBuf {
+    registry.join(format!("{id}.json"))
+}
+
+fn read(path: &Path) -> Option<PaneEntry> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(ENTRY_LIMIT).read_to_end(&mut bytes).ok()?;
+    let entry: PaneEntry = serde_json::from_slice(&bytes).ok()?;
+    path.file_stem().is_some_and(|stem| stem == entry.id.as_str()).then_some(entry)
+}
+
+/// The settings of a new pane.
+#[derive(Debug, Clone, Default)]
+pub struct NewPane {
+    /// Command [default: the user's shell].
+    pub argv: Vec<String>,
+    /// Working directory [default: the user's home].
+    pub cwd: Option<PathBuf>,
+    /// Variables added to its environment.
+    pub env: std::collections::BTreeMap<String, String>,
+    /// Size, where it can be chosen.
+    pub size: nerve_types::Size,
+    /// tmux session (created if missing) or WezTerm workspace.
+    pub session: Option<String>,
+    /// Name of the window.
+    pub name: Option<String>,
+}

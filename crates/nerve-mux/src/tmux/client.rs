@@ -1,0 +1,326 @@
+//! The command line of tmux: one short-lived process per call, with a timeout.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use super::formats::{self, PANES};
+use super::{quoting, version};
+use crate::pane::NewPane;
+use nerve_host::backend::{PaneError, PaneInfo};
+use nerve_host::backend::{Program, close_descriptors};
+
+/// tmux answers from memory: a slower one hangs.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of the output that is read, twice that of a scrollback of fifty thousand long lines.
+const OUTPUT_LIMIT: u64 = 64 << 20;
+/// Limit of the standard error that is read.
+const STDERR_LIMIT: u64 = 16 << 10;
+/// The oldest tmux with `send-keys -H`, `ignore-size` and `refresh-client -A`.
+pub(super) const MIN_VERSION: (u32, u32) = (3, 2);
+pub(super) const NAME: &str = "tmux";
+
+/// Rows of a pane to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// The visible rows.
+    Screen,
+    /// The last rows of scrollback and screen.
+    Last(usize),
+    /// Scrollback and screen.
+    All,
+}
+
+/// tmux's command line for one server. Cheap to clone; holds no resources.
+#[derive(Debug, Clone, Default)]
+pub struct Tmux {
+    socket: Option<String>,
+    program: Option<PathBuf>,
+}
+
+impl Tmux {
+    /// Uses the server at `socket`: a path (containing `/`), or a name as for `tmux -L`. `None` is the default of tmux's
+    /// command line.
+    pub fn new(socket: Option<&str>) -> Tmux {
+        let socket = socket.filter(|socket| !socket.is_empty()).map(str::to_string);
+        Tmux { socket, program: None }
+    }
+
+    /// Uses another program instead of the `tmux` in PATH.
+    #[must_use]
+    pub fn with_program(self, program: Option<PathBuf>) -> Tmux {
+        Tmux { program, ..self }
+    }
+
+    /// Returns the version, such as `3.3a`. Needs no server.
+    ///
+    /// # Errors
+    /// [`PaneError::NotInstalled`], [`PaneError::TooOld`], [`PaneError::NoAnswer`].
+    pub async fn version(&self) -> Result<String, PaneError> {
+        let mut command = self.program();
+        command.arg("-V");
+        let message = String::from_utf8_lossy(&run(command, &[]).await?).trim().to_string();
+        if version::parse(&message).is_some_and(|found| found < MIN_VERSION) {
+            return Err(PaneError::TooOld { found: message, needed: "tmux 3.2" });
+        }
+        Ok(message.strip_prefix("tmux ").unwrap_or(&message).to_string())
+    }
+
+    /// Lists all panes of the server.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn list(&self) -> Result<Vec<PaneInfo>, PaneError> {
+        let text = self.call(&["list-panes", "-a", "-F", PANES], &[]).await?;
+        Ok(formats::panes(&String::from_utf8_lossy(&text)))
+    }
+
+    /// Queries a pane by its id or a tmux target (`session:window.pane`).
+    ///
+    /// # Errors
+    /// [`PaneError`]; [`PaneError::NoPane`] if it does not exist.
+    pub async fn pane(&self, target: &str) -> Result<PaneInfo, PaneError> {
+        check_target(target)?;
+        // tmux prints nothing instead of an error if the pane does not exist.
+        let text = self.call(&["display-message", "-p", "-t", target, PANES], &[]).await?;
+        let found = formats::panes(&String::from_utf8_lossy(&text)).pop();
+        found.filter(|pane| !pane.pane.is_empty()).ok_or_else(|| PaneError::NoPane(target.to_string()))
+    }
+
+    /// Creates a pane in its own window, in an existing or new session [default: `nerve`], and returns its id. The window
+    /// closes with its program.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn spawn(&self, new: &NewPane) -> Result<String, PaneError> {
+        self.version().await?;
+        let session = new.session.as_deref().unwrap_or(quoting::SESSION);
+        quoting::check_session(session)?;
+        // tmux would create a pane that closes at once.
+        if !new.argv.is_empty() {
+            let (argv, cwd, env) = (new.argv.clone(), new.cwd.clone(), new.env.clone());
+            let program = Program { argv, cwd, env, env_remove: Vec::new() };
+            program.find().map_err(|error| PaneError::Refused(error.to_string()))?;
+        }
+        let mut error = None;
+        // Another process may create or end the session between check and command.
+        for _ in 0..3 {
+            let exists = self.has_session(session).await?;
+            match self.call(&quoting::create_command(new, session, exists), &[]).await {
+                Ok(text) => return Ok(String::from_utf8_lossy(&text).trim().to_string()),
+                Err(PaneError::Refused(message)) if message.contains("duplicate session") => {
+                    error = Some(PaneError::Refused(message));
+                }
+                Err(PaneError::NoPane(message)) => error = Some(PaneError::NoPane(message)),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(error.unwrap_or(PaneError::NoServer(NAME)))
+    }
+
+    /// Returns true if a session of exactly this name exists.
+    ///
+    /// # Errors
+    /// [`PaneError`]; a missing server is not an error.
+    pub async fn has_session(&self, name: &str) -> Result<bool, PaneError> {
+        match self.call(&["has-session", "-t", &format!("={name}")], &[]).await {
+            Ok(_) => Ok(true),
+            Err(PaneError::NoPane(_) | PaneError::NoServer(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Types text as a paste, bracketed if the program has enabled that.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn paste(&self, pane: &str, bytes: &[u8]) -> Result<(), PaneError> {
+        self.pane(pane).await?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let buffer = buffer_name();
+        self.call(&["load-buffer", "-b", &buffer, "-"], bytes).await?;
+        let pasted = self.call(&["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", pane], &[]).await;
+        if pasted.is_err() {
+            // It would stay otherwise; a second failure adds nothing.
+            let _ = self.call(&["delete-buffer", "-b", &buffer], &[]).await;
+        }
+        pasted.map(drop)
+    }
+
+    /// Types exact bytes. In copy mode, tmux interprets them.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn keys(&self, pane: &str, bytes: &[u8]) -> Result<(), PaneError> {
+        check_target(pane)?;
+        for chunk in bytes.chunks(1000) {
+            let hex: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mut words = vec!["send-keys", "-t", pane, "-H"];
+            words.extend(hex.iter().map(String::as_str));
+            self.call(&words, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the text of a pane: wrapped rows joined, trailing blanks and empty rows at the end removed.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn text(&self, pane: &str, range: Range) -> Result<String, PaneError> {
+        let mut words = vec!["capture-pane", "-p", "-J", "-t", pane];
+        if range != Range::Screen {
+            words.extend(["-S", "-"]);
+        }
+        let text = self.call(&words, &[]).await?;
+        let text = String::from_utf8_lossy(&text);
+        let rows: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+        let from = match range {
+            Range::Last(count) => rows.len().saturating_sub(count),
+            Range::Screen | Range::All => 0,
+        };
+        Ok(rows[from..].join("\n"))
+    }
+
+    /// Closes a pane and ends its program.
+    ///
+    /// # Errors
+    /// [`PaneError`].
+    pub async fn kill(&self, pane: &str) -> Result<(), PaneError> {
+        check_target(pane)?;
+        self.call(&["kill-pane", "-t", pane], &[]).await.map(drop)
+    }
+
+    /// Runs tmux and returns its standard output.
+    pub(super) async fn call<S: AsRef<str>>(&self, words: &[S], input: &[u8]) -> Result<Vec<u8>, PaneError> {
+        let mut command = self.command();
+        command.args(words.iter().map(|word| quoting::escape_argument(word.as_ref())));
+        run(command, input).await
+    }
+
+    fn program(&self) -> Command {
+        match &self.program {
+            Some(path) => Command::new(path),
+            None => Command::new(NAME),
+        }
+    }
+
+    /// Returns a tmux command for this server, in an environment where tmux does not consider itself nested.
+    pub(super) fn command(&self) -> Command {
+        let mut command = self.program();
+        // UTF-8 output regardless of the locale.
+        command.arg("-u");
+        match &self.socket {
+            Some(path) if path.contains('/') => drop(command.args(["-S", path])),
+            Some(name) => drop(command.args(["-L", name])),
+            None => {
+                if let Some(path) = enclosing_socket() {
+                    command.arg("-S").arg(path);
+                }
+            }
+        }
+        command.env_remove("TMUX").env_remove("TMUX_PANE").kill_on_drop(true);
+        close_descriptors(&mut command);
+        command
+    }
+}
+
+/// Rejects an empty target, which tmux would resolve to the current pane.
+fn check_target(target: &str) -> Result<(), PaneError> {
+    match target.trim().is_empty() {
+        true => Err(PaneError::NoPane("the name is empty".to_string())),
+        false => Ok(()),
+    }
+}
+
+/// Returns the socket of the tmux server whose pane we run in.
+fn enclosing_socket() -> Option<PathBuf> {
+    let value = std::env::var("TMUX").ok()?;
+    value.split(',').next().filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Returns a unique buffer name.
+pub(super) fn buffer_name() -> String {
+    format!("nerve-{}", uuid::Uuid::new_v4().simple())
+}
+
+/// Runs a command and returns its standard output.
+async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, PaneError> {
+    command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => PaneError::NotInstalled(NAME),
+        _ => PaneError::System { what: "run tmux", error },
+    })?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let exchange = async {
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // If it stops reading, its standard error has the reason.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        let (output, stderr_text, ()) =
+            tokio::join!(read(stdout, OUTPUT_LIMIT), read(stderr, STDERR_LIMIT), write);
+        let status = child.wait().await;
+        (output, stderr_text, status)
+    };
+    let (output, stderr_text, status) =
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| PaneError::NoAnswer(NAME, TIMEOUT))?;
+    let status = status.map_err(|error| PaneError::System { what: "wait for tmux", error })?;
+    if status.success() {
+        Ok(output)
+    } else {
+        Err(stderr_error(&String::from_utf8_lossy(&stderr_text), status))
+    }
+}
+
+async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(from) = from {
+        // The bytes before an error are kept.
+        let _ = from.take(limit).read_to_end(&mut bytes).await;
+    }
+    bytes
+}
+
+fn stderr_error(message: &str, status: ExitStatus) -> PaneError {
+    let message = message.trim();
+    if message.is_empty() {
+        PaneError::Refused(format!("tmux ended with {status}"))
+    } else {
+        parse_error(message)
+    }
+}
+
+/// Interprets an error message of tmux.
+pub(super) fn parse_error(message: &str) -> PaneError {
+    let no_server = ["no server running", "error connecting to", "lost server", "server exited"];
+    if no_server.iter().any(|words| message.contains(words)) {
+        return PaneError::NoServer(NAME);
+    }
+    match message.split_once("can't find ").and_then(|(_, rest)| rest.split_once(": ")) {
+        Some((_, target)) => PaneError::NoPane(target.lines().next().unwrap_or(target).to_string()),
+        None => PaneError::Refused(format!("tmux: {message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classifies_error_messages() {
+        let no_server = "error connecting to /tmp/tmux-0/x (No such file or directory)";
+        assert!(matches!(parse_error(no_server), PaneError::NoServer("tmux")));
+        assert!(matches!(parse_error("no server running on /tmp/tmux-0/default"), PaneError::NoServer(_)));
+        let PaneError::NoPane(pane) = parse_error("can't find pane: %9") else { panic!() };
+        assert_eq!(pane, "%9");
+        let PaneError::Refused(message) = parse_error("duplicate session: a") else { panic!() };
+        assert_eq!(message, "tmux: duplicate session: a");
+    }
+}

@@ -1,0 +1,275 @@
+//! Splits input for a pane into tmux commands that run one after the other. No I/O.
+//!
+//! Input never reaches copy mode: each command checks for a mode within tmux, so nothing can happen in between. Blocked input
+//! is sent again when the mode ends.
+
+use std::collections::VecDeque;
+
+use nerve_host::backend::pty::WRITE_LIMIT;
+
+/// Up to this many bytes are typed as keys; more are pasted, which is cheaper.
+const MAX_KEY_BYTES: usize = 256;
+/// Bytes per chunk of a paste buffer.
+const CHUNK: usize = 32 << 10;
+/// Printed by a command that found the pane in a mode.
+pub(super) const BLOCKED: &str = "held";
+/// The markers of a bracketed paste.
+const PASTE: (&[u8], &[u8]) = (b"\x1b[200~", b"\x1b[201~");
+
+/// The arguments of a command.
+pub(super) type CommandArgs = Vec<Vec<u8>>;
+
+/// The input queue of a pane.
+#[derive(Debug)]
+pub(super) struct Input {
+    pane: String,
+    /// Name of the paste buffer.
+    buffer: String,
+    /// tmux adds the paste brackets: whether the program enabled them is unknown to us.
+    tmux_brackets: bool,
+    queue: VecDeque<Piece>,
+    waiting: usize,
+    /// Bytes of the queue that were sent to tmux.
+    in_flight: Option<usize>,
+    /// The pane is in a mode.
+    blocked: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    /// Exact bytes.
+    Raw(VecDeque<u8>),
+    /// A paste, which tmux brackets.
+    Paste(Vec<u8>),
+}
+
+impl Input {
+    pub(super) fn new(pane: &str) -> Input {
+        Input {
+            pane: pane.to_string(),
+            buffer: super::client::buffer_name(),
+            tmux_brackets: false,
+            queue: VecDeque::new(),
+            waiting: 0,
+            in_flight: None,
+            blocked: false,
+        }
+    }
+
+    /// Leaves paste brackets to tmux from now on, because only tmux knows whether the program enabled them.
+    pub(super) fn unwrap_pastes(&mut self) {
+        self.tmux_brackets = true;
+    }
+
+    /// Queues bytes. Returns false and takes nothing if too much is queued.
+    #[must_use]
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        if self.waiting + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        self.waiting += bytes.len();
+        let mut rest = bytes;
+        while let Some((before, inside, after)) = self.tmux_brackets.then(|| paste_in(rest)).flatten() {
+            self.push_raw(before);
+            self.queue.push_back(Piece::Paste(inside.to_vec()));
+            rest = after;
+        }
+        self.push_raw(rest);
+        true
+    }
+
+    fn push_raw(&mut self, bytes: &[u8]) {
+        match self.queue.back_mut() {
+            _ if bytes.is_empty() => {}
+            Some(Piece::Raw(last)) => last.extend(bytes),
+            _ => self.queue.push_back(Piece::Raw(bytes.iter().copied().collect())),
+        }
+    }
+
+    /// Returns the bytes that tmux has not taken yet.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Records that the pane may have left its mode.
+    pub(super) fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Returns the commands for the next bytes; `None` while others are in flight.
+    pub(super) fn next_commands(&mut self) -> Option<Vec<CommandArgs>> {
+        if self.in_flight.is_some() || self.blocked {
+            return None;
+        }
+        let mut commands = Vec::new();
+        let (size, action) = match self.queue.front()? {
+            Piece::Raw(bytes) => {
+                let few =
+                    bytes.len() <= MAX_KEY_BYTES || bytes.iter().take(MAX_KEY_BYTES).any(|byte| *byte == 0);
+                // tmux's strings end at a zero byte, so such bytes are sent as keys.
+                let limit = if few { MAX_KEY_BYTES } else { CHUNK };
+                let chunk: Vec<u8> = bytes.iter().take(limit).copied().collect();
+                let size = if few { chunk.len() } else { upto_zero(&chunk) };
+                let chunk = &chunk[..size];
+                (size, if few { self.keys(chunk) } else { self.paste(chunk, "-r", &mut commands) })
+            }
+            Piece::Paste(bytes) => {
+                // Zero bytes cannot be pasted.
+                let text: Vec<u8> = bytes.iter().copied().filter(|byte| *byte != 0).collect();
+                (bytes.len() + PASTE.0.len() + PASTE.1.len(), self.paste(&text, "-p -r", &mut commands))
+            }
+        };
+        let held = format!("display-message -p {BLOCKED}");
+        commands.push(command(&["if-shell", "-F", "-t", &self.pane, "#{pane_in_mode}", &held, &action]));
+        self.in_flight = Some(size);
+        Some(commands)
+    }
+
+    fn keys(&self, bytes: &[u8]) -> String {
+        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("send-keys -t {} -H {}", self.pane, hex.join(" "))
+    }
+
+    /// Appends the commands that fill the buffer and returns the one that pastes it.
+    fn paste(&self, bytes: &[u8], how: &str, commands: &mut Vec<CommandArgs>) -> String {
+        let mut add: &[&str] = &[];
+        for piece in bytes.chunks(CHUNK) {
+            let mut set = command(&["set-buffer"]);
+            set.extend(command(add));
+            set.extend(command(&["-b", &self.buffer, "--"]));
+            set.push(piece.to_vec());
+            commands.push(set);
+            add = &["-a"];
+        }
+        match bytes.is_empty() {
+            // tmux has no empty buffers, and an empty paste has no effect.
+            true => "display-message -p nothing".into(),
+            false => format!("paste-buffer {how} -d -b {} -t {}", self.buffer, self.pane),
+        }
+    }
+
+    /// Records that the commands in flight were carried out or blocked.
+    pub(super) fn on_done(&mut self, blocked: bool) {
+        self.blocked = blocked;
+        let Some(size) = self.in_flight.take().filter(|_| !blocked) else { return };
+        self.waiting -= size;
+        let over = match self.queue.front_mut() {
+            Some(Piece::Raw(bytes)) => {
+                bytes.drain(..size);
+                bytes.is_empty()
+            }
+            _ => true,
+        };
+        if over {
+            self.queue.pop_front();
+        }
+    }
+
+    /// Clears the queue and returns the number of lost bytes.
+    pub(super) fn clear(&mut self) -> usize {
+        self.queue.clear();
+        self.in_flight = None;
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+fn upto_zero(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len())
+}
+
+fn command<S: AsRef<[u8]>>(words: &[S]) -> CommandArgs {
+    words.iter().map(|word| word.as_ref().to_vec()).collect()
+}
+
+/// Splits bytes at the first bracketed paste: before, inside, after.
+fn paste_in(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let find = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what);
+    let start = find(bytes, PASTE.0)?;
+    let (before, rest) = (&bytes[..start], &bytes[start + PASTE.0.len()..]);
+    let end = find(rest, PASTE.1)?;
+    Some((before, &rest[..end], &rest[end + PASTE.1.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(commands: &[CommandArgs]) -> Vec<String> {
+        let text = |words: &CommandArgs| {
+            words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        };
+        commands
+            .iter()
+            .map(|words| <Vec<String> as AsRef<[String]>>::as_ref(&text(words)).join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn short_input_is_keys_and_long_input_a_paste() {
+        let mut input = Input::new("%3");
+        assert!(input.push(b"a\x00\xff"));
+        assert!(input.push(b"\r"));
+        assert_eq!(
+            text(&input.next_commands().unwrap()),
+            ["if-shell -F -t %3 #{pane_in_mode} display-message -p held send-keys -t %3 -H 61 00 ff 0d"]
+        );
+        assert_eq!((input.next_commands(), input.waiting()), (None, 4));
+        input.on_done(false);
+        assert_eq!((input.next_commands(), input.waiting()), (None, 0));
+        assert!(input.push(&[b'x'; 40_000]));
+        let commands = text(&input.next_commands().unwrap());
+        assert_eq!(commands.len(), 2);
+        assert!(commands[0].starts_with("set-buffer -b nerve-") && commands[0].ends_with("x"));
+        assert!(commands[1].contains("paste-buffer -r -d -b nerve-"), "{}", commands[1]);
+        input.on_done(false);
+        assert_eq!(input.waiting(), 40_000 - CHUNK);
+    }
+
+    #[test]
+    fn blocked_input_is_sent_again_in_order() {
+        let mut input = Input::new("%3");
+        assert!(input.push(b"one"));
+        let first = input.next_commands();
+        assert!(input.push(b"two"));
+        input.on_done(true);
+        assert_eq!(input.next_commands(), None, "until the mode has ended");
+        input.unblock();
+        assert_ne!(input.next_commands(), first, "with what has come meanwhile");
+        input.on_done(false);
+        assert_eq!(input.waiting(), 0);
+    }
+
+    #[test]
+    fn zero_bytes_are_sent_as_keys() {
+        let mut input = Input::new("%3");
+        let bytes: Vec<u8> = (0..3000_u32).map(|n| if n == 1500 { 0 } else { b'x' }).collect();
+        assert!(input.push(&bytes));
+        let mut kinds = Vec::new();
+        while let Some(commands) = input.next_commands() {
+            kinds.push(commands.len());
+            input.on_done(false);
+        }
+        assert_eq!(kinds.iter().max(), Some(&2));
+        assert_eq!((kinds[0], input.waiting()), (2, 0));
+    }
+
+    #[test]
+    fn tmux_brackets_pastes_after_takeover() {
+        let mut input = Input::new("%3");
+        input.unwrap_pastes();
+        assert!(input.push(b"a\x1b[200~x\ny\x1b[201~\r"));
+        assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 61"));
+        input.on_done(false);
+        let commands = text(&input.next_commands().unwrap());
+        assert!(
+            commands[0].ends_with("-- x\ny") && commands[1].contains("paste-buffer -p -r -d"),
+            "{commands:?}"
+        );
+        input.on_done(false);
+        assert!(text(&input.next_commands().unwrap())[0].ends_with("-H 0d"));
+        input.on_done(false);
+        assert_eq!(input.waiting(), 0);
+        assert!(input.push(b"\x1b[200~no end"));
+        assert!(text(&input.next_commands().unwrap())[0].contains("1b 5b 32"));
+    }
+}

@@ -1,0 +1,211 @@
+//! Panes of tmux, over its control mode.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `client`, `formats`, `version` | the command line, one process per call; for callers without a node |
+//! | `control`, `parser`, `quoting` | a connection in control mode |
+//! | `attach` | creating panes and attaching to existing ones |
+//! | `screen` | a pane's screen as bytes |
+//! | `pane` | a pane as a backend, with `input`, `input_lease`, `exit_status` |
+
+mod attach;
+mod client;
+mod control;
+mod exit_status;
+mod formats;
+mod input;
+mod input_lease;
+mod pane;
+mod parser;
+mod quoting;
+mod screen;
+mod version;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nerve_record::ahr::AhrError;
+use nerve_types::Size;
+
+pub use client::{Range, Tmux};
+pub use pane::TmuxPane;
+
+use self::attach::{NewPaneSpec, PaneDetails, attach_pane, create_pane};
+use self::pane::{AttachError, Attached, PaneParts, Resources, reattach};
+use crate::pane::{PaneContext, PaneEntry, Panes, TerminalKind};
+use nerve_host::HostSpec;
+use nerve_host::backend::SpawnError;
+use nerve_host::manager::{Label, QUALITY};
+use nerve_host::pump::Pump;
+use nerve_host::recorder::Recorder;
+use nerve_host::tap::Tap;
+
+/// Time that an ending server gets to release its panes and recordings.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between attempts.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
+/// for them. Also returns the pane's entry and size.
+///
+/// # Errors
+/// Nothing was started.
+pub async fn start(
+    context: PaneContext<'_>,
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(TmuxPane, PaneEntry, Size), SpawnError> {
+    let tmux = Tmux::new(context.place.socket.as_deref()).with_program(context.panes.tmux.clone());
+    tmux.version().await?;
+    let (id, session_id) = HostSpec::new_ids();
+    let hooks_dir = context.panes.hooks_dir(&id);
+    let (attachment, claim, ours) = match &context.place.pane {
+        Some(target) => {
+            let details = PaneDetails::of(&tmux, target).await?;
+            // First, so that two processes never type into one pane.
+            let claim = claim(context.panes, &details, context.label)?;
+            (attach_pane(&tmux, details).await?, claim, false)
+        }
+        None => {
+            let mut run = context.program.clone();
+            // Resolved here: tmux may have another PATH.
+            let program = run.find()?.display().to_string();
+            run.argv[0] = program;
+            add_hooks(&mut run.argv, hooks_dir.as_deref());
+            let cwd = match &context.program.cwd {
+                Some(cwd) => cwd.clone(),
+                None => {
+                    std::env::current_dir().map_err(SpawnError::system("determine the working directory"))?
+                }
+            };
+            let session = context.place.session.as_deref().unwrap_or(quoting::SESSION);
+            let new = NewPaneSpec { session, name: context.name, size: context.size, cwd: &cwd };
+            let attachment =
+                create_pane(&tmux, &new, &run).await.inspect_err(|_| remove_hooks(hooks_dir.as_ref()))?;
+            let claim = match claim(context.panes, &attachment.details, context.label) {
+                Ok(claim) => claim,
+                Err(error) => {
+                    // The claim file failed; no other process can have a new pane.
+                    let _ = tmux.kill(&attachment.details.pane).await;
+                    remove_hooks(hooks_dir.as_ref());
+                    return Err(error);
+                }
+            };
+            (attachment, claim, true)
+        }
+    };
+    let details = &attachment.details;
+    let size = details.size;
+    let mut entry = PaneEntry {
+        id,
+        session_id,
+        terminal: TerminalKind::Tmux,
+        socket: details.socket.clone().or_else(|| context.place.socket.clone()),
+        server: details.server,
+        session: Some(details.session.clone()),
+        pane: details.pane.clone(),
+        pid: details.pid,
+        // An existing pane keeps its own working directory.
+        cwd: context.program.cwd.clone().or_else(|| details.cwd.clone()),
+        ours,
+        label: context.label.clone(),
+        recording: None,
+        memory: nerve_host::backend::Memory {
+            agent_session: context.agent_session.clone(),
+            ..nerve_host::backend::Memory::default()
+        },
+    };
+    let mut faults = Vec::new();
+    let recorder = match context.record {
+        true => {
+            context.panes.start_recording(&entry, details.size, context.now, false).unwrap_or_else(|error| {
+                faults.push(error);
+                None
+            })
+        }
+        false => None,
+    };
+    let flusher = recorder.as_ref().map(Recorder::flusher);
+    entry.recording = flusher.as_ref().map(|flusher| flusher.path().to_path_buf());
+    if let Err(error) = context.panes.store(&entry) {
+        faults.push(format!("cannot write the pane's entry, so a new server will not find it: {error}"));
+    }
+    let pump = Pump::new(recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect());
+    // The socket's path does not depend on the environment.
+    let tmux = Tmux::new(entry.socket.as_deref()).with_program(context.panes.tmux.clone());
+    let parts = PaneParts { tmux, panes: context.panes.clone(), entry: entry.clone() };
+    let backend = TmuxPane::live(parts, attachment, Resources { claim, pump, flusher, faults });
+    Ok((backend, entry, size))
+}
+
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend.
+pub fn adopt(panes: &Panes, entry: PaneEntry) -> TmuxPane {
+    let tmux = Tmux::new(entry.socket.as_deref()).with_program(panes.tmux.clone());
+    let attaching = take_over(tmux.clone(), panes.clone(), entry.clone());
+    TmuxPane::adopted(PaneParts { tmux, panes: panes.clone(), entry }, attaching)
+}
+
+async fn take_over(tmux: Tmux, panes: Panes, entry: PaneEntry) -> Result<Attached, AttachError> {
+    let attachment = reattach(&tmux, &entry).await?;
+    let claim =
+        retry(|| claim(&panes, &attachment.details, &entry.label).map_err(|error| error.to_string())).await;
+    let claim = claim.map_err(|why| AttachError { reason: why, gone: false })?;
+    let mut faults = Vec::new();
+    let resumed = match &entry.recording {
+        Some(path) => resume(path.clone()).await.unwrap_or_else(|error| {
+            faults.push(format!("cannot continue the recording: {error}"));
+            None
+        }),
+        None => None,
+    };
+    let (flusher, pump) = match resumed {
+        Some((recorder, off)) => {
+            let flusher = recorder.flusher();
+            (Some(flusher), Pump::resumed(vec![Box::new(recorder)], off))
+        }
+        None => (None, Pump::default()),
+    };
+    Ok(Attached { attachment, resources: Some(Resources { claim, pump, flusher, faults }) })
+}
+
+/// Continues a recording. Blocking, because it reads the end of the file.
+async fn resume(path: PathBuf) -> Result<Option<(Recorder, u64)>, String> {
+    let resume = move || {
+        let deadline = std::time::Instant::now() + HANDOVER_TIMEOUT;
+        loop {
+            match Recorder::resume(&path, QUALITY) {
+                // The previous writer is still finishing it.
+                Err(AhrError::Busy { .. }) if std::time::Instant::now() < deadline => {
+                    std::thread::sleep(POLL_INTERVAL);
+                }
+                resumed => return resumed.map(Some).map_err(|error| error.to_string()),
+            }
+        }
+    };
+    tokio::task::spawn_blocking(resume).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// Retries during a handover.
+async fn retry<T, E>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let deadline = tokio::time::Instant::now() + HANDOVER_TIMEOUT;
+    loop {
+        match attempt() {
+            Err(_) if tokio::time::Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
+            done => return done,
+        }
+    }
+}
+
+fn claim(panes: &Panes, details: &PaneDetails, label: &Label) -> Result<crate::pane::Claim, SpawnError> {
+    let socket = details.socket.as_deref().unwrap_or_default();
+    let (node, pid) = (&label.node, std::process::id());
+    let holder = format!("node '{node}' of nerve server '{}' (pid {pid})", label.server);
+    let claimed = panes.claim(TerminalKind::Tmux, socket, &details.pane, &holder);
+    claimed.map_err(|error| SpawnError::Multiplexer(error.to_string()))
+}
+
+fn remove_hooks(folder: Option<&PathBuf>) {
+    if let Some(folder) = folder {
+        // The program was not started.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}

@@ -1,0 +1,768 @@
+//! A pane of tmux as a backend, connected through control mode.
+//!
+//! tmux owns the terminal and outlives us. A broken connection is re-established: missed output becomes a gap in the recording,
+//! and the current screen is taken over.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nerve_types::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
+use rustix::process::Signal;
+use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::attach::{Attachment, PaneDetails, attach_pane};
+use super::client::Tmux;
+use super::control::ControlConnection;
+use super::exit_status::{self, ExitTracker};
+use super::input::{BLOCKED, CommandArgs, Input};
+use super::input_lease::{self, InputLease};
+use super::parser::{ControlMessage, size_in};
+use super::quoting::command;
+use super::screen::{self, PaneState};
+use crate::pane::{Claim, PaneEntry, Panes};
+use crate::tty;
+use nerve_host::backend::PaneError;
+use nerve_host::backend::pty::READ_LIMIT;
+use nerve_host::backend::{Backend, BackendEvent, Lease, Memory};
+use nerve_host::clock::Clock;
+use nerve_host::pump::Pump;
+use nerve_host::recorder::Flusher;
+use nerve_host::registry::start_ticks;
+
+/// Time between exit and end of output: a grandchild may hold the terminal open, and tmux is queried for the status.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Interval of status queries if the system cannot report the exit.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Limit of muted panes.
+const MAX_MUTED: usize = 10_000;
+/// Limit of reconnects in quick succession.
+const MAX_RECONNECTS: u32 = 5;
+/// A connection that lasted this long resets the count of reconnects.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Replies kept per query.
+const MAX_REPLIES: usize = 64;
+
+/// A pane of tmux.
+#[derive(Debug)]
+pub struct TmuxPane {
+    clock: Clock,
+    tmux: Tmux,
+    panes: Panes,
+    entry: PaneEntry,
+    link: LinkState,
+    target: PaneTarget,
+    pump: Pump,
+    flusher: Option<Flusher>,
+    /// Exclusive right to drive the pane.
+    claim: Option<Claim>,
+    size: Size,
+    output: Vec<u8>,
+    events: VecDeque<BackendEvent>,
+    input: Input,
+    pending: VecDeque<PendingReply>,
+    last_query: u64,
+    input_lease: InputLease,
+    muted: HashSet<u32>,
+    exit_tracker: ExitTracker,
+    /// Bytes that reproduce the final screen.
+    final_screen: Vec<u8>,
+    /// A stop has detached us from a pane that is not ours.
+    detached: bool,
+}
+
+/// How the pane is reached.
+#[derive(Debug)]
+enum LinkState {
+    Connecting(AbortOnDropHandle<Result<Attached, AttachError>>),
+    Live(Box<ControlConnection>),
+    /// The recording is being completed; then the last event is reported.
+    Closing(JoinHandle<Option<String>>, Option<BackendEvent>),
+    Closed,
+}
+
+/// What is known of the pane after the first connection.
+#[derive(Debug, Default)]
+struct PaneTarget {
+    number: u32,
+    tty: Option<PathBuf>,
+    /// Becomes readable when the program exits.
+    exit_fd: Option<AsyncFd<OwnedFd>>,
+    /// Start time of the program; distinguishes it from a later process with the same id.
+    started: Option<u64>,
+    connected_at: Option<Instant>,
+    attempts: u32,
+}
+
+/// A new connection to the pane.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) attachment: Attachment,
+    /// Set when a server attaches for the first time.
+    pub(super) resources: Option<Resources>,
+}
+
+/// What a server holds for a pane.
+#[derive(Debug)]
+pub(super) struct Resources {
+    pub(super) claim: Claim,
+    pub(super) pump: Pump,
+    pub(super) flusher: Option<Flusher>,
+    pub(super) faults: Vec<String>,
+}
+
+/// Why attaching failed.
+#[derive(Debug)]
+pub(super) struct AttachError {
+    /// The message.
+    pub(super) reason: String,
+    /// The pane no longer exists, so its entry is removed.
+    pub(super) gone: bool,
+}
+
+/// A group of commands whose replies are awaited.
+#[derive(Debug)]
+struct PendingReply {
+    number: u64,
+    query: Query,
+    replies: Vec<Result<Vec<u8>, String>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Query {
+    Input,
+    InputLease,
+    /// The pane's size. `requested`: a caller waits for it.
+    Size {
+        requested: bool,
+    },
+    ExitStatus,
+    /// The final screen.
+    FinalScreen,
+    Kill,
+    Ignored,
+}
+
+/// The parts from which a backend is created.
+pub(super) struct PaneParts {
+    pub(super) tmux: Tmux,
+    pub(super) panes: Panes,
+    pub(super) entry: PaneEntry,
+}
+
+impl TmuxPane {
+    /// Creates the backend over an open connection.
+    pub(super) fn live(parts: PaneParts, attachment: Attachment, resources: Resources) -> TmuxPane {
+        let mut pane = TmuxPane::new(parts, LinkState::Closed);
+        pane.on_attached(Attached { attachment, resources: Some(resources) }, false);
+        pane
+    }
+
+    /// Creates the backend for the pane of a server that is gone.
+    pub(super) fn adopted(
+        parts: PaneParts,
+        connecting: impl Future<Output = Result<Attached, AttachError>> + Send + 'static,
+    ) -> TmuxPane {
+        let task = AbortOnDropHandle::new(tokio::spawn(connecting));
+        TmuxPane::new(parts, LinkState::Connecting(task))
+    }
+
+    fn new(parts: PaneParts, link: LinkState) -> TmuxPane {
+        let PaneParts { tmux, panes, entry } = parts;
+        TmuxPane {
+            clock: Clock::start(),
+            tmux,
+            panes,
+            link,
+            target: PaneTarget::default(),
+            pump: Pump::default(),
+            flusher: None,
+            claim: None,
+            size: Size::default(),
+            output: Vec::new(),
+            events: VecDeque::new(),
+            input: Input::new(&entry.pane),
+            pending: VecDeque::new(),
+            last_query: 0,
+            input_lease: InputLease::default(),
+            muted: HashSet::new(),
+            exit_tracker: ExitTracker::default(),
+            final_screen: Vec::new(),
+            detached: false,
+            entry,
+        }
+    }
+
+    /// Continues with a new connection. `missed`: output before it is lost; the screen is reported as output.
+    fn on_attached(&mut self, attached: Attached, missed: bool) {
+        let Attachment { control, details, screen } = attached.attachment;
+        let now = self.clock.now();
+        let first = attached.resources.is_some();
+        if let Some(resources) = attached.resources {
+            (self.pump, self.flusher, self.claim) =
+                (resources.pump, resources.flusher, Some(resources.claim));
+            self.events.extend(resources.faults.into_iter().map(BackendEvent::Fault));
+            if self.pump.offset() > 0 {
+                self.events.push_back(BackendEvent::Skipped(self.pump.offset()));
+            }
+        }
+        self.target = PaneTarget {
+            number: details.number,
+            tty: details.tty.clone(),
+            exit_fd: details.pid.and_then(tty::exit_fd),
+            started: details.pid.and_then(|pid| start_ticks(pid.cast_unsigned())),
+            connected_at: Some(Instant::now()),
+            attempts: self.target.attempts,
+        };
+        if missed {
+            self.pump.gap(now);
+        }
+        if first || details.size != self.size {
+            self.on_resize(details.size);
+        }
+        if !screen.is_empty() {
+            self.input.unwrap_pastes();
+            self.pump.output(now, &screen);
+            self.output = screen;
+            self.events.push_back(BackendEvent::Output);
+        }
+        if first && missed {
+            self.events.push_back(BackendEvent::CaughtUp);
+        }
+        self.link = LinkState::Live(Box::new(control));
+        self.input.unblock();
+        // Waiters may query again.
+        self.events.push_back(BackendEvent::LeaseChanged);
+        if self.target.exit_fd.is_none() {
+            self.query_exit();
+        }
+    }
+
+    fn on_resize(&mut self, size: Size) {
+        self.size = size;
+        self.pump.resize(self.clock.now(), size);
+        self.events.push_back(BackendEvent::Resized(size));
+    }
+
+    /// Sends commands. Their replies are handled together, because their number is not always known.
+    fn query(&mut self, query: Query, commands: &[CommandArgs]) {
+        let LinkState::Live(control) = &mut self.link else { return };
+        self.last_query += 1;
+        for args in commands {
+            control.send(args);
+        }
+        control.send(&["display-message", "-p", &end_marker(self.last_query)]);
+        self.pending.push_back(PendingReply { number: self.last_query, query, replies: Vec::new() });
+    }
+
+    fn is_pending(&self, query: Query) -> bool {
+        self.pending.iter().any(|pending| pending.query == query)
+    }
+
+    fn query_size(&mut self, requested: bool) {
+        let args = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
+        self.query(Query::Size { requested }, &[command(&args)]);
+    }
+
+    fn query_exit(&mut self) {
+        if !self.is_pending(Query::ExitStatus) && !self.exit_tracker.is_reported() {
+            self.query(Query::ExitStatus, &[exit_status::query(&self.entry.pane)]);
+        }
+    }
+
+    fn on_message(&mut self, message: ControlMessage) {
+        match message {
+            ControlMessage::Output { pane, bytes } if pane == self.target.number => self.output.extend(bytes),
+            ControlMessage::Output { pane, .. } => self.mute(pane),
+            ControlMessage::Reply { ours: true, text } => self.on_reply(text),
+            ControlMessage::Reply { ours: false, .. } => {}
+            ControlMessage::ModeChanged { pane } if pane == self.target.number => {
+                self.input.unblock();
+                self.events.push_back(BackendEvent::LeaseChanged);
+            }
+            ControlMessage::ModeChanged { .. } => {}
+            ControlMessage::LayoutChanged { visible } => match size_in(&visible, self.target.number) {
+                Some((cols, rows)) => {
+                    let size = Size::new(cols, rows);
+                    if size != self.size {
+                        self.on_resize(size);
+                    }
+                    // Borders with a title take a row from the size in the layout.
+                    self.query_size(false);
+                }
+                None => self.query_exit(),
+            },
+            ControlMessage::PanesChanged => self.query_exit(),
+            ControlMessage::Exit(why) => self.on_disconnect(&why),
+        }
+    }
+
+    /// Stops the output of another pane. `pause` does not block its program; `off` would if no client is attached.
+    fn mute(&mut self, pane: u32) {
+        if self.muted.len() < MAX_MUTED && self.muted.insert(pane) {
+            let args = ["refresh-client", "-A", &format!("%{pane}:pause")];
+            self.query(Query::Ignored, &[command(&args)]);
+        }
+    }
+
+    fn on_reply(&mut self, text: Result<Vec<u8>, String>) {
+        let Some(front) = self.pending.front_mut() else { return };
+        if !matches!(&text, Ok(text) if text.trim_ascii_end() == end_marker(front.number).as_bytes()) {
+            if front.replies.len() < MAX_REPLIES {
+                front.replies.push(text);
+            }
+            return;
+        }
+        let Some(PendingReply { query, replies, .. }) = self.pending.pop_front() else { return };
+        let texts = || {
+            replies
+                .iter()
+                .map(|reply| reply.as_ref().map(|text| text_of(text)).map_err(String::clone))
+                .collect::<Vec<_>>()
+        };
+        match query {
+            Query::Input => self.on_input_done(&texts()),
+            Query::InputLease => {
+                self.input_lease.update(self.clock.now(), &texts(), &self.entry.pane);
+                self.events.push_back(BackendEvent::LeaseChanged);
+            }
+            Query::Size { requested } => self.on_size(requested, &texts()),
+            Query::ExitStatus => self.on_exit_reply(&texts()),
+            Query::FinalScreen => self.on_final_screen(&replies),
+            Query::Kill => self.on_closed(),
+            Query::Ignored => {}
+        }
+    }
+
+    fn on_input_done(&mut self, replies: &[Result<String, String>]) {
+        let blocked = replies.iter().any(|reply| reply.as_deref() == Ok(BLOCKED));
+        if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not send input: {error}")));
+        }
+        self.input.on_done(blocked);
+    }
+
+    fn on_size(&mut self, requested: bool, replies: &[Result<String, String>]) {
+        let known = replies.iter().flatten().find_map(|text| {
+            let (cols, rows) = text.split_once(' ')?;
+            Some(Size::new(cols.parse().ok()?, rows.parse().ok()?))
+        });
+        if let Some(Err(error)) = replies.iter().find(|reply| reply.is_err()) {
+            self.events.push_back(BackendEvent::Fault(format!("tmux did not resize the pane: {error}")));
+        }
+        match known {
+            Some(size) if size != self.size => self.on_resize(size),
+            // The requester gets an answer in any case.
+            _ if requested => self.events.push_back(BackendEvent::Resized(self.size)),
+            _ => {}
+        }
+    }
+
+    fn on_exit_reply(&mut self, replies: &[Result<String, String>]) {
+        match self.exit_tracker.evaluate(Instant::now(), replies, self.entry.pid) {
+            exit_status::Verdict::Alive => {}
+            exit_status::Verdict::Nudge => self.query(Query::Ignored, &[command(&["run-shell", "true"])]),
+            exit_status::Verdict::Ended(exit) => self.on_exit(exit),
+            exit_status::Verdict::Replaced => self.on_replaced(),
+            exit_status::Verdict::Gone => self.on_gone(self.gone_reason()),
+        }
+    }
+
+    /// Hands the pane over: another program was started in it.
+    fn on_replaced(&mut self) {
+        self.entry.ours = false;
+        self.on_exit(ExitStatus::Unknown);
+    }
+
+    /// Reports the exit and closes a pane of ours.
+    fn on_exit(&mut self, exit: ExitStatus) {
+        self.exit_tracker.report(exit);
+        self.forget();
+        if self.entry.ours && matches!(self.link, LinkState::Live(_)) {
+            // tmux drops unsent output when a program ends, but its screen includes it.
+            self.query(Query::FinalScreen, &screen::queries(&self.entry.pane));
+        } else {
+            self.events.push_back(BackendEvent::Exited(exit));
+            self.on_closed();
+        }
+    }
+
+    /// Reports the final screen and the exit, then closes the pane.
+    fn on_final_screen(&mut self, replies: &[Result<Vec<u8>, String>]) {
+        if let [Ok(state), Ok(text), below] = replies
+            && let Some(state) = PaneState::parse(&String::from_utf8_lossy(state))
+        {
+            self.final_screen = state.repaint(text, below.as_deref().ok());
+            self.events.push_back(BackendEvent::FinalScreen(state.text(text)));
+        }
+        let exit = self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown);
+        self.events.push_back(BackendEvent::Exited(exit));
+        self.query(Query::Kill, &[command(&["kill-pane", "-t", &self.entry.pane])]);
+    }
+
+    fn on_closed(&mut self) {
+        self.finish(BackendEvent::Closed);
+    }
+
+    /// Completes the recording, then reports the last event.
+    fn finish(&mut self, last: BackendEvent) {
+        let (pump, entry, ended) = (std::mem::take(&mut self.pump), self.entry.clone(), self.clock.now());
+        let (panes, exit) = (self.panes.clone(), self.exit_tracker.exit().unwrap_or(ExitStatus::Unknown));
+        let closing = tokio::task::spawn_blocking(move || close(pump, &panes, &entry, exit, ended));
+        self.link = LinkState::Closing(closing, Some(last));
+    }
+
+    /// Reports that the pane is gone.
+    fn on_gone(&mut self, why: String) {
+        if self.exit_tracker.is_reported() {
+            return self.on_closed();
+        }
+        // The program has lost its terminal and may ignore that.
+        self.signal(Signal::HUP);
+        self.exit_tracker.report(ExitStatus::Unknown);
+        self.forget();
+        self.finish(BackendEvent::Lost(why));
+    }
+
+    fn gone_reason(&self) -> String {
+        let how = if self.entry.ours { "it was closed" } else { "its program ended, or it was closed" };
+        format!("pane {} is gone: {how}", self.entry.pane)
+    }
+
+    fn forget(&mut self) {
+        self.panes.forget(&self.entry);
+        self.claim = None;
+    }
+
+    /// Reconnects after the connection ended.
+    fn on_disconnect(&mut self, why: &str) {
+        if self.exit_tracker.is_reported() {
+            if self.entry.ours {
+                // No one else closes it.
+                let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
+                tokio::spawn(async move { kill(&tmux, &entry).await });
+            }
+            return self.on_closed();
+        }
+        let lost = self.input.clear();
+        if lost > 0 {
+            let message = format!("{lost} bytes of input may be lost: the connection to tmux broke: {why}");
+            self.events.push_back(BackendEvent::Fault(message));
+        }
+        self.pending.clear();
+        self.muted.clear();
+        self.input_lease = InputLease::default();
+        if self.target.connected_at.is_some_and(|at| at.elapsed() > STABLE_AFTER) {
+            self.target.attempts = 0;
+        }
+        self.target.attempts += 1;
+        let (tmux, entry, attempts) = (self.tmux.clone(), self.entry.clone(), self.target.attempts);
+        self.link = LinkState::Connecting(AbortOnDropHandle::new(tokio::spawn(async move {
+            if attempts > MAX_RECONNECTS {
+                let why = "the connection breaks repeatedly".to_string();
+                return Err(AttachError { reason: why, gone: false });
+            }
+            Ok(Attached { attachment: reattach(&tmux, &entry).await?, resources: None })
+        })));
+    }
+
+    fn on_attach_failed(&mut self, attach_error: &AttachError) {
+        let first = self.target.connected_at.is_none();
+        if first {
+            self.events.push_back(BackendEvent::CaughtUp);
+        }
+        if attach_error.gone && !first {
+            return self.on_gone(attach_error.reason.clone());
+        }
+        self.exit_tracker.report(ExitStatus::Unknown);
+        if attach_error.gone {
+            self.forget();
+        }
+        self.finish(BackendEvent::Lost(attach_error.reason.clone()));
+    }
+
+    /// Collects buffered output into one event; other messages follow later.
+    fn gather_output(&mut self) {
+        while self.events.is_empty() && self.output.len() < READ_LIMIT {
+            let LinkState::Live(control) = &mut self.link else { return };
+            match control.try_next() {
+                Some(message @ (ControlMessage::Output { .. } | ControlMessage::Reply { .. })) => {
+                    self.on_message(message)
+                }
+                Some(other) => return control.push_front(other),
+                None => return,
+            }
+        }
+    }
+
+    /// Sends queued input to tmux.
+    fn send_input(&mut self) {
+        if matches!(self.link, LinkState::Live(_))
+            && let Some(commands) = self.input.next_commands()
+        {
+            self.query(Query::Input, &commands);
+        }
+    }
+}
+
+/// Connects to a pane again if it is still the same.
+pub(super) async fn reattach(tmux: &Tmux, entry: &PaneEntry) -> Result<Attachment, AttachError> {
+    let pane = &entry.pane;
+    let gone = |error: &PaneError| matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
+    let attach_error = |error: PaneError| {
+        let why = match &error {
+            PaneError::NoServer(_) => format!("pane {pane} is gone with its tmux server"),
+            PaneError::NoPane(_) => format!("pane {pane} is gone: it was closed"),
+            error => format!("pane {pane} cannot be reached: {error}"),
+        };
+        AttachError { reason: why, gone: gone(&error) }
+    };
+    let details = PaneDetails::of(tmux, pane).await.map_err(attach_error)?;
+    if let Some(what) = replacement_reason(&details, entry) {
+        return Err(AttachError { reason: format!("pane {pane} is gone: {what}"), gone: true });
+    }
+    attach_pane(tmux, details).await.map_err(attach_error)
+}
+
+/// Returns why a pane is no longer the same.
+fn replacement_reason(details: &PaneDetails, entry: &PaneEntry) -> Option<&'static str> {
+    if entry.server.is_some() && details.server != entry.server {
+        return Some("another tmux server is running now");
+    }
+    (entry.pid.is_some() && details.pid != entry.pid).then_some("another program runs in it")
+}
+
+/// Closes a pane unless its id now belongs to another one.
+async fn kill(tmux: &Tmux, entry: &PaneEntry) {
+    // An unreachable server has no pane to close.
+    if PaneDetails::of(tmux, &entry.pane)
+        .await
+        .is_ok_and(|details| replacement_reason(&details, entry).is_none())
+    {
+        let _ = tmux.kill(&entry.pane).await;
+    }
+}
+
+fn text_of(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim_end().to_string()
+}
+
+/// Returns the text that marks the end of a group's replies.
+fn end_marker(number: u64) -> String {
+    format!("nerve-{number}")
+}
+
+impl Backend for TmuxPane {
+    async fn next(&mut self) -> BackendEvent {
+        loop {
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
+                return event;
+            }
+            self.output.clear();
+            self.send_input();
+            let retry_at = self.exit_tracker.retry_at();
+            match &mut self.link {
+                LinkState::Connecting(connecting) => match connecting.await {
+                    Ok(Ok(attached)) => self.on_attached(attached, true),
+                    Ok(Err(attach_error)) => self.on_attach_failed(&attach_error),
+                    Err(error) => {
+                        self.on_attach_failed(&AttachError { reason: error.to_string(), gone: false })
+                    }
+                },
+                LinkState::Live(control) => {
+                    let on_disk = self.flusher.as_ref().filter(|flusher| !flusher.has_room());
+                    let poll_at = match retry_at {
+                        Some(at) => at,
+                        None if self.target.exit_fd.is_none() => Instant::now() + POLL_INTERVAL,
+                        None => Instant::now() + nerve_host::clock::MAX_TIMEOUT,
+                    };
+                    let exit_fd =
+                        self.target.exit_fd.as_ref().filter(|_| !self.exit_tracker.has_process_exited());
+                    tokio::select! {
+                        message = control.next(), if on_disk.is_none() => match message {
+                            Ok(message) => self.on_message(message),
+                            Err(error) => self.on_disconnect(&error.to_string()),
+                        },
+                        () = wait_for_disk(on_disk), if on_disk.is_some() => {}
+                        () = wait_exit(exit_fd), if exit_fd.is_some() => {
+                            self.exit_tracker.on_process_exit(Instant::now());
+                            self.query_exit();
+                        }
+                        () = tokio::time::sleep_until(poll_at) => {
+                            self.exit_tracker.clear_retry();
+                            self.query_exit();
+                        }
+                    }
+                    self.gather_output();
+                    if !self.output.is_empty() {
+                        self.pump.output(self.clock.now(), &self.output);
+                        return BackendEvent::Output;
+                    }
+                }
+                LinkState::Closing(closing, last) => {
+                    let failed = closing.await.unwrap_or_else(|error| Some(error.to_string()));
+                    self.events.extend(failed.map(BackendEvent::Fault));
+                    self.events.extend(last.take());
+                    self.link = LinkState::Closed;
+                }
+                LinkState::Closed => std::future::pending().await,
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        let attached = !matches!(self.link, LinkState::Closed)
+            && !self.exit_tracker.is_reported()
+            && self.input.push(bytes);
+        if attached {
+            let hidden = self.hides_input();
+            self.pump.input(now, bytes, origin, hidden);
+        }
+        attached
+    }
+
+    fn waiting(&self) -> usize {
+        self.input.waiting()
+    }
+
+    fn resize(&mut self, _now: TsNs, size: Size) -> io::Result<()> {
+        if !matches!(self.link, LinkState::Live(_)) {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected to tmux"));
+        }
+        let (cols, rows) = (size.cols.to_string(), size.rows.to_string());
+        let to = format!("-t {} -x {cols} -y {rows}", self.entry.pane);
+        let alone = "#{==:#{window_panes},1}";
+        let (window, pane) = (format!("resize-window {to}"), format!("resize-pane {to}"));
+        let size = ["display-message", "-p", "-t", &self.entry.pane, "#{pane_width} #{pane_height}"];
+        let resize = ["if-shell", "-F", "-t", &self.entry.pane, alone, &window, &pane];
+        let commands = [command(&resize), command(&size)];
+        self.query(Query::Size { requested: true }, &commands);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.entry.pid.filter(|_| self.entry.ours) {
+            // The process id may be reused; a group id is not while the group has members.
+            let now = start_ticks(pid.cast_unsigned());
+            if now.is_none() || now == self.target.started {
+                tty::signal(pid, signal);
+            }
+        }
+    }
+
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        self.entry.pid.map_or(Foreground::Unknown, |pid| tty::foreground(pid, detailed, shells))
+    }
+
+    fn hides_input(&self) -> bool {
+        self.target.tty.as_deref().is_some_and(tty::hides_input)
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        self.entry.memory = memory.clone();
+        if self.exit_tracker.is_reported() {
+            return;
+        }
+        if let Err(error) = self.panes.store(&self.entry) {
+            self.events.push_back(BackendEvent::Fault(format!("cannot write the pane's entry: {error}")));
+        }
+    }
+
+    fn drain_time(&self) -> Duration {
+        DRAIN
+    }
+
+    fn pid(&self) -> Option<i32> {
+        self.entry.pid
+    }
+
+    fn emit_final_screen(&mut self) {
+        let now = self.clock.now();
+        self.pump.gap(now);
+        self.output = std::mem::take(&mut self.final_screen);
+        self.pump.output(now, &self.output);
+        self.events.push_front(BackendEvent::Output);
+    }
+
+    fn release(&mut self) -> bool {
+        true
+    }
+
+    fn lease(&mut self, now: TsNs) -> Lease {
+        if !matches!(self.link, LinkState::Live(_)) {
+            // A new connection reports it.
+            return Lease::Pending;
+        }
+        if let Some(lease) = self.input_lease.take(now) {
+            return lease;
+        }
+        if !self.is_pending(Query::InputLease) {
+            let commands = input_lease::queries(&self.entry.pane);
+            self.query(Query::InputLease, &commands);
+        }
+        Lease::Pending
+    }
+
+    fn end(&mut self, signal: Signal) {
+        if self.entry.ours {
+            self.signal(signal);
+            if signal == Signal::KILL && self.claim.is_some() && !matches!(self.link, LinkState::Closed) {
+                // Closes the pane even if its program hangs.
+                let (tmux, entry) = (self.tmux.clone(), self.entry.clone());
+                tokio::spawn(async move { kill(&tmux, &entry).await });
+            }
+        } else if !std::mem::replace(&mut self.detached, true) && !self.exit_tracker.is_reported() {
+            self.exit_tracker.report(ExitStatus::Unknown);
+            self.forget();
+            self.events.push_back(BackendEvent::Exited(ExitStatus::Unknown));
+            self.on_closed();
+        }
+    }
+}
+
+impl Drop for TmuxPane {
+    fn drop(&mut self) {
+        let pump = std::mem::take(&mut self.pump);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // It waits for the disk.
+            runtime.spawn_blocking(|| drop(pump));
+        }
+    }
+}
+
+/// Completes a recording and its metadata. Returns an error message.
+fn close(mut pump: Pump, panes: &Panes, entry: &PaneEntry, exit: ExitStatus, ended: TsNs) -> Option<String> {
+    pump.exit(ended, exit);
+    drop(pump);
+    panes
+        .finish_recording(entry, exit, ended)
+        .err()
+        .map(|error| format!("cannot write the exit to the metadata: {error}"))
+}
+
+async fn wait_for_disk(on_disk: Option<&Flusher>) {
+    match on_disk {
+        Some(flusher) => flusher.room().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a process to exit.
+async fn wait_exit(process: Option<&AsyncFd<OwnedFd>>) {
+    match process {
+        // On an error, tmux is queried as after an exit.
+        Some(process) => drop(process.readable().await),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,254 @@
+//! Panes of WezTerm, over its command line.
+//!
+//! The command line has no output stream, so a pane is polled (`poller`) and changes are converted into the bytes that repaint
+//! it (`repaint`). These bytes are modelled and recorded, and the recording is marked as screen states. Input is sent call by
+//! call (`writer`).
+
+mod args;
+mod client;
+mod exec;
+mod input;
+mod listing;
+mod pane;
+mod pane_cache;
+mod poller;
+mod repaint;
+mod rows;
+mod writer;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use nerve_types::{ExitStatus, Size};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::listing::ListedPane;
+use self::pane_cache::WeztermServer;
+use self::poller::{Poller, Process, SharedState};
+use self::repaint::Repainter;
+use self::writer::InputWriter;
+use crate::pane::{Claim, NewPane, PaneContext, PaneEntry, Panes, TerminalKind};
+use crate::tty;
+use nerve_host::HostSpec;
+use nerve_host::backend::PaneError;
+use nerve_host::backend::{BackendEvent, Program, SpawnError};
+use nerve_host::clock::Clock;
+use nerve_host::manager::{Label, QUALITY};
+use nerve_host::pump::Pump;
+use nerve_host::recorder::Recorder;
+use nerve_host::tap::Tap;
+
+pub use args::{Keys, Range};
+pub use client::Wezterm;
+pub use pane::WeztermPane;
+
+/// Pane events that may be queued.
+const MAX_QUEUED_EVENTS: usize = 8;
+
+/// Creates a pane or takes over an existing one. `add_hooks` may add arguments for a new program's hooks; it gets the directory
+/// for them. Also returns the pane's entry and size.
+///
+/// # Errors
+/// Nothing was started.
+pub async fn start(
+    context: PaneContext<'_>,
+    add_hooks: impl FnOnce(&mut Vec<String>, Option<&Path>),
+) -> Result<(WeztermPane, PaneEntry, Size), SpawnError> {
+    let server = server_of(context.panes, context.place.socket.clone());
+    let (id, session_id) = HostSpec::new_ids();
+    let (listed, claim, ours) = match &context.place.pane {
+        Some(pane) => {
+            let listed = server.wezterm.find(pane).await.map_err(spawn_error)?;
+            let claim = claim(context.panes, &server, &listed.id(), context.label)?;
+            (listed, claim, false)
+        }
+        None => {
+            let folder = context.panes.hooks_dir(&id);
+            let mut run = context.program.clone();
+            add_hooks(&mut run.argv, folder.as_deref());
+            let listed = create_pane(&server, &run, &context).await;
+            let listed = listed.inspect_err(|_| remove_hooks(folder.as_deref()))?;
+            let claim = claim(context.panes, &server, &listed.id(), context.label);
+            if claim.is_err() {
+                let _ = server.wezterm.kill(&listed.id()).await;
+            }
+            (listed, claim?, true)
+        }
+    };
+    let size = Size::new(listed.size.cols, listed.size.rows);
+    let process = Process::of(&listed);
+    let mut events = VecDeque::new();
+    let mut entry = PaneEntry {
+        id,
+        session_id,
+        terminal: TerminalKind::Wezterm,
+        socket: server.wezterm.socket().map(str::to_string),
+        server: None,
+        session: None,
+        pane: listed.id(),
+        pid: process.map(|process| process.pid),
+        cwd: context.program.cwd.clone(),
+        ours,
+        label: context.label.clone(),
+        recording: None,
+        memory: Default::default(),
+    };
+    let recorder = match context.record {
+        true => context.panes.start_recording(&entry, size, context.now, true),
+        false => Ok(None),
+    };
+    // The node works without a recording too.
+    let recorder = recorder.unwrap_or_else(|error| {
+        events.push_back(BackendEvent::Fault(error));
+        None
+    });
+    entry.recording = recorder.as_ref().map(|recorder| recorder.flusher().path().to_path_buf());
+    if let Err(error) = context.panes.store(&entry) {
+        events.push_back(BackendEvent::Fault(format!(
+            "cannot write the pane's entry, so a new server will not find it: {error}"
+        )));
+    }
+    let panes = context.panes.clone();
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim: Some(claim), events };
+    let taps = recorder.into_iter().map(|tap| Box::new(tap) as Box<dyn Tap>).collect();
+    let repainter = repainter_for(context.full_screen, ours);
+    Ok((builder.build(Pump::new(taps), repainter, false), entry, size))
+}
+
+/// Takes over the pane of a server that is gone. Failures are reported as events of the backend. Also returns the updated entry.
+pub fn adopt(panes: &Panes, mut entry: PaneEntry, full_screen: bool) -> (WeztermPane, PaneEntry) {
+    let server = server_of(panes, entry.socket.clone());
+    let mut events = VecDeque::new();
+    let claim = claim(panes, &server, &entry.pane, &entry.label);
+    // Another program in the pane means that ours is gone.
+    let process = entry.pid.and_then(|pid| Some(Process { pid, started: tty::stat(pid)?.started }));
+    let mut pump = Pump::default();
+    match (&claim, entry.recording.clone()) {
+        (Err(error), _) => events.extend([BackendEvent::CaughtUp, BackendEvent::Lost(error.to_string())]),
+        (Ok(_), Some(path)) => match Recorder::resume(&path, QUALITY) {
+            Ok((recorder, off)) => {
+                pump = Pump::resumed(vec![Box::new(recorder)], off);
+                pump.gap(Clock::start().now());
+                events.push_back(BackendEvent::Skipped(off));
+            }
+            Err(error) => {
+                events.push_back(BackendEvent::Fault(format!("cannot continue the recording: {error}")));
+                entry.recording = None;
+            }
+        },
+        (Ok(_), None) => {}
+    }
+    let (panes, claim) = (panes.clone(), claim.ok());
+    let builder = PaneBuilder { server, panes, entry: entry.clone(), process, claim, events };
+    (builder.build(pump, repainter_for(full_screen, entry.ours), true), entry)
+}
+
+/// The parts of a backend.
+struct PaneBuilder {
+    server: Arc<WeztermServer>,
+    panes: Panes,
+    entry: PaneEntry,
+    process: Option<Process>,
+    claim: Option<Claim>,
+    events: VecDeque<BackendEvent>,
+}
+
+impl PaneBuilder {
+    /// Creates the backend, and starts its poller and writer if we have the claim.
+    fn build(self, pump: Pump, repainter: Repainter, adopted: bool) -> WeztermPane {
+        let PaneBuilder { server, panes, entry, process, claim, events } = self;
+        let (sender, pane_events) = mpsc::channel(MAX_QUEUED_EVENTS);
+        let (batches, inbox) = mpsc::unbounded_channel();
+        let (shared, waiting) = (Arc::new(SharedState::default()), Arc::new(AtomicUsize::default()));
+        let mut tasks = Vec::new();
+        if claim.is_some() {
+            let pid = entry.pid;
+            let at = (server.clone(), entry.pane.clone());
+            let poller = Poller::new(at, repainter, shared.clone(), (process, pid), sender.clone());
+            let writer = InputWriter {
+                server: server.clone(),
+                pane: entry.pane.clone(),
+                shared: shared.clone(),
+                batches: inbox,
+                waiting: waiting.clone(),
+                events: sender,
+            };
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(poller.run())));
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(writer.run())));
+        }
+        WeztermPane {
+            over: claim.is_none(),
+            exit: ExitStatus::Unknown,
+            released: claim.is_none(),
+            server,
+            entry,
+            panes,
+            process,
+            shared,
+            pump,
+            clock: Clock::start(),
+            pane_events,
+            batches,
+            waiting,
+            adopted,
+            _claim: claim,
+            tasks,
+            output: Vec::new(),
+            events,
+            place: Vec::new(),
+        }
+    }
+}
+
+fn server_of(panes: &Panes, socket: Option<String>) -> Arc<WeztermServer> {
+    let wezterm = Wezterm::new(socket);
+    WeztermServer::shared(match &panes.wezterm {
+        Some(program) => wezterm.with_program(program.clone()),
+        None => wezterm,
+    })
+}
+
+async fn create_pane(
+    server: &WeztermServer,
+    program: &Program,
+    context: &PaneContext<'_>,
+) -> Result<ListedPane, SpawnError> {
+    program.find()?;
+    let pane = NewPane { size: context.size, session: context.place.session.clone(), ..NewPane::default() };
+    let id = server.wezterm.spawn_program(program, &pane, context.full_screen).await.map_err(spawn_error)?;
+    server.wezterm.find(&id).await.map_err(spawn_error)
+}
+
+/// A program that draws its own screen may use the alternate screen, which then has to be detected. A shell's `clear` empties the
+/// scrollback too, but does not matter.
+fn repainter_for(full_screen: bool, ours: bool) -> Repainter {
+    if full_screen { Repainter::for_full_screen(ours) } else { Repainter::default() }
+}
+
+fn claim(panes: &Panes, server: &WeztermServer, pane: &str, label: &Label) -> Result<Claim, SpawnError> {
+    let socket = server.wezterm.socket().unwrap_or_default();
+    let (node, of, pid) = (&label.node, &label.server, std::process::id());
+    let holder = format!("node '{node}' of server '{of}' (pid {pid})");
+    let claim = panes.claim(TerminalKind::Wezterm, socket, pane, &holder);
+    claim.map_err(|error| SpawnError::Multiplexer(error.to_string()))
+}
+
+fn spawn_error(error: PaneError) -> SpawnError {
+    let what_to_do = match &error {
+        PaneError::NotInstalled(_) => "; install WezTerm, or choose another backend",
+        PaneError::NoServer(_) => "; start WezTerm, or `wezterm-mux-server --daemonize`",
+        PaneError::NoPane(pane) => return SpawnError::NoPane(pane.clone()),
+        _ => "",
+    };
+    SpawnError::Multiplexer(format!("{error}{what_to_do}"))
+}
+
+fn remove_hooks(folder: Option<&Path>) {
+    if let Some(folder) = folder {
+        // It may not exist.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}

@@ -1,0 +1,269 @@
+//! A pane of WezTerm as a backend.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nerve_types::Foreground;
+use nerve_types::{ExitStatus, Origin, Size, TsNs};
+use rustix::process::Signal;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::args::Range;
+use super::input::input_calls;
+use super::pane_cache::WeztermServer;
+use super::poller::{PaneEvent, Process, SharedState};
+use super::writer::Batch;
+use crate::pane::{Claim, PaneEntry, Panes};
+use crate::tty;
+use nerve_host::backend::pty::WRITE_LIMIT;
+use nerve_host::backend::{Backend, BackendEvent, BoxFuture, Memory};
+use nerve_host::backend::{PaneError, PaneInfo};
+use nerve_host::clock::Clock;
+use nerve_host::pump::Pump;
+
+/// Exceeds any scrollback; WezTerm clips the range.
+const ALL_ROWS: u32 = 1_000_000;
+
+/// A pane of WezTerm.
+pub struct WeztermPane {
+    pub(super) server: Arc<WeztermServer>,
+    pub(super) entry: PaneEntry,
+    pub(super) panes: Panes,
+    pub(super) process: Option<Process>,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) pump: Pump,
+    pub(super) clock: Clock,
+    pub(super) pane_events: mpsc::Receiver<PaneEvent>,
+    pub(super) batches: mpsc::UnboundedSender<Batch>,
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// An earlier server drove the pane.
+    pub(super) adopted: bool,
+    /// Exclusive right to drive the pane.
+    pub(super) _claim: Option<Claim>,
+    pub(super) tasks: Vec<AbortOnDropHandle<()>>,
+    pub(super) output: Vec<u8>,
+    pub(super) events: VecDeque<BackendEvent>,
+    pub(super) place: Vec<(&'static str, String)>,
+    /// The pane is gone, or we have detached from it.
+    pub(super) over: bool,
+    pub(super) exit: ExitStatus,
+    /// The pane is left for the next driver.
+    pub(super) released: bool,
+}
+
+impl WeztermPane {
+    fn on_pane_event(&mut self, event: PaneEvent) {
+        let now = self.clock.now();
+        match event {
+            PaneEvent::Size(size) => {
+                self.pump.resize(now, size);
+                self.events.push_back(BackendEvent::Resized(size));
+            }
+            PaneEvent::Output(bytes) => {
+                self.pump.output(now, &bytes);
+                self.output = bytes;
+                self.events.push_back(BackendEvent::Output);
+            }
+            PaneEvent::Place(place) => {
+                self.place = place;
+                self.events.push_back(BackendEvent::PlaceChanged);
+            }
+            PaneEvent::FirstPoll if std::mem::take(&mut self.adopted) => {
+                self.events.push_back(BackendEvent::CaughtUp)
+            }
+            PaneEvent::FirstPoll => {}
+            PaneEvent::Fault(message) => self.events.push_back(BackendEvent::Fault(message)),
+            PaneEvent::Exited(exit) => self.on_end(BackendEvent::Exited(exit), exit),
+            PaneEvent::Gone(how) => self.on_end(BackendEvent::Gone(how), ExitStatus::Unknown),
+        }
+    }
+
+    fn on_end(&mut self, how: BackendEvent, exit: ExitStatus) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        if self.adopted {
+            // The pane may never have been polled.
+            self.events.push_back(BackendEvent::CaughtUp);
+        }
+        self.exit = exit;
+        self.tasks.clear();
+        self.panes.forget(&self.entry);
+        self.events.extend([how, BackendEvent::Closed]);
+    }
+
+    fn finish_recording(&mut self) {
+        let now = self.clock.now();
+        self.pump.exit(now, self.exit);
+        // Only the exit is missing then.
+        let _ = self.panes.finish_recording(&self.entry, self.exit, now);
+    }
+}
+
+impl Drop for WeztermPane {
+    fn drop(&mut self) {
+        if self.over && !self.released {
+            self.finish_recording();
+        }
+    }
+}
+
+impl Backend for WeztermPane {
+    async fn next(&mut self) -> BackendEvent {
+        loop {
+            self.events.extend(self.pump.take_failures().into_iter().map(BackendEvent::Fault));
+            if let Some(event) = self.events.pop_front() {
+                return event;
+            }
+            match self.pane_events.recv().await {
+                Some(event) => self.on_pane_event(event),
+                // There are no more events.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn write(&mut self, now: TsNs, bytes: &[u8], origin: Origin) -> bool {
+        if self.over || self.waiting() + bytes.len() > WRITE_LIMIT {
+            return false;
+        }
+        let Some(batch) = input_calls(bytes) else {
+            let message = "a WezTerm pane accepts only UTF-8 input";
+            self.events.push_back(BackendEvent::Fault(message.into()));
+            return false;
+        };
+        let size: usize = batch.iter().map(super::input::InputCall::size).sum();
+        self.waiting.fetch_add(size, Ordering::Relaxed);
+        let taken = self.batches.send(batch).is_ok();
+        if taken {
+            self.pump.input(now, bytes, origin, self.hides_input());
+        }
+        taken
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Fails: a pane has the size of its window.
+    fn resize(&mut self, _now: TsNs, _size: Size) -> io::Result<()> {
+        let message = "cannot resize a WezTerm pane: create another node, or resize WezTerm's window";
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = self.process.filter(|process| process.is_alive()) {
+            tty::signal(process.pid, signal);
+        }
+    }
+
+    fn foreground(&self, detailed: bool, shells: &[String]) -> Foreground {
+        if self.waiting() > 0 {
+            // Pending input means that silence is no sign of idleness.
+            return Foreground::Awake;
+        }
+        let process = self.process.filter(|process| process.is_alive());
+        process.map_or(Foreground::Unknown, |process| tty::foreground(process.pid, detailed, shells))
+    }
+
+    fn hides_input(&self) -> bool {
+        self.shared.tty.get().is_some_and(|tty| tty::hides_input(tty))
+    }
+
+    fn remember(&mut self, memory: &Memory) {
+        self.entry.memory = memory.clone();
+        if let Err(error) = self.panes.store(&self.entry) {
+            let message = format!("cannot write the pane's entry: {error}");
+            self.events.push_back(BackendEvent::Fault(message));
+        }
+    }
+
+    fn drain_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn pid(&self) -> Option<i32> {
+        self.process.map(|process| process.pid)
+    }
+
+    /// Leaves the pane running, unless it is ours and could not be found again.
+    fn release(&mut self) -> bool {
+        let released = !self.over && (self.panes.registry.is_some() || !self.entry.ours);
+        self.released |= released;
+        released
+    }
+
+    /// Reads the pane's own text, which may be newer than the last poll.
+    fn live_text(&self, lines: Option<usize>) -> Option<BoxFuture<io::Result<String>>> {
+        if self.over {
+            return None;
+        }
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        let rows = self.shared.rows.load(Ordering::Relaxed);
+        let back = lines.map_or(ALL_ROWS, |lines| u32::try_from(lines).unwrap_or(ALL_ROWS));
+        Some(Box::pin(async move {
+            let range = Range::with_scrollback(rows, back);
+            let text = server.wezterm.text(&pane, range, false).await.map_err(io::Error::other)?;
+            let mut rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+            rows.truncate(rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1));
+            Ok(rows[rows.len().saturating_sub(lines.unwrap_or(usize::MAX))..].join("\n"))
+        }))
+    }
+
+    fn end(&mut self, signal: Signal) {
+        if self.over {
+            self.signal_after_end(signal);
+        } else if !self.entry.ours {
+            // It is not our pane.
+            self.on_end(BackendEvent::Exited(ExitStatus::Unknown), ExitStatus::Unknown);
+        } else if self.shared.closing.swap(true, Ordering::Relaxed) {
+            // Closing the pane was not enough.
+            self.signal(signal);
+        } else {
+            let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                // If this fails, signals follow.
+                let _ = server.wezterm.kill(&pane).await;
+                shared.wake.notify_one();
+            });
+        }
+    }
+
+    fn set_watchful(&mut self, watchful: bool) {
+        if self.shared.watchful.swap(watchful, Ordering::Relaxed) != watchful && watchful {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    fn place(&self) -> &[(&'static str, String)] {
+        &self.place
+    }
+
+    fn focus(&self) -> Option<BoxFuture<Result<(), PaneError>>> {
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        Some(Box::pin(async move { server.wezterm.activate(&pane).await }))
+    }
+
+    fn pane_info(&self) -> Option<BoxFuture<Result<PaneInfo, PaneError>>> {
+        let (server, pane) = (self.server.clone(), self.entry.pane.clone());
+        Some(Box::pin(async move { server.wezterm.pane_info(&pane).await }))
+    }
+}
+
+impl WeztermPane {
+    /// Signals processes that outlive a pane of ours.
+    fn signal_after_end(&self, signal: Signal) {
+        if self.entry.ours && !self.released {
+            self.signal(signal);
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Polls a pane: often while it changes, rarely while it is idle.
+//!
+//! A poll reads the list and the text, about 20 ms of work each. The kernel counts the bytes a process has written, which costs
+//! nothing to check: a program that has written nothing has not changed its screen. The counter only brings polls forward;
+//! polls also come by time, because other processes may write to the terminal.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nerve_types::{ExitStatus, Size};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::args::Range;
+use super::listing::ListedPane;
+use super::pane_cache::WeztermServer;
+use super::repaint::{Capture, NeedsMore, Repainter};
+use super::rows::rows_of;
+use crate::tty;
+use nerve_host::backend::PaneError;
+
+/// Rows above the screen that are read; the next step if more has scrolled away.
+const SCROLLBACK_ROWS: [u32; 3] = [120, 1500, 20_000];
+/// Interval while the screen changes and there is no byte counter.
+const FAST_INTERVAL: Duration = Duration::from_millis(30);
+/// Interval while a turn may end or input may be echoed.
+const WATCHFUL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval while a turn has been silent for [`SLOW_AFTER`].
+const SLOW_INTERVAL: Duration = Duration::from_secs(1);
+const SLOW_AFTER: Duration = Duration::from_secs(30);
+/// Interval of list-only polls while idle; the shared list may be [`IDLE_LIST_AGE`] old.
+const IDLE_INTERVAL: Duration = Duration::from_secs(4);
+const IDLE_LIST_AGE: Duration = Duration::from_secs(3);
+/// Maximum age of the text, even if the list is unchanged.
+const MAX_TEXT_AGE: Duration = Duration::from_secs(12);
+/// Time after input, and after a change, during which more changes are expected.
+const AFTER_INPUT: Duration = Duration::from_secs(1);
+const AFTER_CHANGE: Duration = Duration::from_millis(400);
+/// Interval of checks of the byte counter, during a turn and while idle.
+const COUNTER_INTERVAL: Duration = Duration::from_millis(15);
+const IDLE_COUNTER_INTERVAL: Duration = Duration::from_millis(200);
+/// Minimum pause between polls; longer while the screen keeps changing.
+const MIN_GAP: Duration = Duration::from_millis(15);
+const BUSY_GAP: Duration = Duration::from_millis(90);
+/// Consecutive changes after which the screen counts as busy.
+const BUSY_STREAK: u32 = 5;
+/// After this many fruitless polls the byte counter is no longer trusted.
+const MAX_FRUITLESS_POLLS: u32 = 9;
+/// Pause after a failed call.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Failed connections after which the server counts as gone.
+const MAX_CONNECT_FAILURES: u32 = 4;
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(150);
+/// Time that a program may outlive its closed pane.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// An event observed on a pane.
+#[derive(Debug)]
+pub(super) enum PaneEvent {
+    /// The size of the pane from here on.
+    Size(Size),
+    /// Bytes that repaint what has changed.
+    Output(Vec<u8>),
+    /// The pane was moved, or its focus has changed.
+    Place(Vec<(&'static str, String)>),
+    /// The initial content has been reported.
+    FirstPoll,
+    /// A non-fatal failure.
+    Fault(String),
+    /// The program ended; its pane still exists.
+    Exited(ExitStatus),
+    /// The pane is gone; the reason.
+    Gone(String),
+}
+
+/// State shared by backend, poller and writer.
+#[derive(Debug, Default)]
+pub(super) struct SharedState {
+    /// Poll now: input was sent.
+    pub(super) wake: Notify,
+    /// A turn may end at any moment.
+    pub(super) watchful: AtomicBool,
+    /// We are closing the pane: it counts as gone when its program is.
+    pub(super) closing: AtomicBool,
+    /// Rows of the pane.
+    pub(super) rows: AtomicU16,
+    /// Device of its terminal.
+    pub(super) tty: OnceLock<PathBuf>,
+}
+
+/// The program in a pane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: i32,
+    /// Start time; distinguishes it from a later process with the same id.
+    pub(super) started: u64,
+}
+
+impl Process {
+    /// Returns the session leader of the pane's terminal.
+    pub(super) fn of(listed: &ListedPane) -> Option<Process> {
+        let pid = tty::leader(listed.tty.as_deref()?)?;
+        Some(Process { pid, started: tty::stat(pid)?.started })
+    }
+
+    pub(super) fn is_alive(self) -> bool {
+        tty::stat(self.pid).is_some_and(|stat| stat.started == self.started)
+    }
+}
+
+/// Polls one pane.
+pub(super) struct Poller {
+    server: Arc<WeztermServer>,
+    pane: String,
+    shared: Arc<SharedState>,
+    process: Option<Process>,
+    /// Process id of the program under the previous driver.
+    expected: Option<i32>,
+    events: mpsc::Sender<PaneEvent>,
+    repainter: Repainter,
+    listed: Option<ListedPane>,
+    /// Text of the last poll that read it.
+    text: Option<String>,
+    place: Vec<(&'static str, String)>,
+    /// Bytes written by the program before the last poll.
+    counter: Option<u64>,
+    /// Start and end of the last poll, last change, last read of the text, last input.
+    poll_started: Instant,
+    poll_ended: Instant,
+    last_change: Instant,
+    text_read_at: Option<Instant>,
+    last_input: Option<Instant>,
+    streak: u32,
+    /// Consecutive polls without a change although something was written, probably elsewhere.
+    fruitless: u32,
+    connect_failures: u32,
+    /// The current failure has been reported.
+    fault_reported: bool,
+}
+
+/// Why a poll failed.
+enum PollError {
+    Exited(ExitStatus),
+    Gone(String),
+    Unavailable(PaneError),
+    NoServer,
+    /// The receiver of events is closed.
+    ReceiverClosed,
+}
+
+impl Poller {
+    /// Creates a poller. `process`: the program in the pane; `expected`: its process id under the previous driver.
+    pub(super) fn new(
+        (server, pane): (Arc<WeztermServer>, String),
+        repainter: Repainter,
+        shared: Arc<SharedState>,
+        (process, expected): (Option<Process>, Option<i32>),
+        events: mpsc::Sender<PaneEvent>,
+    ) -> Poller {
+        let now = Instant::now();
+        Poller {
+            server,
+            pane,
+            shared,
+            process,
+            expected,
+            events,
+            repainter,
+            listed: None,
+            text: None,
+            place: Vec::new(),
+            counter: None,
+            poll_started: now,
+            poll_ended: now,
+            last_change: now,
+            text_read_at: None,
+            last_input: None,
+            streak: 0,
+            fruitless: 0,
+            connect_failures: 0,
+            fault_reported: false,
+        }
+    }
+
+    /// Polls until the pane is gone or the receiver is closed.
+    pub(super) async fn run(mut self) {
+        let mut first = true;
+        loop {
+            match self.poll().await {
+                Ok(()) => {
+                    (self.connect_failures, self.fault_reported) = (0, false);
+                    if std::mem::take(&mut first) && !self.send(PaneEvent::FirstPoll).await {
+                        return;
+                    }
+                    self.wait_for_next_poll().await;
+                }
+                Err(PollError::Exited(exit)) => {
+                    self.send(PaneEvent::Exited(exit)).await;
+                    return;
+                }
+                Err(PollError::Gone(how)) => return self.report_gone(how).await,
+                Err(PollError::NoServer) if self.connect_failures >= MAX_CONNECT_FAILURES => {
+                    return self.report_gone("WezTerm's server is gone, and its panes with it".into()).await;
+                }
+                Err(PollError::NoServer) => {
+                    self.connect_failures += 1;
+                    tokio::time::sleep(RECONNECT_INTERVAL).await;
+                }
+                Err(PollError::Unavailable(error)) => {
+                    let again = std::mem::replace(&mut self.fault_reported, true);
+                    let fault = || PaneEvent::Fault(format!("cannot read the pane: {error}"));
+                    if !again && !self.send(fault()).await {
+                        return;
+                    }
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+                Err(PollError::ReceiverClosed) => return,
+            }
+        }
+    }
+
+    async fn send(&self, event: PaneEvent) -> bool {
+        self.events.send(event).await.is_ok()
+    }
+
+    /// Reports the pane as gone. If we are closing it, waits for its program, which is ended by signals.
+    async fn report_gone(&self, how: String) {
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        while self.shared.closing.load(Ordering::Relaxed)
+            && self.process.is_some_and(Process::is_alive)
+            && Instant::now() < deadline
+        {
+            tokio::time::sleep(COUNTER_INTERVAL).await;
+        }
+        self.send(PaneEvent::Gone(how)).await;
+    }
+
+    /// Waits until the next poll is due.
+    async fn wait_for_next_poll(&mut self) {
+        loop {
+            let now = Instant::now();
+            let due = self.poll_started + self.interval(now);
+            let is_active = self.is_watchful() || self.is_recent(now);
+            let tick =
+                self.counter.map(|_| now + if is_active { COUNTER_INTERVAL } else { IDLE_COUNTER_INTERVAL });
+            let wake = tick.map_or(due, |tick| tick.min(due));
+            tokio::select! {
+                () = self.shared.wake.notified() => (self.last_input, self.fruitless) = (Some(Instant::now()), 0),
+                () = tokio::time::sleep_until(wake) => {}
+                () = self.events.closed() => return,
+            }
+            let now = Instant::now();
+            let earliest = self.poll_ended + self.min_gap();
+            let is_due = now >= due || self.last_input.is_some_and(|typed| typed > self.poll_started);
+            if is_due || (now >= earliest && self.has_written()) {
+                return;
+            }
+        }
+    }
+
+    fn is_watchful(&self) -> bool {
+        self.shared.watchful.load(Ordering::Relaxed)
+    }
+
+    /// Returns true shortly after input or a change.
+    fn is_recent(&self, now: Instant) -> bool {
+        self.last_input.is_some_and(|typed| now < typed + AFTER_INPUT)
+            || now < self.last_change + AFTER_CHANGE
+    }
+
+    fn interval(&self, now: Instant) -> Duration {
+        match self.counter {
+            None if self.is_recent(now) => FAST_INTERVAL,
+            Some(_) if self.is_recent(now) => WATCHFUL_INTERVAL,
+            Some(_) if self.is_watchful() && now > self.last_change + SLOW_AFTER => SLOW_INTERVAL,
+            _ if self.is_watchful() => WATCHFUL_INTERVAL,
+            _ => IDLE_INTERVAL,
+        }
+    }
+
+    /// Returns the minimum pause before the next poll.
+    fn min_gap(&self) -> Duration {
+        let base = if self.streak > BUSY_STREAK { BUSY_GAP } else { MIN_GAP };
+        base.saturating_mul(1 << self.fruitless.min(MAX_FRUITLESS_POLLS)).min(IDLE_INTERVAL)
+    }
+
+    fn has_written(&self) -> bool {
+        self.counter.is_some() && self.written_bytes() != self.counter
+    }
+
+    fn written_bytes(&self) -> Option<u64> {
+        tty::written_bytes(self.process?.pid)
+    }
+
+    async fn poll(&mut self) -> Result<(), PollError> {
+        let now = Instant::now();
+        let written = self.has_written() && self.fruitless < MAX_FRUITLESS_POLLS;
+        let at_rest = !self.is_watchful() && !self.is_recent(now) && !written;
+        let count = self.written_bytes();
+        self.poll_started = now;
+        let server = self.server.clone();
+        let Ok(_turn) = server.poll_permits.acquire().await else { return Err(PollError::ReceiverClosed) };
+        if at_rest && self.text_read_at.is_some_and(|read| now < read + MAX_TEXT_AGE) {
+            let listed = self.list_pane(now.checked_sub(IDLE_LIST_AGE).unwrap_or(now)).await?;
+            if self.listed.as_ref().is_some_and(|known| known.has_same_screen(&listed)) {
+                self.poll_ended = Instant::now();
+                return self.on_listed(listed).await;
+            }
+        }
+        // The list is read after the text, so its cursor is never older.
+        let early = match &self.listed {
+            Some(known) => Some(self.read_text(known.size.rows, SCROLLBACK_ROWS[0]).await?),
+            None => None,
+        };
+        let unchanged = early.is_some() && early == self.text;
+        // If nothing has changed, the shared list suffices.
+        let since = if at_rest && unchanged { now.checked_sub(IDLE_LIST_AGE) } else { None };
+        let listed = self.list_pane(since.unwrap_or_else(Instant::now)).await?;
+        let same_size = self.listed.as_ref().is_some_and(|known| known.size == listed.size);
+        let text = match early.filter(|_| same_size) {
+            Some(text) => text,
+            None => self.read_text(listed.size.rows, SCROLLBACK_ROWS[0]).await?,
+        };
+        self.text = Some(text.clone());
+        if let (None, Some(expected)) = (&self.listed, self.expected)
+            && Process::of(&listed).is_some_and(|process| process.pid != expected)
+        {
+            // Another server has reused the pane id.
+            return Err(PollError::Gone(self.gone_message()));
+        }
+        let dead = listed.is_dead.then(|| listed.exit_code.map_or(ExitStatus::Unknown, ExitStatus::Code));
+        self.on_capture(listed, text).await?;
+        if let Some(exit) = dead {
+            return Err(PollError::Exited(exit));
+        }
+        (self.counter, self.poll_ended, self.text_read_at) = (count, Instant::now(), Some(now));
+        Ok(())
+    }
+
+    async fn on_capture(&mut self, listed: ListedPane, text: String) -> Result<(), PollError> {
+        let size = Size::new(listed.size.cols, listed.size.rows);
+        let mut bytes = self.repainter.update(capture(&listed, &text, SCROLLBACK_ROWS[0]), false);
+        for scrollback in &SCROLLBACK_ROWS[1..] {
+            if bytes == Err(NeedsMore) {
+                let text = self.read_text(size.rows, *scrollback).await?;
+                let last = Some(scrollback) == SCROLLBACK_ROWS.last();
+                bytes = self.repainter.update(capture(&listed, &text, *scrollback), last);
+            }
+        }
+        let bytes = bytes.unwrap_or_default();
+        let resized = self.listed.as_ref().is_none_or(|known| known.size != listed.size);
+        self.shared.rows.store(size.rows, Ordering::Relaxed);
+        if resized && !self.send(PaneEvent::Size(size)).await {
+            return Err(PollError::ReceiverClosed);
+        }
+        self.on_listed(listed).await?;
+        if bytes.is_empty() {
+            (self.streak, self.fruitless) = (0, self.fruitless.saturating_add(1));
+            return Ok(());
+        }
+        (self.streak, self.fruitless) = (self.streak.saturating_add(1), 0);
+        self.last_change = Instant::now();
+        if self.send(PaneEvent::Output(bytes)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
+    }
+
+    /// Stores the listing and reports a changed location.
+    async fn on_listed(&mut self, listed: ListedPane) -> Result<(), PollError> {
+        let place = listed.place();
+        if let Some(tty) = listed.tty.clone() {
+            self.shared.tty.get_or_init(|| tty);
+        }
+        self.listed = Some(listed);
+        if place == self.place {
+            return Ok(());
+        }
+        self.place = place.clone();
+        if self.send(PaneEvent::Place(place)).await { Ok(()) } else { Err(PollError::ReceiverClosed) }
+    }
+
+    async fn list_pane(&self, since: Instant) -> Result<ListedPane, PollError> {
+        let panes = self.server.list(since).await.map_err(poll_error)?;
+        let found = panes.iter().find(|listed| listed.id() == self.pane).cloned();
+        found.ok_or_else(|| PollError::Gone(self.gone_message()))
+    }
+
+    async fn read_text(&self, rows: u16, scrollback: u32) -> Result<String, PollError> {
+        let range = Range::with_scrollback(rows, scrollback);
+        match self.server.wezterm.text(&self.pane, range, true).await {
+            Err(PaneError::NoPane(_)) => Err(PollError::Gone(self.gone_message())),
+            text => text.map_err(poll_error),
+        }
+    }
+
+    fn gone_message(&self) -> String {
+        format!("WezTerm has no pane {}: its program has ended, or it was closed", self.pane)
+    }
+}
+
+fn poll_error(error: PaneError) -> PollError {
+    match error {
+        PaneError::NoServer(_) => PollError::NoServer,
+        error => PollError::Unavailable(error),
+    }
+}
+
+/// Converts a listing and a text with up to `scrollback` rows above the screen.
+fn capture(listed: &ListedPane, text: &str, scrollback: u32) -> Capture {
+    let size = Size::new(listed.size.cols, listed.size.rows);
+    let mut all = rows_of(text);
+    let screen = usize::from(size.rows);
+    let rows = all.split_off(all.len().saturating_sub(screen));
+    let mut capture = Capture {
+        size,
+        truncated: all.len() >= scrollback as usize,
+        scrollback: all,
+        rows,
+        cursor: (listed.cursor_x, listed.cursor_y),
+        shows_cursor: listed.shows_cursor(),
+        title: listed.title.clone(),
+    };
+    capture.rows.resize(screen, super::rows::Row::default());
+    capture
+}

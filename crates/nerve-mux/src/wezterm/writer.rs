@@ -1,0 +1,68 @@
+//! Sends input to a pane, one call at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::mpsc;
+
+use super::input::InputCall;
+use super::pane_cache::WeztermServer;
+use super::poller::{PaneEvent, SharedState};
+use nerve_host::backend::PaneError;
+
+/// The calls for one write.
+pub(super) type Batch = VecDeque<InputCall>;
+
+/// The task that sends the input of a pane.
+pub(super) struct InputWriter {
+    pub(super) server: Arc<WeztermServer>,
+    pub(super) pane: String,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) batches: mpsc::UnboundedReceiver<Batch>,
+    /// Bytes queued here.
+    pub(super) waiting: Arc<AtomicUsize>,
+    pub(super) events: mpsc::Sender<PaneEvent>,
+}
+
+impl InputWriter {
+    /// Runs until the backend is dropped.
+    pub(super) async fn run(mut self) {
+        while let Some(mut batch) = self.batches.recv().await {
+            while let Some(call) = batch.pop_front() {
+                let sent = self.send(&call).await;
+                self.waiting.fetch_sub(call.size(), Ordering::Relaxed);
+                self.shared.wake.notify_one();
+                let Err(error) = sent else { continue };
+                // A partial input must not be followed by its Enter.
+                let rest: usize = batch.iter().map(InputCall::size).sum();
+                batch.clear();
+                self.waiting.fetch_sub(rest, Ordering::Relaxed);
+                let gone = matches!(error, PaneError::NoPane(_) | PaneError::NoServer(_));
+                // The poller reports that the pane is gone.
+                if !gone
+                    && self.events.send(PaneEvent::Fault(fault_message(&call, rest, &error))).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, call: &InputCall) -> Result<(), PaneError> {
+        match call {
+            InputCall::Paste(text) => self.server.wezterm.paste(&self.pane, text).await,
+            InputCall::Keys(keys) => self.server.wezterm.keys(&self.pane, keys).await,
+        }
+    }
+}
+
+fn fault_message(call: &InputCall, rest: usize, error: &PaneError) -> String {
+    let rest = if rest > 0 { format!(", and {rest} bytes after them were not typed") } else { String::new() };
+    match error {
+        PaneError::NoAnswer(..) => {
+            format!("{} bytes may or may not have been typed{rest}: {error}", call.size())
+        }
+        _ => format!("{} bytes were not typed{rest}: {error}", call.size()),
+    }
+}
