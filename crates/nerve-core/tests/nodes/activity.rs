@@ -3,7 +3,7 @@
 use nerve_core::command::{EventKind, StateName};
 use nerve_record::activity::{Activity, Level, Status};
 
-use crate::stage::Stage;
+use crate::harness::Stage;
 
 /// Activities until the node is gone, which is told last.
 async fn until_gone(stage: &mut Stage) -> Vec<Activity> {

@@ -6,7 +6,7 @@ use nerve_core::command::{BackendKind, EventKind, Response, StateName};
 use nerve_core::engine::RequestContext;
 use nerve_core::error::{EngineError, ErrorKind};
 
-use crate::stage::{LIMIT, Stage, at, wait_for};
+use crate::harness::{LIMIT, Stage, at, wait_for};
 
 async fn bash() -> Stage {
     let stage = Stage::new();

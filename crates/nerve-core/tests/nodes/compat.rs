@@ -21,8 +21,8 @@ use nerve_core::trace::TraceStatus;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::harness::LIMIT;
 use crate::matrix::Bench;
-use crate::stage::LIMIT;
 
 /// A channel of somebody else: answers in upper case, and waits for an interrupt when told to.
 #[derive(Debug, Default)]

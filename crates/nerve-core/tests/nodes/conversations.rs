@@ -10,7 +10,7 @@ use nerve_core::conversation::{Conversation, ConversationId, Message, Role, UseC
 use nerve_core::error::{EngineError, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::harness::Stage;
 
 const WARNINGS: &str = Response::WARNINGS;
 

@@ -12,7 +12,7 @@ use nerve_core::error::{EngineError, ErrorKind};
 use nerve_types::Size;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, at, mock_agent};
+use crate::harness::{Stage, at, mock_agent};
 use crate::tmux::Tmux;
 use crate::wezterm::mux::Scene;
 

@@ -8,7 +8,7 @@ use nerve_agent::parse::SectionKind;
 use nerve_core::command::{Choice, EventKind, StateName};
 use nerve_core::error::ErrorKind;
 
-use crate::stage::{Stage, at, ops};
+use crate::harness::{Stage, at, ops};
 
 #[tokio::test]
 async fn short_long_tool_wide_and_quoted_answers() {
@@ -100,7 +100,7 @@ async fn a_slow_start_loses_no_prompt_silently() {
 #[tokio::test]
 async fn an_agent_that_never_becomes_ready_times_out_with_its_screen() {
     let stage = Stage::new();
-    let program = crate::stage::mock_agent().display().to_string();
+    let program = crate::harness::mock_agent().display().to_string();
     let mut spec = stage.spec("m", &[&program, "--never-ready"]);
     spec.profile = Some("claude".into());
     spec.ready_timeout = Duration::from_millis(500);

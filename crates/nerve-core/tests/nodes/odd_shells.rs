@@ -5,7 +5,7 @@ use std::time::Duration;
 use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::harness::{LIMIT, Stage, at};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 

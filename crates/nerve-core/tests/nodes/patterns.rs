@@ -19,8 +19,8 @@ use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 
+use crate::harness::LIMIT;
 use crate::matrix::Bench;
-use crate::stage::LIMIT;
 
 /// A node with its answers, and what it is told.
 struct Script {

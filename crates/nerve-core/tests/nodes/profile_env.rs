@@ -1,6 +1,6 @@
 //! Variables of a profile: all of them or none.
 
-use crate::stage::Stage;
+use crate::harness::Stage;
 
 const SHOW: &str = r#"echo "PS0${PS0:+ set}, ${PROMPT_COMMAND:-none}""#;
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::stage::{LIMIT, Stage};
+use crate::harness::{LIMIT, Stage};
 use crate::tmux::Tmux;
 
 impl Stage {

@@ -6,7 +6,7 @@ use nerve_api::request::CreateSession;
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
 
-use crate::stage::{LIMIT, Stage, at, ops, wait_for};
+use crate::harness::{LIMIT, Stage, at, ops, wait_for};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nerve_core::command::{EventKind, Response, StateName};
 
-use crate::stage::Stage;
+use crate::harness::Stage;
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 

@@ -16,8 +16,8 @@ use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 
 use crate::chat::{chat, model, spec};
-use crate::proxy::scene::Scene;
-use crate::stage::{LIMIT, Stage};
+use crate::harness::{LIMIT, Stage};
+use crate::proxy::harness::Scene;
 
 const CALLER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const SECRET: &str = "pr0mpt-that-nobody-may-see";

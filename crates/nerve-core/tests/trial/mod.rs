@@ -1,14 +1,14 @@
 //! What nerve does with a real agent, tried on the agent itself: one scenario for all of them, each with no human, a home of its own and
 //! the scripted model API on loopback. The tests of this crate, the benchmark `agents` and through it `cargo xtask agents` share it.
 
+mod harness;
 mod scenario;
-mod stage;
 mod table;
-mod ways;
+mod variants;
 
 pub(crate) use scenario::try_out;
 pub(crate) use table::table;
-pub(crate) use ways::{WAYS, Way};
+pub(crate) use variants::{WAYS, Way};
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use nerve_core::command::{Response, StateName};
 use nerve_core::error::{EngineError, ErrorKind};
 use nerve_testkit::mock_model::RecordedRequest;
 
-use super::stage::{ENDLESS, ENDLESS_WORDS, GOT_IT, PASTED, Stage};
+use super::harness::{ENDLESS, ENDLESS_WORDS, GOT_IT, PASTED, Stage};
 use super::{Behaviour, Row, Times, Verdict, Way};
 
 /// Lines of the long answer (the script's `HUGE`) and of the large paste.

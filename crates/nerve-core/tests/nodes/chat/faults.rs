@@ -10,7 +10,7 @@ use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, Ending, Raw, Script};
 
 use super::{KEY, SHORT, Talk, alone, answers, begin_of_a_stream, chat, context, within};
-use crate::stage::at;
+use crate::harness::at;
 
 /// One good turn, then this answer to the second; the third goes well again, with the first in it and nothing of the second.
 async fn second(provider: Provider, bad: Vec<Answer>, timeout: Option<Duration>) -> (EngineError, usize) {

@@ -1,7 +1,7 @@
 //! Chat nodes against the scripted model API.
 
 mod faults;
-mod lives;
+mod persistence;
 mod tools;
 mod turns;
 
@@ -18,7 +18,7 @@ use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
 use serde_json::{Value, json};
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::harness::{LIMIT, Stage, at};
 
 /// The key of all tests: where it is not sent, it must not be seen.
 pub(crate) const KEY: &str = "sk-test-0123456789-very-secret";

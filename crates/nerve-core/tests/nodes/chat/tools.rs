@@ -218,7 +218,7 @@ async fn a_cancelled_turn_leaves_no_tool_running() {
     let session = Session::new("s");
     let factory = nerve_core::node::factory::NodeFactory::new(Default::default());
     let mut bash = nerve_core::command::NodeSpec::new(
-        crate::stage::at("sh"),
+        crate::harness::at("sh"),
         nerve_core::command::BackendKind::Bash,
         nerve_core::command::CommandLine::Argv(Vec::new()),
     );

@@ -11,7 +11,7 @@ use nerve_testkit::mock_model::{Answer, Part, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{Talk, alone, answers, chat, context};
-use crate::stage::{at, ops};
+use crate::harness::{at, ops};
 
 #[tokio::test]
 async fn a_turn_is_answered_by_each_provider() {

@@ -15,7 +15,7 @@ use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::node::terminal::TerminalNode;
 use nerve_core::session::Session;
 
-use crate::stage::{LIMIT, Stage, mock_agent};
+use crate::harness::{LIMIT, Stage, mock_agent};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 

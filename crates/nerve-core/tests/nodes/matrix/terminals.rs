@@ -8,7 +8,7 @@ use nerve_record::history::HistoryReader;
 use serde_json::{Value, json};
 
 use super::{BASH, Bench, until};
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 use crate::wezterm::mux::Scene;
 
 /// Row: PTYChannel.send() → test_pty_node_execute.

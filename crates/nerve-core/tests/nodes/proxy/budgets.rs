@@ -7,7 +7,7 @@ use nerve_api::request::{ExecuteGraph, GetRun};
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxySpec};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::harness::Scene;
 
 /// Runs a graph to its end, whatever that is.
 async fn run(scene: &Scene, graph: Value) -> RunEnded {

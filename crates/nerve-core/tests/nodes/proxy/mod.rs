@@ -1,8 +1,8 @@
 //! A proxy of a node's own: what passes is its turns', it has no key to spend, and it ends with its node.
 
 mod budgets;
-mod refused;
-pub(crate) mod scene;
+pub(crate) mod harness;
+mod rejection;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use self::scene::Scene;
+use self::harness::Scene;
 
 #[tokio::test]
 async fn what_passes_is_counted_for_its_turn_and_logged_with_it() {

@@ -1,10 +1,10 @@
 //! Nodes in panes of a real tmux, each test with a tmux server of its own.
 
-mod attached;
-mod made;
-mod people;
+mod attached_panes;
+mod created_panes;
+mod errors;
+mod foreign_input;
 mod restart;
-mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -17,7 +17,7 @@ use nerve_core::node::factory::FactoryConfig;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_testkit::{skip, wait_for};
 
-use crate::stage::{LIMIT, Stage, at, mock_agent};
+use crate::harness::{LIMIT, Stage, at, mock_agent};
 
 pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 

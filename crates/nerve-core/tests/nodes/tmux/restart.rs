@@ -8,7 +8,7 @@ use nerve_record::ahr::Mark;
 use nerve_testkit::{wait_for, wait_until};
 
 use super::{BASH, Tmux, marks, output};
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_server_goes_on_with_a_gap_in_the_recording() {

@@ -4,7 +4,7 @@ use nerve_core::command::{BackendKind, StateName};
 use nerve_core::error::ErrorKind;
 
 use super::mux::Scene;
-use crate::stage::{at, mock_agent, ops};
+use crate::harness::{at, mock_agent, ops};
 
 /// The mock agent by the name of the real one.
 fn claude(scene: &Scene) -> String {

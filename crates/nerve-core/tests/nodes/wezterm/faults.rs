@@ -9,8 +9,8 @@ use nerve_core::error::ErrorKind;
 use nerve_core::node::factory::FactoryConfig;
 
 use super::mux::Scene;
+use crate::harness::Stage;
 use crate::matrix::until;
-use crate::stage::Stage;
 
 #[tokio::test]
 async fn without_wezterm_and_without_a_server_nothing_is_made() {

@@ -12,7 +12,7 @@ use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_types::Size;
 use serde_json::Value;
 
-use crate::stage::{LIMIT, Stage, mock_agent};
+use crate::harness::{LIMIT, Stage, mock_agent};
 
 /// The fake `wezterm`: the testkit's example, built beside this test.
 pub(crate) fn program() -> PathBuf {
@@ -175,7 +175,7 @@ impl Scene {
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.stage.engine.node_info(&crate::stage::at(node)).unwrap()
+        self.stage.engine.node_info(&crate::harness::at(node)).unwrap()
     }
 
     /// The pane of a node.

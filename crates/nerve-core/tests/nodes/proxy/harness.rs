@@ -13,7 +13,7 @@ use nerve_core::telemetry::Telemetry;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use serde_json::Value;
 
-use crate::stage::{Stage, at};
+use crate::harness::{Stage, at};
 
 /// Asks the model one thing, and prints the head and the body of its answer.
 const ASK: &str = r#"#!/bin/bash
@@ -94,7 +94,7 @@ impl Scene {
                 tokio::task::yield_now().await;
             }
         };
-        let in_time = tokio::time::timeout(crate::stage::LIMIT, seen).await;
+        let in_time = tokio::time::timeout(crate::harness::LIMIT, seen).await;
         assert!(in_time.is_ok(), "{name} is {:?}, not {value}", self.fact(node, name).await);
     }
 

@@ -6,7 +6,7 @@ use nerve_core::error::ErrorKind;
 use nerve_testkit::wait_until;
 
 use super::Tmux;
-use crate::stage::{LIMIT, at};
+use crate::harness::{LIMIT, at};
 
 const SHELL: &str = "env PS1='$ ' bash --norc --noprofile";
 

@@ -9,8 +9,8 @@ use nerve_core::backend::wezterm::{Keys, Range, Wezterm};
 use nerve_types::Size;
 
 use super::mux::{Mux, program};
+use crate::harness::LIMIT;
 use crate::matrix::until;
-use crate::stage::LIMIT;
 
 fn words(argv: &[&str]) -> NewPane {
     NewPane {

@@ -3,7 +3,7 @@
 use nerve_core::command::{EventKind, StateName};
 use nerve_core::error::ErrorKind;
 
-use crate::stage::{Stage, at};
+use crate::harness::{Stage, at};
 
 /// Draws itself as Codex does after a refusal, and takes no input.
 const LIMITED: &str = "stty raw -echo; printf '\

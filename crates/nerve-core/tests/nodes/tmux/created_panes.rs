@@ -11,7 +11,7 @@ use nerve_testkit::wait_until;
 use nerve_types::ExitStatus;
 
 use super::{BASH, Tmux, marks, output};
-use crate::stage::{LIMIT, at};
+use crate::harness::{LIMIT, at};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_in_a_new_session_takes_turns_and_goes_with_its_pane() {

@@ -13,8 +13,8 @@ use nerve_record::playback::Playback;
 use nerve_types::Size;
 
 use super::mux::Scene;
+use crate::harness::{LIMIT, at};
 use crate::matrix::until;
-use crate::stage::{LIMIT, at};
 
 #[tokio::test]
 async fn a_shell_in_a_pane_of_the_fake_takes_prompts() {

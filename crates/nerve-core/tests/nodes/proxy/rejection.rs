@@ -4,7 +4,7 @@ use nerve_core::command::{BackendKind, CommandLine, NodeSpec, PanePlace};
 use nerve_core::error::ErrorKind;
 use nerve_core::proxy::{ProxyKind, ProxySpec};
 
-use super::scene::Scene;
+use super::harness::Scene;
 
 async fn why(scene: &Scene, spec: NodeSpec) -> String {
     let error = scene.create(spec).await.unwrap_err();

@@ -6,7 +6,7 @@ use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 
 use super::{BASH, Tmux};
-use crate::stage::at;
+use crate::harness::at;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_types_goes_first_and_prompts_wait_and_say_so() {

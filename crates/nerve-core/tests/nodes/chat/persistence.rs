@@ -13,7 +13,7 @@ use nerve_core::session::Session;
 use nerve_testkit::mock_model::Script;
 
 use super::{KEY, Talk, alone, chat, context, model, spec};
-use crate::stage::{Stage, at};
+use crate::harness::{Stage, at};
 
 #[tokio::test]
 async fn forks_go_on_apart() {

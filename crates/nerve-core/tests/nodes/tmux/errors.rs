@@ -12,7 +12,7 @@ use nerve_core::error::ErrorKind;
 use nerve_testkit::wait_until;
 
 use super::{BASH, Tmux, config};
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 
 /// An engine whose tmux is this program.
 fn with_tmux(tmux: &mut Tmux, program: PathBuf) {
