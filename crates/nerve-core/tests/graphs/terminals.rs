@@ -129,12 +129,12 @@ async fn cancel_interrupts_only_once() {
     let graph = commands(&[("slow", slow)]);
     let run = tokio::spawn(async move { graph.run(&context).await });
     // The program owns the terminal now: before that, a shell could lose the interrupt, which is then repeated.
-    let begun = async {
+    let started = async {
         while !shell.read().await.unwrap().contains("at-3") {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LIMIT, begun).await.unwrap();
+    tokio::time::timeout(LIMIT, started).await.unwrap();
     token.cancel();
     tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
     assert!(shell.read().await.unwrap().contains("at-12"), "the program must end by itself");
@@ -250,8 +250,8 @@ async fn dying_node_fails_its_step() {
     assert_eq!(error.kind, ErrorKind::Process, "{error}");
     assert!(error.message.contains("the turn was cut short"), "{error}");
 
-    let again = graph.run(&shop.context()).await;
-    assert_eq!(again.error.unwrap().kind, ErrorKind::NodeStopped);
+    let second_run = graph.run(&shop.context()).await;
+    assert_eq!(second_run.error.unwrap().kind, ErrorKind::NodeStopped);
 }
 
 #[tokio::test]
