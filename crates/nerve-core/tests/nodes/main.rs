@@ -1,5 +1,5 @@
-//! Nodes over real programs: shells, REPLs and the mock agent, through the engine.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+//! Nodes in the engine, with real programs: shells, REPLs and the mock agent.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod activity;
 mod bash;

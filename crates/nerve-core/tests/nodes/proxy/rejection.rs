@@ -1,89 +1,92 @@
-//! Proxies that cannot be: nothing is started, and it is said why.
+//! Invalid proxies: nothing is started, and the error gives the reason.
 
 use nerve_core::command::{BackendKind, CommandLine, NodeSpec, PanePlace};
 use nerve_core::error::ErrorKind;
 use nerve_core::proxy::{ProxyKind, ProxySpec};
 
-use super::harness::Scene;
+use super::harness::ProxyHarness;
 
-async fn why(scene: &Scene, spec: NodeSpec) -> String {
-    let error = scene.create(spec).await.unwrap_err();
+async fn rejection(harness: &ProxyHarness, spec: NodeSpec) -> String {
+    let error = harness.create(spec).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest, "{error:?}");
     assert!(error.hint.is_some(), "{error:?}");
     error.message
 }
 
 #[tokio::test]
-async fn nodes_that_run_no_agent_have_none() {
-    let scene = Scene::new().await;
-    let spec = || scene.spec("a", scene.proxy(ProxyKind::Anthropic));
+async fn only_agent_nodes_can_have_a_proxy() {
+    let harness = ProxyHarness::new().await;
+    let spec = || harness.spec("a", harness.proxy(ProxyKind::Anthropic));
     for backend in [BackendKind::Bash, BackendKind::Chat] {
-        let said = why(&scene, NodeSpec { backend, command: CommandLine::Argv(Vec::new()), ..spec() }).await;
-        assert!(said.contains("cannot have a proxy"), "{said}");
+        let message =
+            rejection(&harness, NodeSpec { backend, command: CommandLine::Argv(Vec::new()), ..spec() }).await;
+        assert!(message.contains("cannot have a proxy"), "{message}");
     }
     let place = PanePlace { pane: Some("%1".into()), ..PanePlace::default() };
     let none = CommandLine::Argv(Vec::new());
     let in_pane = NodeSpec { backend: BackendKind::Tmux, place, command: none, ..spec() };
-    let said = why(&scene, in_pane).await;
-    assert!(said.contains("pane '%1' is already running"), "{said}");
+    let message = rejection(&harness, in_pane).await;
+    assert!(message.contains("pane '%1' is already running"), "{message}");
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_told_of_it_has_none() {
-    let scene = Scene::new().await;
-    let plain = NodeSpec { profile: None, ..scene.spec("a", scene.proxy(ProxyKind::Anthropic)) };
-    let said = why(&scene, plain).await;
-    assert!(said.contains("a 'shell' node cannot have a proxy"), "{said}");
-    let mut set = scene.spec("a", scene.proxy(ProxyKind::Anthropic));
-    set.env.insert("ANTHROPIC_BASE_URL".into(), "http://elsewhere".into());
-    let said = why(&scene, set).await;
-    assert!(said.contains("ANTHROPIC_BASE_URL is set for the node"), "{said}");
-    // Without a key of its own there is no token to be set.
-    let mut own = scene.spec("a", scene.proxy(ProxyKind::Anthropic));
-    own.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
-    scene.create(own).await.unwrap();
-    scene.stage.stop("a").await;
-    let mut both = scene.spec("b", scene.proxy(ProxyKind::Openai));
-    both.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
-    let said = why(&scene, both).await;
-    assert!(said.contains("ANTHROPIC_AUTH_TOKEN is set") && !said.contains("theirs"), "{said}");
+async fn proxy_needs_settable_url_and_token() {
+    let harness = ProxyHarness::new().await;
+    let without_profile =
+        NodeSpec { profile: None, ..harness.spec("a", harness.proxy(ProxyKind::Anthropic)) };
+    let message = rejection(&harness, without_profile).await;
+    assert!(message.contains("a 'shell' node cannot have a proxy"), "{message}");
+    let mut with_url = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    with_url.env.insert("ANTHROPIC_BASE_URL".into(), "http://elsewhere".into());
+    let message = rejection(&harness, with_url).await;
+    assert!(message.contains("ANTHROPIC_BASE_URL is set for the node"), "{message}");
+    // A proxy without its own key sets no token.
+    let mut with_token = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    with_token.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
+    harness.create(with_token).await.unwrap();
+    harness.nodes.stop("a").await;
+    let mut openai = harness.spec("b", harness.proxy(ProxyKind::Openai));
+    openai.env.insert("ANTHROPIC_AUTH_TOKEN".into(), "theirs".into());
+    let message = rejection(&harness, openai).await;
+    assert!(message.contains("ANTHROPIC_AUTH_TOKEN is set") && !message.contains("theirs"), "{message}");
 }
 
-/// The agent's own key is for the host that the server's environment names, not for the vendor.
+/// The agent's own key belongs to the host named in the server's environment and must not go to the vendor.
 #[tokio::test]
-async fn an_agent_whose_environment_names_another_host_has_none_that_goes_to_the_vendor() {
-    let scene = Scene::new().await;
-    // A variable that is there anyway, in every test.
-    let caller = std::fs::read_to_string(scene.at("profiles/caller.toml")).unwrap();
-    let caller = caller.replace("ANTHROPIC_BASE_URL", "CARGO_MANIFEST_DIR").replace("\"caller\"", "\"told\"");
-    std::fs::write(scene.at("profiles/told.toml"), caller).unwrap();
-    let spec = |proxy| NodeSpec { profile: Some("told".into()), ..scene.spec("a", proxy) };
-    let said = why(&scene, spec(ProxySpec::new(ProxyKind::Anthropic))).await;
-    assert!(said.contains("CARGO_MANIFEST_DIR is set in the server's environment"), "{said}");
+async fn inherited_base_url_requires_an_explicit_upstream() {
+    let harness = ProxyHarness::new().await;
+    // Uses a variable that cargo sets.
+    let caller = std::fs::read_to_string(harness.path("profiles/caller.toml")).unwrap();
+    let caller =
+        caller.replace("ANTHROPIC_BASE_URL", "CARGO_MANIFEST_DIR").replace("\"caller\"", "\"inherited\"");
+    std::fs::write(harness.path("profiles/inherited.toml"), caller).unwrap();
+    let spec = |proxy| NodeSpec { profile: Some("inherited".into()), ..harness.spec("a", proxy) };
+    let message = rejection(&harness, spec(ProxySpec::new(ProxyKind::Anthropic))).await;
+    assert!(message.contains("CARGO_MANIFEST_DIR is set in the server's environment"), "{message}");
     let value = std::env::var("CARGO_MANIFEST_DIR").unwrap();
-    assert!(said.contains("proxy.base_url") && !said.contains(&value), "{said}");
+    assert!(message.contains("proxy.base_url") && !message.contains(&value), "{message}");
     let key = Some("CARGO_PKG_NAME".to_string());
     let with_key = ProxySpec { api_key_env: key, ..ProxySpec::new(ProxyKind::Anthropic) };
-    assert!(why(&scene, spec(with_key)).await.contains("CARGO_MANIFEST_DIR is set"));
-    scene.create(spec(scene.proxy(ProxyKind::Anthropic))).await.unwrap();
-    scene.stage.stop("a").await;
+    assert!(rejection(&harness, spec(with_key)).await.contains("CARGO_MANIFEST_DIR is set"));
+    harness.create(spec(harness.proxy(ProxyKind::Anthropic))).await.unwrap();
+    harness.nodes.stop("a").await;
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be() {
-    let scene = Scene::new().await;
+async fn invalid_proxy_settings_are_rejected() {
+    let harness = ProxyHarness::new().await;
     let api_key_env = Some("NERVE_TEST_NO_SUCH_KEY".to_string());
-    let missing = ProxySpec { api_key_env, ..scene.proxy(ProxyKind::Anthropic) };
-    let said = why(&scene, scene.spec("a", missing)).await;
-    assert!(said.contains("the variable 'NERVE_TEST_NO_SUCH_KEY' holds no key"), "{said}");
-    let clear =
+    let missing = ProxySpec { api_key_env, ..harness.proxy(ProxyKind::Anthropic) };
+    let message = rejection(&harness, harness.spec("a", missing)).await;
+    assert!(message.contains("the variable 'NERVE_TEST_NO_SUCH_KEY' holds no key"), "{message}");
+    let unencrypted =
         ProxySpec { base_url: Some("http://far.example".into()), ..ProxySpec::new(ProxyKind::Anthropic) };
-    let error = scene.create(scene.spec("a", clear)).await.unwrap_err();
+    let error = harness.create(harness.spec("a", unencrypted)).await.unwrap_err();
     assert!(error.message.contains("unencrypted"), "{error:?}");
-    // A program that does not start leaves nothing that listens, and nothing that is kept.
-    let mut gone = scene.spec("a", scene.proxy(ProxyKind::Anthropic));
-    gone.command = CommandLine::Argv(vec!["/no/such/program".into()]);
-    assert_eq!(scene.create(gone).await.unwrap_err().kind, ErrorKind::Process);
-    let left = std::fs::read_dir(scene.at("proxies/run/test")).map_or(0, Iterator::count);
-    assert_eq!(left, 0);
+    // A program that fails to start leaves no proxy and no files.
+    let mut unstartable = harness.spec("a", harness.proxy(ProxyKind::Anthropic));
+    unstartable.command = CommandLine::Argv(vec!["/no/such/program".into()]);
+    assert_eq!(harness.create(unstartable).await.unwrap_err().kind, ErrorKind::Process);
+    let leftover = std::fs::read_dir(harness.path("proxies/run/test")).map_or(0, Iterator::count);
+    assert_eq!(leftover, 0);
 }
