@@ -128,7 +128,7 @@ async fn cancelled_run_withdraws_its_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn default_applies_at_once_without_answerers() {
+async fn default_applies_at_once_if_unanswerable() {
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(gate().default_choice("yes")), Step::new("ship")).unwrap();
     assert_eq!(graph.run(&context()).await.results["ship"], json!({"choice": "yes", "by": "default"}));

@@ -35,14 +35,14 @@ async fn steps_run_concurrently() {
 
 /// Runs steps of a second each; returns the maximum number at once, and the seconds it took.
 async fn run_concurrently(steps: usize, max_parallel: usize) -> (usize, u64) {
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&most);
+    let (running, maximum) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let result = Arc::clone(&maximum);
     let node: NodeHandle = Arc::new(FunctionNode::asynchronous("count", move |_| {
-        let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+        let (running, maximum) = (Arc::clone(&running), Arc::clone(&maximum));
         async move {
-            most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            maximum.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            now.fetch_sub(1, Ordering::Relaxed);
+            running.fetch_sub(1, Ordering::Relaxed);
             Ok(json!(null))
         }
     }));
@@ -53,7 +53,7 @@ async fn run_concurrently(steps: usize, max_parallel: usize) -> (usize, u64) {
     }
     let started = Instant::now();
     assert_eq!(run(&graph).await.results.len(), steps);
-    (seen.load(Ordering::Relaxed), started.elapsed().as_secs())
+    (result.load(Ordering::Relaxed), started.elapsed().as_secs())
 }
 
 #[tokio::test(start_paused = true)]

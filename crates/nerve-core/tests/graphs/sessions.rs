@@ -64,15 +64,16 @@ async fn removed_node_is_not_stopped() {
 
 #[tokio::test]
 async fn stopped_nodes_release_their_names() {
-    let shop = crate::harness::TestEnv::new();
-    let bash = shop.factory.create_bash(shop.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
-    shop.session.register(Arc::new(bash.clone()), None).unwrap();
-    shop.session.register(echo("echo"), None).unwrap();
-    assert_eq!(shop.session.list_ready_nodes(), ["check", "echo"]);
+    let test_env = crate::harness::TestEnv::new();
+    let bash =
+        test_env.factory.create_bash(test_env.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
+    test_env.session.register(Arc::new(bash.clone()), None).unwrap();
+    test_env.session.register(echo("echo"), None).unwrap();
+    assert_eq!(test_env.session.list_ready_nodes(), ["check", "echo"]);
     bash.stop("enough").await;
-    assert_eq!(shop.session.list_ready_nodes(), ["echo"]);
-    assert_eq!(shop.session.list_nodes(), ["check", "echo"]);
-    shop.session.register(echo("check"), None).unwrap();
+    assert_eq!(test_env.session.list_ready_nodes(), ["echo"]);
+    assert_eq!(test_env.session.list_nodes(), ["check", "echo"]);
+    test_env.session.register(echo("check"), None).unwrap();
 }
 
 #[test]

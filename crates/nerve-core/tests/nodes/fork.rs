@@ -269,7 +269,8 @@ async fn profile_gives_reason_why_fork_is_unsupported() {
 #[tokio::test]
 async fn unknown_session_id_prevents_fork() {
     let harness = Harness::new();
-    // `--continue` resumes the latest conversation, so its id is unknown. The script drops the option, which the mock agent lacks.
+    // `--continue` resumes the latest conversation, so its id is unknown. The script drops this option, which
+    // the mock agent lacks.
     fs::write(
         harness.folder.path().join("claude"),
         format!("#!/bin/sh\nexec '{}'\n", mock_agent().display()),

@@ -93,8 +93,8 @@ async fn missing_or_replaced_pane_is_reported_after_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pane_has_one_driver_which_errors_name() {
-    let Some(tmux) = Tmux::new("pane_has_one_driver_which_errors_name") else { return };
+async fn second_driver_of_a_pane_is_rejected() {
+    let Some(tmux) = Tmux::new("second_driver_of_a_pane_is_rejected") else { return };
     let pane = tmux.new_pane("work", "env PS1='$ ' bash --norc --noprofile");
     tmux.create(tmux.attached_spec("first", &pane)).await.unwrap();
     let error = tmux.create(tmux.attached_spec("second", &pane)).await.unwrap_err();
