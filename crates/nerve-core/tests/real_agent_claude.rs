@@ -1,6 +1,6 @@
-//! The main job on the real Claude Code (pinned by xtask), against the scripted model API on loopback, with no human: start,
-//! prompts proved and answered, a permission asked and given, an interrupt, the trust dialog, exit. Both renderers.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+//! The real Claude Code (pinned by xtask) in both renderers, against the scripted model API on loopback: start, prompts,
+//! permissions, interrupt, trust dialog and exit.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod forks;
 mod talks;
@@ -26,8 +26,8 @@ use tokio::sync::broadcast;
 
 const TURN: Duration = Duration::from_secs(60);
 
-/// A real agent on an engine of its own.
-struct Stage {
+/// A real agent in its own engine.
+struct Harness {
     engine: Engine,
     events: broadcast::Receiver<EngineEvent>,
     model: MockModel,
@@ -39,12 +39,12 @@ async fn model() -> MockModel {
     serve("127.0.0.1:0".parse().unwrap(), Script::default()).await.unwrap()
 }
 
-impl Stage {
-    async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Stage> {
-        Stage::start_in(BackendKind::Pty, renderer, prepare).await
+impl Harness {
+    async fn start(renderer: Renderer, prepare: impl FnOnce(&Hermetic, &mut AgentRecipe)) -> Option<Harness> {
+        Harness::start_in(BackendKind::Pty, renderer, prepare).await
     }
 
-    /// The tmux server, where there is one, has its socket in the home.
+    /// Returns the path of the tmux socket, if the test uses tmux.
     fn socket(home: &Hermetic) -> std::path::PathBuf {
         home.root().join("tmux.sock")
     }
@@ -53,7 +53,7 @@ impl Stage {
         backend: BackendKind,
         renderer: Renderer,
         prepare: impl FnOnce(&Hermetic, &mut AgentRecipe),
-    ) -> Option<Stage> {
+    ) -> Option<Harness> {
         if find_agent("claude").is_none() {
             skip("real_agent_claude", "the pinned Claude Code is not installed (cargo xtask setup)");
             return None;
@@ -80,10 +80,10 @@ impl Stage {
         let node = NodeRef { session: None, node: "claude".into() };
         let env = home.env().into_iter().chain(recipe.env).collect();
         let place =
-            PanePlace { socket: Some(Stage::socket(&home).display().to_string()), ..PanePlace::default() };
+            PanePlace { socket: Some(Harness::socket(&home).display().to_string()), ..PanePlace::default() };
         let spec = NodeSpec { backend, place, ..spec(&node, recipe.argv, env, &cwd) };
         engine.create(spec).await.unwrap();
-        Some(Stage { engine, events, model, home, node })
+        Some(Harness { engine, events, model, home, node })
     }
 
     async fn wait(&self, state: StateName) {
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// The states published since the last call.
+    /// Returns the states published since the last call.
     fn states(&mut self) -> Vec<&'static str> {
         let mut states = Vec::new();
         while let Ok(event) = self.events.try_recv() {
@@ -154,7 +154,7 @@ impl Stage {
         states
     }
 
-    /// What the agent was said to have done since the last call.
+    /// Returns the activities published since the last call.
     fn activities(&mut self) -> Vec<Activity> {
         let mut activities = Vec::new();
         while let Ok(event) = self.events.try_recv() {
@@ -167,8 +167,8 @@ impl Stage {
         activities
     }
 
-    /// The user texts the model was sent.
-    fn prompts(&self) -> String {
+    /// Returns the bodies of all requests at the model.
+    fn request_texts(&self) -> String {
         self.model.requests().iter().map(|request| request.body.to_string()).collect()
     }
 }
@@ -186,85 +186,85 @@ fn spec(node: &NodeRef, argv: Vec<String>, env: BTreeMap<String, String>, cwd: &
 }
 
 async fn ten_turns(backend: BackendKind, renderer: Renderer) {
-    let Some(mut stage) = Stage::start_in(backend, renderer, |_, _| ()).await else { return };
-    stage.wait(StateName::Ready).await;
+    let Some(mut harness) = Harness::start_in(backend, renderer, |_, _| ()).await else { return };
+    harness.wait(StateName::Ready).await;
 
-    let hello = stage.ask("hello there").await;
+    let hello = harness.ask("hello there").await;
     assert_eq!(hello.text, "You said: hello there");
     assert_eq!(hello.delivery, "started");
     assert!(hello.is_complete && hello.is_ready, "{hello:?}");
     assert_eq!(hello.source, "transcript");
-    assert!(stage.prompts().contains("hello there"));
-    let states = stage.states();
+    assert!(harness.request_texts().contains("hello there"));
+    let states = harness.states();
     assert!(states.contains(&"busy") && states.last() == Some(&"ready"), "{states:?}");
 
-    let long = stage.ask("LONG answer please").await;
+    let long = harness.ask("LONG answer please").await;
     assert!(long.text.contains("def fib") && long.text.trim_end().ends_with("END-OF-LONG"), "{}", long.text);
 
-    let slow = stage.ask("Please answer SLOW number one").await;
+    let slow = harness.ask("Please answer SLOW number one").await;
     assert!(slow.text.contains("END-OF-SLOW"), "ended early: {}", slow.text);
 
-    let quote = stage.ask("QUOTE the markers").await;
+    let quote = harness.ask("QUOTE the markers").await;
     assert!(quote.is_complete, "{quote:?}");
 
-    let wide = stage.ask("WIDE answer please").await;
+    let wide = harness.ask("WIDE answer please").await;
     assert!(wide.text.contains("日本語"), "{}", wide.text);
 
     let paste: String = (1..=30).map(|row| format!("paste row {row}\n")).collect();
-    let pasted = stage.ask(&paste).await;
+    let pasted = harness.ask(&paste).await;
     assert!(pasted.text.contains("paste row 30"), "{}", pasted.text);
 
-    let hostile = stage.ask("escape \x1b[201~\r and \x03 inside").await;
+    let hostile = harness.ask("escape \x1b[201~\r and \x03 inside").await;
     assert!(hostile.text.contains("inside"), "{}", hostile.text);
-    stage.states();
+    harness.states();
 
-    let blocked = stage.send("TOUCHTOOL please").await.unwrap_err();
+    let blocked = harness.send("TOUCHTOOL please").await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
     assert!(blocked.screen.unwrap().contains("Do you want to proceed?"));
     assert_eq!(blocked.choices.first().map(String::as_str), Some("Yes"));
-    let refused = stage.send("typed into a dialog?").await.unwrap_err();
+    let refused = harness.send("typed into a dialog?").await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Blocked);
-    let tool = stage.answer(Choice::Number(1)).await.unwrap().unwrap();
+    let tool = harness.answer(Choice::Number(1)).await.unwrap().unwrap();
     assert!(tool.text.contains("END-OF-TOOL"), "{tool:?}");
     assert!(
         tool.sections.iter().any(|section| section.metadata.get("tool").is_some_and(|tool| tool == "Bash")),
         "{tool:?}"
     );
-    assert!(stage.home.work().join("made-by-tool.txt").exists());
-    let states = stage.states();
+    assert!(harness.home.work().join("made-by-tool.txt").exists());
+    let states = harness.states();
     assert!(states.contains(&"permission"), "{states:?}");
 
-    let denied = stage.send("TOUCHTOOL again").await.unwrap_err();
+    let denied = harness.send("TOUCHTOOL again").await.unwrap_err();
     assert_eq!(denied.kind, ErrorKind::Blocked);
-    let denied = stage.answer(Choice::Cancel).await.unwrap().unwrap();
+    let denied = harness.answer(Choice::Cancel).await.unwrap().unwrap();
     assert!(denied.is_ready, "{denied:?}");
 
     let slow = ExecuteInput {
         timeout: Some(TURN.into()),
-        ..ExecuteInput::new(&*stage.node.node, "SLOW to be interrupted")
+        ..ExecuteInput::new(&*harness.node.node, "SLOW to be interrupted")
     };
-    let engine = stage.engine.clone();
+    let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(slow, Default::default()).await });
-    stage.wait(StateName::Busy).await;
-    // The first words have to be there: Escape before them only takes the prompt back.
+    harness.wait(StateName::Busy).await;
+    // Escape before the first words would only withdraw the prompt.
     let deadline = tokio::time::Instant::now() + TURN;
-    while !stage.screen().await.contains("Slow words") {
-        assert!(tokio::time::Instant::now() < deadline, "{}", stage.screen().await);
+    while !harness.screen().await.contains("Slow words") {
+        assert!(tokio::time::Instant::now() < deadline, "{}", harness.screen().await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    stage.engine.send_interrupt(stage.node.clone().into(), Default::default()).await.unwrap();
+    harness.engine.send_interrupt(harness.node.clone().into(), Default::default()).await.unwrap();
     let interrupted = turn.await.unwrap().unwrap();
     assert_eq!(interrupted.attributes.get("interrupted").map(String::as_str), Some("true"));
     assert!(!interrupted.text.contains("END-OF-SLOW"));
 
-    let error = stage.ask("ERR 400 now").await;
+    let error = harness.ask("ERR 400 now").await;
     assert!(error.is_ready, "{error:?}");
 
-    let again = stage.ask("one more after all that").await;
-    assert!(again.text.contains("one more after all that"), "{}", again.text);
+    let last = harness.ask("one more after all that").await;
+    assert!(last.text.contains("one more after all that"), "{}", last.text);
 
-    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
-    assert_eq!(stage.states().last(), Some(&"stopped"));
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    assert_eq!(harness.states().last(), Some(&"stopped"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -286,19 +286,19 @@ async fn claude_in_tmux_ten_turns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_asks_for_trust_and_is_answered() {
+async fn claude_trust_dialog_is_answered() {
     let untrust = |home: &Hermetic, _: &mut AgentRecipe| {
         std::fs::write(home.home().join(".claude.json"), r#"{"hasCompletedOnboarding":true}"#).unwrap();
     };
-    let Some(stage) = Stage::start(Renderer::Classic, untrust).await else { return };
-    stage.wait(StateName::Blocked).await;
-    let blocked = stage.send("hello").await.unwrap_err();
+    let Some(harness) = Harness::start(Renderer::Classic, untrust).await else { return };
+    harness.wait(StateName::Blocked).await;
+    let blocked = harness.send("hello").await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
     assert!(blocked.message.contains("trust"), "{blocked:?}");
-    assert_eq!(stage.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
-    stage.wait(StateName::Ready).await;
-    assert_eq!(stage.ask("hello there").await.text, "You said: hello there");
-    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
+    assert_eq!(harness.answer(Choice::Label("I trust".into())).await.unwrap().map(|r| r.text), None);
+    harness.wait(StateName::Ready).await;
+    assert_eq!(harness.ask("hello there").await.text, "You said: hello there");
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
 }
 
 fn statuses(activities: &[Activity]) -> Vec<Status> {
@@ -309,45 +309,55 @@ fn statuses(activities: &[Activity]) -> Vec<Status> {
     activities.iter().filter_map(status).collect()
 }
 
-/// The only activity of this kind, as JSON.
-fn only(activities: &[Activity], kind: &str) -> serde_json::Value {
+/// Returns the only activity of this kind, as JSON.
+fn only_activity(activities: &[Activity], kind: &str) -> serde_json::Value {
     let found: Vec<&Activity> = activities.iter().filter(|activity| activity.kind() == kind).collect();
     assert_eq!(found.len(), 1, "{kind}: {activities:?}");
     found[0].to_json()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_claude_does_is_told_once() {
-    let Some(mut stage) = Stage::start(Renderer::Classic, |_, _| ()).await else { return };
-    stage.wait(StateName::Ready).await;
-    let told = statuses(&stage.activities());
-    assert_eq!((told.first(), told.last()), (Some(&Status::Provisioning), Some(&Status::Paused)), "{told:?}");
+async fn claude_activities_are_reported_once() {
+    let Some(mut harness) = Harness::start(Renderer::Classic, |_, _| ()).await else { return };
+    harness.wait(StateName::Ready).await;
+    let first_statuses = statuses(&harness.activities());
+    assert_eq!(
+        (first_statuses.first(), first_statuses.last()),
+        (Some(&Status::Provisioning), Some(&Status::Paused)),
+        "{first_statuses:?}"
+    );
 
-    stage.ask("THINK about it").await;
-    let told = stage.activities();
-    let [Status::Running, .., Status::Paused] = statuses(&told)[..] else { panic!("{told:?}") };
-    assert!(only(&told, "thought")["content"].as_str().unwrap().starts_with("The user wants me to think."));
+    harness.ask("THINK about it").await;
+    let activities = harness.activities();
+    let [Status::Running, .., Status::Paused] = statuses(&activities)[..] else { panic!("{activities:?}") };
+    assert!(
+        only_activity(&activities, "thought")["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("The user wants me to think.")
+    );
 
-    let file = stage.home.work().join("notes.txt");
-    let blocked = stage.send(&format!("WRITETOOL FILE={}", file.display())).await.unwrap_err();
+    let file = harness.home.work().join("notes.txt");
+    let blocked = harness.send(&format!("WRITETOOL FILE={}", file.display())).await.unwrap_err();
     assert_eq!(blocked.kind, ErrorKind::Blocked, "{blocked:?}");
-    let answer = stage.answer(Choice::Number(1)).await.unwrap().unwrap();
+    let answer = harness.answer(Choice::Number(1)).await.unwrap().unwrap();
     assert!(answer.text.contains("END-OF-TOOL"), "{answer:?}");
-    let told = stage.activities();
-    let (start, output) = (only(&told, "tool_start"), only(&told, "tool_output"));
+    let activities = harness.activities();
+    let (start, output) =
+        (only_activity(&activities, "tool_start"), only_activity(&activities, "tool_output"));
     assert_eq!((&start["name"], &start["status"]), (&"Write".into(), &"running".into()));
     assert!(start["args"]["content"].as_str().unwrap().contains("line two"), "{start}");
     assert_eq!((&output["name"], &output["status"]), (&"Write".into(), &"completed".into()));
     assert_eq!(start["tool_execution_id"], output["tool_execution_id"]);
-    let edit = only(&told, "file_edit");
+    let edit = only_activity(&activities, "file_edit");
     assert_eq!(edit["path"].as_str(), file.to_str());
     assert_eq!((&edit["lines_added"], &edit["lines_removed"]), (&3.into(), &0.into()));
-    assert_eq!(only(&told, "thought")["content"], "I will write the file.");
-    let asked = only(&told, "log");
-    assert_eq!(asked["level"], "warn");
-    assert!(asked["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{asked}");
+    assert_eq!(only_activity(&activities, "thought")["content"], "I will write the file.");
+    let log = only_activity(&activities, "log");
+    assert_eq!(log["level"], "warn");
+    assert!(log["message"].as_str().unwrap().starts_with("the agent asks (permission): 1. Yes"), "{log}");
 
-    stage.engine.stop_node(stage.node.clone().into(), Default::default()).await.unwrap();
-    let told = stage.activities();
-    assert_eq!(statuses(&told), [Status::Stopping, Status::Cancelled], "{told:?}");
+    harness.engine.stop_node(harness.node.clone().into(), Default::default()).await.unwrap();
+    let activities = harness.activities();
+    assert_eq!(statuses(&activities), [Status::Stopping, Status::Cancelled], "{activities:?}");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nerve_testkit::find_agent;
 use support::{Report, Samples};
-use trial::{Row, WAYS, table, try_out};
+use trial::{Row, VARIANTS, run_scenario, table};
 
 /// Timed short answers per agent.
 const TURNS: usize = 10;
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     );
     let rows = rows(None).await?;
     for row in &rows {
-        let name = format!("{} {}", row.way.title, row.version);
+        let name = format!("{} {}", row.variant.title, row.version);
         let times = [
             ("start → ready", &row.times.ready),
             ("submit → request", &row.times.submit),
@@ -64,13 +64,17 @@ async fn main() -> Result<()> {
 /// Measures all installed agents (or those whose name begins with `only`) one after the other.
 async fn rows(only: Option<&str>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for way in WAYS.iter().filter(|way| only.is_none_or(|only| way.name.starts_with(only))) {
-        if find_agent(way.agent).is_none() {
-            eprintln!("{}: not installed", way.title);
+    for variant in VARIANTS.iter().filter(|variant| only.is_none_or(|only| variant.name.starts_with(only))) {
+        if find_agent(variant.agent).is_none() {
+            eprintln!("{}: not installed", variant.title);
             continue;
         }
-        eprintln!("{}", way.title);
-        rows.push(try_out(way, TURNS, PATIENCE).await.with_context(|| format!("cannot try {}", way.name))?);
+        eprintln!("{}", variant.title);
+        rows.push(
+            run_scenario(variant, TURNS, PATIENCE)
+                .await
+                .with_context(|| format!("cannot try {}", variant.name))?,
+        );
     }
     if rows.is_empty() {
         bail!("no agent is installed in {}: cargo xtask setup", nerve_testkit::agents_dir().display());

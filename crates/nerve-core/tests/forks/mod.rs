@@ -1,4 +1,4 @@
-//! Forks of the real agents: the requests at the scripted model show that both conversations go on apart.
+//! Forks of real agents. The requests at the scripted model show that source and fork diverge.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use nerve_testkit::mock_model::{MockModel, RecordedRequest, Script, serve};
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer, find_agent, skip, wait_until};
 use nerve_types::Size;
 
-/// A loaded machine makes agents ten times slower.
+/// Timeout of one turn. A loaded machine makes agents ten times slower.
 const TURN: Duration = Duration::from_secs(90);
 
-struct Stage {
+struct Harness {
     engine: Engine,
     model: MockModel,
     home: Hermetic,
@@ -27,9 +27,9 @@ fn at(node: &str) -> NodeRef {
     NodeRef { session: None, node: node.into() }
 }
 
-impl Stage {
-    /// An engine and a model for an agent; `None` where it is not installed.
-    async fn new(agent: &str) -> Option<Stage> {
+impl Harness {
+    /// Creates an engine and a model for an agent; `None` if the agent is not installed.
+    async fn new(agent: &str) -> Option<Harness> {
         if find_agent(agent).is_none() {
             skip(&format!("forks of {agent}"), "the pinned agent is not installed (cargo xtask setup)");
             return None;
@@ -50,7 +50,7 @@ impl Stage {
             },
             ..EngineConfig::default()
         });
-        Some(Stage { engine, model, home, recipe: recipe.unwrap() })
+        Some(Harness { engine, model, home, recipe: recipe.unwrap() })
     }
 
     async fn create(&self, node: &str, more: &[&str]) -> NodeInfo {
@@ -70,7 +70,7 @@ impl Stage {
         }
     }
 
-    async fn ready(&self, node: &str) {
+    async fn wait_ready(&self, node: &str) {
         let request = WaitNode { node_id: node.into(), timeout: Some(TURN.into()), ..WaitNode::default() };
         let reached = self.engine.wait_node(request, Default::default()).await;
         assert!(reached.is_ok(), "{reached:?}\n{}", self.screen(node).await);
@@ -87,13 +87,13 @@ impl Stage {
         }
     }
 
-    /// Sends a prompt and waits until the model was asked.
-    async fn say(&self, node: &str, text: &str) {
+    /// Sends a prompt and waits until the model has received it.
+    async fn send_prompt(&self, node: &str, text: &str) {
         let execute = ExecuteInput { timeout: Some(TURN.into()), ..ExecuteInput::new(node, text) };
         let reply = self.engine.run_turn(execute, Default::default()).await;
-        let asked = || self.model.requests().iter().any(|request| says(request, text));
-        assert!(wait_until(TURN, asked), "{reply:?}\n{}", self.screen(node).await);
-        self.ready(node).await;
+        let is_requested = || self.model.requests().iter().any(|request| contains_prompt(request, text));
+        assert!(wait_until(TURN, is_requested), "{reply:?}\n{}", self.screen(node).await);
+        self.wait_ready(node).await;
     }
 
     async fn screen(&self, node: &str) -> String {
@@ -112,14 +112,14 @@ impl Stage {
         self.engine.node_info(&at(&forked.node_id))
     }
 
-    /// A fork that is ready. Some agents are busy once more after their answer, to think of a title.
-    async fn forked(&self, source: &str, target: &str, turn: Option<u64>) -> NodeInfo {
+    /// Forks a node and waits until the fork is ready. Some agents become busy again after an answer, to generate a title.
+    async fn fork_when_ready(&self, source: &str, target: &str, turn: Option<u64>) -> NodeInfo {
         let deadline = Instant::now() + TURN;
         loop {
-            self.ready(source).await;
+            self.wait_ready(source).await;
             match self.fork(source, target, turn).await {
                 Ok(info) => {
-                    self.ready(target).await;
+                    self.wait_ready(target).await;
                     return info;
                 }
                 Err(error) if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
@@ -132,22 +132,22 @@ impl Stage {
         self.engine.node_info(&at(node)).unwrap()
     }
 
-    /// The last request in which this was said.
+    /// Returns the last request that contains the prompt.
     fn request(&self, text: &str) -> RecordedRequest {
         let requests = self.model.requests();
-        let found = requests.into_iter().rev().find(|request| says(request, text));
-        found.unwrap_or_else(|| panic!("nobody said '{text}'"))
+        let found = requests.into_iter().rev().find(|request| contains_prompt(request, text));
+        found.unwrap_or_else(|| panic!("no request contains '{text}'"))
     }
 
-    /// Did that request hold these words, and not those?
+    /// Checks that the request of `prompt` contains the words in `known` and none in `unknown`.
     #[track_caller]
-    fn knew(&self, said: &str, known: &[&str], unknown: &[&str]) {
-        let body = self.request(said).body.to_string();
+    fn assert_context(&self, prompt: &str, known: &[&str], unknown: &[&str]) {
+        let body = self.request(prompt).body.to_string();
         for word in known {
-            assert!(body.contains(word), "'{said}' was said without '{word}': {body}");
+            assert!(body.contains(word), "'{prompt}' was sent without '{word}': {body}");
         }
         for word in unknown {
-            assert!(!body.contains(word), "'{said}' was said with '{word}': {body}");
+            assert!(!body.contains(word), "'{prompt}' was sent with '{word}': {body}");
         }
     }
 
@@ -157,18 +157,18 @@ impl Stage {
         projects.map(|project| project.path().join(&name)).find(|path| path.exists()).unwrap()
     }
 
-    async fn end(&self) {
+    async fn shut_down(&self) {
         self.engine.shut_down(false).await;
     }
 }
 
-/// It was said in the conversation: some agents also have a title made for it, by a request that holds the last words only.
-fn says(request: &RecordedRequest, text: &str) -> bool {
+/// Returns true if the request contains the prompt and is not one that generates a title.
+fn contains_prompt(request: &RecordedRequest, text: &str) -> bool {
     let body = request.body.to_string();
     body.contains(text) && !body.contains("You are a title generator")
 }
 
-fn id_of(info: &NodeInfo) -> String {
+fn session_id(info: &NodeInfo) -> String {
     info.metadata["agent_session"].clone()
 }
 
@@ -178,76 +178,76 @@ fn header(request: &RecordedRequest, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_goes_on_apart_after_a_fork() {
-    let Some(stage) = Stage::new("claude").await else { return };
-    let source = stage.create("c", &[]).await;
-    stage.ready("c").await;
-    let early = stage.fork("c", "d", None).await.unwrap_err();
+async fn claude_fork_diverges() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.wait_ready("c").await;
+    let early = harness.fork("c", "d", None).await.unwrap_err();
     assert_eq!(early.kind, ErrorKind::InvalidRequest);
     assert!(early.message.contains("never had a turn"), "{early}");
-    stage.ask("c", "the shared wordalpha").await;
-    assert_eq!(id_of(&stage.info("c").await), id_of(&source), "the id that was put in is the one it has");
-    let path = stage.transcript(&id_of(&source));
+    harness.ask("c", "the shared wordalpha").await;
+    assert_eq!(session_id(&harness.info("c").await), session_id(&source), "the session id changed");
+    let path = harness.transcript(&session_id(&source));
     let is_whole = || fs::read_to_string(&path).is_ok_and(|text| text.contains("turn_duration"));
     assert!(wait_until(TURN, is_whole));
-    // What the source writes down of itself comes after its turns only.
-    stage.forked("c", "early", None).await;
+    // Records the source adds on its own appear only after its turns.
+    harness.fork_when_ready("c", "early", None).await;
     let before = fs::read(&path).unwrap();
 
-    let begun = Instant::now();
-    let forked = stage.fork("c", "d", None).await.unwrap();
-    let started = begun.elapsed();
-    stage.ready("d").await;
-    eprintln!("fork: program started after {started:?}, ready after {:?}", begun.elapsed());
+    let begin = Instant::now();
+    let forked = harness.fork("c", "d", None).await.unwrap();
+    let started = begin.elapsed();
+    harness.wait_ready("d").await;
+    eprintln!("fork: program started after {started:?}, ready after {:?}", begin.elapsed());
 
-    assert_eq!(stage.ask("d", "in the fork wordgamma").await, "You said: in the fork wordgamma");
-    assert!(fs::read(&path).unwrap() == before, "the source's transcript is the same to the byte");
-    stage.ask("c", "in the source wordbeta").await;
-    stage.ask("d", "again the fork worddelta").await;
-    stage.knew("wordgamma", &["wordalpha"], &["wordbeta"]);
-    stage.knew("wordbeta", &["wordalpha"], &["wordgamma", "worddelta"]);
-    stage.knew("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
-    let session = |said| header(&stage.request(said), "X-Claude-Code-Session-Id");
-    assert_eq!(session("wordbeta"), id_of(&source));
-    assert_eq!(session("worddelta"), id_of(&forked));
-    assert_ne!(id_of(&source), id_of(&forked));
-    stage.end().await;
+    assert_eq!(harness.ask("d", "in the fork wordgamma").await, "You said: in the fork wordgamma");
+    assert!(fs::read(&path).unwrap() == before, "the source's transcript changed");
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha"], &["wordbeta"]);
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma", "worddelta"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    let session = |prompt| header(&harness.request(prompt), "X-Claude-Code-Session-Id");
+    assert_eq!(session("wordbeta"), session_id(&source));
+    assert_eq!(session("worddelta"), session_id(&forked));
+    assert_ne!(session_id(&source), session_id(&forked));
+    harness.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_goes_on_from_an_earlier_turn() {
-    let Some(stage) = Stage::new("claude").await else { return };
-    let source = stage.create("c", &[]).await;
-    stage.ask("c", "first wordalpha").await;
-    let notes = stage.home.work().join("notes.txt");
+async fn claude_forks_at_an_earlier_turn() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.ask("c", "first wordalpha").await;
+    let notes = harness.home.work().join("notes.txt");
     fs::write(&notes, "a note\n").unwrap();
-    stage.ask("c", &format!("READTOOL FILE={} second wordbeta", notes.display())).await;
-    stage.ask("c", "third wordgamma").await;
-    let before = fs::read(stage.transcript(&id_of(&source))).unwrap();
-    let error = stage.fork("c", "x", Some(4)).await.unwrap_err();
+    harness.ask("c", &format!("READTOOL FILE={} second wordbeta", notes.display())).await;
+    harness.ask("c", "third wordgamma").await;
+    let before = fs::read(harness.transcript(&session_id(&source))).unwrap();
+    let error = harness.fork("c", "x", Some(4)).await.unwrap_err();
     assert!(error.message.contains("no turn 4: the conversation has 3"), "{error}");
 
-    let forked = stage.forked("c", "d", Some(1)).await;
-    assert_eq!(stage.ask("d", "from the first worddelta").await, "You said: from the first worddelta");
-    stage.knew("worddelta", &["wordalpha"], &["wordbeta", "wordgamma"]);
-    assert_eq!(header(&stage.request("worddelta"), "X-Claude-Code-Session-Id"), id_of(&forked));
-    stage.forked("c", "e", Some(2)).await;
-    stage.ask("e", "from the second wordepsilon").await;
-    stage.knew("wordepsilon", &["wordalpha", "wordbeta"], &["wordgamma", "worddelta"]);
-    assert!(fs::read(stage.transcript(&id_of(&source))).unwrap() == before);
-    // A fork has turns of its own, and its past ones.
-    stage.forked("d", "f", Some(2)).await;
-    stage.ask("f", "again wordzeta").await;
-    stage.knew("wordzeta", &["wordalpha", "worddelta"], &["wordbeta"]);
-    stage.end().await;
+    let forked = harness.fork_when_ready("c", "d", Some(1)).await;
+    assert_eq!(harness.ask("d", "from the first worddelta").await, "You said: from the first worddelta");
+    harness.assert_context("worddelta", &["wordalpha"], &["wordbeta", "wordgamma"]);
+    assert_eq!(header(&harness.request("worddelta"), "X-Claude-Code-Session-Id"), session_id(&forked));
+    harness.fork_when_ready("c", "e", Some(2)).await;
+    harness.ask("e", "from the second wordepsilon").await;
+    harness.assert_context("wordepsilon", &["wordalpha", "wordbeta"], &["wordgamma", "worddelta"]);
+    assert!(fs::read(harness.transcript(&session_id(&source))).unwrap() == before);
+    // The turns of a fork include those of its source.
+    harness.fork_when_ready("d", "f", Some(2)).await;
+    harness.ask("f", "again wordzeta").await;
+    harness.assert_context("wordzeta", &["wordalpha", "worddelta"], &["wordbeta"]);
+    harness.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_clear_the_new_conversation_of_claude_is_forked() {
-    let Some(stage) = Stage::new("claude").await else { return };
-    let source = stage.create("c", &[]).await;
-    stage.ask("c", "before wordalpha").await;
-    stage
+async fn claude_fork_after_clear_uses_new_conversation() {
+    let Some(harness) = Harness::new("claude").await else { return };
+    let source = harness.create("c", &[]).await;
+    harness.ask("c", "before wordalpha").await;
+    harness
         .engine
         .run_command(
             nerve_api::request::RunCommand {
@@ -259,97 +259,101 @@ async fn after_clear_the_new_conversation_of_claude_is_forked() {
         )
         .await
         .unwrap();
-    let status = stage.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
-    let is_new = || fs::read_to_string(&status).is_ok_and(|status| !status.contains(&id_of(&source)));
-    assert!(wait_until(TURN, is_new), "its id is the same: {}", stage.screen("c").await);
-    stage.ready("c").await;
-    let error = stage.fork("c", "x", None).await.unwrap_err();
+    let status = harness.home.home().join(format!(".claude/sessions/{}.json", source.metadata["pid"]));
+    let is_new = || fs::read_to_string(&status).is_ok_and(|status| !status.contains(&session_id(&source)));
+    assert!(wait_until(TURN, is_new), "the session id did not change: {}", harness.screen("c").await);
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "x", None).await.unwrap_err();
     assert!(error.message.contains("never had a turn"), "{error}");
-    stage.ask("c", "after wordbeta").await;
-    let forked = stage.forked("c", "d", None).await;
-    assert!(!forked.metadata["command"].contains(&id_of(&source)), "{forked:?}");
-    stage.ask("d", "the fork wordgamma").await;
-    stage.knew("wordgamma", &["wordbeta"], &["wordalpha"]);
-    assert_ne!(id_of(&stage.info("c").await), id_of(&source), "and the node tells it");
-    stage.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn codex_goes_on_apart_after_a_fork() {
-    let Some(stage) = Stage::new("codex").await else { return };
-    stage.create("c", &[]).await;
-    stage.ready("c").await;
-    let error = stage.fork("c", "d", None).await.unwrap_err();
-    assert!(error.message.contains("never had a turn"), "{error}");
-    stage.ask("c", "the shared wordalpha").await;
-    let forked = stage.forked("c", "d", None).await;
-    assert!(forked.metadata["command"].contains(" fork "), "{forked:?}");
-    stage.ask("d", "in the fork wordgamma").await;
-    stage.ask("c", "in the source wordbeta").await;
-    stage.ask("d", "again the fork worddelta").await;
-    stage.knew("wordgamma", &["wordalpha"], &["wordbeta"]);
-    stage.knew("wordbeta", &["wordalpha"], &["wordgamma"]);
-    stage.knew("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    harness.ask("c", "after wordbeta").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(!forked.metadata["command"].contains(&session_id(&source)), "{forked:?}");
+    harness.ask("d", "the fork wordgamma").await;
+    harness.assert_context("wordgamma", &["wordbeta"], &["wordalpha"]);
     assert_ne!(
-        id_of(&stage.info("c").await),
-        id_of(&stage.info("d").await),
-        "learnt from what they have open"
+        session_id(&harness.info("c").await),
+        session_id(&source),
+        "the node reports the old session id"
     );
-    let error = stage.fork("c", "e", Some(1)).await.unwrap_err();
-    assert!(error.message.contains("only Claude Code"), "{error}");
-    stage.end().await;
+    harness.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gemini_goes_on_apart_after_a_fork_where_its_id_is_known() {
-    let Some(stage) = Stage::new("gemini").await else { return };
-    let id = "44444444-4444-4444-8444-444444444444";
-    stage.create("c", &["--session-id", id]).await;
-    stage.ready("c").await;
-    let error = stage.fork("c", "d", None).await.unwrap_err();
+async fn codex_fork_diverges() {
+    let Some(harness) = Harness::new("codex").await else { return };
+    harness.create("c", &[]).await;
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "d", None).await.unwrap_err();
     assert!(error.message.contains("never had a turn"), "{error}");
-    stage.ask("c", "the shared wordalpha").await;
-    let forked = stage.forked("c", "d", None).await;
-    assert!(forked.metadata["command"].contains("--session-file"), "{forked:?}");
-    stage.ask("d", "in the fork wordgamma").await;
-    stage.ask("c", "in the source wordbeta").await;
-    stage.ask("d", "again the fork worddelta").await;
-    stage.knew("wordbeta", &["wordalpha"], &["wordgamma"]);
-    stage.knew("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
-    let error = stage.fork("d", "e", None).await.unwrap_err();
-    assert!(error.message.contains("id of its conversation is not known"), "{error}");
-    stage.end().await;
+    harness.ask("c", "the shared wordalpha").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(forked.metadata["command"].contains(" fork "), "{forked:?}");
+    harness.ask("d", "in the fork wordgamma").await;
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha"], &["wordbeta"]);
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    assert_ne!(
+        session_id(&harness.info("c").await),
+        session_id(&harness.info("d").await),
+        "both nodes have the same session id"
+    );
+    let error = harness.fork("c", "e", Some(1)).await.unwrap_err();
+    assert!(error.message.contains("only Claude Code"), "{error}");
+    harness.shut_down().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opencode_is_forked_where_its_command_names_the_conversation() {
-    let Some(stage) = Stage::new("opencode").await else { return };
-    stage.create("c", &[]).await;
-    stage.ask("c", "the shared wordalpha").await;
+async fn gemini_forks_if_its_session_id_is_known() {
+    let Some(harness) = Harness::new("gemini").await else { return };
+    let id = "44444444-4444-4444-8444-444444444444";
+    harness.create("c", &["--session-id", id]).await;
+    harness.wait_ready("c").await;
+    let error = harness.fork("c", "d", None).await.unwrap_err();
+    assert!(error.message.contains("never had a turn"), "{error}");
+    harness.ask("c", "the shared wordalpha").await;
+    let forked = harness.fork_when_ready("c", "d", None).await;
+    assert!(forked.metadata["command"].contains("--session-file"), "{forked:?}");
+    harness.ask("d", "in the fork wordgamma").await;
+    harness.ask("c", "in the source wordbeta").await;
+    harness.ask("d", "again the fork worddelta").await;
+    harness.assert_context("wordbeta", &["wordalpha"], &["wordgamma"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordgamma"], &["wordbeta"]);
+    let error = harness.fork("d", "e", None).await.unwrap_err();
+    assert!(error.message.contains("id of its conversation is not known"), "{error}");
+    harness.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opencode_forks_if_started_with_a_session() {
+    let Some(harness) = Harness::new("opencode").await else { return };
+    harness.create("c", &[]).await;
+    harness.ask("c", "the shared wordalpha").await;
     let deadline = Instant::now() + TURN;
     let error = loop {
-        stage.ready("c").await;
-        match stage.fork("c", "d", None).await.unwrap_err() {
-            // It thinks of a title.
+        harness.wait_ready("c").await;
+        match harness.fork("c", "d", None).await.unwrap_err() {
+            // The agent is generating a title.
             error if error.kind == ErrorKind::Busy && Instant::now() < deadline => {}
             error => break error,
         }
     };
     assert!(error.message.contains("id of its conversation is not known"), "{error}");
-    let mut list = stage.home.recipe_command(&stage.recipe, &stage.home.work());
+    let mut list = harness.home.recipe_command(&harness.recipe, &harness.home.work());
     list.args(["session", "list", "--format", "json"]);
     let listed = tokio::task::spawn_blocking(move || list.output().unwrap()).await.unwrap();
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    stage.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
+    harness.engine.stop_node(at("c").into(), Default::default()).await.unwrap();
 
-    // Not ready on its first page: a prompt there begins a conversation of its own.
-    stage.create("c", &["--session", id]).await;
-    stage.say("c", "in the source wordbeta").await;
-    stage.forked("c", "d", None).await;
-    stage.say("d", "in the fork wordgamma").await;
-    stage.say("c", "again the source worddelta").await;
-    stage.knew("wordgamma", &["wordalpha", "wordbeta"], &["worddelta"]);
-    stage.knew("worddelta", &["wordalpha", "wordbeta"], &["wordgamma"]);
-    stage.end().await;
+    // The start page does not count as ready: a prompt there would start a new conversation.
+    harness.create("c", &["--session", id]).await;
+    harness.send_prompt("c", "in the source wordbeta").await;
+    harness.fork_when_ready("c", "d", None).await;
+    harness.send_prompt("d", "in the fork wordgamma").await;
+    harness.send_prompt("c", "again the source worddelta").await;
+    harness.assert_context("wordgamma", &["wordalpha", "wordbeta"], &["worddelta"]);
+    harness.assert_context("worddelta", &["wordalpha", "wordbeta"], &["wordgamma"]);
+    harness.shut_down().await;
 }

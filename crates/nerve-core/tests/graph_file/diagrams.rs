@@ -98,7 +98,7 @@ digraph \"review\" {
 
 #[test]
 fn special_characters_are_escaped() {
-    let odd = [
+    let special = [
         "end",
         "a\"b",
         "a\\",
@@ -110,12 +110,12 @@ fn special_characters_are_escaped() {
         "]\"]; x-->y",
         "{{ 1 }}",
     ];
-    let steps: Vec<serde_json::Value> = odd
+    let steps: Vec<serde_json::Value> = special
         .iter()
         .enumerate()
         .map(|(place, id)| {
             let id = id.replace(['[', ']', '#', '/'], "");
-            let gate = serde_json::json!({"question": format!("\u{1b}[2J{}", odd[place])});
+            let gate = serde_json::json!({"question": format!("\u{1b}[2J{}", special[place])});
             serde_json::json!({"id": format!("{id}{place}"), "gate": gate})
         })
         .collect();

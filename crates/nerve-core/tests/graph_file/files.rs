@@ -54,8 +54,8 @@ fn nested_files_are_inlined() {
         fs::canonicalize(folder.path()).unwrap()
     );
     // The serialized graph needs no other file.
-    let again = GraphFile::from_value(serde_json::to_value(&file).unwrap()).unwrap();
-    assert_eq!(again, file);
+    let reparsed = GraphFile::from_value(serde_json::to_value(&file).unwrap()).unwrap();
+    assert_eq!(reparsed, file);
 }
 
 #[test]

@@ -136,9 +136,9 @@ async fn api_calls_and_cost_count() {
 async fn time_limit_stops_a_running_step() {
     let notes = Notes::default();
     let graph = chain("g", [("a", constant("n", json!(1))), ("b", endless("e")), ("c", notes.node("c"))]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = graph.run(&context().with_budget(time(1.5))).await;
-    assert_eq!(begun.elapsed().as_millis() / 10, 150);
+    assert_eq!(started.elapsed().as_millis() / 10, 150);
     assert_eq!(reason(&run), "Time limit exceeded: 1.5s/1.5s");
     assert_eq!(json!(run.results), json!({"a": 1}));
     assert_eq!(notes.all(), [""; 0]);
@@ -275,10 +275,10 @@ async fn step_limit_of_a_step_counts_its_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn time_limit_of_a_step_stops_it() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let stopped = run(&with_sub(endless("e"), time(2.0))).await;
     assert_eq!(reason(&stopped), "Time limit exceeded: 2.0s/2s");
-    assert_eq!(begun.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
     assert_eq!(json!(stopped.results.keys().collect::<Vec<_>>()), json!(["before"]));
     let inner: NodeHandle = Arc::new(chain("inner", [("x", endless("e"))]));
     assert_eq!(reason(&run(&with_sub(inner, time(2.0))).await), "Time limit exceeded: 2.0s/2s");
@@ -311,10 +311,10 @@ async fn exhausted_budget_prevents_retry() {
     let policy = ErrorPolicy { retry_count: 3, retry_delay: 10 * SECOND, ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
     graph.add_step(failing_first("f", 3), Step::new("a").error_policy(policy)).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = graph.run(&context().with_budget(time(5.0))).await;
     assert_eq!(reason(&run), "Time limit exceeded: 5.0s/5s");
-    assert_eq!(begun.elapsed().as_secs(), 5);
+    assert_eq!(started.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]

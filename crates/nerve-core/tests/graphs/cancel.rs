@@ -40,13 +40,13 @@ async fn cancelled_run_does_not_start() {
 
 #[tokio::test(start_paused = true)]
 async fn last_step_is_cancelled() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let graph = chain("g", [("a", constant("n", json!(1))), ("b", endless("e"))]);
     let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
     assert_eq!(run.status, TraceStatus::Cancelled);
     assert_eq!(json!(run.results), json!({"a": 1}));
     assert_eq!(run.error.unwrap().message, "graph 'g' was cancelled");
-    assert_eq!(begun.elapsed(), SECOND + Duration::from_millis(0));
+    assert_eq!(started.elapsed(), SECOND + Duration::from_millis(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,9 +85,9 @@ async fn cancellation_ends_retry_delay() {
     let policy = ErrorPolicy { retry_count: 3, retry_delay: HOUR, ..ErrorPolicy::default() };
     let mut graph = Graph::new("g");
     graph.add_step(failing("f", "no"), Step::new("a").error_policy(policy)).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = graph.run(&context().with_cancellation(cancel_after_a_second())).await;
-    assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 1));
+    assert_eq!((run.status, started.elapsed().as_secs()), (TraceStatus::Cancelled, 1));
 }
 
 /// A node that winds down after its cancellation and returns its own result.
@@ -131,11 +131,11 @@ async fn reply_to_interrupt_does_not_matter() {
 #[tokio::test(start_paused = true)]
 async fn node_that_ignores_interrupt_is_dropped() {
     let slow = Slow { takes: HOUR, patience: 3 * SECOND };
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = chain("g", [("a", Arc::new(slow) as _)])
         .run(&context().with_cancellation(cancel_after_a_second()))
         .await;
-    assert_eq!((run.status, begun.elapsed().as_secs()), (TraceStatus::Cancelled, 4));
+    assert_eq!((run.status, started.elapsed().as_secs()), (TraceStatus::Cancelled, 4));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,13 +25,13 @@ struct Points {
     cancel_at: usize,
     token: CancellationToken,
     /// Nodes that started.
-    begun: Arc<AtomicUsize>,
+    started_nodes: Arc<AtomicUsize>,
 }
 
 impl Points {
     fn new(cancel_at: usize) -> Points {
         let zero = || Arc::new(AtomicUsize::new(0));
-        Points { passed: zero(), cancel_at, token: CancellationToken::new(), begun: zero() }
+        Points { passed: zero(), cancel_at, token: CancellationToken::new(), started_nodes: zero() }
     }
 
     fn pass(&self) {
@@ -46,7 +46,7 @@ impl Points {
         Arc::new(FunctionNode::asynchronous(id, move |context| {
             let points = points.clone();
             async move {
-                points.begun.fetch_add(1, Ordering::Relaxed);
+                points.started_nodes.fetch_add(1, Ordering::Relaxed);
                 points.pass();
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 points.pass();
@@ -59,7 +59,7 @@ impl Points {
     fn fails_twice(&self) -> NodeHandle {
         let (points, calls) = (self.clone(), AtomicUsize::new(0));
         Arc::new(FunctionNode::new("shaky", move |_| {
-            points.begun.fetch_add(1, Ordering::Relaxed);
+            points.started_nodes.fetch_add(1, Ordering::Relaxed);
             points.pass();
             if calls.fetch_add(1, Ordering::Relaxed) < 2 { Err(error("shaky")) } else { Ok(json!("steady")) }
         }))
@@ -106,7 +106,7 @@ impl Points {
         graph
             .add_step(self.fails_twice(), Step::new("shaky").depends_on(["inner"]).error_policy(policy))
             .unwrap();
-        let gate = GateNode::new("gate", "Go on?").default_choice("yes").timeout(Duration::from_secs(60));
+        let gate = GateNode::new("gate", "Continue?").default_choice("yes").timeout(Duration::from_secs(60));
         graph.add_step(Arc::new(gate), Step::new("gate").depends_on(["each", "shaky"])).unwrap();
         graph.add_step(self.node("z"), Step::new("last").depends_on(["gate", "until"]).input("end")).unwrap();
         graph
@@ -130,7 +130,7 @@ async fn cancel_at(point: usize) -> Aftermath {
         .with_gates(gates.clone())
         .with_trace(tracer.clone());
     let graph = points.graph();
-    let begun = Instant::now();
+    let start_time = Instant::now();
     let (run, took) = {
         let mut run = pin!(graph.run(&context));
         let mut since = None;
@@ -143,16 +143,17 @@ async fn cancel_at(point: usize) -> Aftermath {
             polled
         });
         let ended = tokio::time::timeout(HOUR, ended).await.expect("the run must end");
-        (ended, since.unwrap_or(begun).elapsed())
+        (ended, since.unwrap_or(start_time).elapsed())
     };
-    let (passed, nodes) = (points.passed.load(Ordering::Relaxed), points.begun.load(Ordering::Relaxed));
+    let (passed, nodes) =
+        (points.passed.load(Ordering::Relaxed), points.started_nodes.load(Ordering::Relaxed));
     tokio::time::sleep(HOUR).await;
     assert_eq!(
         points.passed.load(Ordering::Relaxed),
         passed,
         "cancelled at {point}: something runs afterwards"
     );
-    assert_eq!(points.begun.load(Ordering::Relaxed), nodes);
+    assert_eq!(points.started_nodes.load(Ordering::Relaxed), nodes);
     assert!(gates.waiting().is_empty(), "cancelled at {point}: a question is left");
     Aftermath { run, trace: tracer.snapshot(), points: passed, took }
 }

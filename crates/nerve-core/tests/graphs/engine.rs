@@ -134,7 +134,7 @@ async fn secret_does_not_change_step_keys() {
 
 #[tokio::test]
 async fn run_status_is_waiting_at_a_gate() {
-    let gate = json!({"id": "ask", "gate": {"question": "Go on?", "choices": ["yes", "no"]}});
+    let gate = json!({"id": "ask", "gate": {"question": "Continue?", "choices": ["yes", "no"]}});
     let inner = json!({"graph": "in", "steps": [gate]});
     let graph = json!({"graph": "g", "nodes": {"in": {"type": "graph", "graph": inner}}, "steps": [{"id": "outer", "node": "in"}]});
     let folder = tempfile::tempdir().unwrap();
@@ -226,7 +226,7 @@ async fn circular_registered_graphs_are_rejected() {
 async fn orphaned_run_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let first = engine(folder.path());
-    let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Go on?"}}]});
+    let gate = json!({"graph": "g", "steps": [{"id": "ask", "gate": {"question": "Continue?"}}]});
     execute(&first, gate, "r-1", true).await.unwrap();
     wait_until(&first, "r-1", |info| info.status == "waiting").await;
     within(first.shut_down(false)).await;
@@ -236,6 +236,6 @@ async fn orphaned_run_can_be_cancelled() {
     let cancelled = cancel(&second, "r-1").await.unwrap();
     assert_eq!(cancelled, ["r-1"]);
     assert_eq!(info(&second, "r-1").await.status, "cancelled");
-    let again = cancel(&second, "r-1").await.unwrap_err();
-    assert_eq!(again.kind, ErrorKind::NotFound, "{again}");
+    let second_cancel = cancel(&second, "r-1").await.unwrap_err();
+    assert_eq!(second_cancel.kind, ErrorKind::NotFound, "{second_cancel}");
 }

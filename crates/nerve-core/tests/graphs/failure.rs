@@ -37,9 +37,9 @@ fn forest(notes: &Notes, on_failure: OnFailure) -> Graph {
 async fn stop_cancels_running_steps() {
     let notes = Notes::default();
     let tracer = Tracer::new("forest");
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = forest(&notes, OnFailure::Stop).run(&context().with_trace(tracer.clone())).await;
-    assert_eq!(begun.elapsed().as_secs(), 1);
+    assert_eq!(started.elapsed().as_secs(), 1);
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(run.error.unwrap().message, "broken");
     assert_eq!(json!(run.results), json!({"first": "here"}));
@@ -54,9 +54,9 @@ async fn stop_cancels_running_steps() {
 #[tokio::test(start_paused = true)]
 async fn finish_runs_independent_steps() {
     let notes = Notes::default();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = run(&forest(&notes, OnFailure::Finish)).await;
-    assert_eq!(begun.elapsed().as_secs(), 10);
+    assert_eq!(started.elapsed().as_secs(), 10);
     assert_eq!(run.status, TraceStatus::Failed);
     assert_eq!(run.error.unwrap().message, "broken");
     assert_eq!(json!(run.results), json!({"first": "here", "slow": "done", "cousin": null}));
@@ -146,9 +146,9 @@ async fn panicking_step_function_fails_its_step() {
 async fn time_limit_ends_endless_graph() {
     let graph =
         chain("g", [("a", constant("n", json!(1))), ("b", endless("e")), ("c", constant("n", json!(1)))]);
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = graph.run(&context().with_timeout(5 * SECOND)).await;
-    assert_eq!(begun.elapsed().as_secs(), 5);
+    assert_eq!(started.elapsed().as_secs(), 5);
     let error = run.error.unwrap();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Timeout, "graph 'g' did not end within 5s"));
     assert_eq!(json!(run.results), json!({"a": 1}));
@@ -157,11 +157,11 @@ async fn time_limit_ends_endless_graph() {
 #[tokio::test]
 async fn time_limit_ends_steps_that_never_wait() {
     let mut graph = Graph::new("g");
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let limit = Duration::from_millis(20);
     let busy = Arc::new(FunctionNode::new("busy", move |_| {
         // A fallback end, in case the limit does not work.
-        Ok(json!(begun.elapsed() < Duration::from_secs(20)))
+        Ok(json!(started.elapsed() < Duration::from_secs(20)))
     }));
     let again = Step::new("again").until(|scope| Ok(scope.result == Some(&json!(false))), u32::MAX);
     graph.add_step(busy, again).unwrap();

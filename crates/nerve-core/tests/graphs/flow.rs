@@ -69,11 +69,11 @@ async fn item_results_keep_their_order() {
         Ok(json!(item * item))
     }));
     for (parallel, seconds) in [(1, 10 + 9 + 8 + 7 + 6), (2, 10 + 7 + 6), (5, 10), (100, 10)] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let run =
             run_step(node.clone(), Step::new("each").foreach(numbers(5), parallel).input_from(item)).await;
         assert_eq!(run.results["each"], json!([0, 1, 4, 9, 16]));
-        assert_eq!(begun.elapsed().as_secs(), seconds, "{parallel} at once");
+        assert_eq!(started.elapsed().as_secs(), seconds, "{parallel} at once");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::harness::{Notes, context};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Runs a graph of independent gates; returns when all of them have asked.
+/// Runs a graph of independent gates; returns when all of them are waiting.
 async fn run_gates(
     gates: &Gates,
     asking: impl IntoIterator<Item = (&'static str, GateNode)>,
@@ -63,9 +63,9 @@ async fn invalid_choice_is_rejected_and_gate_keeps_waiting() {
     );
     gates.answer(None, "no").unwrap();
     assert_eq!(run.await.unwrap().results["ship"]["choice"], json!("no"));
-    let nobody = gates.answer(None, "no").unwrap_err();
+    let error = gates.answer(None, "no").unwrap_err();
     assert_eq!(
-        (nobody.kind, nobody.to_string().as_str()),
+        (error.kind, error.to_string().as_str()),
         (ErrorKind::NotFound, "no gate is open (the run waits for no answer)")
     );
 }
@@ -98,11 +98,11 @@ async fn answer_must_name_one_of_two_gates() {
 #[tokio::test(start_paused = true)]
 async fn timeout_uses_default_or_fails() {
     let gates = Gates::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = run_gates(&gates, [("ship", gate().default_choice("no").timeout(MINUTE))]).await;
     assert!(gates.waiting()[0].deadline.is_some());
     assert_eq!(run.await.unwrap().results["ship"], json!({"choice": "no", "by": "default"}));
-    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(started.elapsed().as_secs(), 60);
 
     let run = run_gates(&gates, [("ship", gate().timeout(MINUTE))]).await.await.unwrap();
     let error = run.error.unwrap();
@@ -128,7 +128,7 @@ async fn cancelled_run_withdraws_its_question() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn default_applies_at_once_if_nobody_can_answer() {
+async fn default_applies_at_once_if_unanswerable() {
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(gate().default_choice("yes")), Step::new("ship")).unwrap();
     assert_eq!(graph.run(&context()).await.results["ship"], json!({"choice": "yes", "by": "default"}));

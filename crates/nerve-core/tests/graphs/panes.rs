@@ -125,7 +125,7 @@ async fn existing_pane_is_used_and_kept() {
     let ended = tmux.run(graph.clone()).await;
     assert_eq!(ended.status, "completed");
     assert_eq!(texts(&ended), [format!("in {}", tmux.folder.path().display())]);
-    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "it is not ours to close");
+    assert_eq!(tmux.panes().await, std::slice::from_ref(&pane), "the foreign pane was closed");
     // And again.
     assert_eq!(tmux.run(graph).await.status, "completed");
     // One that is not there.

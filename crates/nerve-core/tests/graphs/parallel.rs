@@ -35,14 +35,14 @@ async fn steps_run_concurrently() {
 
 /// Runs steps of a second each; returns the maximum number at once, and the seconds it took.
 async fn run_concurrently(steps: usize, max_parallel: usize) -> (usize, u64) {
-    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&most);
+    let (running, maximum) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let result = Arc::clone(&maximum);
     let node: NodeHandle = Arc::new(FunctionNode::asynchronous("count", move |_| {
-        let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+        let (running, maximum) = (Arc::clone(&running), Arc::clone(&maximum));
         async move {
-            most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            maximum.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            now.fetch_sub(1, Ordering::Relaxed);
+            running.fetch_sub(1, Ordering::Relaxed);
             Ok(json!(null))
         }
     }));
@@ -51,9 +51,9 @@ async fn run_concurrently(steps: usize, max_parallel: usize) -> (usize, u64) {
     for step in 0..steps {
         graph.add_step(node.clone(), Step::new(format!("s{step}"))).unwrap();
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(run(&graph).await.results.len(), steps);
-    (seen.load(Ordering::Relaxed), begun.elapsed().as_secs())
+    (result.load(Ordering::Relaxed), started.elapsed().as_secs())
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,8 +70,8 @@ async fn step_starts_when_its_own_dependencies_are_done() {
     graph.set_max_parallel(4);
     graph.add_step(delayed_echo("long", Duration::from_secs(10)), Step::new("long")).unwrap();
     graph.add_step(delayed_echo("short", Duration::from_secs(1)), Step::new("short")).unwrap();
-    let begun = Instant::now();
-    let when = Arc::new(FunctionNode::new("when", move |_| Ok(json!(begun.elapsed().as_secs()))));
+    let started = Instant::now();
+    let when = Arc::new(FunctionNode::new("when", move |_| Ok(json!(started.elapsed().as_secs()))));
     graph.add_step(when.clone(), Step::new("after-short").depends_on(["short"])).unwrap();
     graph.add_step(when, Step::new("after-both").depends_on(["short", "long"])).unwrap();
     let results = run(&graph).await.results;
@@ -91,9 +91,9 @@ async fn limit_applies_to_each_graph() {
     outer.set_max_parallel(2);
     outer.add_step(inner("one", "1a", "1b"), Step::new("one")).unwrap();
     outer.add_step(inner("two", "2a", "2b"), Step::new("two")).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(run(&outer).await.status, TraceStatus::Completed);
-    assert_eq!(begun.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
     assert_eq!(notes.all()[..2], ["1a begins", "2a begins"]);
 }
 
@@ -126,7 +126,7 @@ async fn thousand_wide_and_thousand_deep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn steps_that_never_wait_starve_nobody() {
+async fn steps_that_never_wait_starve_no_others() {
     let mut graph = Graph::new("g");
     for step in 0..20_000 {
         graph.add_step(echo("e"), Step::new(format!("s{step}"))).unwrap();

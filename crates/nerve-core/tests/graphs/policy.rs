@@ -45,9 +45,9 @@ async fn fail_fails_the_run() {
 async fn retries_apply_to_any_on_error_with_backoff() {
     for on_error in ALL {
         let times = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let (seen, begun) = (Arc::clone(&times), Instant::now());
+        let (seen, started) = (Arc::clone(&times), Instant::now());
         let node = Arc::new(FunctionNode::new("f", move |_| {
-            seen.lock().unwrap().push(begun.elapsed().as_millis());
+            seen.lock().unwrap().push(started.elapsed().as_millis());
             Err(error("again"))
         }));
         let policy = ErrorPolicy {
@@ -68,7 +68,7 @@ async fn last_retry_can_succeed() {
     for on_error in ALL {
         let policy = ErrorPolicy {
             retry_count: 2,
-            fallback_node: Some(Target::Node(failing("stand-in", "not asked"))),
+            fallback_node: Some(Target::Node(failing("stand-in", "not called"))),
             ..policy(on_error)
         };
         assert_eq!(run_with(failing_first("f", 2), policy.clone()).await.results["a"], json!(3));
@@ -115,8 +115,8 @@ async fn fallback_gets_same_context_and_its_failure_counts() {
 
     let broken = run_with(failing("f", "no"), fallback(Target::Node(failing("g", "neither")))).await;
     assert_eq!(error_message(broken), "neither");
-    let missing = run_with(failing("f", "no"), fallback(Target::Name("nobody".into()))).await;
-    assert_eq!(error_message(missing), "step 'a': no node 'nobody' in session 'test'");
+    let missing = run_with(failing("f", "no"), fallback(Target::Name("missing".into()))).await;
+    assert_eq!(error_message(missing), "step 'a': no node 'missing' in session 'test'");
     let says_no =
         run_with(failing("f", "no"), fallback(Target::Node(constant("g", json!({"success": false}))))).await;
     assert_eq!(says_no.status, TraceStatus::Failed);
@@ -140,7 +140,7 @@ async fn failed_reply_triggers_retry_skip_and_fallback() {
 
 #[tokio::test(start_paused = true)]
 async fn timeout_applies_to_each_attempt() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let limited = |on_error| ErrorPolicy {
         retry_count: 2,
         retry_delay: Duration::from_secs(1),
@@ -150,7 +150,7 @@ async fn timeout_applies_to_each_attempt() {
         ..policy(on_error)
     };
     let failed = run_with(endless("endless"), limited(OnError::Retry)).await;
-    assert_eq!(begun.elapsed().as_secs(), 3 * 10 + 2);
+    assert_eq!(started.elapsed().as_secs(), 3 * 10 + 2);
     let error = failed.error.unwrap();
     assert_eq!(
         (error.kind, error.message.as_str()),
@@ -164,19 +164,19 @@ async fn graph_step_is_timed_out_and_retried() {
     let inner: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", endless("e"))]));
     let limited =
         ErrorPolicy { retry_count: 1, timeout: Some(Duration::from_secs(10)), ..policy(OnError::Fail) };
-    let begun = Instant::now();
+    let started = Instant::now();
     let failed = run_with(inner, limited).await;
-    assert_eq!(begun.elapsed().as_secs(), 21);
+    assert_eq!(started.elapsed().as_secs(), 21);
     assert_eq!(error_message(failed), "graph 'inner' did not end within 10s");
     let fails_once: NodeHandle = Arc::new(crate::harness::chain("inner", [("x", failing_first("f", 1))]));
-    let again = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
-    assert_eq!(run_with(fails_once, again).await.results["a"], json!({"x": 2}));
+    let retry_policy = ErrorPolicy { retry_count: 1, ..policy(OnError::Fail) };
+    assert_eq!(run_with(fails_once, retry_policy).await.results["a"], json!({"x": 2}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempts_appear_in_events_and_trace() {
-    let again = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
-    let graph = one_step(failing_first("f", 2), again);
+    let retry_policy = ErrorPolicy { retry_count: 2, ..policy(OnError::Retry) };
+    let graph = one_step(failing_first("f", 2), retry_policy);
     let tracer = Tracer::new("g");
     let mut events = graph.execute_stream(context().with_trace(tracer.clone()));
     let mut retries = Vec::new();

@@ -278,7 +278,7 @@ async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (Gra
     journal_dir.run_until(&graph, &at).await;
     let gates = Gates::new();
     let mut changes = gates.changes();
-    let asked = async {
+    let answer = async {
         let Some(answer) = answer else { return };
         changes.changed().await.unwrap();
         let waiting = gates.waiting();
@@ -289,7 +289,7 @@ async fn interrupt_and_resume(on_resume: OnResume, answer: Option<&str>) -> (Gra
         assert_eq!(waiting[0].choices, ["rerun", "skip", "fail"]);
         gates.answer(None, answer).unwrap();
     };
-    let (run, ()) = tokio::join!(journal_dir.run(&graph, &gates), asked);
+    let (run, ()) = tokio::join!(journal_dir.run(&graph, &gates), answer);
     (run, notes.all())
 }
 
@@ -421,7 +421,7 @@ async fn interrupted_stateful_fallback_asks() {
     };
     let run = tokio::select! {
         (run, ()) = async { tokio::join!(journal_dir.run(&graph, &gates), answered) } => run,
-        () = tokio::time::sleep(LIMIT) => panic!("no question was asked"),
+        () = tokio::time::sleep(LIMIT) => panic!("no question"),
     };
     assert_eq!((json!(run.results), notes.all()), (json!({"s": null}), Vec::new()));
 }

@@ -24,23 +24,23 @@ fn nodes_are_found_by_name() {
     session.register(node.clone(), None).unwrap();
     session.register(node.clone(), Some("loud")).unwrap();
     assert_eq!((session.len(), session.list_nodes()), (2, vec!["loud".to_string(), "upper".into()]));
-    assert!(session.contains("loud") && !session.contains("nobody"));
+    assert!(session.contains("loud") && !session.contains("missing"));
     assert!(Arc::ptr_eq(&session.get("loud").unwrap(), &node));
-    assert!(session.get("nobody").is_none());
-    let error = session.find("nobody").unwrap_err();
-    assert_eq!(error.to_string(), "no node 'nobody' in session 's' (nodes: loud, upper)");
+    assert!(session.get("missing").is_none());
+    let error = session.find("missing").unwrap_err();
+    assert_eq!(error.to_string(), "no node 'missing' in session 's' (nodes: loud, upper)");
     let info = session.get_node_info("loud").unwrap();
     assert_eq!((info.id.as_str(), info.kind, info.persistent), ("upper", "function", false));
-    assert!(session.get_node_info("nobody").is_none());
+    assert!(session.get_node_info("missing").is_none());
 }
 
 #[test]
 fn names_are_unique_across_nodes_and_graphs() {
     let session = Session::new("s");
     session.register(Arc::new(Graph::new("work")), None).unwrap();
-    let taken = session.register(echo("work"), None).unwrap_err();
+    let duplicate = session.register(echo("work"), None).unwrap_err();
     assert_eq!(
-        (taken.kind, taken.message.as_str()),
+        (duplicate.kind, duplicate.message.as_str()),
         (ErrorKind::AlreadyExists, "graph 'work' exists already in session 's'")
     );
     for bad in ["", "-a", "a-", "A", "a b", "a/b", &"x".repeat(33)] {
@@ -64,15 +64,16 @@ async fn removed_node_is_not_stopped() {
 
 #[tokio::test]
 async fn stopped_nodes_release_their_names() {
-    let shop = crate::harness::TestEnv::new();
-    let bash = shop.factory.create_bash(shop.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
-    shop.session.register(Arc::new(bash.clone()), None).unwrap();
-    shop.session.register(echo("echo"), None).unwrap();
-    assert_eq!(shop.session.list_ready_nodes(), ["check", "echo"]);
+    let test_env = crate::harness::TestEnv::new();
+    let bash =
+        test_env.factory.create_bash(test_env.spec("check", nerve_core::command::BackendKind::Bash)).unwrap();
+    test_env.session.register(Arc::new(bash.clone()), None).unwrap();
+    test_env.session.register(echo("echo"), None).unwrap();
+    assert_eq!(test_env.session.list_ready_nodes(), ["check", "echo"]);
     bash.stop("enough").await;
-    assert_eq!(shop.session.list_ready_nodes(), ["echo"]);
-    assert_eq!(shop.session.list_nodes(), ["check", "echo"]);
-    shop.session.register(echo("check"), None).unwrap();
+    assert_eq!(test_env.session.list_ready_nodes(), ["echo"]);
+    assert_eq!(test_env.session.list_nodes(), ["check", "echo"]);
+    test_env.session.register(echo("check"), None).unwrap();
 }
 
 #[test]
@@ -117,11 +118,11 @@ fn session_with_nodes(notes: &Notes) -> Session {
 async fn nodes_start_and_stop_once_and_concurrently() {
     let notes = Notes::default();
     let session = session_with_nodes(&notes);
-    let begun = Instant::now();
+    let started = Instant::now();
     session.start().await.unwrap();
-    assert_eq!(begun.elapsed().as_secs(), 1);
+    assert_eq!(started.elapsed().as_secs(), 1);
     session.stop().await;
-    assert_eq!(begun.elapsed().as_secs(), 2);
+    assert_eq!(started.elapsed().as_secs(), 2);
     let mut all = notes.all();
     all.sort();
     let stop = "stops: its session was stopped";
@@ -168,7 +169,7 @@ impl Node for Broken {
             if self.hangs {
                 std::future::pending::<()>().await;
             }
-            Err(error("it does not start"))
+            Err(error("cannot start"))
         })
     }
 
@@ -186,13 +187,13 @@ async fn hanging_start_or_stop_is_bounded() {
     session.register(Arc::new(Broken { id: "bad", hangs: false }), None).unwrap();
     session.register(Arc::new(Broken { id: "stuck", hangs: true }), None).unwrap();
     session.register(StatefulNode::new("good", &notes), None).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let failed: Vec<(String, EngineError)> = session.start().await.unwrap_err();
-    assert_eq!(begun.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
+    assert_eq!(started.elapsed().as_secs(), START_STOP_TIMEOUT.as_secs());
     let errors: Vec<String> = failed.iter().map(|(id, error)| format!("{id}: {error}")).collect();
-    assert_eq!(errors, ["bad: it does not start", "stuck: it did not start within 60s"]);
+    assert_eq!(errors, ["bad: cannot start", "stuck: it did not start within 60s"]);
     session.stop().await;
-    assert_eq!(begun.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
+    assert_eq!(started.elapsed().as_secs(), 2 * START_STOP_TIMEOUT.as_secs());
     assert_eq!(notes.all(), ["good starts", "good stops: its session was stopped"]);
 }
 
@@ -208,7 +209,7 @@ async fn deprecated_names_still_work() {
         session.send("desk", "hello", None, Some(Duration::from_secs(1))).await.unwrap(),
         json!("hello")
     );
-    assert_eq!(session.send("nobody", "hello", None, None).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(session.send("missing", "hello", None, None).await.unwrap_err().kind, ErrorKind::NotFound);
     session.close(Some("desk")).await.unwrap();
     assert_eq!(session.close(Some("desk")).await.unwrap_err().kind, ErrorKind::NotFound);
     session.close(None).await.unwrap();
@@ -221,9 +222,9 @@ async fn manager_finds_sessions_by_name() {
     let (manager, notes) = (SessionManager::new(NodeFactory::default()), Notes::default());
     let work = manager.create("work", "of today".into(), vec!["x".into()]).unwrap();
     work.register(StatefulNode::new("desk", &notes), None).unwrap();
-    let taken = manager.create("work", String::new(), Vec::new()).unwrap_err();
+    let duplicate = manager.create("work", String::new(), Vec::new()).unwrap_err();
     assert_eq!(
-        (taken.kind, taken.message.as_str()),
+        (duplicate.kind, duplicate.message.as_str()),
         (ErrorKind::AlreadyExists, "session 'work' exists already")
     );
     assert_eq!(
@@ -259,9 +260,9 @@ async fn close_all_stops_sessions_concurrently() {
     // Only in a graph: nothing else would stop it.
     let graph = chain("g", [("x", StatefulNode::new("d", &notes) as _)]);
     manager.get(None).unwrap().register(Arc::new(graph), None).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     manager.close_all().await;
-    assert_eq!(begun.elapsed().as_secs(), 1);
+    assert_eq!(started.elapsed().as_secs(), 1);
     let mut all = notes.all();
     all.sort();
     let stops: Vec<String> =

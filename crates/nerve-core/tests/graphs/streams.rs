@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use crate::harness::{LIMIT, chain, constant, context, delayed_echo, error, failing};
 
 async fn collect(events: &mut StepEventStream) -> Vec<StepEvent> {
-    let mut seen = Vec::new();
+    let mut collected = Vec::new();
     while let Some(event) = events.next().await {
-        seen.push(event);
+        collected.push(event);
     }
-    seen
+    collected
 }
 
 fn event_names(events: &[StepEvent]) -> Vec<String> {
@@ -36,9 +36,9 @@ async fn steps_have_start_and_end_events() {
         ],
     );
     let mut events = graph.execute_stream(context());
-    let seen = collect(&mut events).await;
+    let collected = collect(&mut events).await;
     assert_eq!(
-        event_names(&seen),
+        event_names(&collected),
         [
             "step_start a n",
             "step_complete a n",
@@ -50,15 +50,19 @@ async fn steps_have_start_and_end_events() {
             "step_error b f"
         ]
     );
-    assert_eq!(seen[0].kind, StepEventKind::Start { queued: false });
-    assert_eq!(seen[1].kind, StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens: 5 });
-    assert_eq!(seen[1].data, json!({"v": 1, "tokens": 5}));
-    assert!(matches!(seen[4].kind, StepEventKind::Complete { ms: 3000..3010, .. }), "{:?}", seen[4].kind);
+    assert_eq!(collected[0].kind, StepEventKind::Start { queued: false });
+    assert_eq!(collected[1].kind, StepEventKind::Complete { how: Completion::Completed, ms: 0, tokens: 5 });
+    assert_eq!(collected[1].data, json!({"v": 1, "tokens": 5}));
+    assert!(
+        matches!(collected[4].kind, StepEventKind::Complete { ms: 3000..3010, .. }),
+        "{:?}",
+        collected[4].kind
+    );
     assert_eq!(
-        (seen[7].kind, &seen[7].data),
+        (collected[7].kind, &collected[7].data),
         (StepEventKind::Error { error_type: "process_error" }, &json!("no"))
     );
-    assert!(seen.is_sorted_by_key(|event| event.at));
+    assert!(collected.is_sorted_by_key(|event| event.at));
     assert!(events.next().await.is_none());
     let run = events.end().await;
     assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 2));
@@ -72,12 +76,12 @@ async fn chunks_name_their_step() {
         Ok(json!("one two"))
     }));
     let graph = chain("g", [("say", node as _)]);
-    let seen = collect(&mut graph.execute_stream(context())).await;
+    let collected = collect(&mut graph.execute_stream(context())).await;
     assert_eq!(
-        event_names(&seen),
+        event_names(&collected),
         ["step_start say talk", "step_chunk say talk", "step_chunk say talk", "step_complete say talk"]
     );
-    assert_eq!((&seen[1].data, &seen[2].data), (&json!("one "), &json!("two")));
+    assert_eq!((&collected[1].data, &collected[2].data), (&json!("one "), &json!("two")));
 }
 
 /// Sends a signal when it is dropped.
@@ -131,12 +135,12 @@ async fn dropping_the_stream_does_not_cancel_the_callers_token() {
 async fn stream_ends_even_if_a_node_keeps_its_context() {
     let (give, held) = std::sync::mpsc::channel();
     let node = Arc::new(FunctionNode::new("keep", move |context| {
-        give.send(context.clone()).map(|()| Value::Null).map_err(|_| error("nobody keeps it"))
+        give.send(context.clone()).map(|()| Value::Null).map_err(|_| error("no receiver"))
     }));
     let graph = chain("g", [("a", node as _)]);
     let mut events = graph.execute_stream(context());
-    let seen = tokio::time::timeout(LIMIT, collect(&mut events)).await.expect("the stream ends");
-    assert_eq!(event_names(&seen), ["step_start a keep", "step_complete a keep"]);
+    let collected = tokio::time::timeout(LIMIT, collect(&mut events)).await.expect("the stream ends");
+    assert_eq!(event_names(&collected), ["step_start a keep", "step_complete a keep"]);
     assert_eq!(events.end().await.status, TraceStatus::Completed);
     drop(held);
 }
@@ -150,8 +154,8 @@ async fn end_can_be_awaited_without_reading_events() {
 #[tokio::test]
 async fn observer_of_the_context_gets_events_too() {
     let received = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&received);
-    let context = context().with_observer(Arc::new(move |event| seen.lock().unwrap().push(event)));
+    let collected = Arc::clone(&received);
+    let context = context().with_observer(Arc::new(move |event| collected.lock().unwrap().push(event)));
     let mut graph = Graph::new("g");
     graph.add_step(constant("n", json!(1)), Step::new("a")).unwrap();
     let streamed = collect(&mut graph.execute_stream(context)).await;

@@ -41,11 +41,11 @@ fn commands(commands: &[(&'static str, &str)]) -> Graph {
 
 #[tokio::test]
 async fn terminal_runs_steps_in_one_program() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let tracer = Tracer::new("g");
     let graph = commands(&[("set", "word=graph"), ("say", "echo \"the $word\"")]);
-    let run = graph.run(&shop.context().with_trace(tracer.clone())).await;
+    let run = graph.run(&test_env.context().with_trace(tracer.clone())).await;
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
     let reply = &run.results["say"];
     assert_eq!(
@@ -59,8 +59,9 @@ async fn terminal_runs_steps_in_one_program() {
 
 #[tokio::test]
 async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
-    let shop = TestEnv::new();
-    let bash: NodeHandle = Arc::new(shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap());
+    let test_env = TestEnv::new();
+    let bash: NodeHandle =
+        Arc::new(test_env.factory.create_bash(test_env.spec("check", BackendKind::Bash)).unwrap());
     // Each waits for the other, so they must run at the same time.
     let command =
         |mine: &str, other: &str| format!("mkfifo {mine} 2>/dev/null; echo {mine} > {mine} & cat < {other}");
@@ -69,7 +70,7 @@ async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
     graph.add_step(bash.clone(), Step::new("make").input("mkfifo a b")).unwrap();
     graph.add_step(bash.clone(), Step::new("one").depends_on(["make"]).input(command("a", "b"))).unwrap();
     graph.add_step(bash.clone(), Step::new("two").depends_on(["make"]).input(command("b", "a"))).unwrap();
-    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
     assert_eq!((&run.results["one"]["text"], &run.results["two"]["text"]), (&json!("b"), &json!("a")));
 
@@ -78,7 +79,7 @@ async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
     let mut graph = Graph::new("g");
     graph.add_step(bash.clone(), Step::new("skips").input("exit 3").error_policy(policy)).unwrap();
     graph.add_step(bash, Step::new("fails").input("echo why >&2; exit 4").depends_on(["skips"])).unwrap();
-    let run = graph.run(&shop.context()).await;
+    let run = graph.run(&test_env.context()).await;
     assert_eq!(run.results["skips"], json!("no"));
     let error = run.error.unwrap();
     assert_eq!(
@@ -90,10 +91,10 @@ async fn one_shot_commands_run_concurrently_and_fail_by_exit_code() {
 
 #[tokio::test]
 async fn cancel_interrupts_running_turn_but_not_queued_one() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let token = CancellationToken::new();
-    let context = shop.context().with_cancellation(token.clone());
+    let context = test_env.context().with_cancellation(token.clone());
     let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
     let run = tokio::spawn(async move { graph.run(&context).await });
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
@@ -120,21 +121,21 @@ async fn cancel_interrupts_running_turn_but_not_queued_one() {
 /// Some agents exit on a second interrupt.
 #[tokio::test]
 async fn cancel_interrupts_only_once() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let token = CancellationToken::new();
-    let context = shop.context().with_cancellation(token.clone());
+    let context = test_env.context().with_cancellation(token.clone());
     // Under another name it counts as a program, not as a nested shell.
     let slow = "ln -s \"$BASH\" slow && ./slow -c 'trap \"echo hit >> hits.txt\" INT; for i in {1..12}; do echo at-$i; sleep 0.5; done'";
     let graph = commands(&[("slow", slow)]);
     let run = tokio::spawn(async move { graph.run(&context).await });
     // The program owns the terminal now: before that, a shell could lose the interrupt, which is then repeated.
-    let begun = async {
+    let started = async {
         while !shell.read().await.unwrap().contains("at-3") {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LIMIT, begun).await.unwrap();
+    tokio::time::timeout(LIMIT, started).await.unwrap();
     token.cancel();
     tokio::time::timeout(LIMIT, run).await.unwrap().unwrap();
     assert!(shell.read().await.unwrap().contains("at-12"), "the program must end by itself");
@@ -144,8 +145,8 @@ async fn cancel_interrupts_only_once() {
 
 #[tokio::test]
 async fn cancelled_queued_step_leaves_running_turn_alone() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let first = {
         let shell = shell.clone();
         tokio::spawn(async move { shell.execute(prompt("read word; echo \"got $word\"")).await })
@@ -153,7 +154,7 @@ async fn cancelled_queued_step_leaves_running_turn_alone() {
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
     let token = CancellationToken::new();
     let graph = commands(&[("waits", "echo too late")]);
-    let mut events = graph.execute_stream(shop.context().with_cancellation(token.clone()));
+    let mut events = graph.execute_stream(test_env.context().with_cancellation(token.clone()));
     assert_eq!(events.next().await.unwrap().kind, StepEventKind::Start { queued: true });
     token.cancel();
     let run = tokio::time::timeout(LIMIT, events.end()).await.unwrap();
@@ -166,8 +167,8 @@ async fn cancelled_queued_step_leaves_running_turn_alone() {
 
 #[tokio::test]
 async fn step_timeout_interrupts_its_terminal() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let policy = ErrorPolicy {
         on_error: OnError::Skip,
         timeout: Some(Duration::from_millis(300)),
@@ -177,7 +178,7 @@ async fn step_timeout_interrupts_its_terminal() {
     let mut graph = Graph::new("g");
     graph.add_step_ref("shell", Step::new("long").input("sleep 1000").error_policy(policy)).unwrap();
     graph.add_step_ref("shell", Step::new("next").input("echo next").depends_on(["long"])).unwrap();
-    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!(run.status, TraceStatus::Completed, "{:?}", run.error);
     assert_eq!((&run.results["long"], &run.results["next"]["text"]), (&json!("late"), &json!("next")));
     shell.stop("done").await;
@@ -185,10 +186,10 @@ async fn step_timeout_interrupts_its_terminal() {
 
 #[tokio::test]
 async fn run_time_limit_interrupts_its_terminal() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let graph = commands(&[("first", "echo first"), ("long", "sleep 1000")]);
-    let context = shop.context().with_timeout(Duration::from_millis(1500));
+    let context = test_env.context().with_timeout(Duration::from_millis(1500));
     let run = tokio::time::timeout(LIMIT, graph.run(&context)).await.unwrap();
     assert_eq!(run.error.unwrap().kind, ErrorKind::Timeout);
     assert_eq!(run.results["first"]["text"], json!("first"));
@@ -198,8 +199,8 @@ async fn run_time_limit_interrupts_its_terminal() {
 
 #[tokio::test]
 async fn failure_elsewhere_interrupts_the_terminal() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let (busy, node) = (shell.clone(), "fails");
     let fails = nerve_core::node::function::FunctionNode::asynchronous(node, move |_| {
         let busy = busy.clone();
@@ -210,7 +211,7 @@ async fn failure_elsewhere_interrupts_the_terminal() {
     });
     let mut graph = commands(&[("long", "sleep 1000")]);
     graph.set_max_parallel(2).add_step(Arc::new(fails), Step::new("bad")).unwrap();
-    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!(run.error.unwrap().message, "broken");
     shell.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
     shell.stop("done").await;
@@ -218,13 +219,13 @@ async fn failure_elsewhere_interrupts_the_terminal() {
 
 #[tokio::test]
 async fn runs_on_one_node_take_turns_and_report_it() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let graph = commands(&[("ask", "read word; echo \"got $word\"")]);
-    let mut first = graph.execute_stream(shop.context());
+    let mut first = graph.execute_stream(test_env.context());
     assert_eq!(first.next().await.unwrap().kind, StepEventKind::Start { queued: false });
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
-    let mut second = graph.execute_stream(shop.context());
+    let mut second = graph.execute_stream(test_env.context());
     assert_eq!(second.next().await.unwrap().kind, StepEventKind::Start { queued: true });
     shell.write(b"one\n".to_vec()).await.unwrap();
     let one = tokio::time::timeout(LIMIT, first.end()).await.unwrap();
@@ -239,28 +240,28 @@ async fn runs_on_one_node_take_turns_and_report_it() {
 
 #[tokio::test]
 async fn dying_node_fails_its_step() {
-    let shop = TestEnv::new();
-    shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    test_env.shell("shell").await;
     let mut graph = commands(&[("good", "echo good"), ("dies", "kill -9 $$"), ("never", "echo never")]);
     graph.add_step(endless("e"), Step::new("other").depends_on(["good"])).unwrap();
     graph.set_max_parallel(2);
-    let run = tokio::time::timeout(LIMIT, graph.run(&shop.context())).await.unwrap();
+    let run = tokio::time::timeout(LIMIT, graph.run(&test_env.context())).await.unwrap();
     assert_eq!((run.status, run.results.len()), (TraceStatus::Failed, 1));
     let error = run.error.unwrap();
     assert_eq!(error.kind, ErrorKind::Process, "{error}");
     assert!(error.message.contains("the turn was cut short"), "{error}");
 
-    let again = graph.run(&shop.context()).await;
-    assert_eq!(again.error.unwrap().kind, ErrorKind::NodeStopped);
+    let second_run = graph.run(&test_env.context()).await;
+    assert_eq!(second_run.error.unwrap().kind, ErrorKind::NodeStopped);
 }
 
 #[tokio::test]
 async fn fallback_replaces_dead_node() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     shell.stop("before it begins").await;
-    let bash = shop.factory.create_bash(shop.spec("check", BackendKind::Bash)).unwrap();
-    shop.session.register(Arc::new(bash), None).unwrap();
+    let bash = test_env.factory.create_bash(test_env.spec("check", BackendKind::Bash)).unwrap();
+    test_env.session.register(Arc::new(bash), None).unwrap();
     let policy = ErrorPolicy {
         on_error: OnError::Fallback,
         fallback_node: Some(nerve_core::graph::step::Target::Name("check".into())),
@@ -268,15 +269,15 @@ async fn fallback_replaces_dead_node() {
     };
     let mut graph = Graph::new("g");
     graph.add_step_ref("shell", Step::new("a").input("echo here").error_policy(policy)).unwrap();
-    assert_eq!(graph.run(&shop.context()).await.results["a"]["text"], json!("here"));
+    assert_eq!(graph.run(&test_env.context()).await.results["a"]["text"], json!("here"));
 }
 
 #[tokio::test]
 async fn chunks_of_terminal_answer_precede_its_end() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let graph = commands(&[("talk", "echo one; read word; echo two")]);
-    let mut events = graph.execute_stream(shop.context());
+    let mut events = graph.execute_stream(test_env.context());
     assert_eq!(events.next().await.unwrap().kind, StepEventKind::Start { queued: false });
     let mut text = String::new();
     let mut typed = false;
@@ -306,10 +307,10 @@ async fn chunks_of_terminal_answer_precede_its_end() {
 
 #[tokio::test]
 async fn dropped_stream_interrupts_the_terminal() {
-    let shop = TestEnv::new();
-    let shell = shop.shell("shell").await;
+    let test_env = TestEnv::new();
+    let shell = test_env.shell("shell").await;
     let graph = commands(&[("long", "sleep 1000"), ("never", "echo never > never.txt")]);
-    let mut events = graph.execute_stream(shop.context());
+    let mut events = graph.execute_stream(test_env.context());
     events.next().await.unwrap();
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
     drop(events);
@@ -320,13 +321,13 @@ async fn dropped_stream_interrupts_the_terminal() {
 
 #[tokio::test]
 async fn session_stops_terminals_of_its_graphs() {
-    let shop = TestEnv::new();
-    let node = shop.factory.create_terminal(shop.spec("inside", BackendKind::Pty)).await.unwrap();
+    let test_env = TestEnv::new();
+    let node = test_env.factory.create_terminal(test_env.spec("inside", BackendKind::Pty)).await.unwrap();
     let mut graph = Graph::new("g");
     graph.add_step(Arc::new(node.clone()), Step::new("a").input("echo hi")).unwrap();
-    shop.session.register(Arc::new(graph), None).unwrap();
-    shop.session.start().await.unwrap();
+    test_env.session.register(Arc::new(graph), None).unwrap();
+    test_env.session.start().await.unwrap();
     node.wait(&[StateName::Ready], Some(LIMIT)).await.unwrap();
-    tokio::time::timeout(LIMIT, shop.session.stop()).await.unwrap();
+    tokio::time::timeout(LIMIT, test_env.session.stop()).await.unwrap();
     assert_eq!(Node::info(&node).state, StateName::Stopped);
 }

@@ -144,8 +144,8 @@ impl TestClient {
 
     /// Waits until the terminal has this size.
     pub(crate) async fn wait_size(&mut self, cols: u16, rows: u16) {
-        let wanted = Size::new(cols, rows);
-        self.wait_for(|event| (*event == HostEvent::Resized(wanted)).then_some(())).await;
+        let expected = Size::new(cols, rows);
+        self.wait_for(|event| (*event == HostEvent::Resized(expected)).then_some(())).await;
     }
 
     /// Waits until the program has written this text after the previously awaited one.

@@ -362,8 +362,8 @@ async fn requests_and_disconnects_overtake_unread_input() {
 #[tokio::test]
 async fn input_before_disconnect_reaches_slow_program() {
     let folder = tempfile::tempdir().unwrap();
-    let go = folder.path().join("go");
-    let late = format!("until [ -e {} ]; do sleep 0.01; done; head -c 3000000 | wc -c", go.display());
+    let gate = folder.path().join("go");
+    let late = format!("until [ -e {} ]; do sleep 0.01; done; head -c 3000000 | wc -c", gate.display());
     let harness = HostHarness::new(&format!("stty raw; echo on; {late}")).await;
     let mut observer = harness.client().await;
     observer.wait_output("on").await;
@@ -372,7 +372,7 @@ async fn input_before_disconnect_reaches_slow_program() {
         sender.send_input(&"x".repeat(100_000)).await;
     }
     drop(sender);
-    std::fs::write(go, "").unwrap();
+    std::fs::write(gate, "").unwrap();
     observer.wait_output("3000000").await;
 }
 

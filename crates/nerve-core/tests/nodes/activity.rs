@@ -1,18 +1,18 @@
-//! What nodes are said to do: statuses, dialogs, faults.
+//! Activity events of nodes: statuses and dialogs.
 
 use nerve_core::command::{EventKind, StateName};
 use nerve_record::activity::{Activity, Level, Status};
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
-/// Activities until the node is gone, which is told last.
-async fn until_gone(stage: &mut Stage) -> Vec<Activity> {
-    let mut told = Vec::new();
+/// Collects activities until the node has stopped.
+async fn collect_until_stopped(harness: &mut Harness) -> Vec<Activity> {
+    let mut activities = Vec::new();
     loop {
         let kind = |kind: &EventKind| matches!(kind, EventKind::Activity(_) | EventKind::NodeStopped { .. });
-        match stage.event(kind).await {
-            EventKind::Activity(activity) => told.push(*activity),
-            _ => return told,
+        match harness.event(kind).await {
+            EventKind::Activity(activity) => activities.push(*activity),
+            _ => return activities,
         }
     }
 }
@@ -26,49 +26,52 @@ fn statuses(activities: &[Activity]) -> Vec<Status> {
 }
 
 #[tokio::test]
-async fn a_shell_runs_pauses_and_completes() {
-    let mut stage = Stage::new();
-    stage.start("sh", &["bash", "--norc"]).await;
-    stage.wait("sh", StateName::Ready).await.unwrap();
-    stage.ask("sh", "echo hello").await;
-    stage.send("sh", "exit").await.unwrap_err();
-    let told = statuses(&until_gone(&mut stage).await);
-    let [Status::Provisioning, Status::Paused, middle @ .., Status::Running, Status::Completed] = &told[..]
+async fn shell_reports_running_paused_and_completed() {
+    let mut harness = Harness::new();
+    harness.start("sh", &["bash", "--norc"]).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    harness.ask("sh", "echo hello").await;
+    harness.send("sh", "exit").await.unwrap_err();
+    let reported = statuses(&collect_until_stopped(&mut harness).await);
+    let [Status::Provisioning, Status::Paused, middle @ .., Status::Running, Status::Completed] =
+        &reported[..]
     else {
-        panic!("{told:?}")
+        panic!("{reported:?}")
     };
-    assert!(middle.starts_with(&[Status::Running]), "{told:?}");
-    assert!(told.windows(2).all(|two| two[0] != two[1]), "one status is told once: {told:?}");
+    assert!(middle.starts_with(&[Status::Running]), "{reported:?}");
+    assert!(reported.windows(2).all(|pair| pair[0] != pair[1]), "repeated status: {reported:?}");
 }
 
 #[tokio::test]
-async fn an_end_that_is_no_success_is_a_failure_and_a_stop_a_cancellation() {
-    let mut stage = Stage::new();
-    stage.start("bad", &["sh", "-c", "exit 3"]).await;
-    let told = statuses(&until_gone(&mut stage).await);
-    assert_eq!(told.last(), Some(&Status::Failed), "{told:?}");
-    stage.start("stopped", &["bash", "--norc"]).await;
-    stage.wait("stopped", StateName::Ready).await.unwrap();
-    stage.stop("stopped").await;
-    let told = statuses(&until_gone(&mut stage).await);
-    let [.., Status::Paused, Status::Stopping, Status::Cancelled] = &told[..] else { panic!("{told:?}") };
+async fn exit_codes_are_failures_and_stops_are_cancellations() {
+    let mut harness = Harness::new();
+    harness.start("bad", &["sh", "-c", "exit 3"]).await;
+    let reported = statuses(&collect_until_stopped(&mut harness).await);
+    assert_eq!(reported.last(), Some(&Status::Failed), "{reported:?}");
+    harness.start("stopped", &["bash", "--norc"]).await;
+    harness.wait("stopped", StateName::Ready).await.unwrap();
+    harness.stop("stopped").await;
+    let reported = statuses(&collect_until_stopped(&mut harness).await);
+    let [.., Status::Paused, Status::Stopping, Status::Cancelled] = &reported[..] else {
+        panic!("{reported:?}")
+    };
 }
 
 #[tokio::test]
-async fn a_dialog_is_told_with_its_choices_once() {
-    let mut stage = Stage::new();
-    stage.start_mock("m", &[]).await;
-    stage.wait("m", StateName::Ready).await.unwrap();
-    stage.send("m", "PERMIT this").await.unwrap_err();
-    stage.stop("m").await;
-    let told = until_gone(&mut stage).await;
-    let warnings: Vec<&String> = told
+async fn dialog_is_reported_once_with_choices() {
+    let mut harness = Harness::new();
+    harness.start_mock("m", &[]).await;
+    harness.wait("m", StateName::Ready).await.unwrap();
+    harness.send("m", "PERMIT this").await.unwrap_err();
+    harness.stop("m").await;
+    let activities = collect_until_stopped(&mut harness).await;
+    let warnings: Vec<&String> = activities
         .iter()
         .filter_map(|activity| match activity {
             Activity::Log { level: Level::Warn, message, .. } => Some(message),
             _ => None,
         })
         .collect();
-    let [warning] = &warnings[..] else { panic!("{told:?}") };
+    let [warning] = &warnings[..] else { panic!("{activities:?}") };
     assert!(warning.starts_with("the agent asks (permission): 1. "), "{warning}");
 }

@@ -1,5 +1,5 @@
-//! Channels and DAGs of the first nerve, as nodes and graphs.
-#![expect(deprecated, reason = "the older words are what is tested")]
+//! The deprecated channels and DAGs as nodes and graphs.
+#![expect(deprecated, reason = "the deprecated API is under test")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,34 +21,34 @@ use nerve_core::trace::TraceStatus;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::matrix::Bench;
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
+use crate::matrix::Fixture;
 
-/// A channel of somebody else: answers in upper case, and waits for an interrupt when told to.
+/// A third-party channel that answers in upper case; the input `wait` blocks until an interrupt.
 #[derive(Debug, Default)]
-struct Loud {
-    notes: Mutex<Vec<String>>,
+struct UppercaseChannel {
+    log: Mutex<Vec<String>>,
     interrupted: Notify,
 }
 
-impl Loud {
-    fn note(&self, note: String) -> NodeFuture<'_, ()> {
-        self.notes.lock().unwrap().push(note);
+impl UppercaseChannel {
+    fn record(&self, call: String) -> NodeFuture<'_, ()> {
+        self.log.lock().unwrap().push(call);
         Box::pin(async { Ok(()) })
     }
 
-    fn closed(&self) -> bool {
-        self.notes.lock().unwrap().iter().any(|note| note == "close")
+    fn is_closed(&self) -> bool {
+        self.log.lock().unwrap().iter().any(|call| call == "close")
     }
 }
 
-impl Channel for Loud {
+impl Channel for UppercaseChannel {
     fn id(&self) -> &str {
         "loud"
     }
 
     fn state(&self) -> ChannelState {
-        if self.closed() { ChannelState::Closed } else { ChannelState::Open }
+        if self.is_closed() { ChannelState::Closed } else { ChannelState::Open }
     }
 
     fn send<'a>(
@@ -58,7 +58,7 @@ impl Channel for Loud {
         timeout: Option<Duration>,
     ) -> NodeFuture<'a> {
         Box::pin(async move {
-            self.note(format!("send {input} {parser:?} {timeout:?}")).await?;
+            self.record(format!("send {input} {parser:?} {timeout:?}")).await?;
             if input == "wait" {
                 self.interrupted.notified().await;
             }
@@ -67,11 +67,11 @@ impl Channel for Loud {
     }
 
     fn run<'a>(&'a self, command: &'a str) -> NodeFuture<'a, ()> {
-        self.note(format!("run {command}"))
+        self.record(format!("run {command}"))
     }
 
     fn write<'a>(&'a self, data: &'a [u8]) -> NodeFuture<'a, ()> {
-        self.note(format!("write {}", data.len()))
+        self.record(format!("write {}", data.len()))
     }
 
     fn read(&self) -> NodeFuture<'_, String> {
@@ -80,17 +80,17 @@ impl Channel for Loud {
 
     fn interrupt(&self) -> NodeFuture<'_, ()> {
         self.interrupted.notify_one();
-        self.note("interrupt".to_string())
+        self.record("interrupt".to_string())
     }
 
     fn close(&self) -> NodeFuture<'_, ()> {
-        self.note("close".to_string())
+        self.record("close".to_string())
     }
 }
 
 #[tokio::test]
-async fn a_channel_is_a_step_of_a_graph() {
-    let channel = Arc::new(Loud::default());
+async fn channel_runs_as_graph_step() {
+    let channel = Arc::new(UppercaseChannel::default());
     let node = ChannelNode::new(channel.clone());
     assert!(node.persistent() && channel.is_open());
     assert_eq!((node.id(), node.info().state), ("loud", StateName::Ready));
@@ -101,68 +101,74 @@ async fn a_channel_is_a_step_of_a_graph() {
     graph.add_step_ref("channel", Step::new("a").input("hello").parser(ParserKind::Codex)).unwrap();
     let run = graph.run(&ExecutionContext::new(&session)).await;
     assert_eq!(run.results["a"], "HELLO", "{run:?}");
-    assert_eq!(*channel.notes.lock().unwrap(), ["send hello Some(Codex) None"]);
+    assert_eq!(*channel.log.lock().unwrap(), ["send hello Some(Codex) None"]);
     assert_eq!(channel.read_tail(2).await.unwrap(), "two\nthree");
     session.stop().await;
-    assert!(channel.closed() && !channel.is_open());
+    assert!(channel.is_closed() && !channel.is_open());
     assert_eq!(node.info().state, StateName::Stopped);
 }
 
 #[tokio::test]
-async fn a_cancelled_run_interrupts_the_channel() {
-    let channel = Arc::new(Loud::default());
+async fn cancelled_run_interrupts_the_channel() {
+    let channel = Arc::new(UppercaseChannel::default());
     let token = CancellationToken::new();
     let context =
         ExecutionContext::new(&Session::new("old")).with_input("wait").with_cancellation(token.clone());
     let node = ChannelNode::new(channel.clone());
-    let work = tokio::spawn(async move { node.execute(&context).await });
-    crate::matrix::until("it works", async || !channel.notes.lock().unwrap().is_empty()).await;
+    let execution = tokio::spawn(async move { node.execute(&context).await });
+    crate::matrix::eventually("the channel receives the input", async || {
+        !channel.log.lock().unwrap().is_empty()
+    })
+    .await;
     token.cancel();
-    let error = tokio::time::timeout(LIMIT, work).await.unwrap().unwrap().unwrap_err();
+    let error = tokio::time::timeout(LIMIT, execution).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled);
-    assert_eq!(channel.notes.lock().unwrap()[1], "interrupt");
+    assert_eq!(channel.log.lock().unwrap()[1], "interrupt");
 }
 
 #[tokio::test]
-async fn a_terminal_speaks_the_words_of_channels() {
-    let bench = Bench::new();
-    let shell = bench.bash("sh").await;
+async fn terminal_implements_channel() {
+    let fixture = Fixture::new();
+    let shell = fixture.bash("sh").await;
     let channel: Arc<dyn Channel> = Arc::new(shell.clone());
     assert_eq!((channel.id(), channel.state()), ("sh", ChannelState::Open));
     let answer = channel.send("echo hello", Some(ParserKind::None), Some(LIMIT)).await.unwrap();
     assert_eq!(answer["text"], "hello");
     channel.run("echo ran").await.unwrap();
     channel.write(b"echo wri'tt'en\r").await.unwrap();
-    crate::matrix::until("it is written", async || channel.read().await.unwrap().contains("\nwritten")).await;
+    crate::matrix::eventually("the output contains the written text", async || {
+        channel.read().await.unwrap().contains("\nwritten")
+    })
+    .await;
     assert_eq!(channel.read_tail(1).await.unwrap().lines().count(), 1);
     let node = ChannelNode::new(Arc::clone(&channel));
-    let value = node.execute(&bench.context().with_input("echo as a node")).await.unwrap();
+    let value = node.execute(&fixture.context().with_input("echo as a node")).await.unwrap();
     assert_eq!(value["text"], "as a node");
     channel.close().await.unwrap();
     assert!(!channel.is_open());
     assert_eq!(channel.send("echo x", None, None).await.unwrap_err().kind, ErrorKind::NodeStopped);
 }
 
-fn gives(id: &str, value: Value) -> Task {
+fn constant_task(id: &str, value: Value) -> Task {
     Task::new(id, move |_| {
         let value = value.clone();
         async move { Ok(value) }
     })
 }
 
-fn fails(id: &str) -> Task {
+fn failing_task(id: &str) -> Task {
     Task::new(id, |_| async { Err(EngineError::new(ErrorKind::Process, "broken")) })
 }
 
-/// The input of the task before, and its own id.
-fn joins(id: &'static str, before: &'static str) -> Task {
+/// Creates a task that returns the output of `dependency` followed by its own id.
+fn append_task(id: &'static str, dependency: &'static str) -> Task {
     let task = Task::new(id, move |context| async move {
         Ok(json!(format!(
             "{} {id}",
-            context.upstream.get(before).and_then(Value::as_str).unwrap_or_default()
+            context.upstream.get(dependency).and_then(Value::as_str).unwrap_or_default()
         )))
     });
-    task.depends_on([before])
+    task.depends_on([dependency])
 }
 
 fn context() -> ExecutionContext {
@@ -170,14 +176,18 @@ fn context() -> ExecutionContext {
 }
 
 #[tokio::test]
-async fn a_failed_task_stops_those_that_wait_for_it_and_no_others() {
+async fn failed_task_skips_only_its_dependants() {
     let mut dag = Dag::new();
-    let tasks =
-        [fails("bad"), joins("after-bad", "bad"), gives("good", json!("g")), joins("after-good", "good")];
+    let tasks = [
+        failing_task("bad"),
+        append_task("after-bad", "bad"),
+        constant_task("good", json!("g")),
+        append_task("after-good", "good"),
+    ];
     dag.add_tasks(tasks).unwrap();
     for parallel in [true, false] {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (start, end) = (Arc::clone(&told), Arc::clone(&told));
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let (start, end) = (Arc::clone(&events), Arc::clone(&events));
         let options = DagOptions {
             parallel,
             max_workers: 2,
@@ -204,55 +214,59 @@ async fn a_failed_task_stops_those_that_wait_for_it_and_no_others() {
         );
         assert_eq!((&results["bad"].output, results["bad"].error.as_deref()), (&Value::Null, Some("broken")));
         assert!(results.values().all(|result| result.duration_ms >= 0.0 && result.duration_ms < 60_000.0));
-        let told = told.lock().unwrap();
-        for note in ["bad starts", "bad failed", "good starts", "good completed", "after-good completed"] {
-            assert!(told.iter().any(|told| told == note), "{note}: {told:?}");
+        let events = events.lock().unwrap();
+        for expected in ["bad starts", "bad failed", "good starts", "good completed", "after-good completed"]
+        {
+            assert!(events.iter().any(|event| event == expected), "{expected}: {events:?}");
         }
-        assert!(!told.iter().any(|told| told.starts_with("after-bad")), "{told:?}");
+        assert!(!events.iter().any(|event| event.starts_with("after-bad")), "{events:?}");
     }
 }
 
 #[tokio::test]
-async fn tasks_run_at_once_or_one_after_the_other() {
-    let meeting = Arc::new(tokio::sync::Barrier::new(3));
-    let notes = Arc::new(Mutex::new(Vec::new()));
-    let (mut meets, mut notices) = (Dag::new(), Dag::new());
+async fn tasks_run_in_parallel_or_sequentially() {
+    let barrier = Arc::new(tokio::sync::Barrier::new(3));
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (mut parallel_dag, mut sequential_dag) = (Dag::new(), Dag::new());
     for id in ["a", "b", "c"] {
-        let meeting = Arc::clone(&meeting);
-        // Nobody ends before all have begun.
-        let meet = move |_| {
-            let meeting = Arc::clone(&meeting);
-            async move { Ok(json!(meeting.wait().await.is_leader())) }
+        let barrier = Arc::clone(&barrier);
+        // No task ends before all have started.
+        let wait = move |_| {
+            let barrier = Arc::clone(&barrier);
+            async move { Ok(json!(barrier.wait().await.is_leader())) }
         };
-        meets.add_task(Task::new(id, meet)).unwrap();
-        let notes = Arc::clone(&notes);
-        let notice = move |_| {
-            let notes = Arc::clone(&notes);
+        parallel_dag.add_task(Task::new(id, wait)).unwrap();
+        let log = Arc::clone(&log);
+        let record = move |_| {
+            let log = Arc::clone(&log);
             async move {
-                notes.lock().unwrap().push(format!("{id} begins"));
+                log.lock().unwrap().push(format!("{id} begins"));
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                notes.lock().unwrap().push(format!("{id} ends"));
+                log.lock().unwrap().push(format!("{id} ends"));
                 Ok(json!(null))
             }
         };
-        notices.add_task(Task::new(id, notice)).unwrap();
+        sequential_dag.add_task(Task::new(id, record)).unwrap();
     }
     let context = context();
-    let at_once =
-        tokio::time::timeout(LIMIT, meets.run(&context, DagOptions::default())).await.unwrap().unwrap();
-    assert!(at_once.values().all(|result| result.status == TaskStatus::Completed), "{at_once:?}");
-    let one = DagOptions { parallel: false, ..DagOptions::default() };
-    let alone = notices.run(&context, one).await.unwrap();
-    assert_eq!(*notes.lock().unwrap(), ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
-    assert!(alone.values().all(|result| result.duration_ms >= 19.0), "{alone:?}");
+    let parallel = tokio::time::timeout(LIMIT, parallel_dag.run(&context, DagOptions::default()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(parallel.values().all(|result| result.status == TaskStatus::Completed), "{parallel:?}");
+    let options = DagOptions { parallel: false, ..DagOptions::default() };
+    let sequential = sequential_dag.run(&context, options).await.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
+    assert!(sequential.values().all(|result| result.duration_ms >= 19.0), "{sequential:?}");
 }
 
 #[tokio::test]
-async fn a_dag_is_checked_ordered_and_looked_at() {
+async fn dag_is_validated_ordered_and_inspected() {
     let mut dag = Dag::new();
-    dag.add_tasks([gives("c", json!(3)), gives("b", json!(2)), gives("a", json!(1))]).unwrap();
-    assert_eq!(dag.add_task(gives("a", json!(0))).unwrap_err().kind, ErrorKind::AlreadyExists);
-    assert_eq!(dag.chain(["a", "nobody"]).unwrap_err().kind, ErrorKind::NotFound);
+    dag.add_tasks([constant_task("c", json!(3)), constant_task("b", json!(2)), constant_task("a", json!(1))])
+        .unwrap();
+    assert_eq!(dag.add_task(constant_task("a", json!(0))).unwrap_err().kind, ErrorKind::AlreadyExists);
+    assert_eq!(dag.chain(["a", "missing"]).unwrap_err().kind, ErrorKind::NotFound);
     dag.chain(["a", "b", "c"]).unwrap().chain(["a", "b"]).unwrap();
     assert_eq!(dag.validate(), Vec::<String>::new());
     assert_eq!(dag.execution_order().unwrap(), ["a", "b", "c"]);
@@ -272,7 +286,7 @@ async fn a_dag_is_checked_ordered_and_looked_at() {
 }
 
 #[tokio::test]
-async fn a_cancelled_dag_says_so_and_has_what_it_has() {
+async fn cancelled_dag_fails_as_cancelled() {
     let token = CancellationToken::new();
     let mut dag = Dag::new();
     let stop = token.clone();
@@ -281,13 +295,13 @@ async fn a_cancelled_dag_says_so_and_has_what_it_has() {
         async { Ok(json!(1)) }
     }))
     .unwrap();
-    dag.add_task(joins("b", "a")).unwrap();
+    dag.add_task(append_task("b", "a")).unwrap();
     let error = dag.run(&context().with_cancellation(token), DagOptions::default()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled);
 }
 
 #[tokio::test]
-async fn a_dag_in_a_step_that_is_watched_gives_its_results() {
+async fn dag_inside_traced_step_returns_results() {
     use nerve_core::graph::{Graph, step::Step};
     use nerve_core::node::function::FunctionNode;
     use nerve_core::trace::Tracer;

@@ -1,5 +1,5 @@
-//! Nodes over real programs: shells, REPLs and the mock agent, through the engine.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+//! Nodes in the engine, with real programs: shells, REPLs and the mock agent.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod activity;
 mod bash;
@@ -7,7 +7,7 @@ mod chat;
 mod compat;
 mod conversations;
 mod fork;
-mod limits;
+mod harness;
 mod matrix;
 mod mock_agent;
 mod odd_shells;
@@ -16,8 +16,8 @@ mod profile_env;
 mod proxy;
 mod results;
 mod shell;
-mod stage;
 mod streams;
 mod telemetry;
 mod tmux;
+mod usage_limits;
 mod wezterm;

@@ -1,127 +1,127 @@
-//! Shells as people have them: with start files, in each other, with half a command typed.
+//! Shells as users have them: with start files, nested, with unfinished input.
 
 use std::time::Duration;
 
 use nerve_core::command::StateName;
 use nerve_core::error::ErrorKind;
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::harness::{Harness, LIMIT, at};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
-async fn with_rc(text: &str) -> Stage {
-    let stage = Stage::new();
-    let rc = stage.folder.path().join("rc");
+async fn with_rc(text: &str) -> Harness {
+    let harness = Harness::new();
+    let rc = harness.folder.path().join("rc");
     std::fs::write(&rc, text).unwrap();
-    stage.start("sh", &["bash", "--rcfile", &rc.display().to_string()]).await;
-    stage
+    harness.start("sh", &["bash", "--rcfile", &rc.display().to_string()]).await;
+    harness
 }
 
 #[tokio::test]
-async fn a_prompt_command_of_ones_own() {
-    let stage = with_rc("PROMPT_COMMAND='history -a'\nPS1='mine> '\n").await;
+async fn users_prompt_command_is_supported() {
+    let harness = with_rc("PROMPT_COMMAND='history -a'\nPS1='mine> '\n").await;
     for n in 0..3 {
-        assert_eq!(stage.ask("sh", &format!("echo {n}")).await.text, n.to_string());
+        assert_eq!(harness.ask("sh", &format!("echo {n}")).await.text, n.to_string());
     }
-    assert_eq!(stage.ask("sh", "sleep 0.6; echo slept").await.text, "slept");
-    stage.stop("sh").await;
+    assert_eq!(harness.ask("sh", "sleep 0.6; echo slept").await.text, "slept");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn several_lines_give_all_their_output() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    let text = stage.ask("sh", "echo one\necho two\necho three").await.text;
+async fn multi_line_command_returns_all_output() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let text = harness.ask("sh", "echo one\necho two\necho three").await.text;
     let outputs: Vec<&str> = text.lines().filter(|line| ["one", "two", "three"].contains(line)).collect();
     assert_eq!(outputs, ["one", "two", "three"], "{text}");
-    assert_eq!(stage.ask("sh", "echo after").await.text, "after");
-    stage.stop("sh").await;
+    assert_eq!(harness.ask("sh", "echo after").await.text, "after");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn a_shell_in_a_shell_takes_turns_too() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.ask("sh", "bash --norc --noprofile").await;
-    assert_eq!(stage.ask("sh", "echo inner $SHLVL").await.text.split(' ').next(), Some("inner"));
-    stage.ask("sh", "exit").await;
-    assert_eq!(stage.ask("sh", "echo outer").await.text, "outer");
-    stage.stop("sh").await;
+async fn nested_shell_takes_turns() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.ask("sh", "bash --norc --noprofile").await;
+    assert_eq!(harness.ask("sh", "echo inner $SHLVL").await.text.split(' ').next(), Some("inner"));
+    harness.ask("sh", "exit").await;
+    assert_eq!(harness.ask("sh", "echo outer").await.text, "outer");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn half_a_command_blocks_instead_of_answering() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    let half = stage.send("sh", "echo 'abc").await.unwrap_err();
-    assert_eq!(half.kind, ErrorKind::Blocked, "{half:?}");
-    stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
-    stage.wait("sh", StateName::Ready).await.unwrap();
-    assert_eq!(stage.ask("sh", "echo whole").await.text, "whole");
-    stage.stop("sh").await;
+async fn incomplete_command_blocks() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let incomplete = harness.send("sh", "echo 'abc").await.unwrap_err();
+    assert_eq!(incomplete.kind, ErrorKind::Blocked, "{incomplete:?}");
+    harness.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    assert_eq!(harness.ask("sh", "echo whole").await.text, "whole");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn tracing_shows_the_commands_and_nothing_of_ours() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.ask("sh", "set -x").await;
-    assert_eq!(stage.ask("sh", "echo traced").await.text, "+ echo traced\ntraced");
-    stage.stop("sh").await;
+async fn shell_tracing_hides_our_instrumentation() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.ask("sh", "set -x").await;
+    assert_eq!(harness.ask("sh", "echo traced").await.text, "+ echo traced\ntraced");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn a_program_is_interrupted_once() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.wait("sh", StateName::Ready).await.unwrap();
-    let engine = stage.engine.clone();
+async fn program_is_interrupted_once() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    let engine = harness.engine.clone();
     let script = "python3 -c 'import signal,time\nn=0\ndef hit(*a):\n  global n; n+=1\nsignal.signal(2,hit)\nprint(\"up\", flush=True)\nt=time.time()+3\nwhile time.time()<t: time.sleep(0.05)\nprint(\"hits\", n)'";
-    let execute = stage.execute("sh", script);
+    let execute = harness.execute("sh", script);
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    stage.shows("sh", "\nup").await;
-    stage.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
+    harness.shows("sh", "\nup").await;
+    harness.engine.send_interrupt(at("sh").into(), Default::default()).await.unwrap();
     let reply = tokio::time::timeout(LIMIT + Duration::from_secs(5), turn).await.unwrap().unwrap().unwrap();
     let response = reply;
     assert!(response.text.contains("hits 1"), "{}", response.text);
-    stage.stop("sh").await;
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn python_takes_several_lines_and_a_line_longer_than_a_row() {
-    let stage = Stage::new();
-    stage.start("py", &["python3", "-q"]).await;
-    assert_eq!(stage.ask("py", "for i in range(3):\n    print(i)\n").await.text, "0\n1\n2");
-    let slow = stage.ask("py", "import time\ntime.sleep(1.5)\nprint('x')").await;
+async fn python_accepts_blocks_and_wrapped_lines() {
+    let harness = Harness::new();
+    harness.start("py", &["python3", "-q"]).await;
+    assert_eq!(harness.ask("py", "for i in range(3):\n    print(i)\n").await.text, "0\n1\n2");
+    let slow = harness.ask("py", "import time\ntime.sleep(1.5)\nprint('x')").await;
     assert_eq!(slow.text, "x");
     let long = format!("print('{}'[:3])", "z".repeat(300));
-    assert_eq!(stage.ask("py", &long).await.text, "zzz");
-    assert_eq!(stage.ask("py", "print(1); import time; time.sleep(2); print(2)").await.text, "1\n2");
-    stage.stop("py").await;
+    assert_eq!(harness.ask("py", &long).await.text, "zzz");
+    assert_eq!(harness.ask("py", "print(1); import time; time.sleep(2); print(2)").await.text, "1\n2");
+    harness.stop("py").await;
 }
 
 #[tokio::test]
-async fn half_a_line_of_somebodys_is_not_typed_into() {
-    let stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.wait("sh", StateName::Ready).await.unwrap();
+async fn unfinished_input_of_a_user_blocks_the_prompt() {
+    let harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
     let write = async |data: &[u8]| {
-        stage.engine.write_bytes(&at("sh"), data.to_vec()).await.unwrap();
+        harness.engine.write_bytes(&at("sh"), data.to_vec()).await.unwrap();
     };
     write(b"half").await;
-    stage.shows("sh", "$ half").await;
-    let error = stage.send("sh", "echo whole").await.unwrap_err();
+    harness.shows("sh", "$ half").await;
+    let error = harness.send("sh", "echo whole").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Blocked, "{error:?}");
     assert!(error.message.contains("unfinished input at the prompt: 'half'"), "{}", error.message);
     assert!(error.hint.as_deref().unwrap_or_default().contains("C-u"), "{error:?}");
-    // Keys are read in order: it is gone before what follows.
+    // Keys are read in order, so the line is cleared before the next prompt.
     write(b"\x15").await;
-    let gone = async {
-        while stage.screen("sh").await.contains("half") {
+    let cleared = async {
+        while harness.screen("sh").await.contains("half") {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LIMIT, gone).await.unwrap();
-    assert_eq!(stage.ask("sh", "echo whole").await.text, "whole");
-    stage.stop("sh").await;
+    tokio::time::timeout(LIMIT, cleared).await.unwrap();
+    assert_eq!(harness.ask("sh", "echo whole").await.text, "whole");
+    harness.stop("sh").await;
 }

@@ -1,4 +1,4 @@
-//! Loops of two agents: what they are told, what ends them, and what is left of one that failed.
+//! Loops of two agents: prompts, end conditions and failures.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -19,28 +19,32 @@ use nerve_core::session::Session;
 use nerve_core::trace::{TraceStatus, Tracer};
 use serde_json::{Value, json};
 
-use crate::matrix::Bench;
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
+use crate::matrix::Fixture;
 
-/// A node with its answers, and what it is told.
-struct Script {
+/// A node with fixed answers that records its inputs.
+struct ScriptedNode {
     node: NodeHandle,
-    told: Arc<Mutex<Vec<String>>>,
+    inputs: Arc<Mutex<Vec<String>>>,
 }
 
-fn script(id: &str, answers: &[Value]) -> Script {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (hear, left) = (Arc::clone(&told), Mutex::new(VecDeque::from(answers.to_vec())));
+fn scripted(id: &str, answers: &[Value]) -> ScriptedNode {
+    let inputs = Arc::new(Mutex::new(Vec::new()));
+    let (recorded, remaining) = (Arc::clone(&inputs), Mutex::new(VecDeque::from(answers.to_vec())));
     let node = FunctionNode::new(id, move |context| {
-        hear.lock().unwrap().push(context.input.as_str().unwrap().to_string());
-        left.lock().unwrap().pop_front().ok_or_else(|| EngineError::new(ErrorKind::Process, "out of words"))
+        recorded.lock().unwrap().push(context.input.as_str().unwrap().to_string());
+        remaining
+            .lock()
+            .unwrap()
+            .pop_front()
+            .ok_or_else(|| EngineError::new(ErrorKind::Process, "out of words"))
     });
-    Script { node: Arc::new(node), told }
+    ScriptedNode { node: Arc::new(node), inputs }
 }
 
-impl Script {
-    fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+impl ScriptedNode {
+    fn inputs(&self) -> Vec<String> {
+        self.inputs.lock().unwrap().clone()
     }
 }
 
@@ -48,44 +52,44 @@ fn context() -> ExecutionContext {
     ExecutionContext::new(&Session::new("test"))
 }
 
-fn pair(dev: &Script, coach: &Script, config: DevCoachConfig) -> DevCoachLoop {
+fn pair(dev: &ScriptedNode, coach: &ScriptedNode, config: DevCoachConfig) -> DevCoachLoop {
     DevCoachLoop::new(Arc::clone(&dev.node), Arc::clone(&coach.node), config)
 }
 
 #[tokio::test]
-async fn each_hears_the_other_until_the_coach_accepts() {
+async fn messages_alternate_until_the_coach_accepts() {
     let text = |text: &str| json!({"type": "text", "content": text});
     let last = json!({"sections": [text("not this"), text("second")], "text": "not this\nsecond"});
-    let dev = script("dev", &[json!("first {coach_message} {x}"), last]);
-    let coach = script(
+    let dev = scripted("dev", &[json!("first {coach_message} {x}"), last]);
+    let coach = scripted(
         "coach",
         &[json!("I DO NOT ACCEPT TASK COMPLETION"), json!(format!("Fine.\n**{ACCEPTANCE}**."))],
     );
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let note = |what: &'static str| {
-        let heard = Arc::clone(&heard);
-        move |round: u32, said: &str| heard.lock().unwrap().push(format!("{what} {round} {said}"))
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let record = |what: &'static str| {
+        let log = Arc::clone(&log);
+        move |round: u32, message: &str| log.lock().unwrap().push(format!("{what} {round} {message}"))
     };
     let config = DevCoachConfig::new("do {this}")
         .dev_prompt_template("{task} < {coach_message} {}")
         .coach_prompt_template("{task} < {dev_message} / {acceptance_phrase}")
-        .on_dev_turn(note("dev"))
-        .on_coach_turn(note("coach"))
-        .on_complete(note("end"));
+        .on_dev_turn(record("dev"))
+        .on_coach_turn(record("coach"))
+        .on_complete(record("end"));
     let result = pair(&dev, &coach, config).run(&context()).await.unwrap();
     assert_eq!(
-        dev.told(),
+        dev.inputs(),
         ["do {this} < Please begin with the task. {}", "do {this} < I DO NOT ACCEPT TASK COMPLETION {}"]
     );
     assert_eq!(
-        coach.told(),
+        coach.inputs(),
         [
             format!("do {{this}} < first {{coach_message}} {{x}} / {ACCEPTANCE}"),
             format!("do {{this}} < second / {ACCEPTANCE}")
         ]
     );
     assert_eq!(
-        *heard.lock().unwrap(),
+        *log.lock().unwrap(),
         [
             "dev 1 first {coach_message} {x}",
             "coach 1 I DO NOT ACCEPT TASK COMPLETION",
@@ -102,20 +106,20 @@ async fn each_hears_the_other_until_the_coach_accepts() {
 }
 
 #[tokio::test]
-async fn the_standard_prompts_do_not_accept_by_themselves() {
-    // Who only says again what it is told accepts nothing.
-    let parrot =
+async fn default_prompts_do_not_trigger_acceptance() {
+    // A node that repeats its prompt must not accept.
+    let echo =
         || -> NodeHandle { Arc::new(FunctionNode::new("parrot", |context| Ok(context.input.clone()))) };
     let config = DevCoachConfig::new("the task").max_rounds(2);
-    let result = DevCoachLoop::new(parrot(), parrot(), config).run(&context()).await.unwrap();
+    let result = DevCoachLoop::new(echo(), echo(), config).run(&context()).await.unwrap();
     assert!(!result.completed && result.final_coach_message.contains(ACCEPTANCE), "{result:#?}");
     assert!(result.final_dev_message.contains("the task"));
 }
 
 #[tokio::test]
-async fn the_last_round_is_the_last() {
+async fn max_rounds_ends_the_loop() {
     let words = [json!("a"), json!("b")];
-    let (dev, coach) = (script("dev", &words), script("coach", &words));
+    let (dev, coach) = (scripted("dev", &words), scripted("coach", &words));
     let ended = Arc::new(Mutex::new(None));
     let end = Arc::clone(&ended);
     let config = DevCoachConfig::new("x").max_rounds(2).on_complete(move |round, how| {
@@ -127,17 +131,17 @@ async fn the_last_round_is_the_last() {
 }
 
 #[tokio::test]
-async fn where_the_developer_has_to_say_so_too_the_coach_alone_does_not_end_it() {
-    let dev = script("dev", &[json!("still at it"), json!("It compiles.\nDONE")]);
-    let coach = script("coach", &[json!("LGTM"), json!("LGTM")]);
+async fn completion_phrase_of_developer_is_required() {
+    let dev = scripted("dev", &[json!("still at it"), json!("It compiles.\nDONE")]);
+    let coach = scripted("coach", &[json!("LGTM"), json!("LGTM")]);
     let config = DevCoachConfig::new("x").acceptance_phrases(["LGTM"]).completion_phrases(["DONE"]);
     let result = pair(&dev, &coach, config).run(&context()).await.unwrap();
     assert_eq!((result.completed, result.rounds), (true, 2));
 }
 
 #[tokio::test]
-async fn a_failure_comes_with_what_was_said() {
-    let (dev, coach) = (script("dev", &[json!("one")]), script("coach", &[json!("two")]));
+async fn failure_includes_the_history() {
+    let (dev, coach) = (scripted("dev", &[json!("one")]), scripted("coach", &[json!("two")]));
     let tracer = Tracer::new("pair");
     let run = pair(&dev, &coach, DevCoachConfig::new("x"));
     let ended = run.run(&context().with_trace(tracer.clone())).await.unwrap_err();
@@ -148,8 +152,8 @@ async fn a_failure_comes_with_what_was_said() {
     assert_eq!(trace.steps[2].error.as_deref(), Some("out of words"), "{}", trace.explain());
     let error = EngineError::from(ended);
     assert_eq!(error.partial().unwrap()["history"][1]["message"], "two");
-    // A reply that says that it failed is a failure too.
-    let dev = script(
+    // A reply with `success: false` is a failure, too.
+    let dev = scripted(
         "dev",
         &[json!({"success": false, "error": "no", "error_type": "blocked", "text": ACCEPTANCE})],
     );
@@ -158,19 +162,19 @@ async fn a_failure_comes_with_what_was_said() {
 }
 
 #[tokio::test]
-async fn it_can_be_cancelled_before_every_turn() {
+async fn cancellation_before_any_turn_ends_the_loop() {
     for turns in 0..6 {
-        let (dev, coach) = (script("dev", &vec![json!("d"); 9]), script("coach", &vec![json!("c"); 9]));
-        let (token, said) = (CancellationToken::new(), Arc::new(Mutex::new(0)));
+        let (dev, coach) = (scripted("dev", &vec![json!("d"); 9]), scripted("coach", &vec![json!("c"); 9]));
+        let (token, completed) = (CancellationToken::new(), Arc::new(Mutex::new(0)));
         if turns == 0 {
             token.cancel();
         }
         let count = |token: CancellationToken| {
-            let said = Arc::clone(&said);
+            let completed = Arc::clone(&completed);
             move |_: u32, _: &str| {
-                let mut said = said.lock().unwrap();
-                *said += 1;
-                if *said == turns {
+                let mut completed = completed.lock().unwrap();
+                *completed += 1;
+                if *completed == turns {
                     token.cancel();
                 }
             }
@@ -181,20 +185,20 @@ async fn it_can_be_cancelled_before_every_turn() {
         let context = context().with_cancellation(token).with_trace(tracer.clone());
         let ended = pair(&dev, &coach, config).run(&context).await.unwrap_err();
         assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Cancelled, turns));
-        assert_eq!(dev.told().len() + coach.told().len(), turns);
+        assert_eq!(dev.inputs().len() + coach.inputs().len(), turns);
         assert_eq!(tracer.snapshot().status, TraceStatus::Cancelled);
     }
 }
 
 #[tokio::test]
-async fn cancelled_in_a_turn_it_interrupts_the_terminal() {
-    let bench = Bench::new();
-    let shell = bench.bash("sh").await;
-    let coach = script("coach", &[]);
+async fn cancellation_interrupts_the_terminal() {
+    let fixture = Fixture::new();
+    let shell = fixture.bash("sh").await;
+    let coach = scripted("coach", &[]);
     let config = DevCoachConfig::new("sleep 1000").dev_prompt_template("{task}");
     let pair = DevCoachLoop::new(Arc::new(shell.clone()), Arc::clone(&coach.node), config);
     let token = CancellationToken::new();
-    let context = bench.context().with_cancellation(token.clone());
+    let context = fixture.context().with_cancellation(token.clone());
     let run = tokio::spawn(async move { pair.run(&context).await });
     shell.wait(&[StateName::Busy], Some(LIMIT)).await.unwrap();
     token.cancel();
@@ -205,8 +209,8 @@ async fn cancelled_in_a_turn_it_interrupts_the_terminal() {
 }
 
 #[tokio::test]
-async fn turns_count_as_steps_and_their_tokens_are_counted() {
-    let (dev, coach) = (script("dev", &vec![json!("d"); 9]), script("coach", &vec![json!("c"); 9]));
+async fn turns_and_tokens_count_toward_the_budget() {
+    let (dev, coach) = (scripted("dev", &vec![json!("d"); 9]), scripted("coach", &vec![json!("c"); 9]));
     let context = context().with_budget(Budget { max_steps: Some(3), ..Budget::default() });
     let ended = pair(&dev, &coach, DevCoachConfig::new("x")).run(&context).await.unwrap_err();
     assert_eq!((ended.error.kind, ended.history.len()), (ErrorKind::Budget, 3));
@@ -214,7 +218,7 @@ async fn turns_count_as_steps_and_their_tokens_are_counted() {
     assert_eq!(context.usage().steps_executed(), 3);
 
     let costly = json!({"text": "d", "tokens": {"input": 4, "output": 3}});
-    let (dev, coach) = (script("dev", &vec![costly; 9]), script("coach", &vec![json!("c"); 9]));
+    let (dev, coach) = (scripted("dev", &vec![costly; 9]), scripted("coach", &vec![json!("c"); 9]));
     let tracer = Tracer::new("pair");
     let budget = Budget { max_tokens: Some(14), ..Budget::default() };
     let context = self::context().with_budget(budget).with_trace(tracer.clone());
@@ -227,9 +231,9 @@ async fn turns_count_as_steps_and_their_tokens_are_counted() {
 }
 
 #[tokio::test]
-async fn turns_and_loops_have_limits_of_time() {
+async fn turns_and_loops_time_out() {
     let endless: NodeHandle = Arc::new(FunctionNode::asynchronous("endless", |_| std::future::pending()));
-    let words = script("dev", &vec![json!("d"); 9]);
+    let words = scripted("dev", &vec![json!("d"); 9]);
     let make = || DevCoachLoop::new(Arc::clone(&words.node), Arc::clone(&endless), DevCoachConfig::new("x"));
     let short = Duration::from_millis(50);
     let ended = make().turn_timeout(short).run(&context()).await.unwrap_err();
@@ -243,11 +247,11 @@ async fn turns_and_loops_have_limits_of_time() {
 }
 
 #[tokio::test]
-async fn a_graph_can_take_a_part() {
+async fn graph_can_be_a_participant() {
     let mut graph = Graph::new("team");
     let lead = Arc::new(FunctionNode::new("lead", |_| Ok(json!({"text": "from a graph"}))));
     graph.add_step(lead, Step::new("lead")).unwrap();
-    let coach = script("coach", &[json!(ACCEPTANCE)]);
+    let coach = scripted("coach", &[json!(ACCEPTANCE)]);
     let pair = DevCoachLoop::new(Arc::new(graph), Arc::clone(&coach.node), DevCoachConfig::new("x"));
     let tracer = Tracer::new("pair");
     let result = pair.run(&context().with_trace(tracer.clone())).await.unwrap();
@@ -259,8 +263,8 @@ async fn a_graph_can_take_a_part() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_before_anything_is_said() {
-    let (dev, coach) = (script("dev", &[]), script("coach", &[]));
+async fn invalid_config_is_rejected() {
+    let (dev, coach) = (scripted("dev", &[]), scripted("coach", &[]));
     for config in [
         DevCoachConfig::new(" "),
         DevCoachConfig::new("x").max_rounds(0),
@@ -279,27 +283,29 @@ async fn what_makes_no_sense_is_refused_before_anything_is_said() {
         let debate = DebateLoop::new(Arc::clone(&dev.node), Arc::clone(&coach.node), config);
         assert_eq!(debate.run(&context()).await.unwrap_err().error.kind, ErrorKind::InvalidRequest);
     }
-    assert!(dev.told().is_empty() && coach.told().is_empty());
+    assert!(dev.inputs().is_empty() && coach.inputs().is_empty());
 }
 
 #[tokio::test]
-async fn a_debate_goes_to_and_fro() {
-    let (a, b) = (script("one", &[json!("a1"), json!("a2")]), script("two", &[json!("b1"), json!("b2")]));
-    let (heard, ended) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
-    let (hear, end) = (Arc::clone(&heard), Arc::clone(&ended));
+async fn debate_alternates_between_agents() {
+    let (a, b) = (scripted("one", &[json!("a1"), json!("a2")]), scripted("two", &[json!("b1"), json!("b2")]));
+    let (log, ended) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+    let (recorded, end) = (Arc::clone(&log), Arc::clone(&ended));
     let config = DebateConfig::new("T", "pro", "contra")
         .rounds(2)
         .max_words(7)
         .prompt_template(
             "{topic} {position}>{opponent_position} {round}/{rounds} {max_words} {opponent_message} {no}",
         )
-        .on_turn(move |round, position, said| hear.lock().unwrap().push(format!("{round} {position} {said}")))
+        .on_turn(move |round, position, message| {
+            recorded.lock().unwrap().push(format!("{round} {position} {message}"))
+        })
         .on_complete(move |turns| *end.lock().unwrap() = turns.len());
     let debate = DebateLoop::new(Arc::clone(&a.node), Arc::clone(&b.node), config);
     let result = debate.run(&context()).await.unwrap();
-    assert_eq!(a.told(), ["T pro>contra 1/2 7 Let's debate: T {no}", "T pro>contra 2/2 7 b1 {no}"]);
-    assert_eq!(b.told(), ["T contra>pro 1/2 7 a1 {no}", "T contra>pro 2/2 7 a2 {no}"]);
-    assert_eq!(*heard.lock().unwrap(), ["1 pro a1", "1 contra b1", "2 pro a2", "2 contra b2"]);
+    assert_eq!(a.inputs(), ["T pro>contra 1/2 7 Let's debate: T {no}", "T pro>contra 2/2 7 b1 {no}"]);
+    assert_eq!(b.inputs(), ["T contra>pro 1/2 7 a1 {no}", "T contra>pro 2/2 7 a2 {no}"]);
+    assert_eq!(*log.lock().unwrap(), ["1 pro a1", "1 contra b1", "2 pro a2", "2 contra b2"]);
     assert_eq!(*ended.lock().unwrap(), 4);
     let result = result.to_dict();
     assert_eq!(
@@ -313,8 +319,8 @@ async fn a_debate_goes_to_and_fro() {
 }
 
 #[tokio::test]
-async fn a_debate_that_fails_keeps_its_turns() {
-    let (a, b) = (script("one", &[json!("a1"), json!("a2")]), script("two", &[json!("b1")]));
+async fn failed_debate_keeps_its_turns() {
+    let (a, b) = (scripted("one", &[json!("a1"), json!("a2")]), scripted("two", &[json!("b1")]));
     let debate = DebateLoop::new(Arc::clone(&a.node), Arc::clone(&b.node), DebateConfig::new("T", "p", "c"));
     let tracer = Tracer::new("debate");
     let ended = debate.run(&context().with_trace(tracer.clone())).await.unwrap_err();

@@ -1,64 +1,67 @@
-//! Variables of a profile: all of them or none.
+//! Environment variables of profiles: all of them are set, or none.
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
 const SHOW: &str = r#"echo "PS0${PS0:+ set}, ${PROMPT_COMMAND:-none}""#;
 
-/// Variables of our own environment count as the server's: inside a node of nerve there is nothing to see here.
+/// Returns true if the variables are inherited, as in a node of nerve, which makes the tests meaningless.
 fn is_inherited() -> bool {
     ["PS0", "PROMPT_COMMAND"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
-/// Starts the shell with variables of the user's and says what it has of the profile's.
-async fn shown(own: &[(&str, &str)]) -> String {
-    let stage = Stage::new();
-    let mut spec = stage.spec("sh", &["bash", "--norc", "--noprofile"]);
-    spec.env.extend(own.iter().map(|(name, value)| (name.to_string(), value.to_string())));
-    stage.engine.create(spec).await.unwrap();
-    let text = stage.ask("sh", SHOW).await.text;
-    stage.stop("sh").await;
+/// Starts a shell with the user's variables; returns the profile variables it sees.
+async fn profile_variables(user: &[(&str, &str)]) -> String {
+    let harness = Harness::new();
+    let mut spec = harness.spec("sh", &["bash", "--norc", "--noprofile"]);
+    spec.env.extend(user.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+    harness.engine.create(spec).await.unwrap();
+    let text = harness.ask("sh", SHOW).await.text;
+    harness.stop("sh").await;
     text
 }
 
 #[tokio::test]
-async fn variables_that_belong_together_are_set_together() {
+async fn profile_variables_are_set_together() {
     if is_inherited() {
         return;
     }
-    let shown = shown(&[]).await;
-    assert!(shown.starts_with("PS0 set, ") && shown.contains("133;D"), "{shown}");
+    let profile_variables = profile_variables(&[]).await;
+    assert!(
+        profile_variables.starts_with("PS0 set, ") && profile_variables.contains("133;D"),
+        "{profile_variables}"
+    );
 }
 
 #[tokio::test]
-async fn one_that_the_user_has_set_keeps_all_others_out() {
+async fn one_user_variable_suppresses_all_profile_variables() {
     if is_inherited() {
         return;
     }
     assert_eq!(
-        shown(&[("PROMPT_COMMAND", ":")]).await,
+        profile_variables(&[("PROMPT_COMMAND", ":")]).await,
         "PS0, :",
-        "PS0 alone would mark a start and never an end"
+        "PS0 alone would mark the start but never the end"
     );
-    // It expands to nothing, or it would stand in the answer.
-    assert_eq!(shown(&[("PS0", "$nothing")]).await, "PS0 set, none");
+    // It expands to nothing and thus does not appear in the answer.
+    assert_eq!(profile_variables(&[("PS0", "$nothing")]).await, "PS0 set, none");
 }
 
 #[tokio::test]
-async fn a_variable_of_env_unless_keeps_all_out() {
-    let stage = Stage::new();
-    let profiles = stage.folder.path().join("profiles");
+async fn env_unless_suppresses_all_profile_variables() {
+    let harness = Harness::new();
+    let profiles = harness.folder.path().join("profiles");
     std::fs::create_dir_all(&profiles).unwrap();
-    let own =
+    let profile =
         "name = \"own\"\nforeground = true\nenv_unless = [\"CHOSEN\"]\n[env]\nONE = \"1\"\nTWO = \"2\"\n";
-    std::fs::write(profiles.join("own.toml"), own).unwrap();
+    std::fs::write(profiles.join("own.toml"), profile).unwrap();
     for (node, chosen, expected) in
         [("a", None, "1 2"), ("b", Some("CHOSEN"), "- -"), ("c", Some("TWO"), "- mine")]
     {
-        let mut spec = stage.spec(node, &["sh"]);
+        let mut spec = harness.spec(node, &["sh"]);
         spec.profile = Some("own".into());
         spec.env.extend(chosen.map(|name| (name.to_string(), "mine".to_string())));
-        stage.engine.create(spec).await.unwrap();
-        assert_eq!(stage.ask(node, "echo ${ONE:--} ${TWO:--}").await.text, expected);
-        stage.stop(node).await;
+        harness.engine.create(spec).await.unwrap();
+        assert_eq!(harness.ask(node, "echo ${ONE:--} ${TWO:--}").await.text, expected);
+        harness.stop(node).await;
     }
 }

@@ -1,25 +1,25 @@
-//! Answers published while they grow: what was published is never taken back, cut or said twice.
+//! Streamed answers: published text is never withdrawn, cut or repeated.
 
 use std::time::Duration;
 
 use nerve_core::command::{EventKind, Response, StateName};
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
-/// The response and the chunks that came before it.
-async fn streamed(stage: &mut Stage, node: &str, text: &str) -> (Response, Vec<String>) {
-    let mut execute = stage.execute(node, text);
+/// Runs a streamed turn; returns the response and the chunks published before it.
+async fn streamed(harness: &mut Harness, node: &str, text: &str) -> (Response, Vec<String>) {
+    let mut execute = harness.execute(node, text);
     execute.stream = true;
-    let response = match stage.run(execute).await {
+    let response = match harness.run(execute).await {
         Ok(response) => response,
         Err(error) => panic!("{text:?}: {error}"),
     };
     let mut chunks = Vec::new();
     loop {
         use tokio::sync::broadcast::error::TryRecvError;
-        match stage.events.try_recv() {
+        match harness.events.try_recv() {
             Ok(event) => {
                 if let EventKind::OutputChunk { chunk, turn, .. } = event.kind {
                     assert_eq!(turn, response.turn);
@@ -33,41 +33,41 @@ async fn streamed(stage: &mut Stage, node: &str, text: &str) -> (Response, Vec<S
 }
 
 #[tokio::test]
-async fn rows_drawn_anew_stop_the_stream_and_hurt_nobody() {
-    let mut stage = Stage::new();
-    stage.start("sh", &BASH).await;
+async fn redrawn_rows_pause_the_stream() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
     let redraw = "printf 'aaaa\\nbbbb\\n'; sleep 0.5; printf '\\033[2A日本日本日本\\n日本日本\\nnew\\nmore\\n'; sleep 0.3";
-    let (response, chunks) = streamed(&mut stage, "sh", redraw).await;
+    let (response, chunks) = streamed(&mut harness, "sh", redraw).await;
     assert_eq!(response.text, "日本日本日本\n日本日本\nnew\nmore");
-    assert_eq!(chunks.concat(), "aaaa\nbbbb", "what stands no longer is not gone on with");
-    assert_eq!(stage.ask("sh", "echo alive").await.text, "alive");
-    // Back as it was: it goes on.
+    assert_eq!(chunks.concat(), "aaaa\nbbbb", "the stream continued after rows that are no longer shown");
+    assert_eq!(harness.ask("sh", "echo alive").await.text, "alive");
+    // The stream resumes when the published rows are back.
     let restore = "printf 'one\\ntwo\\n'; sleep 0.3; printf '\\033[1Axxx\\n'; sleep 0.3; printf '\\033[1Atwo\\nthree\\n'";
-    let (response, chunks) = streamed(&mut stage, "sh", restore).await;
+    let (response, chunks) = streamed(&mut harness, "sh", restore).await;
     assert_eq!(response.text, "one\ntwo\nthree");
     assert_eq!(chunks.concat(), response.text);
-    stage.stop("sh").await;
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn a_parsed_stream_survives_rows_drawn_anew() {
-    let mut stage = Stage::new();
-    let mut spec = stage.spec("sh", &BASH);
+async fn parsed_stream_survives_redrawn_rows() {
+    let mut harness = Harness::new();
+    let mut spec = harness.spec("sh", &BASH);
     spec.parser = Some(nerve_agent::parse::ParserKind::Codex);
-    stage.engine.create(spec).await.unwrap();
+    harness.engine.create(spec).await.unwrap();
     let redraw = "printf '• aaaa\\n  bbbb\\n  c\\n'; sleep 0.5; printf '\\033[3A• 日本日本\\n  日本日本\\n  new\\n  more\\n'; sleep 0.4";
-    let (response, chunks) = streamed(&mut stage, "sh", redraw).await;
+    let (response, chunks) = streamed(&mut harness, "sh", redraw).await;
     assert!(response.text.ends_with("日本日本\n日本日本\nnew\nmore"), "{response:?}");
     assert!(!chunks.concat().contains('日'), "{chunks:?}");
-    assert_eq!(stage.ask("sh", "echo alive").await.text, "alive");
-    stage.stop("sh").await;
+    assert_eq!(harness.ask("sh", "echo alive").await.text, "alive");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn every_line_of_a_long_stream_comes_once_and_in_order() {
-    let mut stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    let (response, chunks) = streamed(&mut stage, "sh", "seq 1 200000").await;
+async fn long_stream_has_each_line_once_in_order() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    let (response, chunks) = streamed(&mut harness, "sh", "seq 1 200000").await;
     let all = chunks.concat();
     let mut lines = all.lines();
     for n in 1..=200_000 {
@@ -77,36 +77,36 @@ async fn every_line_of_a_long_stream_comes_once_and_in_order() {
     assert!(response.attributes.contains_key("truncated") && response.text.ends_with("\n200000"));
     let slow =
         "for i in 1 2 3 4 5; do seq 1 3000; printf '\\n\\n'; sleep 0.15; done; printf 'x%.0s' {1..500}";
-    let (response, chunks) = streamed(&mut stage, "sh", slow).await;
+    let (response, chunks) = streamed(&mut harness, "sh", slow).await;
     assert!(chunks.len() > 2, "{}", chunks.len());
-    assert!(chunks.concat() == response.text, "blank and wrapped rows too");
-    stage.stop("sh").await;
+    assert!(chunks.concat() == response.text, "blank or wrapped rows are missing");
+    harness.stop("sh").await;
 }
 
 #[tokio::test]
-async fn a_row_is_published_when_the_next_one_begins() {
-    let mut stage = Stage::new();
-    stage.start("sh", &BASH).await;
-    stage.wait("sh", StateName::Ready).await.unwrap();
-    let mut execute = stage.execute("sh", "echo 日本; printf 'open '; sleep 30");
+async fn row_is_published_when_the_next_one_begins() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
+    harness.wait("sh", StateName::Ready).await.unwrap();
+    let mut execute = harness.execute("sh", "echo 日本; printf 'open '; sleep 30");
     (execute.stream, execute.timeout) = (true, Some(Duration::from_secs(20).into()));
-    let engine = stage.engine.clone();
+    let engine = harness.engine.clone();
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    let chunk = stage.event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
+    let chunk = harness.event(|kind| matches!(kind, EventKind::OutputChunk { .. })).await;
     assert!(matches!(&chunk, EventKind::OutputChunk { chunk, .. } if chunk == "日本"), "{chunk:?}");
-    stage.stop("sh").await;
+    harness.stop("sh").await;
     assert!(turn.await.unwrap().is_err());
 }
 
 #[tokio::test]
-async fn a_full_screen_program_and_a_cleared_screen() {
-    let mut stage = Stage::new();
-    stage.start("sh", &BASH).await;
+async fn full_screen_program_and_cleared_screen_are_skipped() {
+    let mut harness = Harness::new();
+    harness.start("sh", &BASH).await;
     let visit = "echo before; sleep 0.3; printf '\\033[?1049h\\033[Hinside\\n'; sleep 0.3; printf '\\033[?1049l'; echo after";
-    let (response, chunks) = streamed(&mut stage, "sh", visit).await;
+    let (response, chunks) = streamed(&mut harness, "sh", visit).await;
     assert_eq!(response.text, "before\nafter");
     assert_eq!(chunks.concat(), response.text);
-    let (response, chunks) = streamed(&mut stage, "sh", "clear; echo top").await;
+    let (response, chunks) = streamed(&mut harness, "sh", "clear; echo top").await;
     assert_eq!((response.text.as_str(), chunks.concat().as_str()), ("top", "top"));
-    stage.stop("sh").await;
+    harness.stop("sh").await;
 }

@@ -1,15 +1,15 @@
-//! What was said before, told to the real Claude Code: it arrives as one prompt, and is not told again.
+//! Conversation history with the real Claude Code: it is sent once, as part of one prompt.
 
 use nerve_api::reply::ExecuteReply;
 use nerve_api::request::{ConversationMessage, ConversationOptions, ExecuteInput, GetResult};
 use nerve_core::command::StateName;
 use nerve_testkit::Renderer;
 
-use crate::{Stage, TURN};
+use crate::{Harness, TURN};
 
-async fn a_history_is_one_prompt(renderer: Renderer) {
-    let Some(stage) = Stage::start(renderer, |_, _| ()).await else { return };
-    stage.wait(StateName::Ready).await;
+async fn history_is_one_prompt(renderer: Renderer) {
+    let Some(harness) = Harness::start(renderer, |_, _| ()).await else { return };
+    harness.wait(StateName::Ready).await;
     let message = |role: &str, content: &str, timestamp| ConversationMessage {
         role: role.into(),
         content: content.into(),
@@ -17,7 +17,7 @@ async fn a_history_is_one_prompt(renderer: Renderer) {
     };
     let history =
         vec![message("user", "My name is Alice", 1), message("assistant", "Hi there!\n\n* one\n* two", 2)];
-    let talk = |text: &str, history| ExecuteInput {
+    let execute_with = |text: &str, history| ExecuteInput {
         timeout: Some(TURN.into()),
         conversation: Some(ConversationOptions {
             workspace: Some("work".into()),
@@ -25,33 +25,34 @@ async fn a_history_is_one_prompt(renderer: Renderer) {
             history,
             context: None,
         }),
-        ..ExecuteInput::new(&*stage.node.node, text)
+        ..ExecuteInput::new(&*harness.node.node, text)
     };
-    let told = stage.engine.run_turn(talk("What is my name?", history), Default::default()).await.unwrap();
-    assert!(told.is_complete && told.source == "transcript", "{told:?}");
+    let response =
+        harness.engine.run_turn(execute_with("What is my name?", history), Default::default()).await.unwrap();
+    assert!(response.is_complete && response.source == "transcript", "{response:?}");
     assert!(
-        told.text.contains("User: My name is Alice") && told.text.contains("What is my name?"),
-        "{told:?}"
+        response.text.contains("User: My name is Alice") && response.text.contains("What is my name?"),
+        "{response:?}"
     );
-    assert!(stage.prompts().contains("Assistant: Hi there!"), "{}", stage.prompts());
-    let later = ExecuteInput { is_async: true, ..talk("and now", Vec::new()) };
+    assert!(harness.request_texts().contains("Assistant: Hi there!"), "{}", harness.request_texts());
+    let asynchronous = ExecuteInput { is_async: true, ..execute_with("and now", Vec::new()) };
     let ExecuteReply::Accepted(accepted) =
-        stage.engine.execute_input(later, Default::default()).await.unwrap()
+        harness.engine.execute_input(asynchronous, Default::default()).await.unwrap()
     else {
         panic!("not accepted")
     };
     let wait = GetResult { result_id: accepted.result_id, wait: true, timeout: Some(TURN.into()) };
-    let result = stage.engine.get_result(wait, Default::default()).await.unwrap();
+    let result = harness.engine.get_result(wait, Default::default()).await.unwrap();
     let response = result.response.as_ref().unwrap_or_else(|| panic!("{result:#?}"));
     assert_eq!(response.text, "You said: and now");
 }
 
 #[tokio::test]
-async fn a_history_is_one_prompt_of_the_classic_renderer() {
-    a_history_is_one_prompt(Renderer::Classic).await;
+async fn history_is_one_prompt_in_classic_renderer() {
+    history_is_one_prompt(Renderer::Classic).await;
 }
 
 #[tokio::test]
-async fn a_history_is_one_prompt_of_the_full_screen_renderer() {
-    a_history_is_one_prompt(Renderer::FullScreen).await;
+async fn history_is_one_prompt_in_full_screen_renderer() {
+    history_is_one_prompt(Renderer::FullScreen).await;
 }

@@ -1,37 +1,37 @@
-//! What nerve does with a real agent, tried on the agent itself: one scenario for all of them, each with no human, a home of its own and
-//! the scripted model API on loopback. The tests of this crate, the benchmark `agents` and through it `cargo xtask agents` share it.
+//! One scenario for all real agents, each in its own home and against the scripted model API on loopback. Shared by the tests of
+//! this crate, the benchmark `agents` and, through it, `cargo xtask agents`.
 
+mod harness;
 mod scenario;
-mod stage;
 mod table;
-mod ways;
+mod variants;
 
-pub(crate) use scenario::try_out;
+pub(crate) use scenario::run_scenario;
 pub(crate) use table::table;
-pub(crate) use ways::{WAYS, Way};
+pub(crate) use variants::{VARIANTS, Variant};
 
 use std::time::Duration;
 
-/// What an agent is tried for, in the order in which it is.
+/// The behaviours to test, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Started with no human, it comes to be ready.
+    /// The agent starts and becomes ready.
     Start,
-    /// A short answer, word for word.
+    /// A short answer is returned verbatim.
     Short,
-    /// An answer of 300 lines, each of them.
+    /// An answer of 300 lines is complete.
     Long,
-    /// A tool that needs no permission.
+    /// A tool runs without permission.
     Tool,
-    /// A permission is asked, told with its choices, given, and the turn goes on.
+    /// A permission request is reported with its choices and answered; the turn continues.
     Permission,
-    /// 300 lines arrive at the model as they were pasted.
+    /// A paste of 300 lines reaches the model unchanged.
     Paste,
-    /// A long answer is interrupted, and the next prompt answered.
+    /// A long answer is interrupted, and the next prompt is answered.
     Interrupt,
-    /// An error of the API is no success.
+    /// An API error is reported as a failure.
     ApiError,
-    /// Its own end is noticed.
+    /// The agent's exit is detected.
     Exit,
 }
 
@@ -48,7 +48,7 @@ impl Behaviour {
         Behaviour::Exit,
     ];
 
-    /// Its column in the table.
+    /// Returns the column title in the table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Behaviour::Start => "start",
@@ -64,50 +64,48 @@ impl Behaviour {
     }
 }
 
-/// How a behaviour turned out.
+/// The result of a behaviour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// As it should be.
-    Done,
-    /// Less than it should be, and the reply says so.
-    Partly(String),
-    /// What went wrong.
+    /// As expected.
+    Passed,
+    /// Incomplete, as stated by the reply.
+    Partial(String),
+    /// The reason of the failure.
     Failed(String),
-    /// Something before it failed for good.
+    /// An earlier behaviour failed and the agent did not recover.
     NotTried,
 }
 
-/// What came of one agent.
+/// The results of one agent.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Of what.
-    pub(crate) way: &'static Way,
-    /// The version the agent names.
+    pub(crate) variant: &'static Variant,
+    /// Version reported by the agent.
     pub(crate) version: String,
     /// In the order of [`Behaviour::ALL`].
     pub(crate) verdicts: Vec<(Behaviour, Verdict)>,
-    /// How long what took.
     pub(crate) times: Times,
 }
 
-/// Times of one agent, each of the short answers a value of its own.
+/// Durations of one agent; one value for each short answer.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// From the start of the program to its being ready.
+    /// From the start of the program to its ready state.
     pub(crate) ready: Vec<Duration>,
-    /// From the prompt given to nerve to the first byte of the agent's request at the model.
+    /// From submission of the prompt to the first byte of the agent's request at the model.
     pub(crate) submit: Vec<Duration>,
     /// From the model's last byte to the reply of nerve.
     pub(crate) reply: Vec<Duration>,
 }
 
 impl Row {
-    /// What is not as it should be, for people.
+    /// Describes all behaviours that did not pass.
     pub(crate) fn faults(&self) -> Vec<String> {
         let fault = |(behaviour, verdict): &(Behaviour, Verdict)| match verdict {
-            Verdict::Done => None,
-            Verdict::Partly(why) => Some(format!("{}: partly: {why}", behaviour.title())),
-            Verdict::Failed(why) => Some(format!("{}: {why}", behaviour.title())),
+            Verdict::Passed => None,
+            Verdict::Partial(reason) => Some(format!("{}: partial: {reason}", behaviour.title())),
+            Verdict::Failed(reason) => Some(format!("{}: {reason}", behaviour.title())),
             Verdict::NotTried => Some(format!("{}: not tried", behaviour.title())),
         };
         self.verdicts.iter().filter_map(fault).collect()

@@ -1,11 +1,11 @@
-//! What came of the agents, as a table in Markdown.
+//! The results of all agents as a Markdown table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Behaviour, Row, Verdict};
 
-/// The table; below it, what is not as it should be.
+/// Renders the table, followed by the behaviours that did not pass.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut head = String::from("| agent | version |");
     let mut rule = String::from("|---|---|");
@@ -17,11 +17,11 @@ pub(crate) fn table(rows: &[Row]) -> String {
         format!("{head} start → ready | submit → request | last byte → reply |\n{rule}--:|--:|--:|\n");
     let mut notes = String::new();
     for row in rows {
-        let _ = write!(text, "| {} | {} |", row.way.title, row.version);
+        let _ = write!(text, "| {} | {} |", row.variant.title, row.version);
         for (_, verdict) in &row.verdicts {
             let mark = match verdict {
-                Verdict::Done => "✓",
-                Verdict::Partly(_) => "(✓)",
+                Verdict::Passed => "✓",
+                Verdict::Partial(_) => "(✓)",
                 Verdict::Failed(_) => "✗",
                 Verdict::NotTried => "–",
             };
@@ -30,8 +30,8 @@ pub(crate) fn table(rows: &[Row]) -> String {
         let times = [&row.times.ready, &row.times.submit, &row.times.reply].map(|times| median(times));
         let _ = writeln!(text, " {} |", times.join(" | "));
         for fault in row.faults() {
-            // Of a screen that goes with it, the table has no room.
-            let _ = writeln!(notes, "* {}: {}", row.way.title, first_line(&fault));
+            // Without the screen, which is too long for the table.
+            let _ = writeln!(notes, "* {}: {}", row.variant.title, first_line(&fault));
         }
     }
     if !notes.is_empty() {

@@ -1,4 +1,4 @@
-//! Turns that go wrong: each says why, and leaves the conversation as it was.
+//! Failing turns: each reports its reason and leaves the conversation unchanged.
 
 use std::time::{Duration, Instant};
 
@@ -9,30 +9,37 @@ use nerve_core::node::Node;
 use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, Ending, Raw, Script};
 
-use super::{KEY, SHORT, Talk, alone, answers, begin_of_a_stream, chat, context, within};
-use crate::stage::at;
+use super::{
+    ChatHarness, KEY, SHORT_TIMEOUT, answers, chat, context, in_time, partial_stream, standalone_node,
+};
+use crate::harness::at;
 
-/// One good turn, then this answer to the second; the third goes well again, with the first in it and nothing of the second.
-async fn second(provider: Provider, bad: Vec<Answer>, timeout: Option<Duration>) -> (EngineError, usize) {
+/// Fails the second of three turns with the answers `bad`; returns its error and the number of requests. Checks that the third
+/// turn contains the first but nothing of the second.
+async fn fail_second_turn(
+    provider: Provider,
+    bad: Vec<Answer>,
+    timeout: Option<Duration>,
+) -> (EngineError, usize) {
     let script = Script::default().first([Answer::text("one")].into_iter().chain(bad));
-    let talk = Talk::with(provider, script, |chat| chat.retries = 1).await;
-    talk.stage.ask("c", "first").await;
-    let before = talk.text().await;
-    let mut execute = talk.stage.execute("c", "second");
+    let harness = ChatHarness::with(provider, script, |chat| chat.retries = 1).await;
+    harness.nodes.ask("c", "first").await;
+    let before = harness.text().await;
+    let mut execute = harness.nodes.execute("c", "second");
     execute.timeout = timeout.map(Into::into).or(execute.timeout);
-    let error = within(talk.stage.run(execute)).await.unwrap_err();
-    assert_eq!(talk.text().await, before, "{error}");
-    assert_eq!(talk.info().await.state, StateName::Ready);
-    let tries = talk.model.requests().len() - 1;
-    assert_eq!(talk.stage.ask("c", "third").await.text, "You said: third");
-    let sent = talk.sent(tries + 1).to_string();
+    let error = in_time(harness.nodes.run(execute)).await.unwrap_err();
+    assert_eq!(harness.text().await, before, "{error}");
+    assert_eq!(harness.info().await.state, StateName::Ready);
+    let tries = harness.model.requests().len() - 1;
+    assert_eq!(harness.nodes.ask("c", "third").await.text, "You said: third");
+    let sent = harness.sent_messages(tries + 1).to_string();
     assert!(sent.contains("first") && !sent.contains("second"), "{sent}");
     assert!(error.message.starts_with("node 'c': "), "{error}");
     (error, tries)
 }
 
 #[tokio::test]
-async fn errors_of_the_api_have_its_words_and_their_kind() {
+async fn api_errors_have_message_and_kind() {
     for provider in Provider::ALL {
         for (status, kind) in [
             (400, ErrorKind::InvalidRequest),
@@ -41,7 +48,8 @@ async fn errors_of_the_api_have_its_words_and_their_kind() {
             (404, ErrorKind::NotFound),
             (418, ErrorKind::Api),
         ] {
-            let (error, tries) = second(provider, vec![Answer::error(status, "its own words")], None).await;
+            let (error, tries) =
+                fail_second_turn(provider, vec![Answer::error(status, "its own words")], None).await;
             assert_eq!((error.kind, tries), (kind, 1), "{error}");
             assert!(error.message.ends_with(&format!("HTTP status {status}: its own words")), "{error}");
         }
@@ -49,35 +57,36 @@ async fn errors_of_the_api_have_its_words_and_their_kind() {
 }
 
 #[tokio::test]
-async fn retries_are_used_up() {
+async fn retries_are_limited() {
     for provider in Provider::ALL {
         let bad = vec![Answer::status(500, "retry-after", "0"); 2];
-        let (error, tries) = second(provider, bad, None).await;
+        let (error, tries) = fail_second_turn(provider, bad, None).await;
         assert_eq!((error.kind, tries), (ErrorKind::Api, 2));
         assert!(error.message.ends_with("answered with HTTP status 500, after 2 tries"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn nobody_waits_for_longer_than_the_turn_may_take() {
+async fn retry_after_beyond_turn_timeout_fails_at_once() {
     let started = Instant::now();
     let (error, tries) =
-        second(Provider::Openai, vec![Answer::status(429, "retry-after", "100")], None).await;
+        fail_second_turn(Provider::Openai, vec![Answer::status(429, "retry-after", "100")], None).await;
     assert_eq!((error.kind, tries), (ErrorKind::RateLimit, 1));
     assert!(error.to_string().contains("retry after 100 seconds"), "{error}");
-    let (error, _) = second(Provider::Openai, vec![Answer::status(429, "retry-after", "99999")], None).await;
+    let (error, _) =
+        fail_second_turn(Provider::Openai, vec![Answer::status(429, "retry-after", "99999")], None).await;
     assert!(error.to_string().contains("retry after 99999 seconds"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn an_upstream_that_hangs_is_left() {
+async fn hanging_api_times_out() {
     for provider in Provider::ALL {
         let silent = Answer::late(Duration::from_secs(600), "never");
-        let half = Answer::stream(begin_of_a_stream(provider), Ending::Endless);
-        for bad in [silent, half] {
+        let partial = Answer::stream(partial_stream(provider), Ending::Endless);
+        for bad in [silent, partial] {
             let started = Instant::now();
-            let (error, tries) = second(provider, vec![bad], Some(SHORT)).await;
+            let (error, tries) = fail_second_turn(provider, vec![bad], Some(SHORT_TIMEOUT)).await;
             assert_eq!((error.kind, tries), (ErrorKind::Timeout, 1), "{error}");
             assert!(error.message.contains("127.0.0.1") && error.message.contains("timed out"), "{error}");
             assert!(started.elapsed() < Duration::from_secs(15));
@@ -86,26 +95,22 @@ async fn an_upstream_that_hangs_is_left() {
 }
 
 #[tokio::test]
-async fn half_an_answer_is_none() {
+async fn broken_stream_is_retried_without_listener() {
     for provider in Provider::ALL {
         for ending in [Ending::Whole, Ending::Broken] {
-            let bad = vec![Answer::stream(begin_of_a_stream(provider), ending); 2];
-            let (error, tries) = second(provider, bad, None).await;
-            assert_eq!(
-                (error.kind, tries),
-                (ErrorKind::Network, 2),
-                "nobody heard it: it is asked again: {error}"
-            );
+            let bad = vec![Answer::stream(partial_stream(provider), ending); 2];
+            let (error, tries) = fail_second_turn(provider, bad, None).await;
+            assert_eq!((error.kind, tries), (ErrorKind::Network, 2), "the request was not retried: {error}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_was_heard_is_not_said_twice() {
+async fn broken_stream_is_not_retried_after_chunks() {
     for provider in Provider::ALL {
-        let half = Answer::stream(begin_of_a_stream(provider), Ending::Broken);
-        let model = answers([half]).await;
-        let node = alone(chat(provider, &model));
+        let partial = Answer::stream(partial_stream(provider), Ending::Broken);
+        let model = answers([partial]).await;
+        let node = standalone_node(chat(provider, &model));
         let (context, chunks) = context(&Session::new("s"), "q");
         let error = node.execute(&context).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Network);
@@ -115,7 +120,7 @@ async fn what_was_heard_is_not_said_twice() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_not_taken_for_one() {
+async fn invalid_answer_is_rejected() {
     for provider in Provider::ALL {
         let json = |body: &str| {
             let headers = vec![("content-type".to_string(), "application/json".to_string())];
@@ -127,7 +132,7 @@ async fn what_is_no_answer_is_not_taken_for_one() {
             json("{\"hello\": \"world\"}"),
             json("[1, 2]"),
         ] {
-            let (error, tries) = second(provider, vec![bad], None).await;
+            let (error, tries) = fail_second_turn(provider, vec![bad], None).await;
             assert_eq!((error.kind, tries), (ErrorKind::Api, 1));
             assert!(error.message.contains("sent an invalid answer"), "{error}");
         }
@@ -135,29 +140,32 @@ async fn what_is_no_answer_is_not_taken_for_one() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_an_answer_is_one() {
-    let said = begin_of_a_stream(Provider::Anthropic)
+async fn error_event_in_stream_fails_the_turn() {
+    let stream = partial_stream(Provider::Anthropic)
         + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"sorry\"}}\n\n";
-    let (error, _) = second(Provider::Anthropic, vec![Answer::stream(said, Ending::Whole)], None).await;
+    let (error, _) =
+        fail_second_turn(Provider::Anthropic, vec![Answer::stream(stream, Ending::Whole)], None).await;
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert!(error.message.contains("aborted its answer: sorry"), "{error}");
 }
 
 #[tokio::test]
-async fn an_answer_has_a_limit() {
+async fn answer_size_is_limited() {
     let comment = format!(": {}\n", "x".repeat(1 << 20)).repeat(17);
-    let (error, tries) = second(Provider::Openai, vec![Answer::stream(comment, Ending::Whole)], None).await;
+    let (error, tries) =
+        fail_second_turn(Provider::Openai, vec![Answer::stream(comment, Ending::Whole)], None).await;
     assert_eq!((error.kind, tries), (ErrorKind::Api, 1));
     assert!(error.message.contains("more than 16777216 bytes"), "{error}");
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let elsewhere = super::model(Script::default()).await;
     for status in [301, 302, 307, 308] {
-        let to = format!("{}/v1/messages?key=secret", elsewhere.url());
+        let location = format!("{}/v1/messages?key=secret", elsewhere.url());
         let (error, tries) =
-            second(Provider::Anthropic, vec![Answer::status(status, "location", &to)], None).await;
+            fail_second_turn(Provider::Anthropic, vec![Answer::status(status, "location", &location)], None)
+                .await;
         assert_eq!(tries, 1);
         assert!(
             error.message.contains("redirect to 127.0.0.1") && !error.to_string().contains("secret"),
@@ -165,76 +173,76 @@ async fn a_redirect_is_not_followed() {
         );
         assert!(error.hint.unwrap().contains("redirects are not followed"));
     }
-    assert!(elsewhere.requests().is_empty(), "the key went elsewhere");
+    assert!(elsewhere.requests().is_empty(), "the redirect target received a request");
 }
 
 #[tokio::test]
-async fn nobody_there_is_said() {
+async fn refused_connection_is_reported() {
     let model = super::model(Script::default()).await;
     let spec = nerve_core::chat::ChatSpec { retries: 0, ..chat(Provider::Openai, &model) };
     model.shutdown().await.unwrap();
     let (context, _) = context(&Session::new("s"), "q");
-    let error = alone(spec).execute(&context).await.unwrap_err();
+    let error = standalone_node(spec).execute(&context).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Network);
     assert!(error.message.contains("cannot be reached") && error.message.contains("refused"), "{error}");
     assert_eq!(context.usage().api_calls(), 1);
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_the_turn_and_a_stop_the_node() {
+async fn interrupt_ends_turn_and_stop_ends_node() {
     let silent = || Answer::late(Duration::from_secs(600), "never");
     for provider in Provider::ALL {
-        let talk = Talk::new(provider, Script::default().first([silent(), silent()])).await;
-        let begin = || {
-            let (engine, execute) = (talk.stage.engine.clone(), talk.stage.execute("c", "q"));
+        let harness = ChatHarness::new(provider, Script::default().first([silent(), silent()])).await;
+        let start_turn = || {
+            let (engine, execute) = (harness.nodes.engine.clone(), harness.nodes.execute("c", "q"));
             tokio::spawn(async move { engine.run_turn(execute, Default::default()).await })
         };
-        let turn = begin();
-        talk.stage.wait("c", StateName::Busy).await.unwrap();
-        talk.stage.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
-        assert_eq!(within(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
-        talk.stage.wait("c", StateName::Ready).await.unwrap();
-        let turn = begin();
-        talk.stage.wait("c", StateName::Busy).await.unwrap();
-        within(talk.stage.stop("c")).await;
-        assert_eq!(within(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
-        assert_eq!(talk.stage.send("c", "q").await.unwrap_err().kind, ErrorKind::NotFound);
+        let turn = start_turn();
+        harness.nodes.wait("c", StateName::Busy).await.unwrap();
+        harness.nodes.engine.send_interrupt(at("c").into(), Default::default()).await.unwrap();
+        assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
+        harness.nodes.wait("c", StateName::Ready).await.unwrap();
+        let turn = start_turn();
+        harness.nodes.wait("c", StateName::Busy).await.unwrap();
+        in_time(harness.nodes.stop("c")).await;
+        assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Interrupted);
+        assert_eq!(harness.nodes.send("c", "q").await.unwrap_err().kind, ErrorKind::NotFound);
     }
 }
 
 #[tokio::test]
-async fn a_turn_that_is_left_goes_on() {
-    let late = Answer::late(Duration::from_millis(500), "late");
-    let talk = Talk::new(Provider::Openai, Script::default().first([late])).await;
-    let mut execute = talk.stage.execute("c", "q");
+async fn detached_turn_completes() {
+    let slow = Answer::late(Duration::from_millis(500), "late");
+    let harness = ChatHarness::new(Provider::Openai, Script::default().first([slow])).await;
+    let mut execute = harness.nodes.execute("c", "q");
     execute.timeout = Some(Duration::from_millis(100).into());
     execute.detach_on_timeout = true;
-    let error = talk.stage.run(execute).await.unwrap_err();
+    let error = harness.nodes.run(execute).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
-    talk.stage.wait("c", StateName::Ready).await.unwrap();
-    assert_eq!(talk.text().await, "user: q\nassistant: late");
+    harness.nodes.wait("c", StateName::Ready).await.unwrap();
+    assert_eq!(harness.text().await, "user: q\nassistant: late");
 }
 
 #[tokio::test]
-async fn an_empty_prompt_asks_nothing() {
-    let talk = Talk::new(Provider::Openai, Script::default()).await;
-    assert_eq!(talk.stage.send("c", " \n").await.unwrap_err().kind, ErrorKind::InvalidRequest);
-    assert!(talk.model.requests().is_empty());
+async fn empty_prompt_is_rejected() {
+    let harness = ChatHarness::new(Provider::Openai, Script::default()).await;
+    assert_eq!(harness.nodes.send("c", " \n").await.unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert!(harness.model.requests().is_empty());
 }
 
 #[tokio::test]
-async fn the_key_is_nowhere_but_in_the_request() {
+async fn api_key_appears_only_in_requests() {
     for provider in Provider::ALL {
         let echo = Answer::error(401, format!("invalid key {KEY}"));
-        let mut talk = Talk::new(provider, Script::default().first([echo])).await;
-        let error = talk.stage.send("c", "q").await.unwrap_err();
+        let mut harness = ChatHarness::new(provider, Script::default().first([echo])).await;
+        let error = harness.nodes.send("c", "q").await.unwrap_err();
         assert!(error.message.ends_with("invalid key ***"), "{error}");
-        talk.stage.ask("c", "q").await;
-        let info = format!("{:?}", talk.info().await);
+        harness.nodes.ask("c", "q").await;
+        let info = format!("{:?}", harness.info().await);
         assert!(info.contains("test-model") && !info.contains(KEY), "{info}");
-        let history = talk.stage.history("c").await.join("\n");
+        let history = harness.nodes.history("c").await.join("\n");
         assert!(history.contains("***") && !history.contains(KEY), "{history}");
-        while let Ok(event) = talk.stage.events.try_recv() {
+        while let Ok(event) = harness.nodes.events.try_recv() {
             assert!(!format!("{event:?}").contains(KEY));
         }
     }

@@ -1,7 +1,7 @@
 //! Chat nodes against the scripted model API.
 
 mod faults;
-mod lives;
+mod persistence;
 mod tools;
 mod turns;
 
@@ -18,14 +18,14 @@ use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, MockModel, Script, serve};
 use serde_json::{Value, json};
 
-use crate::stage::{LIMIT, Stage, at};
+use crate::harness::{Harness, LIMIT, at};
 
-/// The key of all tests: where it is not sent, it must not be seen.
+/// The API key of all tests. It must appear only in requests.
 pub(crate) const KEY: &str = "sk-test-0123456789-very-secret";
 
-/// An engine and a model.
-pub(crate) struct Talk {
-    pub(crate) stage: Stage,
+/// An engine and a scripted model.
+pub(crate) struct ChatHarness {
+    pub(crate) nodes: Harness,
     pub(crate) model: MockModel,
 }
 
@@ -37,14 +37,14 @@ pub(crate) async fn answers(answers: impl IntoIterator<Item = Answer>) -> MockMo
     model(Script::default().first(answers)).await
 }
 
-/// A model of `provider` behind `base_url`.
+/// Returns a chat spec for the scripted model.
 pub(crate) fn chat(provider: Provider, model: &MockModel) -> ChatSpec {
     ChatSpec { base_url: Some(model.url()), ..ChatSpec::new(provider, "test-model") }
 }
 
-pub(crate) fn spec(stage: &Stage, node: &str, chat: ChatSpec) -> NodeSpec {
+pub(crate) fn spec(harness: &Harness, node: &str, chat: ChatSpec) -> NodeSpec {
     NodeSpec {
-        cwd: Some(stage.folder.path().to_path_buf()),
+        cwd: Some(harness.folder.path().to_path_buf()),
         env: env(),
         response_timeout: LIMIT,
         chat: Some(Box::new(chat)),
@@ -56,48 +56,52 @@ fn env() -> BTreeMap<String, String> {
     ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"].map(|name| (name.to_string(), KEY.to_string())).into()
 }
 
-impl Talk {
-    /// A node `c` of `provider`, and a model that answers by `script`.
-    pub(crate) async fn new(provider: Provider, script: Script) -> Talk {
-        Talk::with(provider, script, |_| {}).await
+impl ChatHarness {
+    /// Creates node `c` for `provider`, and a model that follows `script`.
+    pub(crate) async fn new(provider: Provider, script: Script) -> ChatHarness {
+        ChatHarness::with(provider, script, |_| {}).await
     }
 
-    /// The same, the spec changed.
-    pub(crate) async fn with(provider: Provider, script: Script, change: impl FnOnce(&mut ChatSpec)) -> Talk {
-        let talk = Talk { stage: Stage::new(), model: model(script).await };
-        let mut chat = chat(provider, &talk.model);
+    /// Like [`ChatHarness::new`], with a changed spec.
+    pub(crate) async fn with(
+        provider: Provider,
+        script: Script,
+        change: impl FnOnce(&mut ChatSpec),
+    ) -> ChatHarness {
+        let harness = ChatHarness { nodes: Harness::new(), model: model(script).await };
+        let mut chat = chat(provider, &harness.model);
         change(&mut chat);
-        talk.create(chat).await.unwrap();
-        talk
+        harness.create(chat).await.unwrap();
+        harness
     }
 
     pub(crate) async fn create(&self, chat: ChatSpec) -> Result<NodeInfo, EngineError> {
-        self.stage.engine.create(spec(&self.stage, "c", chat)).await
+        self.nodes.engine.create(spec(&self.nodes, "c", chat)).await
     }
 
     pub(crate) async fn bash(&self, node: &str) {
-        let mut spec = self.stage.spec(node, &[]);
+        let mut spec = self.nodes.spec(node, &[]);
         spec.backend = BackendKind::Bash;
-        self.stage.engine.create(spec).await.unwrap();
+        self.nodes.engine.create(spec).await.unwrap();
     }
 
     pub(crate) async fn info(&self) -> NodeInfo {
-        self.stage.engine.node_info(&at("c")).unwrap()
+        self.nodes.engine.node_info(&at("c")).unwrap()
     }
 
-    /// The conversation as the node reads it back.
+    /// Returns the conversation as the node renders it.
     pub(crate) async fn text(&self) -> String {
-        self.stage.buffer("c", None).await
+        self.nodes.buffer("c", None).await
     }
 
-    /// The messages of the nth request.
-    pub(crate) fn sent(&self, nth: usize) -> Value {
+    /// Returns the messages of the nth request.
+    pub(crate) fn sent_messages(&self, nth: usize) -> Value {
         self.model.requests()[nth].body["messages"].clone()
     }
 }
 
-/// A node without an engine.
-pub(crate) fn alone(chat: ChatSpec) -> ChatNode {
+/// Creates a node without an engine.
+pub(crate) fn standalone_node(chat: ChatSpec) -> ChatNode {
     let factory = NodeFactory::new(FactoryConfig::default());
     let spec = NodeSpec {
         env: env(),
@@ -109,16 +113,16 @@ pub(crate) fn alone(chat: ChatSpec) -> ChatNode {
     factory.create_chat(spec).unwrap()
 }
 
-/// A context with an input, and where pieces of the answer go.
+/// Returns a context with an input, and the chunks it collects.
 pub(crate) fn context(session: &Session, input: &str) -> (ExecutionContext, Arc<Mutex<Vec<String>>>) {
     let chunks = Arc::new(Mutex::new(Vec::new()));
-    let taken = Arc::clone(&chunks);
-    let sink: ChunkSink = Arc::new(move |chunk: &str| taken.lock().unwrap().push(chunk.to_string()));
+    let collected = Arc::clone(&chunks);
+    let sink: ChunkSink = Arc::new(move |chunk: &str| collected.lock().unwrap().push(chunk.to_string()));
     (ExecutionContext::new(session).with_input(input).with_timeout(LIMIT).with_chunks(sink), chunks)
 }
 
-/// A text of this model in the pieces of a stream, without its end.
-pub(crate) fn begin_of_a_stream(provider: Provider) -> String {
+/// Returns the beginning of a streamed answer, without its end.
+pub(crate) fn partial_stream(provider: Provider) -> String {
     match provider {
         Provider::Anthropic => {
             let start = json!({ "type": "message_start", "message": { "model": "m", "usage": { "input_tokens": 5, "output_tokens": 1 } } });
@@ -134,8 +138,8 @@ pub(crate) fn begin_of_a_stream(provider: Provider) -> String {
     }
 }
 
-pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, work).await.unwrap()
 }
 
-pub(crate) const SHORT: Duration = Duration::from_millis(300);
+pub(crate) const SHORT_TIMEOUT: Duration = Duration::from_millis(300);

@@ -16,7 +16,7 @@ use nerve_core::session::Session;
 use nerve_testkit::mock_model::{Answer, Script, ToolCall};
 use serde_json::{Value, json};
 
-use super::{Talk, alone, answers, chat, context, within};
+use super::{ChatHarness, answers, chat, context, in_time, standalone_node};
 
 fn call(name: &str, input: Value) -> ToolCall {
     ToolCall::Own { name: name.into(), input }
@@ -26,9 +26,9 @@ fn run(command: &str) -> ToolCall {
     call("sh_run", json!({ "command": command }))
 }
 
-/// The results of the tools in the nth request.
-fn results(talk: &Talk, provider: Provider, nth: usize) -> Vec<String> {
-    let messages = talk.sent(nth);
+/// Returns the tool results in the nth request.
+fn results(harness: &ChatHarness, provider: Provider, nth: usize) -> Vec<String> {
+    let messages = harness.sent_messages(nth);
     let messages = messages.as_array().unwrap();
     let content = |value: &Value| value["content"].as_str().unwrap().to_string();
     match provider {
@@ -42,13 +42,13 @@ fn results(talk: &Talk, provider: Provider, nth: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_bash_node_is_a_tool() {
+async fn bash_node_is_a_tool() {
     for provider in Provider::ALL {
         let script =
             Script::default().first([Answer::tool("I look.", run("echo out; echo err >&2; exit 3"))]);
-        let talk = Talk::with(provider, script, |chat| chat.tools = vec!["sh".into()]).await;
-        talk.bash("sh").await;
-        let response = talk.stage.ask("c", "look").await;
+        let harness = ChatHarness::with(provider, script, |chat| chat.tools = vec!["sh".into()]).await;
+        harness.bash("sh").await;
+        let response = harness.nodes.ask("c", "look").await;
         let section = response.sections.iter().find(|section| section.kind == SectionKind::ToolCall).unwrap();
         assert_eq!(
             (section.metadata["tool"].as_str(), section.metadata["status"].as_str()),
@@ -62,33 +62,33 @@ async fn a_bash_node_is_a_tool() {
         assert_eq!(value["attributes"]["api_calls"], 2);
         assert_eq!(value["success"], true);
 
-        let asked = talk.model.requests()[0].body.clone();
+        let request = harness.model.requests()[0].body.clone();
         let offered = match provider {
-            Provider::Anthropic => &asked["tools"][0]["name"],
-            Provider::Openai => &asked["tools"][0]["function"]["name"],
+            Provider::Anthropic => &request["tools"][0]["name"],
+            Provider::Openai => &request["tools"][0]["function"]["name"],
         };
         assert_eq!(offered, "sh_run");
-        assert!(results(&talk, provider, 1)[0].contains("exit code 3\nout\n[stderr]\nerr"));
-        // The next turn has all of it.
-        talk.stage.ask("c", "and now").await;
-        assert!(talk.sent(2).to_string().contains("[stderr]"));
+        assert!(results(&harness, provider, 1)[0].contains("exit code 3\nout\n[stderr]\nerr"));
+        // The next turn contains the results.
+        harness.nodes.ask("c", "and now").await;
+        assert!(harness.sent_messages(2).to_string().contains("[stderr]"));
     }
 }
 
 #[tokio::test]
-async fn a_terminal_node_is_a_tool() {
+async fn terminal_node_is_a_tool() {
     let script = Script::default()
         .first([Answer::tools([call("me_execute", json!({ "text": "SAY from the terminal" }))])]);
-    let talk = Talk::with(Provider::Anthropic, script, |chat| chat.tools = vec!["me".into()]).await;
-    talk.stage.start("me", &["bash", "--norc", "--noprofile"]).await;
-    drop(talk.stage.send("me", "SAY() { echo \"$@\"; }").await.unwrap());
-    let response = talk.stage.ask("c", "ask it").await;
+    let harness = ChatHarness::with(Provider::Anthropic, script, |chat| chat.tools = vec!["me".into()]).await;
+    harness.nodes.start("me", &["bash", "--norc", "--noprofile"]).await;
+    drop(harness.nodes.send("me", "SAY() { echo \"$@\"; }").await.unwrap());
+    let response = harness.nodes.ask("c", "ask it").await;
     assert_eq!(response.sections[0].content, "from the terminal");
-    talk.stage.stop("me").await;
+    harness.nodes.stop("me").await;
 }
 
 #[tokio::test]
-async fn a_function_is_a_tool() {
+async fn function_node_is_a_tool() {
     for provider in Provider::ALL {
         let model = answers([Answer::tools([call("add_call", json!({ "input": [1, 2] }))])]).await;
         let session = Session::new("s");
@@ -98,127 +98,128 @@ async fn a_function_is_a_tool() {
         let mut spec = chat(provider, &model);
         spec.tools = vec!["add".into()];
         let (context, chunks) = context(&session, "add them");
-        let value = alone(spec).execute(&context).await.unwrap();
+        let value = standalone_node(spec).execute(&context).await.unwrap();
         assert_eq!(value["text"], "The tool said: 3\nEND-OF-TOOL");
         assert_eq!(chunks.lock().unwrap().concat(), "The tool said: 3\nEND-OF-TOOL");
     }
 }
 
 #[tokio::test]
-async fn several_tools_run_at_the_same_time() {
+async fn tools_run_in_parallel() {
     for provider in Provider::ALL {
         let folder = tempfile::tempdir().unwrap();
-        // Each waits for the other.
-        let meet = |mine: &str, other: &str| {
+        // Each command waits for the other.
+        let rendezvous = |mine: &str, other: &str| {
             let dir = folder.path().display();
             run(&format!("touch {dir}/{mine}; until [ -e {dir}/{other} ]; do :; done; echo {mine}"))
         };
-        let script = Script::default().first([Answer::tools([meet("a", "b"), meet("b", "a")])]);
-        let talk = Talk::with(provider, script, |chat| chat.tools = vec!["sh".into()]).await;
-        talk.bash("sh").await;
-        within(talk.stage.ask("c", "both")).await;
-        assert_eq!(results(&talk, provider, 1), ["a\n", "b\n"], "in the order of the calls");
+        let script = Script::default().first([Answer::tools([rendezvous("a", "b"), rendezvous("b", "a")])]);
+        let harness = ChatHarness::with(provider, script, |chat| chat.tools = vec!["sh".into()]).await;
+        harness.bash("sh").await;
+        in_time(harness.nodes.ask("c", "both")).await;
+        assert_eq!(results(&harness, provider, 1), ["a\n", "b\n"], "in the order of the calls");
     }
 }
 
 #[tokio::test]
-async fn one_after_the_other_if_the_node_says_so() {
+async fn tools_run_sequentially_if_configured() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log").display().to_string();
     let step = |name: &str| run(&format!("echo {name} begins >> {log}; echo {name} ends >> {log}"));
     let script = Script::default().first([Answer::tools([step("a"), step("b")])]);
-    let talk = Talk::with(Provider::Openai, script, |chat| {
+    let harness = ChatHarness::with(Provider::Openai, script, |chat| {
         chat.tools = vec!["sh".into()];
         chat.parallel_tool_calls = false;
     })
     .await;
-    talk.bash("sh").await;
-    talk.stage.ask("c", "both").await;
-    assert_eq!(talk.model.requests()[0].body["parallel_tool_calls"], false);
+    harness.bash("sh").await;
+    harness.nodes.ask("c", "both").await;
+    assert_eq!(harness.model.requests()[0].body["parallel_tool_calls"], false);
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "a begins\na ends\nb begins\nb ends\n");
 }
 
 #[tokio::test]
-async fn rounds_have_a_limit_and_the_turn_an_end() {
+async fn tool_rounds_are_limited() {
     for provider in Provider::ALL {
         let rounds = (0..3).map(|round| Answer::tools([run(&format!("echo round {round}"))]));
         let script = Script::default().first(rounds.chain([Answer::text("I gave up")]));
-        let talk = Talk::with(provider, script, |chat| {
+        let harness = ChatHarness::with(provider, script, |chat| {
             chat.tools = vec!["sh".into()];
             chat.max_tool_rounds = 2;
         })
         .await;
-        talk.bash("sh").await;
-        let response = talk.stage.ask("c", "on and on").await;
+        harness.bash("sh").await;
+        let response = harness.nodes.ask("c", "on and on").await;
         assert_eq!(
             (response.attributes["finish_reason"].as_str(), response.text.as_str()),
             ("max_tool_rounds", "I gave up")
         );
-        let said: Vec<&str> = response.sections.iter().map(|section| section.content.as_str()).collect();
-        assert_eq!(said[..2], ["round 0\n", "round 1\n"]);
-        assert!(said[2].starts_with("not run: the limit of 2 rounds"), "{said:?}");
-        let last = talk.model.requests()[3].body["tool_choice"].clone();
+        let outputs: Vec<&str> = response.sections.iter().map(|section| section.content.as_str()).collect();
+        assert_eq!(outputs[..2], ["round 0\n", "round 1\n"]);
+        assert!(outputs[2].starts_with("not run: the limit of 2 rounds"), "{outputs:?}");
+        let last = harness.model.requests()[3].body["tool_choice"].clone();
         assert_eq!(last.as_str().or(last["type"].as_str()), Some("none"));
-        // And the conversation goes on.
-        assert_eq!(talk.stage.ask("c", "hello").await.text, "You said: hello");
+        // The conversation continues.
+        assert_eq!(harness.nodes.ask("c", "hello").await.text, "You said: hello");
     }
 }
 
 #[tokio::test]
-async fn who_wants_tools_in_spite_of_that_fails_the_turn() {
+async fn tool_call_after_the_last_round_fails_the_turn() {
     let rounds = (0..3).map(|_| Answer::tools([run("true")]));
-    let talk = Talk::with(Provider::Openai, Script::default().first(rounds), |chat| {
+    let harness = ChatHarness::with(Provider::Openai, Script::default().first(rounds), |chat| {
         chat.tools = vec!["sh".into()];
         chat.max_tool_rounds = 1;
     })
     .await;
-    talk.bash("sh").await;
-    let error = talk.stage.send("c", "on and on").await.unwrap_err();
+    harness.bash("sh").await;
+    let error = harness.nodes.send("c", "on and on").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Api);
     assert!(
         error.to_string().contains("called tools (sh_run)") && error.to_string().contains("1 rounds"),
         "{error}"
     );
-    assert_eq!(talk.text().await, "", "no half turn");
+    assert_eq!(harness.text().await, "", "the failed turn was kept");
 }
 
 #[tokio::test]
-async fn a_tool_that_must_be_used_must_be_used_first() {
+async fn tool_choice_applies_to_the_first_request() {
     let script = Script::default().first([Answer::tools([run("echo used")])]);
-    let talk = Talk::with(Provider::Anthropic, script, |chat| {
+    let harness = ChatHarness::with(Provider::Anthropic, script, |chat| {
         chat.tools = vec!["sh".into()];
         chat.tool_choice = ToolChoice::Node("sh".into());
     })
     .await;
-    talk.bash("sh").await;
-    talk.stage.ask("c", "q").await;
+    harness.bash("sh").await;
+    harness.nodes.ask("c", "q").await;
     let choices: Vec<Value> =
-        talk.model.requests().iter().map(|request| request.body["tool_choice"].clone()).collect();
+        harness.model.requests().iter().map(|request| request.body["tool_choice"].clone()).collect();
     assert_eq!(choices, [json!({ "type": "tool", "name": "sh_run" }), json!({ "type": "auto" })]);
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_there_is_named() {
-    let talk =
-        Talk::with(Provider::Anthropic, Script::default(), |chat| chat.tools = vec!["sh".into()]).await;
-    let error = talk.stage.send("c", "q").await.unwrap_err();
+async fn missing_tool_is_named() {
+    let harness =
+        ChatHarness::with(Provider::Anthropic, Script::default(), |chat| chat.tools = vec!["sh".into()])
+            .await;
+    let error = harness.nodes.send("c", "q").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.message.starts_with("node 'c': tool 'sh': no node 'sh'"), "{error}");
-    assert!(talk.model.requests().is_empty());
-    // As soon as it is there, it is found.
-    talk.bash("sh").await;
-    talk.stage.ask("c", "q").await;
+    assert!(harness.model.requests().is_empty());
+    // A node created later is found.
+    harness.bash("sh").await;
+    harness.nodes.ask("c", "q").await;
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_leaves_no_tool_running() {
+async fn cancelled_turn_stops_its_tools() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
     let model = answers([Answer::tools([run(&format!("echo $$ > {}; sleep 60", pid.display()))])]).await;
     let session = Session::new("s");
     let factory = nerve_core::node::factory::NodeFactory::new(Default::default());
     let mut bash = nerve_core::command::NodeSpec::new(
-        crate::stage::at("sh"),
+        crate::harness::at("sh"),
         nerve_core::command::BackendKind::Bash,
         nerve_core::command::CommandLine::Argv(Vec::new()),
     );
@@ -226,31 +227,31 @@ async fn a_cancelled_turn_leaves_no_tool_running() {
     session.register(Arc::new(factory.create_bash(bash).unwrap()), None).unwrap();
     let mut spec = chat(Provider::Anthropic, &model);
     spec.tools = vec!["sh".into()];
-    let node = alone(spec);
+    let node = standalone_node(spec);
     let cancellation = CancellationToken::new();
     let context = context(&session, "q").0.with_cancellation(cancellation.clone());
     let turn = tokio::spawn({
         let node = node.clone();
         async move { node.execute(&context).await }
     });
-    within(async {
+    in_time(async {
         while std::fs::read_to_string(&pid).unwrap_or_default().trim().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
     cancellation.cancel();
-    assert_eq!(within(turn).await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
+    assert_eq!(in_time(turn).await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
     let pid = std::fs::read_to_string(&pid).unwrap();
-    let gone = || {
+    let has_exited = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
         stat.map_or(true, |stat| stat.contains(") Z "))
     };
-    assert!(nerve_testkit::wait_until(Duration::from_secs(5), gone));
+    assert!(nerve_testkit::wait_until(Duration::from_secs(5), has_exited));
     assert!(node.messages().is_empty());
 }
 
-/// A graph of three steps on one chat node.
+/// Builds a graph of three steps on one chat node.
 fn graph(node: impl Node) -> Graph {
     let node = Arc::new(node);
     let mut graph = Graph::new("g");
@@ -262,16 +263,17 @@ fn graph(node: impl Node) -> Graph {
 }
 
 #[tokio::test]
-async fn tokens_and_calls_of_a_chat_node_stop_a_graph() {
+async fn chat_tokens_and_calls_count_toward_graph_budget() {
     for provider in Provider::ALL {
         let model = super::model(Script::default()).await;
         let (context, _) = context(&Session::new("s"), "");
         let budget = Budget { max_api_calls: Some(2), ..Budget::default() };
-        let run = graph(alone(chat(provider, &model))).run(&context.clone().with_budget(budget)).await;
+        let run =
+            graph(standalone_node(chat(provider, &model))).run(&context.clone().with_budget(budget)).await;
         assert_eq!(run.error.unwrap().message, "API call limit exceeded: 2/2");
         let per_turn = run.results["a"]["tokens"]["total"].as_u64().unwrap();
         let budget = Budget { max_tokens: Some(per_turn + 1), ..Budget::default() };
-        let run = graph(alone(chat(provider, &model))).run(&context.with_budget(budget)).await;
+        let run = graph(standalone_node(chat(provider, &model))).run(&context.with_budget(budget)).await;
         let error = run.error.unwrap();
         assert_eq!(error.kind, ErrorKind::Budget);
         assert!(error.message.starts_with("Token limit exceeded: "), "{error}");
@@ -282,13 +284,13 @@ async fn tokens_and_calls_of_a_chat_node_stop_a_graph() {
 }
 
 #[tokio::test]
-async fn a_budget_stops_a_turn_between_its_rounds() {
+async fn budget_is_checked_between_tool_rounds() {
     let model = answers((0..5).map(|_| Answer::tools([call("f_call", json!({ "input": 1 }))]))).await;
     let session = Session::new("s");
     session.register(Arc::new(FunctionNode::new("f", |_| Ok(json!(1)))), None).unwrap();
     let mut spec = chat(Provider::Anthropic, &model);
     spec.tools = vec!["f".into()];
-    let node = alone(spec);
+    let node = standalone_node(spec);
     let budget = Budget { max_tokens: Some(1), ..Budget::default() };
     let context = context(&session, "").0.with_budget(budget);
     let run = graph(node.clone()).run(&context).await;

@@ -1,5 +1,4 @@
-//! The regression matrix of seed node-refactoring §8.3, each row by its name, on real programs. Rows of server and SDK are in the
-//! tests of those crates.
+//! The operations of the node library, each with real programs and without an engine. Server and SDK have their own tests.
 
 mod graphs;
 mod patterns;
@@ -15,36 +14,36 @@ use nerve_core::node::factory::{FactoryConfig, NodeFactory};
 use nerve_core::node::terminal::TerminalNode;
 use nerve_core::session::Session;
 
-use crate::stage::{LIMIT, Stage, mock_agent};
+use crate::harness::{Harness, LIMIT, mock_agent};
 
 const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
-/// Nodes that are made without an engine, as a program that uses the library makes them.
-pub(crate) struct Bench {
+/// A session and a factory without an engine, as used by programs that embed the library.
+pub(crate) struct Fixture {
     pub(crate) session: Session,
     pub(crate) factory: NodeFactory,
-    stage: Stage,
+    harness: Harness,
 }
 
-impl Bench {
-    pub(crate) fn new() -> Bench {
-        let stage = Stage::new();
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        let harness = Harness::new();
         let factory = NodeFactory::new(FactoryConfig {
             server: "test".into(),
-            history_dir: Some(stage.folder.path().join("history")),
+            history_dir: Some(harness.folder.path().join("history")),
             ..FactoryConfig::default()
         });
-        Bench { session: Session::new("bench"), factory, stage }
+        Fixture { session: Session::new("fixture"), factory, harness }
     }
 
     pub(crate) fn context(&self) -> ExecutionContext {
         ExecutionContext::new(&self.session).with_timeout(LIMIT)
     }
 
-    /// A program on a terminal, ready.
+    /// Starts a program in a terminal and waits until it is ready.
     pub(crate) async fn terminal(&self, id: &str, argv: &[&str]) -> TerminalNode {
-        let mut spec = self.stage.spec(id, argv);
-        spec.node = NodeRef { session: Some("bench".into()), node: id.into() };
+        let mut spec = self.harness.spec(id, argv);
+        spec.node = NodeRef { session: Some("fixture".into()), node: id.into() };
         if argv != BASH {
             spec.profile = argv[0].ends_with("mock_agent").then(|| "claude".to_string());
         }
@@ -57,23 +56,23 @@ impl Bench {
         self.terminal(id, &BASH).await
     }
 
-    /// The mock agent.
+    /// Starts the mock agent.
     pub(crate) async fn agent(&self, id: &str) -> TerminalNode {
         self.terminal(id, &[&mock_agent().display().to_string()]).await
     }
 
-    /// A file of that name for a command to wait for.
+    /// Returns a path in the temporary directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.stage.folder.path().join(name)
+        self.harness.folder.path().join(name)
     }
 }
 
-/// Waits for a condition.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+/// Waits until `holds` returns true; fails with `what` otherwise.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(LIMIT, waiting).await.is_ok(), "timed out: {what}");
 }

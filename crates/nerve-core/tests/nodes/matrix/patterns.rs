@@ -1,4 +1,4 @@
-//! Rows of patterns, on terminals.
+//! Patterns on terminals.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,16 +6,15 @@ use nerve_core::patterns::debate::{DebateConfig, DebateLoop};
 use nerve_core::patterns::dev_coach::{DevCoachConfig, DevCoachLoop};
 use nerve_core::trace::{TraceStatus, Tracer};
 
-use super::Bench;
+use super::Fixture;
 
-/// Row: DevCoachLoop → test_dev_coach_with_nodes.
 #[tokio::test]
-async fn test_dev_coach_with_nodes() {
-    let bench = Bench::new();
-    let (dev, coach) = (bench.bash("dev").await, bench.agent("coach").await);
+async fn dev_coach_loop_runs_on_terminals() {
+    let fixture = Fixture::new();
+    let (dev, coach) = (fixture.bash("dev").await, fixture.agent("coach").await);
     let ended = Arc::new(Mutex::new(Vec::new()));
     let end = Arc::clone(&ended);
-    // The agent says again what it is told: that is not what accepts in the first round.
+    // The mock agent repeats its prompt, so the acceptance phrase appears in the third round.
     let config = DevCoachConfig::new("count")
         .max_rounds(5)
         .dev_prompt_template("n=$((n + 1)); echo {task} $n")
@@ -23,7 +22,7 @@ async fn test_dev_coach_with_nodes() {
         .acceptance_phrases(["count 3"])
         .on_complete(move |round, how| end.lock().unwrap().push((round, how.to_string())));
     let tracer = Tracer::new("pair");
-    let context = bench.context().with_trace(tracer.clone());
+    let context = fixture.context().with_trace(tracer.clone());
     let pair = DevCoachLoop::new(Arc::new(dev.clone()), Arc::new(coach.clone()), config);
     let result = pair.run(&context).await.unwrap();
     assert!(result.completed, "{result:#?}");
@@ -39,19 +38,18 @@ async fn test_dev_coach_with_nodes() {
     coach.stop("done").await;
 }
 
-/// Row: DebateLoop → test_debate_with_nodes.
 #[tokio::test]
-async fn test_debate_with_nodes() {
-    let bench = Bench::new();
-    let (one, two) = (bench.agent("one").await, bench.agent("two").await);
+async fn debate_runs_on_terminals() {
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.agent("one").await, fixture.agent("two").await);
     let config = DebateConfig::new("tabs or spaces", "tabs", "spaces")
         .rounds(2)
         .prompt_template("{position} {round}/{rounds} < {opponent_message}");
     let debate = DebateLoop::new(Arc::new(one.clone()), Arc::new(two.clone()), config);
-    let result = debate.run(&bench.context()).await.unwrap();
-    let said: Vec<(u32, &str, &str)> =
+    let result = debate.run(&fixture.context()).await.unwrap();
+    let turns: Vec<(u32, &str, &str)> =
         result.turns.iter().map(|turn| (turn.round, &*turn.position, &*turn.agent)).collect();
-    assert_eq!(said, [(1, "tabs", "one"), (1, "spaces", "two"), (2, "tabs", "one"), (2, "spaces", "two")]);
+    assert_eq!(turns, [(1, "tabs", "one"), (1, "spaces", "two"), (2, "tabs", "one"), (2, "spaces", "two")]);
     assert_eq!(result.turns[0].message, "You said: tabs 1/2 < Let's debate: tabs or spaces");
     assert_eq!(
         result.turns[1].message,

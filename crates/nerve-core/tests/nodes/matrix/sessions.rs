@@ -1,4 +1,4 @@
-//! Rows of sessions, their manager and their persistence.
+//! Sessions, their manager and their store.
 
 use std::sync::Arc;
 
@@ -9,63 +9,63 @@ use nerve_core::session::manager::SessionManager;
 use nerve_core::session::store::{NodeRecord, SessionMetadata, SessionStore};
 use nerve_types::TsNs;
 
-use super::{Bench, LIMIT};
+use super::{Fixture, LIMIT};
 
-/// Row: Session.add() → test_session_add_compat.
 #[tokio::test]
-#[expect(deprecated, reason = "the older words are what is tested")]
-async fn test_session_add_compat() {
-    let bench = Bench::new();
-    let node = bench.bash("sh").await;
-    bench.session.add("shell", Arc::new(node)).unwrap();
-    assert_eq!(bench.session.list_channels(), ["shell"], "the name given counts, not the node's id");
-    assert_eq!(bench.session.get_channel("shell").unwrap().id(), "sh");
-    assert!(bench.session.contains("shell") && bench.session.len() == 1);
-    bench.session.close(None).await.unwrap();
-    assert!(bench.session.is_empty());
+#[expect(deprecated, reason = "the deprecated API is under test")]
+async fn deprecated_add_registers_node() {
+    let fixture = Fixture::new();
+    let node = fixture.bash("sh").await;
+    fixture.session.add("shell", Arc::new(node)).unwrap();
+    assert_eq!(
+        fixture.session.list_channels(),
+        ["shell"],
+        "the given name takes precedence over the node's id"
+    );
+    assert_eq!(fixture.session.get_channel("shell").unwrap().id(), "sh");
+    assert!(fixture.session.contains("shell") && fixture.session.len() == 1);
+    fixture.session.close(None).await.unwrap();
+    assert!(fixture.session.is_empty());
 }
 
-/// Row: Session.get() → test_session_get.
 #[tokio::test]
-async fn test_session_get() {
-    let bench = Bench::new();
-    let node = bench.bash("sh").await;
-    bench.session.register(Arc::new(node.clone()), None).unwrap();
-    let found = bench.session.get("sh").unwrap();
+async fn registered_node_is_found() {
+    let fixture = Fixture::new();
+    let node = fixture.bash("sh").await;
+    fixture.session.register(Arc::new(node.clone()), None).unwrap();
+    let found = fixture.session.get("sh").unwrap();
     assert_eq!((found.id(), found.info().state), ("sh", StateName::Ready));
-    let context = bench.context().with_input("echo same node");
+    let context = fixture.context().with_input("echo same node");
     assert_eq!(found.execute(&context).await.unwrap()["text"], "same node");
     assert!(node.read().await.unwrap().contains("same node"));
-    assert!(bench.session.get("other").is_none());
-    bench.session.stop().await;
-    assert_eq!(bench.session.get_node_info("sh").unwrap().state, StateName::Stopped);
+    assert!(fixture.session.get("other").is_none());
+    fixture.session.stop().await;
+    assert_eq!(fixture.session.get_node_info("sh").unwrap().state, StateName::Stopped);
 }
 
-/// Row: Session.send() → test_session_send_compat.
 #[tokio::test]
-#[expect(deprecated, reason = "the older words are what is tested")]
-async fn test_session_send_compat() {
-    let bench = Bench::new();
-    let node = bench.bash("sh").await;
-    bench.session.add("shell", Arc::new(node)).unwrap();
-    let sent = bench.session.send("shell", "echo sent", Some(ParserKind::None), Some(LIMIT)).await.unwrap();
+#[expect(deprecated, reason = "the deprecated API is under test")]
+async fn deprecated_send_executes_on_node() {
+    let fixture = Fixture::new();
+    let node = fixture.bash("sh").await;
+    fixture.session.add("shell", Arc::new(node)).unwrap();
+    let sent = fixture.session.send("shell", "echo sent", Some(ParserKind::None), Some(LIMIT)).await.unwrap();
     assert_eq!((sent["text"].as_str(), sent["success"].as_bool()), (Some("sent"), Some(true)), "{sent:#}");
-    let nobody = bench.session.send("other", "echo x", None, None).await.unwrap_err();
-    assert_eq!(nobody.kind, ErrorKind::NotFound);
-    bench.session.close(Some("shell")).await.unwrap();
+    let error = fixture.session.send("other", "echo x", None, None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    fixture.session.close(Some("shell")).await.unwrap();
     assert_eq!(
-        bench.session.send("shell", "echo x", None, None).await.unwrap_err().kind,
+        fixture.session.send("shell", "echo x", None, None).await.unwrap_err().kind,
         ErrorKind::NotFound
     );
 }
 
-/// Row: SessionManager.create_session() → test_managers.
 #[tokio::test]
-async fn test_create_session() {
-    let bench = Bench::new();
-    let manager = SessionManager::new(bench.factory.clone());
+async fn session_is_created_and_closed() {
+    let fixture = Fixture::new();
+    let manager = SessionManager::new(fixture.factory.clone());
     let session = manager.create("review", "code review".into(), vec!["rust".into()]).unwrap();
-    session.register(Arc::new(bench.bash("sh").await), None).unwrap();
+    session.register(Arc::new(fixture.bash("sh").await), None).unwrap();
     let info = manager.get(Some("review")).unwrap().info();
     assert_eq!(
         (info.description.as_str(), &info.tags[..], &info.nodes[..]),
@@ -81,26 +81,25 @@ async fn test_create_session() {
     );
     let node = session.get("sh").unwrap();
     manager.close("review").await.unwrap();
-    assert_eq!(node.info().state, StateName::Stopped, "its nodes end with it");
+    assert_eq!(node.info().state, StateName::Stopped, "the node survived its session");
     assert!(manager.find_by_name("review").is_none());
 }
 
-/// Row: SessionManager.list_sessions() → test_managers.
 #[tokio::test]
-async fn test_list_sessions() {
-    let bench = Bench::new();
-    let manager = SessionManager::new(bench.factory.clone());
+async fn sessions_are_listed() {
+    let fixture = Fixture::new();
+    let manager = SessionManager::new(fixture.factory.clone());
     let names = |manager: &SessionManager| -> Vec<String> {
         manager.list().iter().map(|session| session.name().to_string()).collect()
     };
     assert_eq!(names(&manager), ["default"]);
     for name in ["two", "one"] {
         let session = manager.create(name, String::new(), Vec::new()).unwrap();
-        session.register(Arc::new(bench.bash("sh").await), None).unwrap();
+        session.register(Arc::new(fixture.bash("sh").await), None).unwrap();
     }
     assert_eq!(names(&manager), ["default", "one", "two"]);
     let nodes: Vec<_> = manager.list().iter().filter_map(|session| session.get("sh")).collect();
-    assert_eq!(nodes.len(), 2, "one name in two sessions");
+    assert_eq!(nodes.len(), 2, "names are scoped to sessions");
     manager.close_all().await;
     assert!(nodes.iter().all(|node| node.info().state == StateName::Stopped));
 }
@@ -125,9 +124,8 @@ fn metadata(id: &str, tags: &[&str]) -> SessionMetadata {
     }
 }
 
-/// Row: SessionStore.save/load → test_persistence.
 #[test]
-fn test_session_store_save_load() {
+fn store_is_saved_and_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nerve/sessions.json");
     let (mut store, report) = SessionStore::load(&path).unwrap();
@@ -135,18 +133,17 @@ fn test_session_store_save_load() {
     store.add(metadata("one", &[])).unwrap();
     store.add(metadata("two", &[])).unwrap();
     store.save().unwrap();
-    let (mut again, _) = SessionStore::load(&path).unwrap();
-    assert_eq!(again.get("one"), Some(&metadata("one", &[])));
-    assert_eq!(again.list().len(), 2);
-    again.remove("one");
-    again.save().unwrap();
-    let (last, _) = SessionStore::load(&path).unwrap();
-    assert_eq!(last.list().iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["two"]);
+    let (mut reloaded, _) = SessionStore::load(&path).unwrap();
+    assert_eq!(reloaded.get("one"), Some(&metadata("one", &[])));
+    assert_eq!(reloaded.list().len(), 2);
+    reloaded.remove("one");
+    reloaded.save().unwrap();
+    let (remaining, _) = SessionStore::load(&path).unwrap();
+    assert_eq!(remaining.list().iter().map(|session| session.id.as_str()).collect::<Vec<_>>(), ["two"]);
 }
 
-/// Row: SessionMetadata → test_persistence.
 #[test]
-fn test_session_metadata() {
+fn store_finds_sessions_by_tag_and_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sessions.json");
     let (mut store, _) = SessionStore::load(&path).unwrap();

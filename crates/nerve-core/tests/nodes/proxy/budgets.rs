@@ -1,4 +1,4 @@
-//! Budgets: a graph's, which stops a turn in its middle, and the proxy's own, which refuses.
+//! Budgets: that of a graph stops a running turn, that of a proxy rejects requests.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use nerve_api::request::{ExecuteGraph, GetRun};
 use nerve_core::proxy::{ProxyBudget, ProxyKind, ProxySpec};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::harness::ProxyHarness;
 
-/// Runs a graph to its end, whatever that is.
-async fn run(scene: &Scene, graph: Value) -> RunEnded {
+/// Runs a graph until it completes or fails.
+async fn run(harness: &ProxyHarness, graph: Value) -> RunEnded {
     let definition = graph.as_object().unwrap().clone();
     let request = ExecuteGraph { definition, trace: true, ..ExecuteGraph::default() };
-    match scene.stage.engine.execute_graph(request, Default::default()).await {
+    match harness.nodes.engine.execute_graph(request, Default::default()).await {
         Ok(RunReply::Ended(ended)) => *ended,
         Err(error) => {
             let message = error.to_string();
@@ -25,45 +25,45 @@ async fn run(scene: &Scene, graph: Value) -> RunEnded {
     }
 }
 
-fn graph(scene: &Scene, budget: &Value, steps: &Value) -> Value {
+fn graph(harness: &ProxyHarness, budget: &Value, steps: &Value) -> Value {
     json!({
         "graph": "g",
         "budget": budget,
         "nodes": { "a": {
             "type": "pty", "command": ["bash", "--norc", "--noprofile"], "profile": "caller", "record": false,
-            "proxy": { "kind": "anthropic", "base_url": scene.model.url(), "prices": { "input": 3, "output": 15 } },
+            "proxy": { "kind": "anthropic", "base_url": harness.model.url(), "prices": { "input": 3, "output": 15 } },
         } },
         "steps": steps,
     })
 }
 
 #[tokio::test]
-async fn a_turn_in_which_a_graphs_tokens_are_used_up_is_stopped() {
-    let scene = Scene::new().await;
-    let ask = scene.ask();
-    let long = json!([{ "id": "s", "node": "a", "input": format!("{ask} one; sleep 300") }, { "id": "t", "node": "a", "input": "echo", "depends_on": "s" }]);
-    for (budget, says) in [
+async fn exhausted_graph_budget_stops_the_turn() {
+    let harness = ProxyHarness::new().await;
+    let script = harness.script();
+    let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; sleep 300") }, { "id": "t", "node": "a", "input": "echo", "depends_on": "s" }]);
+    for (budget, expected) in [
         (json!({ "max_tokens": 1 }), "Token limit exceeded"),
         (json!({ "max_cost_dollars": 0.000_001 }), "Cost limit exceeded"),
         (json!({ "max_api_calls": 1 }), "API call limit exceeded"),
     ] {
-        let began = Instant::now();
-        let ended = run(&scene, graph(&scene, &budget, &long)).await;
+        let started = Instant::now();
+        let ended = run(&harness, graph(&harness, &budget, &steps)).await;
         assert_eq!(ended.status, "failed", "{ended:?}");
         let run = GetRun { run_id: ended.run_id.clone(), last: None };
-        let error = scene.stage.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
-        assert!(error.contains(says), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(60), "the turn would take five minutes");
+        let error = harness.nodes.engine.get_run(run, Default::default()).await.unwrap().error.unwrap();
+        assert!(error.contains(expected), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(60), "the turn was not stopped");
     }
-    assert_eq!(scene.model.requests().len(), 3);
+    assert_eq!(harness.model.requests().len(), 3);
 }
 
 #[tokio::test]
-async fn what_a_step_used_is_in_its_trace_and_counted_once() {
-    let scene = Scene::new().await;
-    let ask = scene.ask();
-    let steps = json!([{ "id": "s", "node": "a", "input": format!("{ask} one; {ask} two") }]);
-    let ended = run(&scene, graph(&scene, &json!({ "max_tokens": 1_000_000 }), &steps)).await;
+async fn usage_of_a_step_is_traced_and_counted_once() {
+    let harness = ProxyHarness::new().await;
+    let script = harness.script();
+    let steps = json!([{ "id": "s", "node": "a", "input": format!("{script} one; {script} two") }]);
+    let ended = run(&harness, graph(&harness, &json!({ "max_tokens": 1_000_000 }), &steps)).await;
     assert_eq!(ended.status, "completed", "{ended:?}");
     let trace = ended.trace.unwrap();
     let step = &trace["steps"][0];
@@ -80,20 +80,23 @@ async fn what_a_step_used_is_in_its_trace_and_counted_once() {
 }
 
 #[tokio::test]
-async fn its_own_budget_refuses() {
-    let scene = Scene::new().await;
+async fn proxy_budget_rejects_requests() {
+    let harness = ProxyHarness::new().await;
     let budget = ProxyBudget { max_requests: Some(1), ..ProxyBudget::default() };
-    scene.create(scene.spec("a", ProxySpec { budget, ..scene.proxy(ProxyKind::Anthropic) })).await.unwrap();
-    let ask = scene.ask();
-    let first = scene.stage.ask("a", &format!("{ask} one")).await;
+    harness
+        .create(harness.spec("a", ProxySpec { budget, ..harness.proxy(ProxyKind::Anthropic) }))
+        .await
+        .unwrap();
+    let script = harness.script();
+    let first = harness.nodes.ask("a", &format!("{script} one")).await;
     assert_eq!(first.usage.unwrap().requests, 1);
-    let second = scene.stage.ask("a", &format!("{ask} two")).await;
+    let second = harness.nodes.ask("a", &format!("{script} two")).await;
     assert!(
         second.text.contains("402") && second.text.contains("budget of the nerve proxy is used up"),
         "{}",
         second.text
     );
-    assert_eq!(second.usage.unwrap().requests, 0, "a refused one used nothing");
-    assert_eq!(scene.fact("a", "proxy_refused").await.as_deref(), Some("1"));
-    scene.stage.stop("a").await;
+    assert_eq!(second.usage.unwrap().requests, 0, "a rejected request was counted");
+    assert_eq!(harness.metadata("a", "proxy_refused").await.as_deref(), Some("1"));
+    harness.nodes.stop("a").await;
 }

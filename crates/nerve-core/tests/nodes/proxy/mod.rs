@@ -1,8 +1,8 @@
-//! A proxy of a node's own: what passes is its turns', it has no key to spend, and it ends with its node.
+//! Proxies of nodes: they attribute requests to turns, hide the API key and end with their node.
 
 mod budgets;
-mod refused;
-pub(crate) mod scene;
+pub(crate) mod harness;
+mod rejection;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,22 +12,22 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use self::scene::Scene;
+use self::harness::ProxyHarness;
 
 #[tokio::test]
-async fn what_passes_is_counted_for_its_turn_and_logged_with_it() {
-    let scene = Scene::new().await;
+async fn requests_are_counted_and_logged_with_their_turn() {
+    let harness = ProxyHarness::new().await;
     let prices = Some(ProxyPrices { input: 3.0, output: 15.0 });
-    let info = scene
-        .create(scene.spec("a", ProxySpec { prices, ..scene.proxy(ProxyKind::Anthropic) }))
+    let info = harness
+        .create(harness.spec("a", ProxySpec { prices, ..harness.proxy(ProxyKind::Anthropic) }))
         .await
         .unwrap();
     let url = &info.metadata["proxy_url"];
     assert!(url.starts_with("http://127.0.0.1:"), "{info:?}");
     assert_eq!(info.metadata["proxy"], "anthropic");
-    assert_eq!(format!("http://{}", info.metadata["proxy_upstream"]), scene.model.url());
-    let ask = scene.ask();
-    let answer = scene.stage.ask("a", &format!("{ask} one; {ask} two")).await;
+    assert_eq!(format!("http://{}", info.metadata["proxy_upstream"]), harness.model.url());
+    let script = harness.script();
+    let answer = harness.nodes.ask("a", &format!("{script} one; {script} two")).await;
     assert!(
         answer.text.contains("You said: one") && answer.text.contains("You said: two"),
         "{}",
@@ -38,107 +38,107 @@ async fn what_passes_is_counted_for_its_turn_and_logged_with_it() {
     assert!(usage.input > 0 && usage.output > 0, "{usage:?}");
     let cost = (usage.input as f64 * 3.0 + usage.output as f64 * 15.0) / 1e6;
     assert!((usage.cost_usd.unwrap() - cost).abs() < 1e-9, "{usage:?}");
-    let quiet = scene.stage.ask("a", "echo nothing").await;
-    assert_eq!(quiet.usage, Some(TurnUsage::default()));
+    let without_requests = harness.nodes.ask("a", "echo nothing").await;
+    assert_eq!(without_requests.usage, Some(TurnUsage::default()));
     let value = answer.into_value();
     assert_eq!(value["usage"]["requests"], 2);
-    // Outside of turns it counts for the node alone.
-    scene
-        .stage
+    // Requests outside of turns count only for the node.
+    harness
+        .nodes
         .engine
         .run_command(
             nerve_api::request::RunCommand {
                 node_id: "a".into(),
-                command: format!("{ask} three"),
+                command: format!("{script} three"),
                 ..Default::default()
             },
             Default::default(),
         )
         .await
         .unwrap();
-    scene.until("a", "proxy_requests", "3").await;
-    scene.stage.shows("a", "You said: three").await;
-    scene.stage.stop("a").await;
-    let replies = scene.replies("a");
+    harness.wait_for_metadata("a", "proxy_requests", "3").await;
+    harness.nodes.shows("a", "You said: three").await;
+    harness.nodes.stop("a").await;
+    let replies = harness.logged_replies("a");
     let turns: Vec<_> = replies.iter().map(|line| (line["node"].clone(), line["turn"].clone())).collect();
     assert_eq!(turns, [(json!("a"), json!(1)), (json!("a"), json!(1)), (json!("a"), json!(null))]);
-    let log = scene.at("proxies/log/test/default/a.jsonl");
+    let log = harness.path("proxies/log/test/default/a.jsonl");
     assert_eq!(log.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(log.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    // Nobody listens any more.
+    // The proxy has stopped listening.
     assert!(std::net::TcpStream::connect(url.trim_start_matches("http://")).is_err());
-    assert_eq!(fs::read_dir(scene.at("proxies/run/test")).unwrap().count(), 0, "nothing is kept of it");
+    assert_eq!(fs::read_dir(harness.path("proxies/run/test")).unwrap().count(), 0, "files are left behind");
 }
 
 #[tokio::test]
-async fn who_has_no_token_cannot_spend_its_key() {
-    let scene = Scene::new().await;
-    let mut spec = scene.spec("a", scene.proxy(ProxyKind::Openai));
+async fn requests_without_token_are_rejected() {
+    let harness = ProxyHarness::new().await;
+    let mut spec = harness.spec("a", harness.proxy(ProxyKind::Openai));
     spec.history = true;
-    scene.create(spec).await.unwrap();
-    let ask = scene.ask();
-    let stranger = scene.stage.ask("a", &format!("{ask} hi wrong-token")).await;
-    assert!(stranger.text.contains("401") && stranger.text.contains("token"), "{}", stranger.text);
-    assert_eq!(stranger.usage, Some(TurnUsage::default()), "nothing was asked of the model");
-    assert!(scene.model.requests().is_empty());
-    let answer = scene.stage.ask("a", &format!("{ask} hi")).await;
+    harness.create(spec).await.unwrap();
+    let script = harness.script();
+    let rejected = harness.nodes.ask("a", &format!("{script} hi wrong-token")).await;
+    assert!(rejected.text.contains("401") && rejected.text.contains("token"), "{}", rejected.text);
+    assert_eq!(rejected.usage, Some(TurnUsage::default()), "the request was counted");
+    assert!(harness.model.requests().is_empty());
+    let answer = harness.nodes.ask("a", &format!("{script} hi")).await;
     assert!(answer.text.contains("You said: hi"), "{}", answer.text);
-    let asked = scene.model.requests();
-    assert_eq!(asked[0].path, "/v1/chat/completions");
-    let token = scene.stage.ask("a", "echo ${#ANTHROPIC_AUTH_TOKEN}").await;
-    assert_eq!(token.text, "64", "it has one");
-    // It is in one file, which nobody else reads, and nowhere else.
-    let kept = fs::read_dir(scene.at("proxies/run/test")).unwrap().next().unwrap().unwrap().path();
-    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let token =
-        serde_json::from_str::<serde_json::Value>(&fs::read_to_string(&kept).unwrap()).unwrap()["token"]
-            .as_str()
-            .unwrap()
-            .to_string();
+    let requests = harness.model.requests();
+    assert_eq!(requests[0].path, "/v1/chat/completions");
+    let token = harness.nodes.ask("a", "echo ${#ANTHROPIC_AUTH_TOKEN}").await;
+    assert_eq!(token.text, "64", "the agent has no token");
+    // The token is stored in one private file and nowhere else.
+    let token_file = fs::read_dir(harness.path("proxies/run/test")).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(token_file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let token = serde_json::from_str::<serde_json::Value>(&fs::read_to_string(&token_file).unwrap()).unwrap()
+        ["token"]
+        .as_str()
+        .unwrap()
+        .to_string();
     assert_eq!(token.len(), 64);
-    assert!(!asked.iter().any(|request| format!("{:?}", request.headers).contains(&token)));
-    assert!(!format!("{:?}", scene.info("a").await).contains(&token));
-    scene.stage.stop("a").await;
+    assert!(!requests.iter().any(|request| format!("{:?}", request.headers).contains(&token)));
+    assert!(!format!("{:?}", harness.info("a").await).contains(&token));
+    harness.nodes.stop("a").await;
     for folder in ["history", "proxies"] {
-        for path in files(&scene.at(folder)) {
+        for path in files(&harness.path(folder)) {
             assert!(!fs::read_to_string(&path).unwrap_or_default().contains(&token), "{}", path.display());
         }
     }
 }
 
-/// The key is the proxy's: its agent does not get it with the server's environment.
+/// The key in the server's environment is for the proxy, not for its agent.
 #[tokio::test]
-async fn the_agent_does_not_get_the_key() {
-    // nextest runs each test in a process of its own; the key of this one is a variable that is there anyway.
+async fn api_key_is_hidden_from_the_agent() {
+    // Uses a variable that cargo sets as the API key.
     let Ok(home) = std::env::var("CARGO_MANIFEST_DIR") else { return };
-    let scene = Scene::new().await;
-    // The scripted model keeps no keys: an upstream that does.
+    let harness = ProxyHarness::new().await;
+    // The scripted model does not record keys, so the test has its own upstream.
     let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let spec = ProxySpec {
         api_key_env: Some("CARGO_MANIFEST_DIR".to_string()),
         base_url: Some(format!("http://{}", upstream.local_addr().unwrap())),
         ..ProxySpec::new(ProxyKind::Anthropic)
     };
-    scene.create(scene.spec("a", spec)).await.unwrap();
-    let has = scene.stage.ask("a", "echo \"[$CARGO_MANIFEST_DIR]\"").await;
-    assert_eq!(has.text, "[]");
-    let command = format!("{} hi", scene.ask());
-    let (answer, asked) = tokio::join!(scene.stage.ask("a", &command), answer_once(&upstream));
+    harness.create(harness.spec("a", spec)).await.unwrap();
+    let variable = harness.nodes.ask("a", "echo \"[$CARGO_MANIFEST_DIR]\"").await;
+    assert_eq!(variable.text, "[]");
+    let command = format!("{} hi", harness.script());
+    let (answer, request) = tokio::join!(harness.nodes.ask("a", &command), answer_one_request(&upstream));
     assert!(answer.text.contains("it was heard"), "{}", answer.text);
-    assert!(asked.to_lowercase().contains(&format!("x-api-key: {}\r\n", home.to_lowercase())), "{asked}");
-    scene.stage.stop("a").await;
+    assert!(request.to_lowercase().contains(&format!("x-api-key: {}\r\n", home.to_lowercase())), "{request}");
+    harness.nodes.stop("a").await;
 }
 
-/// Answers one request, and gives what came of it.
-async fn answer_once(upstream: &TcpListener) -> String {
+/// Answers one request and returns it.
+async fn answer_one_request(upstream: &TcpListener) -> String {
     let (mut client, _) = upstream.accept().await.unwrap();
-    let mut asked = Vec::new();
-    while !asked.ends_with(b"}]}") {
-        assert_ne!(client.read_buf(&mut asked).await.unwrap(), 0, "it ended early");
+    let mut request = Vec::new();
+    while !request.ends_with(b"}]}") {
+        assert_ne!(client.read_buf(&mut request).await.unwrap(), 0, "truncated request");
     }
     let reply = "HTTP/1.1 200 OK\r\ncontent-length: 12\r\nconnection: close\r\n\r\nit was heard";
     client.write_all(reply.as_bytes()).await.unwrap();
-    String::from_utf8(asked).unwrap()
+    String::from_utf8(request).unwrap()
 }
 
 fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

@@ -1,10 +1,10 @@
-//! Nodes in panes of a real tmux, each test with a tmux server of its own.
+//! Nodes in panes of a real tmux. Each test has its own tmux server.
 
-mod attached;
-mod made;
-mod people;
+mod attached_panes;
+mod created_panes;
+mod errors;
+mod foreign_input;
 mod restart;
-mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
@@ -17,13 +17,13 @@ use nerve_mux::pane::Panes;
 use nerve_record::ahr::{Body, Mark, Part, Reader};
 use nerve_testkit::{skip, wait_for};
 
-use crate::stage::{LIMIT, Stage, at, mock_agent};
+use crate::harness::{Harness, LIMIT, at, mock_agent};
 
 pub(crate) const BASH: [&str; 3] = ["bash", "--norc", "--noprofile"];
 
-/// A tmux server: its socket, and an engine with folders of its own.
+/// A tmux server, and an engine with its own directories.
 pub(crate) struct Tmux {
-    pub(crate) stage: Stage,
+    pub(crate) nodes: Harness,
     pub(crate) home: tempfile::TempDir,
 }
 
@@ -54,7 +54,7 @@ fn config(home: &Path) -> EngineConfig {
 }
 
 impl Tmux {
-    /// `None`, and told, where there is no tmux.
+    /// Returns `None`, and records a skip of `test`, without tmux.
     pub(crate) fn new(test: &str) -> Option<Tmux> {
         if Process::new("tmux").arg("-V").output().is_err() {
             skip(test, "tmux is not installed");
@@ -63,49 +63,49 @@ impl Tmux {
         let home = tempfile::tempdir().unwrap();
         let engine = Engine::new(config(home.path()));
         let events = engine.subscribe();
-        let stage = Stage { engine, events, folder: tempfile::tempdir().unwrap() };
-        Some(Tmux { stage, home })
+        let nodes = Harness { engine, events, folder: tempfile::tempdir().unwrap() };
+        Some(Tmux { nodes, home })
     }
 
-    /// Another engine over the same folders, as a server after a restart. The one before must be gone.
-    pub(crate) fn restarted(&mut self) {
-        self.stage.engine = Engine::new(config(self.home.path()));
-        self.stage.events = self.stage.engine.subscribe();
+    /// Replaces the engine with a new one in the same directories, as after a server restart.
+    pub(crate) fn restart_engine(&mut self) {
+        self.nodes.engine = Engine::new(config(self.home.path()));
+        self.nodes.events = self.nodes.engine.subscribe();
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.path().join("tmux.sock")
     }
 
-    /// Runs tmux for this server and gives what it printed, or its complaint.
-    pub(crate) fn tmux(&self, words: &[&str]) -> Result<String, String> {
-        let done = self.process(words).output().unwrap();
+    /// Runs a tmux command; returns its output or its error message.
+    pub(crate) fn tmux(&self, args: &[&str]) -> Result<String, String> {
+        let output = self.command(args).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_string();
-        if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    pub(crate) fn process(&self, words: &[&str]) -> Process {
-        let mut process = Process::new("tmux");
-        process.arg("-u").arg("-f").arg("/dev/null").arg("-S").arg(self.socket()).args(words);
-        process.env_remove("TMUX").env_remove("TMUX_PANE");
-        process
+    pub(crate) fn command(&self, args: &[&str]) -> Process {
+        let mut command = Process::new("tmux");
+        command.arg("-u").arg("-f").arg("/dev/null").arg("-S").arg(self.socket()).args(args);
+        command.env_remove("TMUX").env_remove("TMUX_PANE");
+        command
     }
 
-    /// A person at a terminal of their own who looks at a session: a client of this tmux in a pane of another one.
-    pub(crate) fn person(&self, session: &str) -> Person {
-        let socket = self.home.path().join("person.sock");
+    /// Attaches a user's terminal to a session: a client of this tmux in a pane of another tmux.
+    pub(crate) fn attach_viewer(&self, session: &str) -> Viewer {
+        let socket = self.home.path().join("viewer.sock");
         let attach = format!(
             "env -u TMUX tmux -u -S {} attach-session -t ={session}",
             shell_words::quote(&self.socket().display().to_string())
         );
-        let person = Person { socket };
-        person.tmux(&["new-session", "-d", "-s", "p", "-x", "90", "-y", "25", &attach]).unwrap();
-        let seen = wait_for(LIMIT, || {
+        let viewer = Viewer { socket };
+        viewer.tmux(&["new-session", "-d", "-s", "p", "-x", "90", "-y", "25", &attach]).unwrap();
+        let attached = wait_for(LIMIT, || {
             let clients = self.tmux(&["list-clients", "-F", "#{client_control_mode}"]).unwrap_or_default();
             clients.lines().any(|line| line == "0").then_some(())
         });
-        assert!(seen.is_some(), "the person does not come: {:?}", person.tmux(&["capture-pane", "-p"]));
-        person
+        assert!(attached.is_some(), "the viewer did not attach: {:?}", viewer.tmux(&["capture-pane", "-p"]));
+        viewer
     }
 
     pub(crate) fn place(&self) -> PanePlace {
@@ -113,11 +113,11 @@ impl Tmux {
     }
 
     pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
-        NodeSpec { backend: BackendKind::Tmux, place: self.place(), ..self.stage.spec(node, argv) }
+        NodeSpec { backend: BackendKind::Tmux, place: self.place(), ..self.nodes.spec(node, argv) }
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.stage.engine.create(spec).await
+        self.nodes.engine.create(spec).await
     }
 
     pub(crate) async fn start(&self, node: &str, argv: &[&str]) -> NodeInfo {
@@ -132,45 +132,45 @@ impl Tmux {
         self.create(spec).await.unwrap()
     }
 
-    /// A node over a pane that is there.
-    pub(crate) fn over(&self, node: &str, pane: &str) -> NodeSpec {
+    /// Returns the spec of a node in an existing pane.
+    pub(crate) fn attached_spec(&self, node: &str, pane: &str) -> NodeSpec {
         let place = PanePlace { pane: Some(pane.into()), ..self.place() };
         NodeSpec { place, profile: Some("shell".into()), ..self.spec(node, &[]) }
     }
 
-    /// A pane of somebody's, and its id.
-    pub(crate) fn pane(&self, session: &str, command: &str) -> String {
-        let words =
+    /// Creates a foreign pane and returns its id.
+    pub(crate) fn new_pane(&self, session: &str, command: &str) -> String {
+        let args =
             ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", session, "-x", "100", "-y", "30", command];
-        self.tmux(&words).unwrap()
+        self.tmux(&args).unwrap()
     }
 
-    pub(crate) fn ask(&self, pane: &str, format: &str) -> String {
+    pub(crate) fn query(&self, pane: &str, format: &str) -> String {
         self.tmux(&["display-message", "-p", "-t", pane, format]).unwrap()
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.stage.engine.node_info(&at(node)).unwrap()
+        self.nodes.engine.node_info(&at(node)).unwrap()
     }
 
     pub(crate) async fn stop(&self, node: &str) {
-        self.stage.stop(node).await;
+        self.nodes.stop(node).await;
     }
 }
 
-/// The output that a recording has so far, whatever is missing in it.
+/// Returns the output in a recording, ignoring gaps.
 pub(crate) fn output(recording: &Path) -> Vec<u8> {
     let mut output = Vec::new();
     records(recording, |body| {
         if let Body::Data { off, bytes } = body {
-            assert_eq!(off, output.len() as u64, "offsets go on");
+            assert_eq!(off, output.len() as u64, "offsets are contiguous");
             output.extend_from_slice(bytes);
         }
     });
     output
 }
 
-/// The marks of a recording, but who typed what.
+/// Returns the marks of a recording except input marks.
 pub(crate) fn marks(recording: &Path) -> Vec<Mark> {
     let mut marks = Vec::new();
     records(recording, |body| match body {
@@ -190,32 +190,32 @@ fn records(recording: &Path, mut each: impl FnMut(Body<'_>)) {
     }
 }
 
-/// See [`Tmux::person`].
-pub(crate) struct Person {
+/// A user's terminal. See [`Tmux::attach_viewer`].
+pub(crate) struct Viewer {
     socket: PathBuf,
 }
 
-impl Person {
-    pub(crate) fn tmux(&self, words: &[&str]) -> Result<String, String> {
-        let mut process = Process::new("tmux");
-        process.args(["-u", "-f", "/dev/null", "-S"]).arg(&self.socket).args(words);
-        let done = process.env_remove("TMUX").output().unwrap();
+impl Viewer {
+    pub(crate) fn tmux(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = Process::new("tmux");
+        command.args(["-u", "-f", "/dev/null", "-S"]).arg(&self.socket).args(args);
+        let output = command.env_remove("TMUX").output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_string();
-        if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
-    pub(crate) fn types(&self, keys: &[&str]) {
-        let mut words = vec!["send-keys", "-t", "p"];
-        words.extend(keys);
-        self.tmux(&words).unwrap();
+    pub(crate) fn type_keys(&self, keys: &[&str]) {
+        let mut args = vec!["send-keys", "-t", "p"];
+        args.extend(keys);
+        self.tmux(&args).unwrap();
     }
 
-    pub(crate) fn sees(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-t", "p"]).unwrap()
     }
 }
 
-impl Drop for Person {
+impl Drop for Viewer {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]);
     }

@@ -1,10 +1,10 @@
-//! Nodes in panes of WezTerm, over a stand-in for it (`nerve_testkit::fake_wezterm`): WezTerm itself cannot be had here. The stand-in
-//! keeps the contract that was observed on the real one, the calls that take it down included.
+//! Nodes in panes of a fake WezTerm (`nerve_testkit::fake_wezterm`), which reproduces the observed behaviour of the real one,
+//! including the calls that crash it.
 
-mod calls;
 mod claude;
+mod cli;
 mod faults;
 pub(crate) mod mux;
-mod pace;
+mod operations;
+mod polling;
 mod restart;
-mod work;

@@ -1,4 +1,4 @@
-//! A stand-in for WezTerm's server, and an engine whose panes are there.
+//! A fake WezTerm server, and an engine that uses its panes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
@@ -12,14 +12,14 @@ use nerve_mux::wezterm::Wezterm;
 use nerve_types::Size;
 use serde_json::Value;
 
-use crate::stage::{LIMIT, Stage, mock_agent};
+use crate::harness::{Harness, LIMIT, mock_agent};
 
-/// The fake `wezterm`: the testkit's example, built beside this test.
+/// Returns the path of the fake `wezterm`: the testkit's example, built next to this test.
 pub(crate) fn program() -> PathBuf {
     mock_agent().with_file_name("fake_wezterm")
 }
 
-/// A server of the fake, which ends with this.
+/// A server of the fake, killed on drop.
 pub(crate) struct Mux {
     server: Child,
     folder: tempfile::TempDir,
@@ -27,7 +27,7 @@ pub(crate) struct Mux {
 
 impl Drop for Mux {
     fn drop(&mut self) {
-        // Its panes go with it.
+        // Its panes end with it.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -44,7 +44,7 @@ impl Mux {
             .unwrap();
         let mux = Mux { server, folder };
         let listens = || std::os::unix::net::UnixStream::connect(mux.folder.path().join("sock")).is_ok();
-        assert!(nerve_testkit::wait_until(LIMIT, listens), "the fake does not listen");
+        assert!(nerve_testkit::wait_until(LIMIT, listens), "the fake is not listening");
         mux
     }
 
@@ -56,7 +56,7 @@ impl Mux {
         Wezterm::new(Some(self.socket())).with_program(program())
     }
 
-    /// Runs the fake's command line.
+    /// Runs a command of the fake.
     pub(crate) fn run(&self, args: &[&str]) -> std::process::Output {
         let mut command = Process::new(program());
         command.args(args).env("WEZTERM_UNIX_SOCKET", self.socket()).stdin(Stdio::null());
@@ -68,10 +68,10 @@ impl Mux {
         assert!(self.run(&args).status.success());
     }
 
-    /// How often a subcommand was called so far.
+    /// Returns how often a subcommand was called.
     pub(crate) fn calls(&self, sub: &str) -> u64 {
-        let said = self.run(&["calls"]).stdout;
-        let calls: Value = serde_json::from_slice(&said).unwrap();
+        let output = self.run(&["calls"]).stdout;
+        let calls: Value = serde_json::from_slice(&output).unwrap();
         calls[sub].as_u64().unwrap_or(0)
     }
 
@@ -85,26 +85,26 @@ impl Mux {
     }
 }
 
-/// An engine with a registry for panes, so that another one of the same name finds them.
-pub(crate) struct Scene {
-    pub(crate) stage: Stage,
+/// An engine with a pane registry, which survives a restart of the engine.
+pub(crate) struct WeztermHarness {
+    pub(crate) nodes: Harness,
     pub(crate) mux: Mux,
 }
 
-impl Scene {
-    pub(crate) fn new() -> Scene {
+impl WeztermHarness {
+    pub(crate) fn new() -> WeztermHarness {
         let folder = tempfile::tempdir().unwrap();
-        let stage = Scene::stage(folder);
-        Scene { stage, mux: Mux::start() }
+        let nodes = WeztermHarness::nodes(folder);
+        WeztermHarness { nodes, mux: Mux::start() }
     }
 
-    fn stage(folder: tempfile::TempDir) -> Stage {
-        let nodes = Scene::nodes(folder.path());
+    fn nodes(folder: tempfile::TempDir) -> Harness {
+        let nodes = WeztermHarness::factory_config(folder.path());
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        Stage { events: engine.subscribe(), engine, folder }
+        Harness { events: engine.subscribe(), engine, folder }
     }
 
-    fn nodes(folder: &Path) -> FactoryConfig {
+    fn factory_config(folder: &Path) -> FactoryConfig {
         let panes = Panes {
             registry: Some(folder.join("panes")),
             claims: folder.join("claims"),
@@ -121,25 +121,25 @@ impl Scene {
         }
     }
 
-    /// Nodes that are made without an engine.
+    /// Returns a factory for nodes without an engine.
     pub(crate) fn factory(&self) -> NodeFactory {
-        NodeFactory::new(Scene::nodes(self.stage.folder.path()))
+        NodeFactory::new(WeztermHarness::factory_config(self.nodes.folder.path()))
     }
 
-    /// Another server of the same user, which shares nothing but the claims.
-    pub(crate) fn other(&self) -> Scene {
+    /// Creates another server of the same user, which shares only the pane claims.
+    pub(crate) fn other(&self) -> WeztermHarness {
         let folder = tempfile::tempdir().unwrap();
-        let mut nodes = Scene::nodes(folder.path());
-        nodes.panes.claims = self.stage.folder.path().join("claims");
+        let mut nodes = WeztermHarness::factory_config(folder.path());
+        nodes.panes.claims = self.nodes.folder.path().join("claims");
         let engine = Engine::new(EngineConfig { nodes, ..EngineConfig::default() });
-        Scene { stage: Stage { events: engine.subscribe(), engine, folder }, mux: Mux::start() }
+        WeztermHarness { nodes: Harness { events: engine.subscribe(), engine, folder }, mux: Mux::start() }
     }
 
-    /// The engine goes away as a server does that leaves its nodes, and a new one comes.
-    pub(crate) async fn restart(mut self) -> Scene {
-        self.stage.engine.shut_down(true).await;
-        self.stage = Scene::stage(self.stage.folder);
-        self.stage.engine.adopt();
+    /// Replaces the engine, as a restarted server that keeps its nodes.
+    pub(crate) async fn restart(mut self) -> WeztermHarness {
+        self.nodes.engine.shut_down(true).await;
+        self.nodes = WeztermHarness::nodes(self.nodes.folder);
+        self.nodes.engine.adopt();
         self
     }
 
@@ -149,39 +149,39 @@ impl Scene {
             place: PanePlace { socket: Some(self.mux.socket()), ..PanePlace::default() },
             size: Size::new(100, 30),
             record: true,
-            ..self.stage.spec(node, argv)
+            ..self.nodes.spec(node, argv)
         }
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.stage.engine.create(spec).await
+        self.nodes.engine.create(spec).await
     }
 
     pub(crate) async fn bash(&self, node: &str) -> NodeInfo {
         let info = self.create(self.spec(node, &["bash", "--norc", "--noprofile"])).await.unwrap();
-        self.stage.wait(node, StateName::Ready).await.unwrap();
+        self.nodes.wait(node, StateName::Ready).await.unwrap();
         info
     }
 
-    /// The mock agent, ready.
+    /// Starts the mock agent and waits until it is ready.
     pub(crate) async fn mock(&self, node: &str, options: &[&str]) -> NodeInfo {
         let program = mock_agent().display().to_string();
         let argv: Vec<&str> = [program.as_str()].iter().chain(options).copied().collect();
         let mut spec = self.spec(node, &argv);
         spec.profile = Some("claude".into());
         let info = self.create(spec).await.unwrap();
-        self.stage.wait(node, StateName::Ready).await.unwrap();
+        self.nodes.wait(node, StateName::Ready).await.unwrap();
         info
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.stage.engine.node_info(&crate::stage::at(node)).unwrap()
+        self.nodes.engine.node_info(&crate::harness::at(node)).unwrap()
     }
 
-    /// The pane of a node.
+    /// Waits for the pane id of a node.
     pub(crate) async fn pane(&self, node: &str) -> String {
         let mut pane = None;
-        crate::matrix::until("the node's pane is known", async || {
+        crate::matrix::eventually("the node's pane is known", async || {
             pane = self.info(node).await.metadata.get("pane_id").cloned();
             pane.is_some()
         })

@@ -1,4 +1,4 @@
-//! A shell that plays an agent: its profile says how it is told of a proxy, and a script of its own asks the model.
+//! A shell that acts as an agent: its profile sets the proxy variables, and a script sends requests to the model.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,10 +13,10 @@ use nerve_core::telemetry::Telemetry;
 use nerve_testkit::mock_model::{MockModel, Script, serve};
 use serde_json::Value;
 
-use crate::stage::{Stage, at};
+use crate::harness::{Harness, at};
 
-/// Asks the model one thing, and prints the head and the body of its answer.
-const ASK: &str = r#"#!/bin/bash
+/// Sends one request to the model and prints the head and body of the answer.
+const REQUEST_SCRIPT: &str = r#"#!/bin/bash
 at=${ANTHROPIC_BASE_URL#http://}
 body='{"model":"m-1","max_tokens":9,"messages":[{"role":"user","content":"'"$1"'"}]}'
 exec 3<>"/dev/tcp/${at%:*}/${at#*:}" || exit 1
@@ -26,18 +26,18 @@ cat <&3
 echo
 "#;
 
-pub(crate) struct Scene {
-    pub(crate) stage: Stage,
+pub(crate) struct ProxyHarness {
+    pub(crate) nodes: Harness,
     pub(crate) model: MockModel,
 }
 
-impl Scene {
-    pub(crate) async fn new() -> Scene {
-        Scene::told(Telemetry::off()).await
+impl ProxyHarness {
+    pub(crate) async fn new() -> ProxyHarness {
+        ProxyHarness::with_telemetry(Telemetry::off()).await
     }
 
-    /// What is done is told to `telemetry`.
-    pub(crate) async fn told(telemetry: Telemetry) -> Scene {
+    /// Like [`ProxyHarness::new`], with spans sent to `telemetry`.
+    pub(crate) async fn with_telemetry(telemetry: Telemetry) -> ProxyHarness {
         let folder = tempfile::tempdir().unwrap();
         let model = serve(([127, 0, 0, 1], 0).into(), Script::default()).await.unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -48,7 +48,7 @@ impl Scene {
             .replace("programs = [", "programs = [\"caller\"] # [")
             + "\n[proxy]\nurl = \"ANTHROPIC_BASE_URL\"\ntoken = \"ANTHROPIC_AUTH_TOKEN\"\nunset = [\"NERVE_TEST_KEY\"]\n";
         fs::write(at("profiles/caller.toml"), caller).unwrap();
-        fs::write(at("ask"), ASK).unwrap();
+        fs::write(at("ask"), REQUEST_SCRIPT).unwrap();
         fs::set_permissions(at("ask"), PermissionsExt::from_mode(0o755)).unwrap();
         let engine = Engine::new(EngineConfig {
             nodes: FactoryConfig {
@@ -62,54 +62,54 @@ impl Scene {
             ..EngineConfig::default()
         });
         let events = engine.subscribe();
-        Scene { stage: Stage { engine, events, folder }, model }
+        ProxyHarness { nodes: Harness { engine, events, folder }, model }
     }
 
-    /// Requests go to the scripted model.
+    /// Returns a proxy spec with the scripted model as upstream.
     pub(crate) fn proxy(&self, kind: ProxyKind) -> ProxySpec {
         ProxySpec { base_url: Some(self.model.url()), ..ProxySpec::new(kind) }
     }
 
     pub(crate) fn spec(&self, node: &str, proxy: ProxySpec) -> NodeSpec {
-        let spec = self.stage.spec(node, &["bash", "--norc", "--noprofile"]);
+        let spec = self.nodes.spec(node, &["bash", "--norc", "--noprofile"]);
         NodeSpec { profile: Some("caller".into()), proxy: Some(Box::new(proxy)), ..spec }
     }
 
     pub(crate) async fn create(&self, spec: NodeSpec) -> Result<NodeInfo, EngineError> {
-        self.stage.engine.create(spec).await
+        self.nodes.engine.create(spec).await
     }
 
     pub(crate) async fn info(&self, node: &str) -> NodeInfo {
-        self.stage.engine.node_info(&at(node)).unwrap()
+        self.nodes.engine.node_info(&at(node)).unwrap()
     }
 
-    pub(crate) async fn fact(&self, node: &str, name: &str) -> Option<String> {
+    pub(crate) async fn metadata(&self, node: &str, name: &str) -> Option<String> {
         self.info(node).await.metadata.get(name).cloned()
     }
 
-    /// Waits until the node's info says so.
-    pub(crate) async fn until(&self, node: &str, name: &str, value: &str) {
-        let seen = async {
-            while self.fact(node, name).await.as_deref() != Some(value) {
+    /// Waits until a metadata field of the node has the value.
+    pub(crate) async fn wait_for_metadata(&self, node: &str, name: &str, value: &str) {
+        let reached = async {
+            while self.metadata(node, name).await.as_deref() != Some(value) {
                 tokio::task::yield_now().await;
             }
         };
-        let in_time = tokio::time::timeout(crate::stage::LIMIT, seen).await;
-        assert!(in_time.is_ok(), "{name} is {:?}, not {value}", self.fact(node, name).await);
+        let in_time = tokio::time::timeout(crate::harness::LIMIT, reached).await;
+        assert!(in_time.is_ok(), "{name} is {:?}, not {value}", self.metadata(node, name).await);
     }
 
-    /// The script that asks, for a command line.
-    pub(crate) fn ask(&self) -> String {
-        self.stage.folder.path().join("ask").display().to_string()
+    /// Returns the path of the request script, for a command line.
+    pub(crate) fn script(&self) -> String {
+        self.nodes.folder.path().join("ask").display().to_string()
     }
 
-    pub(crate) fn at(&self, path: &str) -> PathBuf {
-        self.stage.folder.path().join(path)
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.nodes.folder.path().join(path)
     }
 
-    /// The replies in a node's log.
-    pub(crate) fn replies(&self, node: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.at(&format!("proxies/log/test/default/{node}.jsonl"))).unwrap();
+    /// Returns the replies in the log of a node.
+    pub(crate) fn logged_replies(&self, node: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.path(&format!("proxies/log/test/default/{node}.jsonl"))).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.filter(|line| line["type"] == "reply").collect()
     }

@@ -1,85 +1,85 @@
-//! The agents, and the ways each of them draws.
+//! The agents with their renderers.
 
 use std::io;
 use std::path::Path;
 
 use nerve_testkit::{AgentRecipe, Hermetic, Renderer};
 
-/// An agent, drawing in one of its ways.
+/// An agent with one of its renderers.
 #[derive(Debug)]
-pub(crate) struct Way {
-    /// The name of its program.
+pub(crate) struct Variant {
+    /// Name of the program.
     pub(crate) agent: &'static str,
-    /// Which way, for programs: `codex-inline`.
+    /// Identifier, such as `codex-inline`.
     pub(crate) name: &'static str,
-    /// Which way, for people.
+    /// Display name.
     pub(crate) title: &'static str,
-    /// How it is started.
+    /// Creates the command line and environment.
     pub(crate) recipe: fn(&Hermetic, &str) -> io::Result<AgentRecipe>,
-    /// What makes it use a tool that needs no permission in a folder with `notes.txt`, given that file's path.
+    /// Returns a prompt that uses a tool without permission, given the path of `notes.txt`.
     pub(crate) tool: fn(&Path) -> String,
-    /// What the tool's result holds.
-    pub(crate) tool_says: &'static str,
-    /// What makes it ask for a permission to make `made-by-tool.txt`.
-    pub(crate) asking: &'static str,
+    /// Text in the result of that tool.
+    pub(crate) tool_result: &'static str,
+    /// Prompt that requests a permission to create `made-by-tool.txt`.
+    pub(crate) permission_prompt: &'static str,
 }
 
-/// All of them, in the order of the table.
-pub(crate) const WAYS: [Way; 6] = [
-    Way {
+/// All variants, in the order of the table.
+pub(crate) const VARIANTS: [Variant; 6] = [
+    Variant {
         agent: "claude",
         name: "claude-classic",
         title: "Claude Code, classic",
         recipe: |home, url| home.claude(&home.work(), url, Renderer::Classic),
         tool: read,
-        tool_says: "beta note",
-        asking: "TOUCHTOOL please",
+        tool_result: "beta note",
+        permission_prompt: "TOUCHTOOL please",
     },
-    Way {
+    Variant {
         agent: "claude",
         name: "claude-full-screen",
         title: "Claude Code, full screen",
         recipe: |home, url| home.claude(&home.work(), url, Renderer::FullScreen),
         tool: read,
-        tool_says: "beta note",
-        asking: "TOUCHTOOL please",
+        tool_result: "beta note",
+        permission_prompt: "TOUCHTOOL please",
     },
-    Way {
+    Variant {
         agent: "codex",
         name: "codex",
         title: "Codex, alternate screen",
         recipe: |home, url| home.codex(url, Renderer::FullScreen),
-        // It has no tool to read with, and asks only for what its sandbox does not allow.
+        // Codex has no tool to read files, and requests permission only outside its sandbox.
         tool: run,
-        tool_says: "slept",
-        asking: "ESCTOOL please",
+        tool_result: "slept",
+        permission_prompt: "ESCTOOL please",
     },
-    Way {
+    Variant {
         agent: "codex",
         name: "codex-inline",
         title: "Codex, `--no-alt-screen`",
         recipe: |home, url| home.codex(url, Renderer::Classic),
         tool: run,
-        tool_says: "slept",
-        asking: "ESCTOOL please",
+        tool_result: "slept",
+        permission_prompt: "ESCTOOL please",
     },
-    Way {
+    Variant {
         agent: "gemini",
         name: "gemini",
         title: "Gemini CLI",
         recipe: |home, url| home.gemini(url),
         tool: read,
-        tool_says: "beta note",
-        asking: "TOUCHTOOL please",
+        tool_result: "beta note",
+        permission_prompt: "TOUCHTOOL please",
     },
-    Way {
+    Variant {
         agent: "opencode",
         name: "opencode",
         title: "opencode",
         recipe: |home, url| home.opencode(url),
         tool: read,
-        tool_says: "beta note",
-        asking: "TOUCHTOOL please",
+        tool_result: "beta note",
+        permission_prompt: "TOUCHTOOL please",
     },
 ];
 

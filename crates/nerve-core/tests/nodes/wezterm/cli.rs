@@ -1,4 +1,4 @@
-//! The command line itself: what it is asked, and the two calls that take a server down, on the stand-in for WezTerm.
+//! The `wezterm cli` client with the fake WezTerm, including the two calls that crash a real server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use nerve_mux::wezterm::{Keys, Range, Wezterm};
 use nerve_types::Size;
 
 use super::mux::{Mux, program};
-use crate::matrix::until;
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
+use crate::matrix::eventually;
 
-fn words(argv: &[&str]) -> NewPane {
+fn new_pane(argv: &[&str]) -> NewPane {
     NewPane {
         argv: argv.iter().map(ToString::to_string).collect(),
         size: Size::new(60, 10),
@@ -21,17 +21,18 @@ fn words(argv: &[&str]) -> NewPane {
     }
 }
 
-/// A program that says when it is there, and reads nothing.
-fn deaf() -> NewPane {
-    words(&["bash", "-c", "stty raw -echo; echo deaf; exec sleep 1000"])
+/// Returns a program that reports its start and reads nothing.
+fn unresponsive() -> NewPane {
+    new_pane(&["bash", "-c", "stty raw -echo; echo deaf; exec sleep 1000"])
 }
 
 async fn shows(wezterm: &Wezterm, pane: &str, text: &str) {
-    until(text, async || wezterm.text(pane, Range::screen(10), false).await.unwrap().contains(text)).await;
+    eventually(text, async || wezterm.text(pane, Range::screen(10), false).await.unwrap().contains(text))
+        .await;
 }
 
 #[tokio::test]
-async fn panes_of_the_fake_are_made_listed_focused_read_and_closed() {
+async fn panes_are_created_listed_focused_read_and_closed() {
     let mux = Mux::start();
     let wezterm = mux.wezterm();
     assert!(wezterm.list().await.unwrap().is_empty());
@@ -40,10 +41,10 @@ async fn panes_of_the_fake_are_made_listed_focused_read_and_closed() {
         ("SECRET".to_string(), "s3".to_string()),
         ("HOME".to_string(), "/nowhere".to_string()),
     ]);
-    let mut pane = words(&["bash", "-c", "echo $SECRET $HOME; pwd; exec cat"]);
+    let mut pane = new_pane(&["bash", "-c", "echo $SECRET $HOME; pwd; exec cat"]);
     (pane.cwd, pane.env, pane.session) = (Some(folder.path().to_path_buf()), env, Some("work".into()));
     let one = wezterm.spawn(&pane).await.unwrap();
-    let two = wezterm.spawn(&words(&["cat"])).await.unwrap();
+    let two = wezterm.spawn(&new_pane(&["cat"])).await.unwrap();
     let listed = wezterm.list().await.unwrap();
     assert_eq!(listed.iter().map(|info| info.pane.clone()).collect::<Vec<_>>(), [one.clone(), two.clone()]);
     shows(&wezterm, &one, "s3 /nowhere").await;
@@ -57,59 +58,59 @@ async fn panes_of_the_fake_are_made_listed_focused_read_and_closed() {
     wezterm.activate(&one).await.unwrap();
     wezterm.kill(&one).await.unwrap();
     assert_eq!(wezterm.list().await.unwrap().len(), 1);
-    for gone in [wezterm.kill(&one).await, wezterm.activate(&one).await, wezterm.paste(&one, b"x").await] {
-        assert!(matches!(gone, Err(PaneError::NoPane(ref pane)) if *pane == one), "{gone:?}");
+    for result in [wezterm.kill(&one).await, wezterm.activate(&one).await, wezterm.paste(&one, b"x").await] {
+        assert!(matches!(result, Err(PaneError::NoPane(ref pane)) if *pane == one), "{result:?}");
     }
     assert!(matches!(wezterm.pane_info(&one).await, Err(PaneError::NoPane(_))));
 }
 
 #[tokio::test]
-async fn what_wezterm_passes_silently_is_an_error() {
+async fn problems_that_wezterm_ignores_are_errors() {
     let mux = Mux::start();
     let wezterm = mux.wezterm();
-    let missing = wezterm.spawn(&words(&["no-such-program-at-all"])).await.unwrap_err().to_string();
+    let missing = wezterm.spawn(&new_pane(&["no-such-program-at-all"])).await.unwrap_err().to_string();
     assert!(missing.contains("no program 'no-such-program-at-all'"), "{missing}");
-    let mut nowhere = words(&["cat"]);
+    let mut nowhere = new_pane(&["cat"]);
     nowhere.cwd = Some(PathBuf::from("/no/such/folder"));
     assert!(wezterm.spawn(&nowhere).await.unwrap_err().to_string().contains("/no/such/folder"));
     assert_eq!(mux.calls("spawn"), 0);
     assert!(wezterm.paste("0", b"\xff").await.unwrap_err().to_string().contains("UTF-8"));
-    // Found by us and not by it: the pane is there, and says so.
-    let said = mux.run(&["cli", "--no-auto-start", "spawn", "--new-window", "--", "no-such-program"]);
-    let pane = String::from_utf8(said.stdout).unwrap().trim().to_string();
-    assert!(said.status.success());
+    // nerve checks this because WezTerm creates the pane anyway, with an error in it.
+    let spawned = mux.run(&["cli", "--no-auto-start", "spawn", "--new-window", "--", "no-such-program"]);
+    let pane = String::from_utf8(spawned.stdout).unwrap().trim().to_string();
+    assert!(spawned.status.success());
     assert!(wezterm.text(&pane, Range::screen(24), false).await.unwrap().contains("Unable to spawn"));
     assert_eq!(wezterm.pane_info(&pane).await.unwrap().tty, None);
 }
 
 #[tokio::test]
-async fn no_program_and_no_server_are_told_as_such() {
+async fn missing_program_and_server_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let missing = Wezterm::new(None).with_program(folder.path().join("wezterm"));
     assert!(matches!(missing.list().await, Err(PaneError::NotInstalled("wezterm"))));
     let socket = folder.path().join("sock").display().to_string();
-    let alone = Wezterm::new(Some(socket)).with_program(program());
-    assert!(matches!(alone.list().await, Err(PaneError::NoServer("wezterm"))));
+    let without_server = Wezterm::new(Some(socket)).with_program(program());
+    assert!(matches!(without_server.list().await, Err(PaneError::NoServer("wezterm"))));
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_has_a_limit() {
+async fn hanging_call_times_out() {
     let mux = Mux::start();
     mux.fault("hang");
     let wezterm = mux.wezterm().with_limit(Duration::from_millis(300));
-    let began = Instant::now();
+    let started = Instant::now();
     assert!(matches!(wezterm.list().await, Err(PaneError::NoAnswer("wezterm", _))));
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(3));
     mux.fault("none");
     assert!(wezterm.list().await.unwrap().is_empty());
 }
 
-/// The first call that takes the real server down: the fake has it, and no range of ours is one.
+/// The first call that crashes a real server, reproduced by the fake.
 #[tokio::test]
-async fn a_range_that_ends_before_it_starts_ends_the_fake_and_cannot_be_asked_for() {
+async fn inverted_range_that_kills_wezterm_is_never_requested() {
     let mut mux = Mux::start();
     let wezterm = mux.wezterm();
-    let pane = wezterm.spawn(&words(&["bash", "-c", "seq 1 50; exec cat"])).await.unwrap();
+    let pane = wezterm.spawn(&new_pane(&["bash", "-c", "seq 1 50; exec cat"])).await.unwrap();
     for range in
         [Range::screen(0), Range::screen(10), Range::screen(u16::MAX), Range::with_scrollback(10, u32::MAX)]
     {
@@ -127,30 +128,31 @@ async fn a_range_that_ends_before_it_starts_ends_the_fake_and_cannot_be_asked_fo
         "--end-line",
         "2",
     ]);
-    assert!(nerve_testkit::wait_until(LIMIT, || mux.has_ended()), "the trap is in the fake");
+    assert!(nerve_testkit::wait_until(LIMIT, || mux.has_ended()), "the fake survived the inverted range");
     assert!(matches!(wezterm.list().await, Err(PaneError::NoServer(_))));
 }
 
-/// The second one: exact bytes to a program that does not read.
+/// The second call that crashes a real server: exact bytes to a program that does not read.
 #[tokio::test]
-async fn keys_after_an_unread_paste_freeze_the_fake_and_are_not_sent() {
+async fn keys_are_refused_after_unread_paste() {
     let mux = Mux::start();
     let wezterm = mux.wezterm().with_limit(Duration::from_millis(500));
-    let pane = wezterm.spawn(&deaf()).await.unwrap();
+    let pane = wezterm.spawn(&unresponsive()).await.unwrap();
     shows(&wezterm, &pane, "deaf").await;
     wezterm.paste(&pane, "x".repeat(200_000).as_bytes()).await.unwrap();
-    // In the same process, and in another one that knows nothing of the paste.
+    // In the same client, and in a second one that is unaware of the paste.
     for wezterm in [&wezterm, &mux.wezterm().with_limit(Duration::from_millis(500))] {
         let refused = wezterm.keys(&pane, &Keys::new(b"\r").unwrap()).await.unwrap_err();
         assert!(refused.to_string().contains("has not read"), "{refused}");
     }
     assert_eq!(mux.calls("send-text --no-paste"), 0);
-    assert!(wezterm.list().await.is_ok(), "it is alive");
-    // What we do not do.
-    let mut trap = std::process::Command::new(program());
-    trap.args(["cli", "--no-auto-start", "send-text", "--no-paste", "--pane-id", &pane, "--", "\r"]);
-    let mut trap = trap.env("WEZTERM_UNIX_SOCKET", mux.socket()).spawn().unwrap();
-    until("the fake is frozen", async || matches!(wezterm.list().await, Err(PaneError::NoAnswer(..)))).await;
-    trap.kill().unwrap();
-    trap.wait().unwrap();
+    assert!(wezterm.list().await.is_ok(), "the server does not respond");
+    // The call that nerve avoids.
+    let mut freezing = std::process::Command::new(program());
+    freezing.args(["cli", "--no-auto-start", "send-text", "--no-paste", "--pane-id", &pane, "--", "\r"]);
+    let mut freezing = freezing.env("WEZTERM_UNIX_SOCKET", mux.socket()).spawn().unwrap();
+    eventually("the fake is frozen", async || matches!(wezterm.list().await, Err(PaneError::NoAnswer(..))))
+        .await;
+    freezing.kill().unwrap();
+    freezing.wait().unwrap();
 }

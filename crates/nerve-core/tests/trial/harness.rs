@@ -1,4 +1,4 @@
-//! An engine with one agent on a terminal of our own, and the model it speaks to.
+//! An engine with one agent in a terminal, and the scripted model.
 
 use std::io;
 use std::process::Stdio;
@@ -18,41 +18,41 @@ use nerve_testkit::{AgentRecipe, Hermetic};
 use nerve_types::Size;
 use tokio::sync::broadcast;
 
-use super::Way;
+use super::Variant;
 
-/// A prompt with this word is answered for a minute, a few words at a time.
+/// A prompt with this word gets an answer that takes a minute.
 pub(super) const ENDLESS: &str = "ENDLESS";
-/// What that answer begins with.
-pub(super) const ENDLESS_WORDS: &str = "One word after the other";
-/// A prompt with this word is answered with [`GOT_IT`], however long it is.
-pub(super) const PASTED: &str = "PASTED-ROWS";
-pub(super) const GOT_IT: &str = "I have got all rows.";
+/// The beginning of that answer.
+pub(super) const ENDLESS_START: &str = "One word after the other";
+/// A prompt with this word is answered with [`PASTE_ANSWER`].
+pub(super) const PASTE_MARKER: &str = "PASTED-ROWS";
+pub(super) const PASTE_ANSWER: &str = "I have got all rows.";
 
-/// How often what has no event is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval for polling the screen.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-pub(super) struct Stage {
+pub(super) struct Harness {
     pub(super) engine: Engine,
     pub(super) model: MockModel,
     pub(super) home: Hermetic,
     node: NodeRef,
     recipe: AgentRecipe,
     events: broadcast::Receiver<EngineEvent>,
-    /// For each thing that is waited for.
-    pub(super) patience: Duration,
+    /// Timeout of each step.
+    pub(super) step_timeout: Duration,
 }
 
-impl Stage {
-    /// The model, the home and the engine; the agent is not started.
-    pub(super) async fn set(way: &Way, patience: Duration) -> io::Result<Stage> {
+impl Harness {
+    /// Creates the model, the home and the engine; does not start the agent.
+    pub(super) async fn new(variant: &Variant, step_timeout: Duration) -> io::Result<Harness> {
         let home = Hermetic::new()?;
         std::fs::write(home.work().join("notes.txt"), "alpha note\nbeta note\n")?;
-        let words = std::iter::once(ENDLESS_WORDS.to_string()).chain((0..600).map(|n| format!(" {n}")));
+        let words = std::iter::once(ENDLESS_START.to_string()).chain((0..600).map(|n| format!(" {n}")));
         let script = Script::default()
             .rule(ENDLESS, Answer::slow(Duration::from_millis(100), words.collect()))
-            .rule(PASTED, Answer::text(GOT_IT));
+            .rule(PASTE_MARKER, Answer::text(PASTE_ANSWER));
         let model = serve(([127, 0, 0, 1], 0).into(), script).await?;
-        let recipe = (way.recipe)(&home, &model.url())?;
+        let recipe = (variant.recipe)(&home, &model.url())?;
         let engine = Engine::new(EngineConfig {
             nodes: FactoryConfig {
                 server: "trial".into(),
@@ -62,47 +62,47 @@ impl Stage {
             ..EngineConfig::default()
         });
         let events = engine.subscribe();
-        let node = NodeRef { session: None, node: way.agent.into() };
-        Ok(Stage { engine, model, home, node, recipe, events, patience })
+        let node = NodeRef { session: None, node: variant.agent.into() };
+        Ok(Harness { engine, model, home, node, recipe, events, step_timeout })
     }
 
-    /// The version the program names, its first number of three parts.
+    /// Returns the version reported by the program: its first number of three parts.
     pub(super) async fn version(&self) -> Option<String> {
-        // Without the recipe's arguments, which would ask for something else than the version.
+        // Without the recipe's arguments, which conflict with `--version`.
         let mut command = self.home.command(self.recipe.argv.first()?);
         command.envs(self.recipe.env.iter().cloned()).arg("--version").stdin(Stdio::null());
         let mut command = tokio::process::Command::from(command);
         let output =
-            tokio::time::timeout(self.patience, command.kill_on_drop(true).output()).await.ok()?.ok()?;
+            tokio::time::timeout(self.step_timeout, command.kill_on_drop(true).output()).await.ok()?.ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let is_version =
             |word: &&str| word.split('.').count() == 3 && word.starts_with(|c: char| c.is_ascii_digit());
         text.split_whitespace().find(is_version).map(str::to_string)
     }
 
-    /// Starts the agent and waits until it is ready; how long that took.
+    /// Starts the agent and waits until it is ready; returns the time this took.
     pub(super) async fn start(&self) -> Result<Duration, EngineError> {
         let spec = NodeSpec {
             cwd: Some(self.home.work()),
             env: self.home.env().into_iter().chain(self.recipe.env.clone()).collect(),
             size: Size::new(120, 40),
             record: false,
-            ready_timeout: self.patience,
-            response_timeout: self.patience,
+            ready_timeout: self.step_timeout,
+            response_timeout: self.step_timeout,
             ..NodeSpec::new(self.node.clone(), BackendKind::Pty, CommandLine::Argv(self.recipe.argv.clone()))
         };
         let began = Instant::now();
         self.engine.create(spec).await?;
-        self.wait(StateName::Ready, self.patience).await?;
+        self.wait(StateName::Ready, self.step_timeout).await?;
         Ok(began.elapsed())
     }
 
     pub(super) async fn stop(&self) {
-        // One that has ended by itself is what is wanted.
+        // Fails if the agent has already exited, which is fine.
         let _ = self.engine.stop_node(self.node.clone().into(), Default::default()).await;
     }
 
-    /// A stage whose agent did something unforeseen is ready for the next thing again, or the agent is started anew.
+    /// Waits until the agent is ready again after a failure, or restarts it.
     pub(super) async fn recover(&self) -> Result<(), EngineError> {
         for keys in [None, Some("\x1b")] {
             if let Some(keys) = keys {
@@ -135,7 +135,7 @@ impl Stage {
     }
 
     pub(super) fn prompt(&self, text: &str) -> ExecuteInput {
-        ExecuteInput { timeout: Some(self.patience.into()), ..ExecuteInput::new(&*self.node.node, text) }
+        ExecuteInput { timeout: Some(self.step_timeout.into()), ..ExecuteInput::new(&*self.node.node, text) }
     }
 
     pub(super) async fn ask(&self, text: &str) -> Result<Response, EngineError> {
@@ -147,7 +147,7 @@ impl Stage {
             node_id: self.node.node.clone(),
             choice: Some(choice),
             wait: true,
-            timeout: Some(self.patience.into()),
+            timeout: Some(self.step_timeout.into()),
             ..AnswerNode::default()
         };
         match self.engine.answer_node(request, Default::default()).await? {
@@ -156,39 +156,39 @@ impl Stage {
         }
     }
 
-    /// What the terminal shows, and what the agent's state rests on.
+    /// Returns the agent's state with its evidence, and the screen.
     pub(super) async fn screen(&self) -> String {
         match self.engine.explain_node(self.node.clone().into(), Default::default()).await {
-            Ok(why) => {
-                format!("{} ({}: {})\n{}", why.state, why.source, why.evidence, why.screen)
+            Ok(state) => {
+                format!("{} ({}: {})\n{}", state.state, state.source, state.evidence, state.screen)
             }
             other => format!("{other:?}"),
         }
     }
 
     /// Waits until the terminal shows `words`.
-    pub(super) async fn until_shown(&self, words: &str) -> Result<(), String> {
-        let end = Instant::now() + self.patience;
+    pub(super) async fn wait_for_text(&self, words: &str) -> Result<(), String> {
+        let end = Instant::now() + self.step_timeout;
         while !self.screen().await.contains(words) {
             if Instant::now() >= end {
-                return Err(format!("'{words}' never showed"));
+                return Err(format!("'{words}' did not appear"));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// The tools that were told since the last call: the runs that began, and those that ended.
-    pub(super) fn tools_told(&mut self) -> (usize, usize) {
-        let mut told = (0, 0);
+    /// Returns the numbers of started and of finished tools since the last call.
+    pub(super) fn take_tool_events(&mut self) -> (usize, usize) {
+        let mut counts = (0, 0);
         while let Ok(event) = self.events.try_recv() {
             let EventKind::Activity(activity) = event.kind else { continue };
             match *activity {
-                Activity::ToolStart { .. } => told.0 += 1,
-                Activity::ToolOutput { .. } => told.1 += 1,
+                Activity::ToolStart { .. } => counts.0 += 1,
+                Activity::ToolOutput { .. } => counts.1 += 1,
                 _ => {}
             }
         }
-        told
+        counts
     }
 }

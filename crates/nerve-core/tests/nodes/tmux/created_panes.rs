@@ -1,4 +1,4 @@
-//! Panes that we make.
+//! Panes created by nerve.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,216 +11,219 @@ use nerve_testkit::wait_until;
 use nerve_types::ExitStatus;
 
 use super::{BASH, Tmux, marks, output};
-use crate::stage::{LIMIT, at};
+use crate::harness::{LIMIT, at};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shell_in_a_new_session_takes_turns_and_goes_with_its_pane() {
-    let Some(tmux) = Tmux::new("a_shell_in_a_new_session") else { return };
+async fn shell_in_new_session_closes_with_its_pane() {
+    let Some(tmux) = Tmux::new("shell_in_new_session_closes_with_its_pane") else { return };
     let info = tmux.start("sh", &BASH).await;
     assert_eq!(info.kind, "tmux");
     assert_eq!(info.metadata["tmux_session"], "nerve");
     assert_eq!(info.metadata["owned"], "true");
     let pane = info.metadata["pane_id"].clone();
-    assert_eq!(tmux.ask(&pane, "#{pane_pid}"), info.metadata["pid"]);
+    assert_eq!(tmux.query(&pane, "#{pane_pid}"), info.metadata["pid"]);
     for n in 0..20 {
-        let response = tmux.stage.ask("sh", &format!("echo {n}")).await;
+        let response = tmux.nodes.ask("sh", &format!("echo {n}")).await;
         assert_eq!(
             (response.text.as_str(), response.attributes["exit_code"].as_str()),
             (&*n.to_string(), "0")
         );
     }
-    let lines = tmux.stage.ask("sh", "for i in 1 2; do\n  echo line $i\ndone").await.text;
+    let lines = tmux.nodes.ask("sh", "for i in 1 2; do\n  echo line $i\ndone").await.text;
     assert_eq!(lines.lines().last(), Some("line 2"));
-    assert_eq!(tmux.stage.ask("sh", "seq 1 5000").await.text.lines().count(), 5000);
+    assert_eq!(tmux.nodes.ask("sh", "seq 1 5000").await.text.lines().count(), 5000);
     tmux.stop("sh").await;
-    assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "the session was made for it, and is gone with it");
+    assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "the session outlived its only pane");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_session_that_is_there_nobody_is_disturbed() {
-    let Some(tmux) = Tmux::new("in_a_session_that_is_there") else { return };
-    let theirs = tmux.pane("mine", "sleep 1000");
+async fn existing_session_is_not_disturbed() {
+    let Some(tmux) = Tmux::new("existing_session_is_not_disturbed") else { return };
+    let pane = tmux.new_pane("mine", "sleep 1000");
     let place = PanePlace { session: Some("mine".into()), ..tmux.place() };
     let info = tmux.create(NodeSpec { place: place.clone(), ..tmux.spec("sh", &BASH) }).await.unwrap();
     tmux.create(NodeSpec { place, ..tmux.spec("two", &BASH) }).await.unwrap();
     assert_eq!(info.metadata["tmux_session"], "mine");
-    assert_eq!(tmux.ask("=mine:", "#{pane_id}"), theirs, "what they look at is what they looked at");
-    assert_eq!(tmux.stage.ask("sh", "stty size").await.text, "30 100");
-    // Their programs are read on, though nobody but us is attached.
+    assert_eq!(tmux.query("=mine:", "#{pane_id}"), pane, "the active pane changed");
+    assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "30 100");
+    // Output of other panes is still read, although no one else is attached.
     let file = tmux.home.path().join("through");
-    let noisy = format!("seq 1 300000; echo done > {}; sleep 1000", file.display());
-    tmux.tmux(&["respawn-pane", "-k", "-t", &theirs, "bash", "-c", &noisy]).unwrap();
-    assert!(wait_until(LIMIT, || file.exists()), "their program is held up");
-    assert_eq!(tmux.stage.ask("sh", "echo still").await.text, "still");
+    let script = format!("seq 1 300000; echo done > {}; sleep 1000", file.display());
+    tmux.tmux(&["respawn-pane", "-k", "-t", &pane, "bash", "-c", &script]).unwrap();
+    assert!(wait_until(LIMIT, || file.exists()), "the other program is blocked");
+    assert_eq!(tmux.nodes.ask("sh", "echo still").await.text, "still");
     tmux.stop("sh").await;
     tmux.stop("two").await;
-    assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), theirs);
+    assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), pane);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_answers_is_blocked_and_takes_large_pastes() {
-    let Some(tmux) = Tmux::new("an_agent_answers") else { return };
-    let stage = &tmux.stage;
+async fn agent_answers_blocks_and_accepts_large_pastes() {
+    let Some(tmux) = Tmux::new("agent_answers_blocks_and_accepts_large_pastes") else { return };
+    let harness = &tmux.nodes;
     tmux.start_mock("m", &[]).await;
-    assert_eq!(stage.ask("m", "hello there").await.text, "You said: hello there");
-    assert!(stage.ask("m", "LONG answer please").await.text.contains("END-OF-LONG"));
-    let blocked = stage.send("m", "PERMIT this").await.unwrap_err();
+    assert_eq!(harness.ask("m", "hello there").await.text, "You said: hello there");
+    assert!(harness.ask("m", "LONG answer please").await.text.contains("END-OF-LONG"));
+    let blocked = harness.send("m", "PERMIT this").await.unwrap_err();
     assert_eq!((blocked.kind, blocked.delivery), (ErrorKind::Blocked, Some("started")));
-    assert!(stage.answer("m", Choice::Number(1)).await.unwrap().unwrap().is_complete);
+    assert!(harness.answer("m", Choice::Number(1)).await.unwrap().unwrap().is_complete);
     let paste: String = (1..=4000).map(|row| format!("row {row} {}\n", "word ".repeat(10))).collect();
     assert!(paste.len() > 200_000);
-    let pasted = stage.ask("m", &paste).await;
+    let pasted = harness.ask("m", &paste).await;
     assert!(pasted.text.contains("row 4000"), "{}", pasted.ended_by);
     tmux.start_mock("f", &["--full-screen"]).await;
-    assert_eq!(stage.ask("f", "hello there").await.text, "You said: hello there");
+    assert_eq!(harness.ask("f", "hello there").await.text, "You said: hello there");
     tmux.stop("m").await;
     tmux.stop("f").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bytes_are_exact_both_ways_and_in_the_recording() {
-    let Some(tmux) = Tmux::new("bytes_are_exact") else { return };
-    let soup: Vec<u8> =
+async fn bytes_are_preserved_both_ways_and_in_recording() {
+    let Some(tmux) = Tmux::new("bytes_are_preserved_both_ways_and_in_recording") else { return };
+    let bytes: Vec<u8> =
         (0..70_000_u32).map(|n| (n.wrapping_mul(n).wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let (from, to) = (tmux.home.path().join("soup"), tmux.home.path().join("got"));
-    std::fs::write(&from, &soup).unwrap();
+    std::fs::write(&from, &bytes).unwrap();
     let script = format!(
         "stty raw -echo -opost; printf ready; head -c {} > {to}.part; mv {to}.part {to}; cat {from}; printf the-end; sleep 1000",
-        soup.len(),
+        bytes.len(),
         to = to.display(),
         from = from.display(),
     );
     let mut spec = tmux.spec("raw", &["sh", "-c", &script]);
     spec.record = true;
     let info = tmux.create(spec).await.unwrap();
-    tmux.stage.shows("raw", "ready").await;
-    for piece in [&soup[..1], &soup[1..200], &soup[200..5000], &soup[5000..]] {
-        tmux.stage.engine.write_bytes(&at("raw"), piece.to_vec()).await.unwrap();
+    tmux.nodes.shows("raw", "ready").await;
+    for piece in [&bytes[..1], &bytes[1..200], &bytes[200..5000], &bytes[5000..]] {
+        tmux.nodes.engine.write_bytes(&at("raw"), piece.to_vec()).await.unwrap();
     }
-    assert!(wait_until(LIMIT, || to.exists()), "nothing came");
-    assert!(std::fs::read(&to).unwrap() == soup, "what came is something else");
+    assert!(wait_until(LIMIT, || to.exists()), "no input arrived");
+    assert!(std::fs::read(&to).unwrap() == bytes, "the input differs");
     let recording = PathBuf::from(&info.metadata["recording"]);
-    let all = [b"ready", soup.as_slice(), b"the-end"].concat();
+    let all = [b"ready", bytes.as_slice(), b"the-end"].concat();
     assert!(wait_until(LIMIT, || output(&recording).len() >= all.len()), "{}", output(&recording).len());
-    assert!(output(&recording) == all, "the recording has something else");
+    assert!(output(&recording) == all, "the recording differs");
     tmux.stop("raw").await;
-    // What is told at the end of a screen that two terminals see differently is behind it.
+    // Differences to the final screen are appended after the output.
     assert!(output(&recording).starts_with(&all));
     assert!(matches!(marks(&recording).last(), Some(Mark::Exit(_))), "{:?}", marks(&recording));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn how_a_program_ended_and_its_last_words() {
-    let Some(tmux) = Tmux::new("how_a_program_ended") else { return };
+async fn exit_status_and_last_output_are_kept() {
+    let Some(tmux) = Tmux::new("exit_status_and_last_output_are_kept") else { return };
     for n in 0..6 {
         let (node, script) = (format!("n{n}"), format!("sleep 0.{n}; echo last words; exit {n}"));
         let mut spec = tmux.spec(&node, &["sh", "-c", &script]);
         spec.record = true;
         let info = tmux.create(spec).await.unwrap();
-        tmux.stage.wait(&node, StateName::Stopped).await.unwrap();
+        tmux.nodes.wait(&node, StateName::Stopped).await.unwrap();
         assert_eq!(tmux.info(&node).await.metadata["exit"], format!("exit code {n}"));
-        assert!(tmux.stage.buffer(&node, None).await.contains("last words"));
+        assert!(tmux.nodes.buffer(&node, None).await.contains("last words"));
         let recording = PathBuf::from(&info.metadata["recording"]);
-        // tmux throws away what it has not sent when a program ends: that is taken from its screen, and a gap tells so.
+        // tmux discards unsent output when a program ends. It is restored from the screen, after a gap mark.
         let marks = marks(&recording);
         assert_eq!(marks.last(), Some(&Mark::Exit(ExitStatus::Code(n))));
         assert!(marks[..marks.len() - 1].iter().all(|mark| *mark == Mark::Gap(1)), "{marks:?}");
         assert!(String::from_utf8_lossy(&output(&recording)).contains("last words"));
     }
     tmux.start("killed", &["sh", "-c", "kill -9 $$"]).await;
-    tmux.stage.wait("killed", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("killed", StateName::Stopped).await.unwrap();
     assert_eq!(tmux.info("killed").await.metadata["exit"], "signal 9");
-    assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "none is left");
+    assert!(tmux.tmux(&["list-panes", "-a"]).is_err(), "a pane is left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_ends_a_program_that_ignores_signals_and_what_it_started() {
-    let Some(tmux) = Tmux::new("a_stop_ends_a_program") else { return };
-    tmux.pane("keep", "sleep 1000");
+async fn stop_kills_program_that_ignores_signals_and_its_children() {
+    let Some(tmux) = Tmux::new("stop_kills_program_that_ignores_signals_and_its_children") else { return };
+    tmux.new_pane("keep", "sleep 1000");
     let script =
         "trap '' HUP TERM INT; sh -c 'trap \"\" HUP TERM; sleep 1000' & echo up; while :; do sleep 1; done";
     let info = tmux.start("stubborn", &["bash", "-c", script]).await;
-    tmux.stage.shows("stubborn", "up").await;
+    tmux.nodes.shows("stubborn", "up").await;
     tmux.stop("stubborn").await;
     let pid: i32 = info.metadata["pid"].parse().unwrap();
     let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // tmux 3.3 asks for the status of a child late now and then: one that has ended is gone.
-    let gone = || state().is_empty() || state().contains(") Z ");
-    assert!(wait_until(LIMIT, gone), "it lives: {}", state());
+    // tmux 3.3 sometimes reaps a child late, so a zombie counts as exited.
+    let has_exited = || state().is_empty() || state().contains(") Z ");
+    assert!(wait_until(LIMIT, has_exited), "still running: {}", state());
     let panes = || tmux.tmux(&["list-panes", "-a", "-F", "#{session_name}"]).unwrap();
     assert!(wait_until(LIMIT, || panes() == "keep"), "{}", panes());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sizes_are_asked_for_and_follow_who_looks() {
-    let Some(tmux) = Tmux::new("sizes") else { return };
+async fn size_is_requested_and_follows_viewers() {
+    let Some(tmux) = Tmux::new("size_is_requested_and_follows_viewers") else { return };
     let info = tmux.start("sh", &BASH).await;
     assert_eq!((info.metadata["cols"].as_str(), info.metadata["rows"].as_str()), ("100", "30"));
-    assert_eq!(tmux.stage.ask("sh", "stty size").await.text, "30 100");
+    assert_eq!(tmux.nodes.ask("sh", "stty size").await.text, "30 100");
     let resize = ResizeNode { node_id: "sh".into(), cols: 70, rows: 20, ..ResizeNode::default() };
-    tmux.stage.engine.resize_node(resize, Default::default()).await.unwrap();
-    assert_eq!(tmux.stage.ask("sh", "stty size; tput cols").await.text, "20 70\n70");
+    tmux.nodes.engine.resize_node(resize, Default::default()).await.unwrap();
+    assert_eq!(tmux.nodes.ask("sh", "stty size; tput cols").await.text, "20 70\n70");
     assert_eq!(tmux.info("sh").await.metadata["cols"], "70");
-    // A session whose windows follow who looks at them.
+    // Windows of the session follow the latest viewer.
     tmux.tmux(&["set-option", "-w", "-t", &info.metadata["pane_id"], "window-size", "latest"]).unwrap();
-    let person = tmux.person("nerve");
-    let followed = async {
+    let viewer = tmux.attach_viewer("nerve");
+    let resized = async {
         while tmux.info("sh").await.metadata["cols"] != "90" {
             tokio::task::yield_now().await;
         }
     };
-    assert!(tokio::time::timeout(LIMIT, followed).await.is_ok(), "{:?}", tmux.info("sh").await);
-    drop(person);
+    assert!(tokio::time::timeout(LIMIT, resized).await.is_ok(), "{:?}", tmux.info("sh").await);
+    drop(viewer);
     tmux.stop("sh").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_environment_is_what_was_asked_for() {
-    let Some(tmux) = Tmux::new("the_environment") else { return };
-    let odd = "a b;\"$HOME'#{pane_id}~\\ é;";
+async fn environment_is_passed_exactly() {
+    let Some(tmux) = Tmux::new("environment_is_passed_exactly") else { return };
+    let value = "a b;\"$HOME'#{pane_id}~\\ é;";
     let mut spec = tmux.spec("env", &["bash", "--norc", "--noprofile"]);
-    spec.env.insert("ODD".into(), odd.into());
+    spec.env.insert("ODD".into(), value.into());
     tmux.create(spec).await.unwrap();
-    assert_eq!(tmux.stage.ask("env", "echo \"$ODD\"").await.text, odd);
-    assert!(!tmux.stage.ask("env", "echo \"<$TMUX>\"").await.text.contains("<>"), "a shell may know of tmux");
+    assert_eq!(tmux.nodes.ask("env", "echo \"$ODD\"").await.text, value);
+    assert!(
+        !tmux.nodes.ask("env", "echo \"<$TMUX>\"").await.text.contains("<>"),
+        "TMUX is not set in a shell"
+    );
     let mut spec = tmux.spec("agent", &["bash", "--norc", "--noprofile"]);
     spec.profile = Some("claude".into());
     spec.env = BTreeMap::from([("PS1".to_string(), "$ ".to_string())]);
     tmux.create(spec).await.unwrap();
     let command = "echo \"<$TMUX$TMUX_PANE>\"".to_string();
     let request = RunCommand { node_id: "agent".into(), command, ..RunCommand::default() };
-    tmux.stage.engine.run_command(request, Default::default()).await.unwrap();
-    tmux.stage.shows("agent", "\n<>").await;
+    tmux.nodes.engine.run_command(request, Default::default()).await.unwrap();
+    tmux.nodes.shows("agent", "\n<>").await;
     tmux.stop("env").await;
     tmux.stop("agent").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn panes_made_at_the_same_time_share_a_session() {
-    let Some(tmux) = Tmux::new("panes_made_at_the_same_time") else { return };
-    let made = (0..6).map(|n| {
-        let (engine, spec) = (tmux.stage.engine.clone(), tmux.spec(&format!("n{n}"), &BASH));
+async fn concurrently_created_panes_share_a_session() {
+    let Some(tmux) = Tmux::new("concurrently_created_panes_share_a_session") else { return };
+    let tasks = (0..6).map(|n| {
+        let (engine, spec) = (tmux.nodes.engine.clone(), tmux.spec(&format!("n{n}"), &BASH));
         tokio::spawn(async move { engine.create(spec).await })
     });
-    for made in made.collect::<Vec<_>>() {
-        let made = made.await.unwrap();
-        assert!(made.is_ok(), "{made:?}");
+    for task in tasks.collect::<Vec<_>>() {
+        let created = task.await.unwrap();
+        assert!(created.is_ok(), "{created:?}");
     }
     assert_eq!(tmux.tmux(&["list-sessions", "-F", "#{session_name}"]).unwrap(), "nerve");
     for n in 0..6 {
-        assert_eq!(tmux.stage.ask(&format!("n{n}"), &format!("echo {n}")).await.text, n.to_string());
+        assert_eq!(tmux.nodes.ask(&format!("n{n}"), &format!("echo {n}")).await.text, n.to_string());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_variable_reaches_the_program_and_no_list_of_processes() {
-    let Some(tmux) = Tmux::new("a_variable_reaches_the_program") else { return };
+async fn environment_is_hidden_from_process_lists() {
+    let Some(tmux) = Tmux::new("environment_is_hidden_from_process_lists") else { return };
     let mut spec = tmux.spec("sh", &BASH);
     spec.env.extend([("TOKEN", "it's; a #{secret} $HOME"), ("SHELL", "/x/sh"), ("EMPTY", "")].map(pair));
     let info = tmux.create(spec).await.unwrap();
-    let told = tmux.stage.ask("sh", "echo \"$TOKEN|$SHELL|${EMPTY-unset}\"").await.text;
-    assert_eq!(told, "it's; a #{secret} $HOME|/x/sh|");
-    let command = tmux.ask(&info.metadata["pane_id"], "#{pane_start_command}");
+    let variables = tmux.nodes.ask("sh", "echo \"$TOKEN|$SHELL|${EMPTY-unset}\"").await.text;
+    assert_eq!(variables, "it's; a #{secret} $HOME|/x/sh|");
+    let command = tmux.query(&info.metadata["pane_id"], "#{pane_start_command}");
     assert!(command.contains("bash") && !command.contains("secret"), "{command}");
     tmux.stop("sh").await;
 }
@@ -230,15 +233,15 @@ fn pair((name, value): (&str, &str)) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pane_that_somebody_uses_for_another_program_is_not_closed() {
-    let Some(tmux) = Tmux::new("a_pane_that_somebody_uses") else { return };
+async fn respawned_pane_is_not_closed() {
+    let Some(tmux) = Tmux::new("respawned_pane_is_not_closed") else { return };
     let info = tmux.start("sh", &BASH).await;
-    tmux.stage.wait("sh", StateName::Ready).await.unwrap();
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
     let pane = &info.metadata["pane_id"];
     tmux.tmux(&["respawn-pane", "-k", "-t", pane, "sleep 1000"]).unwrap();
-    let pid = tmux.ask(pane, "#{pane_pid}");
+    let pid = tmux.query(pane, "#{pane_pid}");
     assert_ne!(pid, info.metadata["pid"]);
-    tmux.stage.wait("sh", StateName::Stopped).await.unwrap();
+    tmux.nodes.wait("sh", StateName::Stopped).await.unwrap();
     tmux.stop("sh").await;
-    assert_eq!(tmux.ask(pane, "#{pane_pid} #{pane_dead}"), format!("{pid} 0"), "it is theirs");
+    assert_eq!(tmux.query(pane, "#{pane_pid} #{pane_dead}"), format!("{pid} 0"), "the new program was ended");
 }

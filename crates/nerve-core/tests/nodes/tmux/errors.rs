@@ -1,4 +1,4 @@
-//! What is missing, too old, misspelt or hangs.
+//! Missing, outdated and hanging tmux, and invalid requests.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use nerve_mux::tmux::{Range, Tmux as Client};
 use nerve_testkit::wait_until;
 
 use super::{BASH, Tmux, config};
-use crate::stage::LIMIT;
+use crate::harness::LIMIT;
 
-/// An engine whose tmux is this program.
+/// Replaces the engine with one that uses `program` as tmux.
 fn with_tmux(tmux: &mut Tmux, program: PathBuf) {
     let mut config = config(tmux.home.path());
     config.nodes.panes = Panes { tmux: Some(program), ..config.nodes.panes };
-    tmux.stage.engine = Engine::new(config);
+    tmux.nodes.engine = Engine::new(config);
 }
 
 fn script(tmux: &Tmux, text: &str) -> PathBuf {
@@ -30,8 +30,8 @@ fn script(tmux: &Tmux, text: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_tmux_an_old_one_and_one_that_hangs() {
-    let Some(mut tmux) = Tmux::new("no_tmux") else { return };
+async fn missing_old_or_hanging_tmux_is_reported() {
+    let Some(mut tmux) = Tmux::new("missing_old_or_hanging_tmux_is_reported") else { return };
     with_tmux(&mut tmux, "/nowhere/tmux".into());
     let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Process);
@@ -40,26 +40,26 @@ async fn no_tmux_an_old_one_and_one_that_hangs() {
     with_tmux(&mut tmux, old);
     let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
     assert!(error.message.contains("tmux 3.1c is too old: tmux 3.2 or newer is needed"), "{}", error.message);
-    let hangs = script(&tmux, "[ \"$1\" = -V ] && echo tmux 3.3a && exit; exec sleep 1000");
-    with_tmux(&mut tmux, hangs);
-    let since = Instant::now();
+    let hanging = script(&tmux, "[ \"$1\" = -V ] && echo tmux 3.3a && exit; exec sleep 1000");
+    with_tmux(&mut tmux, hanging);
+    let started = Instant::now();
     let error = tmux.create(tmux.spec("sh", &BASH)).await.unwrap_err();
     assert!(error.message.contains("timed out after 5s"), "{}", error.message);
-    assert!(since.elapsed() < Duration::from_secs(20));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_server_no_pane_no_program_and_bad_names() {
-    let Some(tmux) = Tmux::new("no_server_no_pane") else { return };
-    let error = tmux.create(tmux.over("sh", "%3")).await.unwrap_err();
+async fn missing_server_pane_or_program_is_reported() {
+    let Some(tmux) = Tmux::new("missing_server_pane_or_program_is_reported") else { return };
+    let error = tmux.create(tmux.attached_spec("sh", "%3")).await.unwrap_err();
     assert!(error.message.contains("no tmux server is running"), "{}", error.message);
-    let kept = tmux.pane("keep", "sleep 1000");
+    let existing = tmux.new_pane("keep", "sleep 1000");
     for pane in ["%99", "nosuch:1.2", "work"] {
-        let error = tmux.create(tmux.over("sh", pane)).await.unwrap_err();
+        let error = tmux.create(tmux.attached_spec("sh", pane)).await.unwrap_err();
         assert!(error.message.contains(&format!("no such pane: {pane}")), "{}", error.message);
     }
     for (name, spec) in [("command", &BASH[..]), ("empty", &[])] {
-        let pane = Some(if name == "empty" { String::new() } else { kept.clone() });
+        let pane = Some(if name == "empty" { String::new() } else { existing.clone() });
         let spec = NodeSpec { place: PanePlace { pane, ..tmux.place() }, ..tmux.spec("sh", spec) };
         let error = tmux.create(spec).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidRequest);
@@ -70,17 +70,17 @@ async fn no_server_no_pane_no_program_and_bad_names() {
     let place = PanePlace { session: Some("a:b".into()), ..tmux.place() };
     let error = tmux.create(NodeSpec { place, ..tmux.spec("sh", &BASH) }).await.unwrap_err();
     assert!(error.message.contains("contains ':' or '.'"), "{}", error.message);
-    assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), kept, "nothing is left behind");
+    assert_eq!(tmux.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).unwrap(), existing, "a pane is left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_in_a_turn() {
-    let Some(tmux) = Tmux::new("a_server_that_is_killed") else { return };
+async fn killed_server_fails_the_turn() {
+    let Some(tmux) = Tmux::new("killed_server_fails_the_turn") else { return };
     tmux.start("sh", &BASH).await;
-    tmux.stage.wait("sh", StateName::Ready).await.unwrap();
-    let (engine, execute) = (tmux.stage.engine.clone(), tmux.stage.execute("sh", "echo begun; sleep 1000"));
+    tmux.nodes.wait("sh", StateName::Ready).await.unwrap();
+    let (engine, execute) = (tmux.nodes.engine.clone(), tmux.nodes.execute("sh", "echo begun; sleep 1000"));
     let turn = tokio::spawn(async move { engine.run_turn(execute, Default::default()).await });
-    tmux.stage.shows("sh", "\nbegun").await;
+    tmux.nodes.shows("sh", "\nbegun").await;
     tmux.tmux(&["kill-server"]).unwrap();
     let error = tokio::time::timeout(LIMIT, turn).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Process, "{error:?}");
@@ -89,8 +89,8 @@ async fn a_server_that_is_killed_in_a_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_without_a_node() {
-    let Some(tmux) = Tmux::new("the_command_line") else { return };
+async fn client_works_without_nodes() {
+    let Some(tmux) = Tmux::new("client_works_without_nodes") else { return };
     let client = Client::new(Some(&tmux.socket().display().to_string()));
     assert!(client.version().await.unwrap().starts_with(char::is_numeric));
     assert!(matches!(client.list().await, Err(PaneError::NoServer("tmux"))));
@@ -120,10 +120,10 @@ async fn the_command_line_without_a_node() {
     assert!(shown().contains("pasted ünd"));
     assert_eq!(tmux.tmux(&["list-buffers"]).unwrap(), "");
     client.kill(&second).await.unwrap();
-    for gone in
+    for result in
         [client.kill(&second).await, client.paste(&second, b"x").await, client.keys("%77", b"x").await]
     {
-        assert!(matches!(gone, Err(PaneError::NoPane(_))), "{gone:?}");
+        assert!(matches!(result, Err(PaneError::NoPane(_))), "{result:?}");
     }
     assert!(matches!(client.text("%77", Range::Screen).await, Err(PaneError::NoPane(_))));
 }

@@ -1,4 +1,4 @@
-//! An engine with its own folders, and short words for what the tests ask of it.
+//! An engine in a temporary directory, and shorthands for its operations.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tokio::sync::broadcast;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
     pub(crate) events: broadcast::Receiver<EngineEvent>,
     pub(crate) folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ pub(crate) fn at(node: &str) -> NodeRef {
     NodeRef { session: None, node: node.into() }
 }
 
-/// Waits for one of the states; for `ready` if there are none.
+/// Builds a request that waits for one of the states, or for `ready` if there are none.
 pub(crate) fn wait_for(node: &str, until: &[StateName], timeout: Option<Duration>) -> WaitNode {
     let until = match until {
         [] => States::default(),
@@ -37,8 +37,8 @@ pub(crate) fn wait_for(node: &str, until: &[StateName], timeout: Option<Duration
     WaitNode { node_id: node.into(), until, timeout: timeout.map(Into::into), ..WaitNode::default() }
 }
 
-impl Stage {
-    pub(crate) fn new() -> Stage {
+impl Harness {
+    pub(crate) fn new() -> Harness {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::new(EngineConfig {
             nodes: FactoryConfig {
@@ -55,7 +55,7 @@ impl Stage {
             ..EngineConfig::default()
         });
         let events = engine.subscribe();
-        Stage { engine, events, folder }
+        Harness { engine, events, folder }
     }
 
     pub(crate) fn spec(&self, node: &str, argv: &[&str]) -> NodeSpec {
@@ -84,7 +84,7 @@ impl Stage {
         }
     }
 
-    /// Starts the mock agent of the testkit in a process of its own.
+    /// Starts the mock agent of the testkit.
     pub(crate) async fn start_mock(&self, node: &str, options: &[&str]) -> NodeInfo {
         let program = mock_agent().display().to_string();
         let mut argv = vec![program.as_str()];
@@ -158,14 +158,18 @@ impl Stage {
         self.engine.get_buffer(request, Default::default()).await.unwrap().buffer
     }
 
-    /// Waits until the node's text holds `text`.
+    /// Waits until the node's buffer contains `text`.
     pub(crate) async fn shows(&self, node: &str, text: &str) {
-        let seen = async {
+        let shown = async {
             while !self.buffer(node, None).await.contains(text) {
                 tokio::task::yield_now().await;
             }
         };
-        assert!(tokio::time::timeout(LIMIT, seen).await.is_ok(), "no '{text}':\n{}", self.screen(node).await);
+        assert!(
+            tokio::time::timeout(LIMIT, shown).await.is_ok(),
+            "no '{text}':\n{}",
+            self.screen(node).await
+        );
     }
 
     pub(crate) async fn history(&self, node: &str) -> Vec<String> {
@@ -180,7 +184,7 @@ impl Stage {
 
     /// Waits for an event that fits.
     pub(crate) async fn event(&mut self, fits: impl Fn(&EventKind) -> bool) -> EventKind {
-        let found = async {
+        let received = async {
             loop {
                 let event = self.events.recv().await.unwrap();
                 if fits(&event.kind) {
@@ -188,11 +192,11 @@ impl Stage {
                 }
             }
         };
-        tokio::time::timeout(LIMIT, found).await.unwrap()
+        tokio::time::timeout(LIMIT, received).await.unwrap()
     }
 }
 
-/// The mock agent as a program: the testkit's example, built beside this test.
+/// Returns the path of the mock agent: the testkit's example, built next to this test.
 pub(crate) fn mock_agent() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let target = test.parent().and_then(|deps| deps.parent()).unwrap();
@@ -201,7 +205,7 @@ pub(crate) fn mock_agent() -> PathBuf {
     program
 }
 
-/// The `op`s of history entries.
+/// Returns the `op` of each history entry.
 pub(crate) fn ops(entries: &[String]) -> Vec<String> {
     let op = |entry: &String| {
         serde_json::from_str::<serde_json::Value>(entry).unwrap()["op"].as_str().unwrap().to_string()
