@@ -19,14 +19,14 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    /// The JSON of each event.
+    /// Returns the JSON of each event.
     fn events(&self) -> Vec<Value> {
         assert!(self.headers.contains("text/event-stream"), "{}", self.headers);
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
-    /// The strings at `pointer` in all events, joined.
+    /// Joins the strings at `pointer` in all events.
     fn joined(&self, pointer: &str) -> String {
         self.events().iter().filter_map(|event| event.pointer(pointer)?.as_str().map(String::from)).collect()
     }
@@ -112,7 +112,7 @@ async fn thinking_is_a_separate_block() {
 }
 
 #[tokio::test]
-async fn a_tool_is_used_and_its_result_reported() {
+async fn tool_is_called_and_its_result_used() {
     let model = model().await;
     let response = post(&model, "/v1/messages", message("TOUCHTOOL", true)).await;
     let input: Value = serde_json::from_str(&response.joined("/delta/partial_json")).unwrap();
@@ -181,7 +181,7 @@ async fn custom_rules_apply_in_every_protocol() {
 }
 
 #[tokio::test]
-async fn the_other_protocols_stream() {
+async fn other_protocols_stream() {
     let model = model().await;
     let gemini = json!({ "contents": [{ "role": "user", "parts": [{ "text": "hi" }] }] });
     let streamed = post(&model, "/v1beta/models/m:streamGenerateContent?alt=sse", gemini).await;
@@ -261,7 +261,7 @@ async fn first_answers_precede_rules() {
     let busy = post(&model, "/v1/messages", message("hello", true)).await;
     assert_eq!((busy.status, busy.body.as_str()), (429, ""));
     assert!(busy.headers.contains("retry-after: 7"), "{}", busy.headers);
-    // By HTTP/1.0, the end of the connection is the end of the body; what came before it is there.
+    // In HTTP/1.0 the end of the connection ends the body, so the part already sent is received.
     assert_eq!(post(&model, "/v1/messages", message("hello", true)).await.body, "data: half\n\n");
     let tools = post(&model, "/v1/messages", message("hello", false)).await.json();
     assert_eq!(tools["content"].as_array().map(Vec::len), Some(2));

@@ -54,13 +54,13 @@ impl Screen {
         self.modes.iter().rev().find(|(mode, _)| mode == name).map(|(_, on)| *on)
     }
 
-    /// The visible rows, without trailing blanks.
+    /// Returns the visible rows without trailing blanks.
     pub(crate) fn text(&self) -> String {
         let rows: Vec<String> = self.grid.iter().map(|row| line(row)).collect();
         rows.join("\n").trim_end_matches([' ', '\n']).to_owned()
     }
 
-    /// Scrollback and screen.
+    /// Returns scrollback and screen.
     pub(crate) fn all(&self) -> String {
         let mut all: Vec<String> = self.scrollback.iter().cloned().collect();
         all.push(self.text());
