@@ -9,7 +9,7 @@ fn request(path: &str, headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn missing_or_wrong_token_is_rejected() {
+async fn nothing_is_answered_without_the_right_token() {
     let server = HttpServer::start();
     let host = server.address.to_string();
     let token = server.token.as_str();
