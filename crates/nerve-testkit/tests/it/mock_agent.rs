@@ -130,7 +130,7 @@ fn prompt_is_echoed_and_answered() {
     session.expect("? for shortcuts");
     session.expect_absent("Pondering");
     assert_eq!(session.title(), "✳ Mock Agent");
-    assert_eq!(session.agent.deadline(), None, "an idle agent sleeps");
+    assert_eq!(session.agent.deadline(), None, "idle agent has a deadline");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn conversation_is_in_scrollback_exactly_once() {
         assert_eq!(session.screen.all().matches(&line).count(), 1, "{line}");
     }
     assert_eq!(session.screen.all().matches("END-OF-LONG").count(), 1);
-    assert_eq!(session.screen.all().matches("⏸ manual mode on").count(), 1, "one live area");
+    assert_eq!(session.screen.all().matches("⏸ manual mode on").count(), 1, "more than one live area");
     session.expect("● You said: again");
 }
 
@@ -189,7 +189,7 @@ fn escape_and_ctrl_c_interrupt_answer() {
         session.expect("? for shortcuts");
         let before = session.bytes.len();
         session.advance(Duration::from_secs(10));
-        assert_eq!(session.bytes.len(), before, "nothing comes after it");
+        assert_eq!(session.bytes.len(), before, "output after the interrupt");
     }
 }
 
@@ -362,7 +362,7 @@ fn crash_ends_agent_during_answer() {
     session.run_turn("CRASH");
     session.expect("This answer does not end because");
     assert_eq!(session.agent.exit_code(), Some(70));
-    assert_eq!(session.screen.mode("?2004"), Some(true), "a crash cleans nothing up");
+    assert_eq!(session.screen.mode("?2004"), Some(true), "crash must not restore modes");
 }
 
 #[test]

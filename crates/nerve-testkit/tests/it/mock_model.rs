@@ -33,15 +33,15 @@ impl Response {
 }
 
 async fn model() -> MockModel {
-    with(Script::default()).await
+    serve_script(Script::default()).await
 }
 
-async fn with(script: Script) -> MockModel {
+async fn serve_script(script: Script) -> MockModel {
     serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
 }
 
 /// HTTP/1.0, so that the body ends with the connection.
-async fn call(model: &MockModel, head: &str, body: &str) -> Response {
+async fn request(model: &MockModel, head: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(model.addr()).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -58,7 +58,7 @@ async fn call(model: &MockModel, head: &str, body: &str) -> Response {
 }
 
 async fn post(model: &MockModel, path: &str, body: Value) -> Response {
-    call(model, &format!("POST {path}"), &body.to_string()).await
+    request(model, &format!("POST {path}"), &body.to_string()).await
 }
 
 fn message(text: &str, stream: bool) -> Value {
@@ -149,17 +149,17 @@ async fn errors_have_api_format() {
         assert_eq!(response.status, status);
         assert_eq!(response.json()["error"], json!({ "type": kind, "message": "scripted error" }));
     }
-    assert_eq!(call(&model, "POST /v1/messages", "{no json").await.status, 400);
-    let unknown = call(&model, "GET /v1/models", "").await;
+    assert_eq!(request(&model, "POST /v1/messages", "{no json").await.status, 400);
+    let unknown = request(&model, "GET /v1/models", "").await;
     assert_eq!((unknown.status, &unknown.json()["error"]["type"]), (404, &json!("not_found_error")));
-    assert_eq!(call(&model, "DELETE /v1/messages", "").await.status, 404);
+    assert_eq!(request(&model, "DELETE /v1/messages", "").await.status, 404);
 }
 
 #[tokio::test]
 async fn side_requests_are_answered() {
     let model = model().await;
     for head in ["HEAD /", "HEAD /api/hello", "GET /api/hello"] {
-        assert_eq!(call(&model, head, "").await.status, 200, "{head}");
+        assert_eq!(request(&model, head, "").await.status, 200, "{head}");
     }
     let count = post(&model, "/v1/messages/count_tokens", message("hello", false)).await.json();
     assert!(count["input_tokens"].as_u64() > Some(0));
@@ -167,7 +167,7 @@ async fn side_requests_are_answered() {
 
 #[tokio::test]
 async fn custom_rules_apply_in_every_protocol() {
-    let model = with(Script::default().rule("capital", Answer::text("Paris"))).await;
+    let model = serve_script(Script::default().rule("capital", Answer::text("Paris"))).await;
     let chat = json!({ "messages": [{ "role": "user", "content": "the capital?" }] });
     let message = post(&model, "/v1/messages", chat.clone()).await.json();
     assert_eq!(message["content"][0]["text"], "Paris");
@@ -257,7 +257,7 @@ async fn first_answers_precede_rules() {
     let half = Answer::stream("data: half\n\n", Ending::Broken);
     let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };
     let script = Script::default().first([raw, half, Answer::tools([own.clone(), own])]);
-    let model = with(script).await;
+    let model = serve_script(script).await;
     let busy = post(&model, "/v1/messages", message("hello", true)).await;
     assert_eq!((busy.status, busy.body.as_str()), (429, ""));
     assert!(busy.headers.contains("retry-after: 7"), "{}", busy.headers);
