@@ -49,7 +49,7 @@ impl Setup {
             .args(["-p", prompt, "--allowedTools", "Bash"])
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true);
-        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code answers in time").unwrap()
+        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code timed out").unwrap()
     }
 
     async fn answer_of(&self, prompt: &str) -> String {
@@ -96,7 +96,7 @@ async fn claude_through_the_anthropic_proxy() {
         || lines.iter().filter(|line| line["type"] == "reply" && line["path"] == "/v1/messages?beta=true");
     assert!(replies().all(|line| line["outcome"] == "whole" && line["session_id"].is_string()), "{log}");
     assert_eq!(replies().count(), messages.len());
-    assert!(!log.contains("dummy"), "the agent's key is not in it");
+    assert!(!log.contains("dummy"), "log contains the agent's key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,7 +41,7 @@ async fn one_port_serves_http1_and_http2() {
         create_anthropic_proxy(config(&model.url())).await.unwrap(),
         create_openai_proxy(config(&model.url())).await.unwrap(),
     ] {
-        for client in [TestClient::http2(&proxy), TestClient::of(&proxy)] {
+        for client in [TestClient::http2(&proxy), TestClient::new(&proxy)] {
             let reply = client.ask("hello", true).await;
             assert_eq!(reply.joined("/delta/text"), "You said: hello");
             assert!(reply.headers.contains_key("x-nerve-request-id"));
@@ -81,7 +81,7 @@ async fn curl_with_http2() {
 async fn concurrent_streams_up_to_the_request_limit() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
-    let mut asking = JoinSet::new();
+    let mut requests = JoinSet::new();
     let mut held = Vec::new();
     let mut clients = Vec::new();
     // 100 streams per connection.
@@ -91,20 +91,20 @@ async fn concurrent_streams_up_to_the_request_limit() {
     for number in 0..256 {
         let client = clients[number / 100].clone();
         let url = format!("{}/v1/models", proxy.url());
-        asking.spawn(async move { ask(&client, Request::get(url)).await.unwrap().status() });
+        requests.spawn(async move { ask(&client, Request::get(url)).await.unwrap().status() });
         held.push(raw.request().await.1);
     }
-    TestClient::of(&proxy).ask("hello", true).await.assert_error(503, "overloaded_error", "try again");
+    TestClient::new(&proxy).ask("hello", true).await.assert_error(503, "overloaded_error", "try again");
     let last = ask(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
     assert_eq!(last.status(), 503);
     write(held.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-    assert_eq!(within_deadline("an answer", asking.join_next()).await.unwrap().unwrap(), 200);
+    assert_eq!(within_deadline("an answer", requests.join_next()).await.unwrap().unwrap(), 200);
     // The permit is free again.
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
         let last = held.last_mut().unwrap();
-        let mut asked = [0; 3];
-        within_deadline("a request", tokio::io::AsyncReadExt::read_exact(last, &mut asked)).await.unwrap();
+        let mut request = [0; 3];
+        within_deadline("a request", tokio::io::AsyncReadExt::read_exact(last, &mut request)).await.unwrap();
         write(last, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     });
     assert_eq!(read_reply(reply).await.unwrap().body, "ok");
@@ -160,17 +160,17 @@ async fn incomplete_request_is_not_forwarded() {
         assert_eq!(
             TestClient::http2(&proxy).send(Method::GET, "//", &[], "").await.status(),
             400,
-            "it goes on"
+            "proxy stopped serving"
         );
     }
     // The first request that arrives is the complete one.
     let client = TestClient::http2(&proxy);
-    let (reply, asked) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
-        let (asked, mut stream) = raw.request().await;
+    let (reply, request) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
+        let (request, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-        asked
+        request
     });
-    assert!(asked.starts_with("GET /v1/models "), "{asked}");
+    assert!(request.starts_with("GET /v1/models "), "{request}");
     assert_eq!(read_reply(reply).await.unwrap().body, "ok");
     assert_eq!(proxy.spent().requests, 0);
 }
@@ -203,8 +203,8 @@ async fn rapid_reset_does_not_block_others() {
 #[tokio::test]
 async fn shutdown_completes_answers_in_flight() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_secs(15);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_secs(15);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
     let (client, address) = (Arc::new(TestClient::http2(&proxy)), proxy.address());
@@ -223,8 +223,8 @@ async fn shutdown_completes_answers_in_flight() {
 #[tokio::test]
 async fn shutdown_times_out_with_endless_streams() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_millis(100);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_millis(100);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
     let client = TestClient::http2(&proxy);
@@ -245,6 +245,6 @@ async fn idle_connection_is_closed_after_a_minute() {
     ask(&client, Request::get(format!("{}/api/hello", proxy.url()))).await.unwrap();
     let started = Instant::now();
     connection.await.unwrap().unwrap();
-    let took = started.elapsed();
-    assert!(took >= Duration::from_secs(59) && took < Duration::from_secs(70), "{took:?}");
+    let elapsed = started.elapsed();
+    assert!(elapsed >= Duration::from_secs(59) && elapsed < Duration::from_secs(70), "{elapsed:?}");
 }
