@@ -169,14 +169,14 @@ fn errors_and_quotes() {
     );
     // The end line counts only at the end.
     expect(
-        &drawn("go", "› go\n\n• It says\n\n  Worked for 3s • 21:48\n\n  and goes on"),
+        &drawn("go", "› go\n\n• It says\n\n  Worked for 3s • 21:48\n\n  and continues"),
         "
         text
           It says
 
           Worked for 3s • 21:48
 
-          and goes on
+          and continues
         incomplete",
     );
 }

@@ -139,7 +139,7 @@ fn final_message_is_marked() {
     let all: Vec<&str> = text.lines().collect();
     let up_to = |said: &str, prompt: &str| {
         let line =
-            all.iter().rposition(|line| line.contains("\"assistant\"") && line.contains(said)).expect("it");
+            all.iter().rposition(|line| line.contains("\"assistant\"") && line.contains(said)).expect("turn");
         parse_turn(all[..=line].iter().copied(), prompt, None)
     };
     let said = up_to("You said: THINK", "THINK about it");
@@ -160,7 +160,7 @@ fn hook_makes_agent_continue() {
         let message = json!({"id": uuid, "stop_reason": reason, "content": [{"type": "text", "text": uuid}]});
         json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message}).to_string()
     };
-    let more = json!({"type": "user", "uuid": "h", "parentUuid": "a", "isMeta": true, "message": {"content": "go on"}});
+    let more = json!({"type": "user", "uuid": "h", "parentUuid": "a", "isMeta": true, "message": {"content": "continue"}});
     let lines = [said, end("a", "u", "end_turn"), more.to_string(), end("b", "h", "stop_sequence")];
     let ends: Vec<bool> =
         (1..=4).map(|n| parse_turn(lines[..n].iter().map(String::as_str), "q", None).said_end).collect();

@@ -7,7 +7,6 @@ use nerve_agent::parse::transcript::{CutError, cut, cut_at, parse_turn, turns};
 use nerve_types::TsNs;
 use serde_json::{Value, json};
 
-
 const NEW: &str = "cccccccc-3333-4333-8333-cccccccccccc";
 
 fn nine_turns() -> String {
@@ -72,7 +71,7 @@ fn recorded_transcript_is_cut_after_each_turn() {
     }
     assert!(cut(&text, 1, NEW).unwrap().len() < cut(&text, 2, NEW).unwrap().len());
     let first = cut(&text, 1, NEW).unwrap();
-    assert!(first.contains("hello there") && !first.contains("THINK about it"), "nothing of what came later");
+    assert!(first.contains("hello there") && !first.contains("THINK about it"), "later message not cut");
 }
 
 #[test]
