@@ -4,11 +4,11 @@ use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
 use nerve_vt::screen::{Modes, MouseEncoding, MouseTracking};
 use proptest::prelude::*;
 
-use crate::fed;
+use crate::terminal_with;
 
 /// Returns the modes after a program wrote this.
 fn modes(written: &str) -> Modes {
-    fed(80, 24, written).modes()
+    terminal_with(80, 24, written).modes()
 }
 
 #[track_caller]
