@@ -16,7 +16,7 @@ fn showing(shown: &[u8]) -> ([Vec<u8>; 3], usize) {
         sealed(&[data(1_000_500, end, b"the end")]),
     ];
     let place = blocks[0].len();
-    assert!(blocks[1].windows(shown.len()).any(|window| window == shown), "it was compressed");
+    assert!(blocks[1].windows(shown.len()).any(|window| window == shown), "payload was compressed");
     (blocks, place)
 }
 

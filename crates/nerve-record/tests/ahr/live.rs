@@ -22,13 +22,13 @@ fn unfinished_block_is_reported_once_then_read() {
         assert!(reader.next().unwrap().is_none());
 
         file.write_all(&two[..cut]).unwrap();
-        let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("cut at {cut}: nothing is told") };
+        let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("cut at {cut}: no loss reported") };
         assert!(lost.tail, "cut at {cut}: {lost}");
         assert_eq!(lost.file, one.len() as u64..(one.len() + cut) as u64);
-        assert!(reader.next().unwrap().is_none(), "cut at {cut}: told twice");
+        assert!(reader.next().unwrap().is_none(), "cut at {cut}: reported twice");
         if cut + 1 < two.len() {
             file.write_all(&two[cut..=cut]).unwrap();
-            assert!(reader.next().unwrap().is_none(), "cut at {cut}: told again after one more byte");
+            assert!(reader.next().unwrap().is_none(), "cut at {cut}: reported again after one more byte");
         }
 
         let written = (cut + 1).min(two.len() - 1).max(cut);
@@ -141,7 +141,7 @@ fn concurrent_reader_gets_every_byte() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let (mut next, mut done) = (0, false);
     while !done {
-        assert!(Instant::now() < deadline, "block {next} did not come");
+        assert!(Instant::now() < deadline, "no block {next}");
         match reader.next().unwrap() {
             None => thread::yield_now(),
             Some(Part::Lost(lost)) => assert!(lost.tail, "{lost}"),

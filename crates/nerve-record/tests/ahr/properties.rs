@@ -196,7 +196,7 @@ proptest! {
         let found: Vec<Vec<u8>> = blocks(&after).into_iter().map(content).collect();
         let mut rest = found.iter();
         for block in &untouched {
-            prop_assert!(rest.any(|found| found == block), "a block is missing: {}", shape(&after));
+            prop_assert!(rest.any(|found| found == block), "missing block: {}", shape(&after));
         }
         // A damaged header can lose the flag for the checksum, so that nothing protects the payload.
         let vouched = blocks(&before).iter().all(|block| {
@@ -206,7 +206,7 @@ proptest! {
         let mut known = before.iter();
         for block in &found {
             let known = known.any(|part| matches!(part, Part::Block(old) if content(old) == *block));
-            prop_assert!(known || !vouched, "a block is made up: {}", shape(&after));
+            prop_assert!(known || !vouched, "invented block: {}", shape(&after));
         }
         let mut end = 0;
         for part in &after {
@@ -243,7 +243,7 @@ proptest! {
             if old.file().end as usize > first {
                 break;
             }
-            let Part::Block(new) = new else { panic!("lost before the damage: {}", shape(&after)) };
+            let Part::Block(new) = new else { panic!("loss before the damage: {}", shape(&after)) };
             prop_assert_eq!(content(old), content(new));
         }
     }

@@ -79,7 +79,7 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         assert_eq!(Meta::load(&recording).unwrap(), Some(meta.clone()));
     }
     assert_eq!(mode(&Meta::path_of(&recording)), 0o600);
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "something is left over");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "temporary file left");
 }
 
 #[test]
