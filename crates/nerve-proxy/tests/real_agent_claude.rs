@@ -79,8 +79,9 @@ async fn claude_through_the_anthropic_proxy() {
     let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
     assert!(setup.home.work().join("made-by-tool.txt").exists());
-    let asked = setup.model.requests();
-    let messages: Vec<_> = asked.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
+    let requests = setup.model.requests();
+    let messages: Vec<_> =
+        requests.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
     assert!(messages.len() >= 4, "{:?}", setup.paths());
     for request in &messages {
         assert_eq!(request.body["model"], "another-model");
@@ -109,11 +110,11 @@ async fn claude_through_the_openai_proxy() {
     let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
     assert!(setup.home.work().join("made-by-tool.txt").exists());
-    let asked = setup.model.requests();
-    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
-    assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
+    let requests = setup.model.requests();
+    assert!(requests.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
+    assert!(requests.iter().all(|request| request.body["model"] == "gpt-x"));
     let with_result =
-        asked.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
+        requests.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
     let result = with_result.unwrap().body["messages"].as_array().unwrap();
     let call = result.iter().find_map(|message| message["tool_calls"][0]["id"].as_str()).unwrap();
     assert!(call.starts_with("call_mock_"), "{call}");
@@ -127,9 +128,9 @@ async fn claude_does_not_retry_an_exhausted_budget() {
         |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
     let Some(setup) = Setup::start("anthropic", limited).await else { return };
     let output = setup.ask("hello there").await;
-    let said =
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(!output.status.success() && said.contains("budget of the nerve proxy is used up"), "{output:?}");
+    assert!(!output.status.success() && text.contains("budget of the nerve proxy is used up"), "{output:?}");
     assert!(setup.model.requests().iter().all(|request| request.method != "POST"), "{:?}", setup.paths());
     // Each of its requests is refused once.
     let refused = setup.proxy.spent().refused;

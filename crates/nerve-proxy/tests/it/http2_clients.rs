@@ -82,7 +82,7 @@ async fn concurrent_streams_up_to_the_request_limit() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
     let mut requests = JoinSet::new();
-    let mut held = Vec::new();
+    let mut streams = Vec::new();
     let mut clients = Vec::new();
     // 100 streams per connection.
     for _ in 0..3 {
@@ -92,17 +92,17 @@ async fn concurrent_streams_up_to_the_request_limit() {
         let client = clients[number / 100].clone();
         let url = format!("{}/v1/models", proxy.url());
         requests.spawn(async move { ask(&client, Request::get(url)).await.unwrap().status() });
-        held.push(raw.request().await.1);
+        streams.push(raw.request().await.1);
     }
     TestClient::new(&proxy).ask("hello", true).await.assert_error(503, "overloaded_error", "try again");
     let last = ask(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
     assert_eq!(last.status(), 503);
-    write(held.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    write(streams.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(within_deadline("an answer", requests.join_next()).await.unwrap().unwrap(), 200);
     // The permit is free again.
     let client = TestClient::new(&proxy);
     let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
-        let last = held.last_mut().unwrap();
+        let last = streams.last_mut().unwrap();
         let mut request = [0; 3];
         within_deadline("a request", tokio::io::AsyncReadExt::read_exact(last, &mut request)).await.unwrap();
         write(last, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;

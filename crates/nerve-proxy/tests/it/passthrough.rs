@@ -54,10 +54,10 @@ async fn every_path_is_forwarded() {
             > Some(0)
     );
     client.ask("hello", false).await;
-    let seen: Vec<String> =
+    let received: Vec<String> =
         model.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
     assert_eq!(
-        seen,
+        received,
         [
             "HEAD /",
             "HEAD /api/hello",

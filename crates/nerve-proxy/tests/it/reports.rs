@@ -86,14 +86,14 @@ async fn stream_is_reported_at_its_last_event() {
             stream
         }
     );
-    let mut seen = String::new();
-    while !seen.contains("message_stop") {
+    let mut received = String::new();
+    while !received.contains("message_stop") {
         let piece = next_piece(&mut reply).await.unwrap().unwrap();
-        seen.push_str(std::str::from_utf8(&piece).unwrap());
+        received.push_str(std::str::from_utf8(&piece).unwrap());
     }
-    let seen_reports = reports.lock().unwrap().clone();
-    assert_eq!(seen_reports.iter().map(|report| report.outcome).collect::<Vec<_>>(), [CallOutcome::Whole]);
-    let usage = seen_reports[0].usage.unwrap();
+    let first_reports = reports.lock().unwrap().clone();
+    assert_eq!(first_reports.iter().map(|report| report.outcome).collect::<Vec<_>>(), [CallOutcome::Whole]);
+    let usage = first_reports[0].usage.unwrap();
     assert_eq!((usage.input, usage.output, proxy.spent().usage), (3, 9, usage));
     // Later data is forwarded but not counted.
     write(&mut stream, "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":50}}\n\n").await;

@@ -45,7 +45,7 @@ fn gaps(parts: &[Part]) -> Vec<Record<'_>> {
 #[test]
 fn damaged_middle_becomes_gap() {
     let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
-    let whole = read(&bytes);
+    let original = read(&bytes);
     bytes[66_982] ^= 0x55;
     let dir = RepairDir::with(&bytes);
     let report = dir.repair().unwrap();
@@ -59,7 +59,7 @@ fn damaged_middle_becomes_gap() {
     assert_eq!(gaps(&copy), [Record { at: next.header.start, body: Body::Mark(Mark::GAP_REPAIRED) }]);
     assert_eq!(blocks(&copy)[2].output(), 260_260..260_260);
     let rest: Vec<Record<'_>> =
-        [0, 1, 3, 4, 5, 6].iter().flat_map(|&n| blocks(&whole)[n].records()).collect();
+        [0, 1, 3, 4, 5, 6].iter().flat_map(|&n| blocks(&original)[n].records()).collect();
     let kept: Vec<Record<'_>> =
         records(&copy).into_iter().filter(|record| !matches!(record.body, Body::Mark(_))).collect();
     assert_eq!(kept, rest);

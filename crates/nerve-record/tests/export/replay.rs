@@ -40,13 +40,13 @@ fn snapshot_is_bound_at_its_offset() {
         (3, data(0, "one\r\ntwo\r\nx")),
         (4, snapshot(4, 0, "late")),
     ]));
-    let found: Vec<_> = replay
+    let snapshots: Vec<_> = replay
         .terminal
         .snapshots_by_time()
         .into_iter()
         .map(|(line, snapshot)| (snapshot.id, line.0, snapshot.col))
         .collect();
-    assert_eq!(found, [(1, 1, 0), (2, 1, 3), (4, 2, 1), (3, 2, 1)]);
+    assert_eq!(snapshots, [(1, 1, 0), (2, 1, 3), (4, 2, 1), (3, 2, 1)]);
 }
 
 #[test]

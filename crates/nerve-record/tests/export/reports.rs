@@ -101,8 +101,8 @@ fn snapshots_outside_text_come_first_or_last() {
         (7, snapshot(3, 29, "")),
     ]);
     // Line 1 (b) was erased with the scrollback; the cursor went up, so the third snapshot is before the second.
-    let found = order(&erased);
-    assert_eq!(found, ["s1", "d", "e", "s3", "s2"], "{found:?}");
+    let items = order(&erased);
+    assert_eq!(items, ["s1", "d", "e", "s3", "s2"], "{items:?}");
 }
 
 #[test]

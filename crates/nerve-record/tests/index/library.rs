@@ -21,7 +21,7 @@ fn store_recording(store: &Store, id: &str, hours: u64) -> PathBuf {
     let path = store.prepare(id, TsNs(START)).unwrap();
     let mut generated = GeneratedRecording::new(Size::new(60, 12));
     generated.bytes();
-    let mut generated = GeneratedRecording { at: START + hours * HOUR, blocks: Vec::new(), ..made };
+    let mut generated = GeneratedRecording { at: START + hours * HOUR, blocks: Vec::new(), ..generated };
     generated.push(Body::Resize { cols: 60, rows: 12 });
     generated.output(b"hello");
     generated.seal();
@@ -108,19 +108,19 @@ fn retention_removes_by_age_then_by_size() {
         info("b", 2, 10, true),
         info("a", 1, 10, false),
     ];
-    let gone = |keep: Retention| -> Vec<(&str, Reason)> {
+    let expired = |keep: Retention| -> Vec<(&str, Reason)> {
         select_expired(&all, keep).into_iter().map(|(info, reason)| (info.id.as_str(), reason)).collect()
     };
-    assert_eq!(gone(Retention::default()), []);
+    assert_eq!(expired(Retention::default()), []);
     let old = Retention { not_before: Some(TsNs(START + 3 * HOUR)), ..Retention::default() };
-    assert_eq!(gone(old), [("a", Reason::Age)]);
+    assert_eq!(expired(old), [("a", Reason::Age)]);
     let small = Retention { bytes: Some(30), ..Retention::default() };
-    assert_eq!(gone(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
+    assert_eq!(expired(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
     let none = Retention { bytes: Some(0), not_before: Some(TsNs(u64::MAX)) };
-    assert_eq!(gone(none).len(), 4, "live recording removed");
+    assert_eq!(expired(none).len(), 4, "live recording removed");
     // The recording ended a minute after it began.
     let just = Retention { not_before: Some(TsNs(START + HOUR + 60_000_000_000)), ..Retention::default() };
-    assert_eq!(gone(just), []);
+    assert_eq!(expired(just), []);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use nerve_vt::terminal::LineIndex;
 use crate::{GeneratedRecording, START, replay_from_start, write_file};
 
 /// Compares everything visible and the line numbers.
-fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
+fn assert_same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
     assert_eq!(one.terminal.screen(), other.terminal.screen(), "{what}");
     assert_eq!(one.terminal.line_count(), other.terminal.line_count(), "{what}");
     let first = one.terminal.screen().first_line;
@@ -22,7 +22,7 @@ fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
 }
 
 /// Creates 10 MiB of output, which gives two keyframes.
-fn long(dir: &Path) -> (PathBuf, GeneratedRecording) {
+fn long_recording(dir: &Path) -> (PathBuf, GeneratedRecording) {
     let mut generated = GeneratedRecording::new(Size::new(60, 12));
     while generated.segment.end() < 2 * SPACING + SPACING / 2 {
         generated.burst();
@@ -35,17 +35,17 @@ fn long(dir: &Path) -> (PathBuf, GeneratedRecording) {
 #[test]
 fn seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, mut generated) = long(dir.path());
+    let (path, mut generated) = long_recording(dir.path());
     let end = generated.segment.end();
     let mut play = Playback::open(&path, Size::default()).unwrap();
-    let mut places: Vec<Position> = (0..3).map(|_| Position::Offset(generated.random(end))).collect();
+    let mut positions: Vec<Position> = (0..3).map(|_| Position::Offset(generated.random(end))).collect();
     let span = generated.at - START;
-    places.extend((0..3).map(|_| Position::Time(TsNs(START + generated.random(span)))));
-    places.extend([0, SPACING, end - 1, u64::MAX].map(Position::Offset));
-    places.extend([0, START].map(|at| Position::Time(TsNs(at))));
-    for to in places {
+    positions.extend((0..3).map(|_| Position::Time(TsNs(START + generated.random(span)))));
+    positions.extend([0, SPACING, end - 1, u64::MAX].map(Position::Offset));
+    positions.extend([0, START].map(|at| Position::Time(TsNs(at))));
+    for to in positions {
         play.seek(to).unwrap();
-        same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
     }
     let index = Index::open(&path).unwrap();
     assert_eq!((index.keyframes(), index.end()), (2, (end, TsNs(generated.at))));
@@ -56,25 +56,25 @@ fn seek_matches_full_replay() {
 #[test]
 fn playing_after_seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, generated) = long(dir.path());
+    let (path, generated) = long_recording(dir.path());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     // Into the middle of a record, then onward record by record.
     play.seek(Position::Offset(2 * SPACING + 12_345)).unwrap();
     let to = TsNs(play.replay().clock().0 + 50_000_000);
     assert!(play.play(|record| record.at <= to, |_| {}).unwrap());
-    same(play.replay(), &replay_from_start(&path, Position::Time(to)), "time after offset");
+    assert_same(play.replay(), &replay_from_start(&path, Position::Time(to)), "time after offset");
     assert!(play.next_at().unwrap().unwrap() > to);
     assert!(!play.play(|_| true, |_| {}).unwrap());
-    same(play.replay(), &replay_from_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
+    assert_same(play.replay(), &replay_from_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
     assert_eq!((play.next_at().unwrap(), play.replay().clock()), (None, TsNs(generated.at)));
     play.seek(Position::Offset(10)).unwrap();
-    same(play.replay(), &replay_from_start(&path, Position::Offset(10)), "back to the start");
+    assert_same(play.replay(), &replay_from_start(&path, Position::Offset(10)), "back to the start");
 }
 
 #[test]
 fn seek_across_gap_matches_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, generated) = long(dir.path());
+    let (path, generated) = long_recording(dir.path());
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 100].fill(0x55);
@@ -83,7 +83,7 @@ fn seek_across_gap_matches_replay() {
     for eighth in [7, 3, 5] {
         let to = Position::Offset(generated.segment.end() / 8 * eighth);
         play.seek(to).unwrap();
-        same(play.replay(), &replay_from_start(&path, to), &format!("{eighth}/8"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{eighth}/8"));
     }
     // Reported once, even if passed repeatedly.
     for _ in 0..2 {
@@ -131,7 +131,7 @@ fn seek_handles_decreasing_times() {
     for tenth in [9, 2, 6] {
         let to = Position::Time(TsNs(START + (generated.at - START) / 10 * tenth));
         play.seek(to).unwrap();
-        same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
     }
 }
 
@@ -144,15 +144,15 @@ fn records_are_passed_on_after_being_applied() {
     generated.output(b"two");
     write_file(&path, &generated.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
-    let mut seen = Vec::new();
-    let left = play.play(
+    let mut outputs = Vec::new();
+    let has_more = play.play(
         |_| true,
         |record| {
             if let Body::Data { bytes, .. } = record.body {
-                seen.push(bytes.to_vec());
+                outputs.push(bytes.to_vec());
             }
         },
     );
-    assert!(!left.unwrap());
-    assert_eq!(seen, [b"one", b"two"]);
+    assert!(!has_more.unwrap());
+    assert_eq!(outputs, [b"one", b"two"]);
 }

@@ -10,7 +10,7 @@ use nerve_types::Size;
 
 use crate::{GeneratedRecording, replay_from_start, write_file};
 
-fn screen_at(path: &std::path::Path, offset: u64) {
+fn assert_screen_at(path: &std::path::Path, offset: u64) {
     let to = Position::Offset(offset);
     let mut play = Playback::open(path, Size::default()).unwrap();
     play.seek(to).unwrap();
@@ -38,25 +38,25 @@ fn index_of_growing_recording_is_extended() {
             assert_eq!(bytes[64..96], before[64..96]);
         }
         before = Some(bytes);
-        screen_at(&path, generated.segment.end() - 50_000);
+        assert_screen_at(&path, generated.segment.end() - 50_000);
     }
     // Half a block of growth does not cause an update.
     let old = fs::read(Index::path_of(&path)).unwrap();
     generated.burst();
     generated.write(&mut writer);
-    screen_at(&path, generated.segment.end() - 1);
+    assert_screen_at(&path, generated.segment.end() - 1);
     assert_eq!(fs::read(Index::path_of(&path)).unwrap(), old);
     // An index built at once equals the extended one.
     let grown = Index::open(&path).unwrap();
     let frames = grown.keyframes();
     fs::remove_file(Index::path_of(&path)).unwrap();
-    let whole = Index::ensure(&path).unwrap().unwrap();
-    assert_eq!(whole.keyframes(), frames);
+    let rebuilt = Index::ensure(&path).unwrap().unwrap();
+    assert_eq!(rebuilt.keyframes(), frames);
     for offset in [SPACING + 50_000, u64::MAX] {
         let to = Position::Offset(offset);
         assert_eq!(
-            whole.keyframe_before(to).map(|(frame, place)| (frame.offset, frame.dump, place)),
-            grown.keyframe_before(to).map(|(frame, place)| (frame.offset, frame.dump, place))
+            rebuilt.keyframe_before(to).map(|(frame, position)| (frame.offset, frame.dump, position)),
+            grown.keyframe_before(to).map(|(frame, position)| (frame.offset, frame.dump, position))
         );
     }
 }
@@ -105,7 +105,7 @@ fn mismatched_index_is_not_used() {
         bad[at] ^= 0x10;
         write_file(&sidecar, &bad);
         if at % 20 == 0 || at > good.len() - 200 {
-            screen_at(&path, generated.segment.end() - 1000);
+            assert_screen_at(&path, generated.segment.end() - 1000);
         } else if let Some(index) = Index::open(&path) {
             let _ = index.keyframe_before(Position::Offset(u64::MAX));
             let _ = index.block_before(Position::Offset(u64::MAX));
@@ -126,7 +126,7 @@ fn unwritable_index_is_no_error() {
     fs::create_dir(Index::path_of(&path)).unwrap();
     fs::write(Index::path_of(&path).join("x"), "x").unwrap();
     assert!(Index::ensure(&path).unwrap().is_none());
-    screen_at(&path, generated.segment.end() - 1000);
+    assert_screen_at(&path, generated.segment.end() - 1000);
     let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "temporary file left: {names:?}");
 }

@@ -254,7 +254,7 @@ async fn unauthenticated_connections_do_not_block_clients() {
     let server = TcpServer::start_with(|config| config.max_connections = 8);
     let mut authenticated = server.client().await;
     let mut opened = Vec::new();
-    for number in 0..many {
+    for number in 0..count {
         opened.push(TcpStream::connect(server.tcp()).await.unwrap());
         if number % 1000 == 999 {
             authenticated.request_ok("PING", json!({})).await;

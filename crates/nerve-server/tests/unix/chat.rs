@@ -64,8 +64,8 @@ async fn chat_node_life_cycle() {
         client.request_ok("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
         client.request_ok("CLEAR_BUFFER", json!({ "node_id": "c" })).await;
         assert_eq!(client.request_ok("GET_BUFFER", json!({ "node_id": "c" })).await["buffer"], "");
-        let kept = client.request_ok("GET_BUFFER", json!({ "node_id": "d" })).await["buffer"].clone();
-        assert!(kept.as_str().unwrap().starts_with("user: use it\nassistant: sh_run("), "{kept}");
+        let forked = client.request_ok("GET_BUFFER", json!({ "node_id": "d" })).await["buffer"].clone();
+        assert!(forked.as_str().unwrap().starts_with("user: use it\nassistant: sh_run("), "{forked}");
         client.request_err("WRITE_DATA", json!({ "node_id": "c", "data": "x" })).await;
         client.request_ok("STOP_NODE", json!({ "node_id": "c" })).await;
         server.stop().await;

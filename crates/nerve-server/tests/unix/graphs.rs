@@ -69,8 +69,8 @@ async fn graph_runs_with_events_and_lookup() {
     );
     assert_eq!(data["trace"]["steps"].as_array().unwrap().len(), 2, "{data}");
 
-    let mut seen = Vec::new();
-    while seen.last().map(String::as_str) != Some("GRAPH_COMPLETED") {
+    let mut kinds = Vec::new();
+    while kinds.last().map(String::as_str) != Some("GRAPH_COMPLETED") {
         let event = watcher.line().await.unwrap();
         assert_eq!(
             (&event["data"]["run_id"], &event["data"]["graph_id"]),
@@ -85,10 +85,10 @@ async fn graph_runs_with_events_and_lookup() {
                 "{event}"
             );
         }
-        seen.push(kind);
+        kinds.push(kind);
     }
     assert_eq!(
-        seen,
+        kinds,
         [
             "GRAPH_STARTED",
             "STEP_STARTED",

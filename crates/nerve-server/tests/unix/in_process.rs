@@ -43,12 +43,12 @@ async fn shutdown_ends_server_and_notifies_client() {
     client.create_node(&one_shot("a")).await.unwrap();
     client.shutdown(false).await.unwrap();
     wait_for_exit(server).await;
-    let mut seen = Vec::new();
+    let mut kinds = Vec::new();
     while let Some(event) = events.next().await {
-        seen.extend(event.kind());
+        kinds.extend(event.kind());
     }
-    assert_eq!(seen.last(), Some(&EventType::ServerShutdown), "{seen:?}");
-    assert!(seen.contains(&EventType::NodeStopped), "{seen:?}");
+    assert_eq!(kinds.last(), Some(&EventType::ServerShutdown), "{kinds:?}");
+    assert!(kinds.contains(&EventType::NodeStopped), "{kinds:?}");
     assert!(matches!(client.ping().await, Err(ClientError::Closed(_))));
 }
 

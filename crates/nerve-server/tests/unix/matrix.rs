@@ -96,7 +96,7 @@ async fn test_graph_events() {
         let mut watcher = server.client().await;
         watcher.request_ok("SUBSCRIBE", json!({ "run_id": id })).await;
         client.request("EXECUTE_GRAPH", merge(graph(id, "echo one", second), json!({ "run_id": id }))).await;
-        let mut seen = Vec::new();
+        let mut kinds = Vec::new();
         loop {
             let event = watcher.line().await.unwrap();
             let (kind, data) = (event["event_type"].as_str().unwrap(), &event["data"]);
@@ -105,7 +105,7 @@ async fn test_graph_events() {
             }
             assert_eq!((&data["run_id"], &data["graph_id"]), (&json!(id), &json!(id)), "{event:#}");
             assert!(event["timestamp"].as_f64().unwrap() > 1.7e9, "{event:#}");
-            seen.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
+            kinds.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
             if kind == "GRAPH_COMPLETED" {
                 assert_eq!(data["status"], end, "{event:#}");
                 break;
@@ -113,7 +113,7 @@ async fn test_graph_events() {
         }
         let last = if end == "completed" { "STEP_COMPLETED b" } else { "STEP_FAILED b" };
         assert_eq!(
-            seen,
+            kinds,
             [
                 "GRAPH_STARTED",
                 "STEP_STARTED a",

@@ -152,9 +152,9 @@ async fn conversation_survives_restart_and_its_errors_are_warnings() {
     let workspace = std::fs::read_dir(&base).unwrap().next().unwrap().unwrap().path();
     assert!(workspace.file_name().unwrap().to_string_lossy().starts_with("my_site."), "{workspace:?}");
     let file = workspace.join("c.json");
-    let kept: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let messages: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let contents: Vec<&str> =
-        kept.iter().map(|message| message["content"].as_str().unwrap().trim()).collect();
+        messages.iter().map(|message| message["content"].as_str().unwrap().trim()).collect();
     assert_eq!(contents, ["echo one", "one", "echo two", "two"]);
     std::fs::write(&file, "[]]").unwrap();
     let reply = client.request("EXECUTE_INPUT", execute("b", "echo three", json!({}))).await;

@@ -299,12 +299,12 @@ async fn chunks_name_request_only_for_its_sender() {
             assert!(!text_of(json!("1")).contains(other), "{node}: {chunks:?}");
             assert!(!text_of(Value::Null).contains(word), "{node}: {chunks:?}");
         }
-        let mut seen = 0;
-        while seen < 4 {
+        let mut matches = 0;
+        while matches < 4 {
             let event = watcher.event("OUTPUT_CHUNK").await;
             assert_eq!(event["data"].get("request_id"), None, "{event}");
             let chunk = event["data"]["chunk"].as_str().unwrap();
-            seen += chunk.matches("left").count() + chunk.matches("right").count();
+            matches += chunk.matches("left").count() + chunk.matches("right").count();
         }
     }
     server.stop().await;
@@ -396,7 +396,7 @@ async fn writes_to_a_node_keep_their_order() {
     }
     client.request_ok("WRITE_DATA", json!({ "node_id": "cat", "data": "end\r" })).await;
     let expected: String = (0..60).map(|number| format!("{number}.")).collect();
-    let seen = async {
+    let read_to_end = async {
         loop {
             let buffer = client.request_ok("GET_BUFFER", json!({ "node_id": "cat" })).await;
             let text = buffer["buffer"].as_str().unwrap().replace('\n', "");
@@ -405,7 +405,7 @@ async fn writes_to_a_node_keep_their_order() {
             }
         }
     };
-    let text = tokio::time::timeout(DEADLINE, seen).await.expect("end marker missing");
+    let text = tokio::time::timeout(DEADLINE, read_to_end).await.expect("end marker missing");
     assert!(text.starts_with(&expected), "{text}");
     server.stop().await;
 }

@@ -128,27 +128,27 @@ proptest! {
         // Leaves the alternate screen, which stores nothing, and resets the margins.
         let mut terminal = terminal_with(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
         let first = terminal.screen().first_line;
-        let screen_text: Vec<_> = (first..first + u64::from(size.rows))
+        let rows_before: Vec<_> = (first..first + u64::from(size.rows))
             .map(|line| (terminal.line_content(LineIndex(line)), terminal.line_text(LineIndex(line)), terminal.line_wrapped(LineIndex(line))))
             .collect();
         feed(&mut terminal, format!("\x1b[{}S", size.rows));
         prop_assert_eq!(terminal.screen().first_line, first + u64::from(size.rows));
-        for (line, was) in (first..).zip(screen_text) {
+        for (line, expected) in (first..).zip(rows_before) {
             let line = LineIndex(line);
-            prop_assert_eq!((terminal.line_content(line), terminal.line_text(line), terminal.line_wrapped(line)), was);
+            prop_assert_eq!((terminal.line_content(line), terminal.line_text(line), terminal.line_wrapped(line)), expected);
         }
     }
 
     #[test]
     fn readers_see_only_complete_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
         // Each frame is enclosed in marks. Whatever the chunks, a reader sees one of the complete states.
-        let mut finished = vec![essence(&terminal_with(12, 5, ""))];
+        let mut complete_states = vec![essence(&terminal_with(12, 5, ""))];
         let mut reference = TerminalState::new(Size::new(12, 5));
         let mut bytes = Vec::new();
         for frame in &frames {
             let frame = [b"\x1b[?2026h", &frame[..], b"\x1b[?2026l"].concat();
             feed(&mut reference, &frame);
-            finished.push(essence(&reference));
+            complete_states.push(essence(&reference));
             bytes.extend_from_slice(&frame);
         }
         let mut terminal = TerminalState::new(Size::new(12, 5));
@@ -158,7 +158,7 @@ proptest! {
             if bytes.windows(2).any(|pair| pair == b"\x1bc") {
                 continue;
             }
-            prop_assert!(finished.contains(&essence(&terminal)));
+            prop_assert!(complete_states.contains(&essence(&terminal)));
         }
     }
 }

@@ -86,10 +86,10 @@ fn conversation_is_complete() {
     let terminal = terminal_with(120, 40, raw("claude/classic-modern"));
     let lines = all_lines(&terminal);
     for number in 1..=300 {
-        let wanted = format!(
+        let expected = format!(
             "- line {number:03}: lorem ipsum dolor sit amet, consectetur adipiscing elit number {number}"
         );
-        assert!(lines.iter().any(|line| line.trim() == wanted), "{wanted}");
+        assert!(lines.iter().any(|line| line.trim() == expected), "{expected}");
     }
     let unicode = lines.iter().find(|line| line.contains("● Unicode:")).unwrap();
     assert!(
@@ -132,9 +132,9 @@ fn answers_match_another_terminal() {
         ("gemini/default-modern", "gemini/08c-wide-response.txt", "word word", "END-OF-WIDE"),
     ] {
         let text = std::fs::read_to_string(screens.join(screen)).unwrap();
-        let seen: Vec<String> = text.lines().map(str::to_string).collect();
-        let ours = all_lines(&terminal_with(120, 40, raw(recording)));
-        assert_eq!(block(&ours, first, last), block(&seen, first, last), "{screen}");
+        let expected: Vec<String> = text.lines().map(str::to_string).collect();
+        let actual = all_lines(&terminal_with(120, 40, raw(recording)));
+        assert_eq!(block(&actual, first, last), block(&expected, first, last), "{screen}");
     }
 }
 

@@ -75,7 +75,7 @@ async fn errors_are_problem_documents() {
 
 /// Reads an event stream up to the line with this word and returns its data; `None` if the stream ends first.
 async fn wait_for_line(stream: &mut (impl AsyncBufRead + Unpin), word: &str) -> Option<String> {
-    let found = async {
+    let search = async {
         loop {
             let mut line = String::new();
             // The last chunk is empty; the connection is kept.
@@ -87,7 +87,7 @@ async fn wait_for_line(stream: &mut (impl AsyncBufRead + Unpin), word: &str) -> 
             }
         }
     };
-    tokio::time::timeout(DEADLINE, found).await.unwrap_or_else(|_| panic!("no line with {word}"))
+    tokio::time::timeout(DEADLINE, search).await.unwrap_or_else(|_| panic!("no line with {word}"))
 }
 
 #[tokio::test]

@@ -54,9 +54,9 @@ async fn foreign_host_or_origin_is_rejected_despite_token() {
     let port = server.address.port();
     let bearer = format!("Bearer {}", server.token);
     let localhost = format!("localhost:{port}");
-    let named = format!("nerve.example:{port}");
+    let configured_name = format!("nerve.example:{port}");
     let token = ("Authorization", bearer.as_str());
-    for good in [host.as_str(), &localhost, "localhost", "[::1]:1", &named] {
+    for good in [host.as_str(), &localhost, "localhost", "[::1]:1", &configured_name] {
         let response = server.raw(request("/nodes", &[("Host", good), token])).await;
         assert_eq!(response.status, 200, "{good}: {response:?}");
     }

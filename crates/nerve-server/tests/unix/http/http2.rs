@@ -77,11 +77,11 @@ async fn read_response(response: Response<Incoming>) -> (StatusCode, Value) {
 
 /// Reads an event stream until it contains this word.
 async fn wait_for_event(events: &mut Incoming, word: &str) {
-    let mut seen = String::new();
-    while !seen.contains(word) {
+    let mut text = String::new();
+    while !text.contains(word) {
         let frame = tokio::time::timeout(DEADLINE, events.frame()).await;
-        let frame = frame.unwrap_or_else(|_| panic!("no {word}: {seen}")).expect("the end").unwrap();
-        seen.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
+        let frame = frame.unwrap_or_else(|_| panic!("no {word}: {text}")).expect("the end").unwrap();
+        text.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
     }
 }
 

@@ -221,7 +221,7 @@ async fn path_traversal_in_names_is_rejected() {
 async fn exactly_the_documented_operations_exist() {
     let server = HttpServer::start();
     let document: Value = server.request_ok("GET", "/openapi.json", Value::Null).await;
-    let mut seen = 0;
+    let mut count = 0;
     for (path, operations) in document["paths"].as_object().unwrap() {
         let concrete_path = path
             .split('/')
@@ -240,13 +240,13 @@ async fn exactly_the_documented_operations_exist() {
                 "{method} {concrete_path}: {response:?}"
             );
             assert_ne!(response.status, 500, "{method} {concrete_path}: {body}");
-            seen += 1;
+            count += 1;
         }
         let other = server.request("PUT", &concrete_path, Value::Null).await;
         other.problem(405, "invalid_request_error");
         assert!(other.header("allow").is_some(), "{path}: {other:?}");
     }
-    assert!(seen > 35, "{seen}");
+    assert!(count > 35, "{count}");
     for path in ["/", "/node", "/nodes/", "/nodes/a/b", "/api", "/../nodes", "//nodes", "/Nodes"] {
         server.get(path).await.problem(404, "not_found_error");
     }
@@ -277,8 +277,8 @@ async fn traceparent_header_is_used() {
         let rest = format!("traceparent: {parent}\r\nContent-Length: {}\r\nConnection: close", body.len());
         server.raw(format!("{head}{rest}\r\n\r\n{body}")).await.json()
     };
-    let done = execute(CALLER, "printenv TRACEPARENT").await;
-    assert_eq!(done["response"]["text"], CALLER, "{done}");
+    let turn = execute(CALLER, "printenv TRACEPARENT").await;
+    assert_eq!(turn["response"]["text"], CALLER, "{turn}");
     // An invalid one is ignored.
     let bad = execute("00-zz", "echo done").await;
     assert_eq!(bad["response"]["text"], "done", "{bad}");

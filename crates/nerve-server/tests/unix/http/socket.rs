@@ -70,12 +70,12 @@ async fn websocket_speaks_the_line_protocol() {
         let line = json!({ "command_type": "PING", "request_id": n }).to_string();
         socket.send(Message::text(line)).await.unwrap();
     }
-    let mut seen = Vec::new();
+    let mut ids = Vec::new();
     for _ in 0..500 {
-        seen.push(reply(&mut socket).await["request_id"].as_u64().unwrap());
+        ids.push(reply(&mut socket).await["request_id"].as_u64().unwrap());
     }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..500).collect::<Vec<u64>>());
+    ids.sort_unstable();
+    assert_eq!(ids, (0..500).collect::<Vec<u64>>());
     socket.send(Message::text("hello")).await.unwrap();
     assert_eq!(reply(&mut socket).await["type"], "error");
     server.request_ok("DELETE", "/nodes/sh", Value::Null).await;
@@ -137,7 +137,7 @@ async fn broken_websockets_free_their_slots() {
     const SLOTS: usize = 10;
     let server = HttpServer::start_with(|config| config.max_connections = SLOTS);
     let mut sockets = Vec::new();
-    for _ in 0..PLACES {
+    for _ in 0..SLOTS {
         let mut socket = with_token(&server).await;
         // It stays open while silent, and without events nothing is sent to it.
         send(&mut socket, "SUBSCRIBE", json!({ "types": [] })).await;
