@@ -41,7 +41,7 @@ impl Setup {
     }
 
     /// Runs one prompt without a terminal.
-    async fn ask(&self, prompt: &str) -> Output {
+    async fn run_prompt(&self, prompt: &str) -> Output {
         let cwd = self.home.work();
         let recipe = self.home.claude(&cwd, &self.proxy.url(), Renderer::Classic).unwrap();
         let mut command = tokio::process::Command::from(self.home.recipe_command(&recipe, &cwd));
@@ -53,7 +53,7 @@ impl Setup {
     }
 
     async fn answer_of(&self, prompt: &str) -> String {
-        let output = self.ask(prompt).await;
+        let output = self.run_prompt(prompt).await;
         assert!(output.status.success(), "{prompt}: {output:?}\n{}", self.log());
         String::from_utf8(output.stdout).unwrap()
     }
@@ -127,7 +127,7 @@ async fn claude_does_not_retry_an_exhausted_budget() {
     let limited =
         |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
     let Some(setup) = Setup::start("anthropic", limited).await else { return };
-    let output = setup.ask("hello there").await;
+    let output = setup.run_prompt("hello there").await;
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && text.contains("budget of the nerve proxy is used up"), "{output:?}");

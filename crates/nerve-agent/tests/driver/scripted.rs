@@ -193,14 +193,14 @@ fn silent_start_is_checked_less_and_less_often() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Awake;
     harness.observe();
-    let (mut looks, mut last) = (0, harness.now);
+    let (mut observations, mut last) = (0, harness.now);
     while harness.now.0 < 60_000_000_000 {
         (last, harness.now) = (harness.now, harness.driver.deadline().unwrap());
         harness.observe();
-        looks += 1;
+        observations += 1;
     }
     assert_eq!(*harness.driver.state(), AgentState::Starting);
-    assert!(looks < 80, "{looks}");
+    assert!(observations < 80, "{observations}");
     assert!(harness.now.since(last) <= Duration::from_secs(1));
     // Output shortens the interval again.
     harness.feed("x");
@@ -543,9 +543,9 @@ fn requested_second_interrupt_is_sent_alone() {
 fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
     let loaded = "\x1b[H\x1b[2J   hello\r\n\r\n┃ \r\n╹▀▀▀\r\n  2.4K (1%)  ctrl+p commands\x1b[3;3H";
-    let state = |goes_on: bool, wait: u64, then: &str| {
+    let state = |continues: bool, wait: u64, then: &str| {
         let mut harness = Harness::new("opencode");
-        if goes_on {
+        if continues {
             harness.driver = harness.driver.resuming();
         }
         harness.feed(first_page);

@@ -32,19 +32,19 @@ async fn idle_connections_are_evicted_first() {
     let proxy = proxy(|config| config).await;
     let mut authenticated = connect(&proxy).await;
     assert!(is_greeted(&mut authenticated).await);
-    let mut silent = Vec::new();
+    let mut idle = Vec::new();
     for _ in 0..SLOTS + 44 {
-        silent.push(connect(&proxy).await);
+        idle.push(connect(&proxy).await);
     }
-    let mut left = silent.split_off(45);
-    for oldest in &mut silent {
+    let mut newest = idle.split_off(45);
+    for oldest in &mut idle {
         wait_closed(oldest).await;
     }
     // All slots are taken, but a new connection still gets one, and the authenticated one stays.
     assert!(TestClient::new(&proxy).is_answered().await);
     assert!(is_greeted(&mut authenticated).await, "authenticated connection evicted");
-    wait_closed(&mut left[0]).await;
-    assert!(is_greeted(&mut left[SLOTS - 2]).await, "newest connection evicted");
+    wait_closed(&mut newest[0]).await;
+    assert!(is_greeted(&mut newest[SLOTS - 2]).await, "newest connection evicted");
 }
 
 #[tokio::test]
@@ -84,8 +84,8 @@ async fn closed_connections_free_their_slots() {
 async fn first_head_times_out_after_ten_seconds() {
     let proxy = create_openai_proxy(config("http://127.0.0.1:1")).await.unwrap();
     let started = Instant::now();
-    let mut silent = TcpStream::connect(proxy.address()).await.unwrap();
-    let read = silent.read(&mut [0; 1]).await;
+    let mut idle = TcpStream::connect(proxy.address()).await.unwrap();
+    let read = idle.read(&mut [0; 1]).await;
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     let elapsed = started.elapsed();
     assert!(elapsed.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{elapsed:?}");

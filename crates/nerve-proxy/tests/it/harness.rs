@@ -107,7 +107,7 @@ impl TestClient {
         .unwrap()
     }
 
-    pub(crate) async fn ask(&self, text: &str, stream: bool) -> Reply {
+    pub(crate) async fn send_message(&self, text: &str, stream: bool) -> Reply {
         self.post("/v1/messages?beta=true", &message(text, stream)).await
     }
 }

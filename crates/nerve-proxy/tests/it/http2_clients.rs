@@ -25,7 +25,7 @@ async fn connect(address: SocketAddr) -> (SendRequest<Bytes>, JoinHandle<Result<
     (client, tokio::spawn(connection))
 }
 
-async fn ask(
+async fn send_request(
     client: &SendRequest<Bytes>,
     request: http::request::Builder,
 ) -> Result<Response<RecvStream>, h2::Error> {
@@ -42,10 +42,10 @@ async fn one_port_serves_http1_and_http2() {
         create_openai_proxy(config(&model.url())).await.unwrap(),
     ] {
         for client in [TestClient::http2(&proxy), TestClient::new(&proxy)] {
-            let reply = client.ask("hello", true).await;
+            let reply = client.send_message("hello", true).await;
             assert_eq!(reply.joined("/delta/text"), "You said: hello");
             assert!(reply.headers.contains_key("x-nerve-request-id"));
-            assert_eq!(client.ask("ERR 429", false).await.status, 429);
+            assert_eq!(client.send_message("ERR 429", false).await.status, 429);
         }
         assert_eq!(proxy.shutdown().await.requests, 4);
     }
@@ -91,11 +91,15 @@ async fn concurrent_streams_up_to_the_request_limit() {
     for number in 0..256 {
         let client = clients[number / 100].clone();
         let url = format!("{}/v1/models", proxy.url());
-        requests.spawn(async move { ask(&client, Request::get(url)).await.unwrap().status() });
+        requests.spawn(async move { send_request(&client, Request::get(url)).await.unwrap().status() });
         streams.push(raw.request().await.1);
     }
-    TestClient::new(&proxy).ask("hello", true).await.assert_error(503, "overloaded_error", "try again");
-    let last = ask(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
+    TestClient::new(&proxy).send_message("hello", true).await.assert_error(
+        503,
+        "overloaded_error",
+        "try again",
+    );
+    let last = send_request(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
     assert_eq!(last.status(), 503);
     write(streams.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     assert_eq!(within_deadline("an answer", requests.join_next()).await.unwrap().unwrap(), 200);
@@ -122,17 +126,17 @@ async fn http2_requests_are_authenticated() {
         let request = Request::get(url).version(Version::HTTP_2).header("x-api-key", "t0ken");
         let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let client = client.clone();
-        async move { ask(&client, request).await.unwrap().status().as_u16() }
+        async move { send_request(&client, request).await.unwrap().status().as_u16() }
     };
     assert_eq!(with(&url, &[]).await, 200);
     assert_eq!(with(&url, &[("origin", "http://localhost")]).await, 403);
     assert_eq!(with(&url, &[("sec-fetch-site", "cross-site")]).await, 403);
     assert_eq!(with("http://evil.example/api/hello", &[]).await, 403);
     assert_eq!(with(&url, &[("host", "evil.example")]).await, 400);
-    let unknown = ask(&client, Request::get(&url)).await.unwrap();
+    let unknown = send_request(&client, Request::get(&url)).await.unwrap();
     assert_eq!(unknown.status(), 401);
     let tunnel = Request::builder().method(Method::CONNECT).uri("127.0.0.1:22").header("x-api-key", "t0ken");
-    let reply = ask(&client, tunnel).await.unwrap();
+    let reply = send_request(&client, tunnel).await.unwrap();
     assert!(reply.status().is_client_error(), "{reply:?}");
 }
 
@@ -142,7 +146,7 @@ async fn oversized_head_is_rejected() {
     let (client, _connection) = connect(proxy.address()).await;
     let long = Request::get(format!("{}/api/hello", proxy.url())).header("x-long", "x".repeat(70 << 10));
     // Status 431 and a stream reset are both acceptable.
-    let reply = ask(&client, long).await;
+    let reply = send_request(&client, long).await;
     assert!(reply.as_ref().is_err() || reply.as_ref().unwrap().status() == 431, "{reply:?}");
     assert!(TestClient::http2(&proxy).is_answered().await);
 }
@@ -213,11 +217,11 @@ async fn shutdown_completes_answers_in_flight() {
         write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
         stream
     });
-    let down = tokio::spawn(proxy.shutdown());
+    let shutdown = tokio::spawn(proxy.shutdown());
     within_deadline("a closed port", async { while TcpStream::connect(address).await.is_ok() {} }).await;
     write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
     assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
-    assert_eq!(within_deadline("the end", down).await.unwrap().requests, 1);
+    assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
 }
 
 #[tokio::test]
@@ -242,7 +246,7 @@ async fn shutdown_times_out_with_endless_streams() {
 async fn idle_connection_is_closed_after_a_minute() {
     let proxy = create_openai_proxy(config("http://127.0.0.1:1")).await.unwrap();
     let (client, connection) = connect(proxy.address()).await;
-    ask(&client, Request::get(format!("{}/api/hello", proxy.url()))).await.unwrap();
+    send_request(&client, Request::get(format!("{}/api/hello", proxy.url()))).await.unwrap();
     let started = Instant::now();
     connection.await.unwrap().unwrap();
     let elapsed = started.elapsed();

@@ -103,14 +103,14 @@ async fn upstream_closing_before_its_answer_is_a_502() {
     let (mut upstream, proxy) = start_upstream().await;
     let client = TestClient::new(&proxy);
     for command in [ConnectionCommand::GoAway(Reason::NO_ERROR), ConnectionCommand::Close] {
-        let (reply, _exchange) = tokio::join!(client.ask("hello", true), async {
+        let (reply, _exchange) = tokio::join!(client.send_message("hello", true), async {
             let exchange = upstream.next_request().await;
             upstream.command(command);
             exchange
         });
         reply.assert_error(502, "api_error", "closed the connection");
     }
-    let (reply, _exchange) = tokio::join!(client.ask("hello", true), async {
+    let (reply, _exchange) = tokio::join!(client.send_message("hello", true), async {
         let mut exchange = upstream.next_request().await;
         exchange.refuse(Reason::INTERNAL_ERROR);
         exchange
@@ -123,7 +123,7 @@ async fn upstream_closing_before_its_answer_is_a_502() {
 async fn refused_stream_is_retried() {
     let (mut upstream, proxy) = start_upstream().await;
     let client = TestClient::new(&proxy);
-    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
         upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
         let mut again = upstream.next_request().await;
         assert!(again.body().await.contains("hello"));
@@ -132,7 +132,7 @@ async fn refused_stream_is_retried() {
     assert_eq!((reply.status, reply.body.as_str()), (200, BEGIN));
     assert_eq!(proxy.spent().requests, 1);
     // Retries are limited.
-    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
         for _ in 0..3 {
             upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
         }
@@ -166,7 +166,7 @@ async fn more_requests_than_streams_per_connection() {
     let mut requests = JoinSet::new();
     for _ in 0..150 {
         let client = client.clone();
-        requests.spawn(async move { client.ask("hello", true).await.status });
+        requests.spawn(async move { client.send_message("hello", true).await.status });
     }
     let mut all = Vec::new();
     for _ in 0..150 {
@@ -201,8 +201,9 @@ async fn slow_clients_do_not_block_others() {
         within_deadline("a full way", fill(&mut stream)).await;
         unread.push((reply, stream));
     }
-    let (reply, ()) =
-        tokio::join!(client.ask("hello", true), async { upstream.next_request().await.respond(BEGIN) });
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
+        upstream.next_request().await.respond(BEGIN)
+    });
     assert_eq!(reply.body, BEGIN);
 }
 
@@ -238,7 +239,11 @@ async fn untrusted_upstream_gets_no_request() {
     for root_certs in [None, Some(RootCerts::read(other.file()).unwrap())] {
         let proxy =
             create_anthropic_proxy(ProxyConfig { root_certs, ..config(&upstream.url()) }).await.unwrap();
-        TestClient::new(&proxy).ask("hello", false).await.assert_error(502, "api_error", "certificate");
+        TestClient::new(&proxy).send_message("hello", false).await.assert_error(
+            502,
+            "api_error",
+            "certificate",
+        );
         assert_eq!(proxy.spent().requests, 0);
     }
 }
@@ -274,7 +279,7 @@ async fn translation_does_not_depend_on_piece_size() {
     let client = TestClient::http2(&proxy);
     let mut first = None;
     for step in [text.len(), 1, 2, 3, 7, 31, 64, 200] {
-        let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+        let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
             let mut exchange = upstream.next_request().await;
             let mut stream = exchange.begin();
             for piece in text.as_bytes().chunks(step) {

@@ -71,11 +71,11 @@ async fn sdks_with_the_openai_proxy() {
     let requests = model.requests();
     assert!(requests.iter().all(|request| request.path == "/v1/chat/completions"));
     // Empty if the packages are not installed.
-    for more in requests.iter().map(|request| &request.body).filter(|body| !body["stop"].is_null()) {
-        assert_eq!((&more["stop"], &more["parallel_tool_calls"]), (&json!(["END"]), &json!(false)));
-        assert_eq!(more["tool_choice"]["function"]["name"], "Bash");
-        let picture = &more["messages"][1]["content"][0]["image_url"]["url"];
-        assert!(picture.as_str().unwrap().starts_with("data:image/png;base64,"), "{picture}");
+    for body in requests.iter().map(|request| &request.body).filter(|body| !body["stop"].is_null()) {
+        assert_eq!((&body["stop"], &body["parallel_tool_calls"]), (&json!(["END"]), &json!(false)));
+        assert_eq!(body["tool_choice"]["function"]["name"], "Bash");
+        let image_url = &body["messages"][1]["content"][0]["image_url"]["url"];
+        assert!(image_url.as_str().unwrap().starts_with("data:image/png;base64,"), "{image_url}");
     }
 }
 

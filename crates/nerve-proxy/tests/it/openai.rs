@@ -24,13 +24,13 @@ async fn text_whole_and_streamed() {
     };
     let proxy = create_openai_proxy(options).await.unwrap();
     let client = TestClient::new(&proxy);
-    let reply = client.ask("hello", false).await.json();
+    let reply = client.send_message("hello", false).await.json();
     assert_eq!(reply["content"], json!([{ "type": "text", "text": "You said: hello" }]));
     assert_eq!(
         (&reply["stop_reason"], &reply["type"], &reply["model"]),
         (&json!("end_turn"), &json!("message"), &json!("gpt-x"))
     );
-    let reply = client.ask("LONG please", true).await;
+    let reply = client.send_message("LONG please", true).await;
     assert!(reply.joined("/delta/text").trim_end().ends_with("END-OF-LONG"));
     assert_eq!(reply.joined("/delta/stop_reason"), "end_turn");
     assert_eq!(reply.events().last().unwrap()["type"], "message_stop");
@@ -143,12 +143,12 @@ async fn incomplete_upstream_answer_is_an_error() {
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
-    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    let send = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
     for text in ["break", "end"] {
-        assert!(read_reply(ask(text).await).await.is_err(), "{text}");
+        assert!(read_reply(send(text).await).await.is_err(), "{text}");
     }
     for (text, words) in [("garble", "not JSON"), ("fail", "sorry")] {
-        let reply = read_reply(ask(text).await).await.unwrap();
+        let reply = read_reply(send(text).await).await.unwrap();
         let last = reply.events().pop().unwrap();
         assert_eq!((&last["type"], &last["error"]["type"]), (&json!("error"), &json!("api_error")));
         assert!(last["error"]["message"].as_str().unwrap().contains(words), "{last}");
@@ -174,14 +174,14 @@ async fn errors_have_anthropics_format() {
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
-    let slow = client.ask("slow", true).await;
+    let slow = client.send_message("slow", true).await;
     slow.assert_error(429, "rate_limit_error", "slow down");
     assert_eq!(slow.headers["retry-after"], "3");
-    client.ask("poor", false).await.assert_error(402, "billing_error", "no money");
-    client.ask("html", true).await.assert_error(503, "overloaded_error", "<html>busy");
-    client.ask("moved", true).await.assert_error(502, "api_error", "302");
-    client.ask("other", false).await.assert_error(502, "api_error", "has no message");
-    client.ask("text", false).await.assert_error(502, "api_error", "not JSON");
+    client.send_message("poor", false).await.assert_error(402, "billing_error", "no money");
+    client.send_message("html", true).await.assert_error(503, "overloaded_error", "<html>busy");
+    client.send_message("moved", true).await.assert_error(502, "api_error", "302");
+    client.send_message("other", false).await.assert_error(502, "api_error", "has no message");
+    client.send_message("text", false).await.assert_error(502, "api_error", "not JSON");
 }
 
 #[tokio::test]

@@ -26,7 +26,8 @@ async fn replies_are_forwarded_byte_for_byte() {
                 .map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()))
                 .collect::<String>()
         };
-        let (through, straight) = (client.ask(text, stream).await, direct.ask(text, stream).await);
+        let (through, straight) =
+            (client.send_message(text, stream).await, direct.send_message(text, stream).await);
         assert_eq!(same(through.body), same(straight.body), "{text}");
         assert_eq!(through.headers["content-type"], straight.headers["content-type"]);
         assert!(through.headers.contains_key("x-nerve-request-id"));
@@ -53,7 +54,7 @@ async fn every_path_is_forwarded() {
             .as_u64()
             > Some(0)
     );
-    client.ask("hello", false).await;
+    client.send_message("hello", false).await;
     let received: Vec<String> =
         model.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
     assert_eq!(
@@ -232,7 +233,7 @@ async fn concurrent_requests_are_not_mixed() {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..100 {
         let client = client.clone();
-        tasks.spawn(async move { (n, client.ask(&format!("number {n}."), n % 2 == 0).await) });
+        tasks.spawn(async move { (n, client.send_message(&format!("number {n}."), n % 2 == 0).await) });
     }
     while let Some(done) = within_deadline("an answer", tasks.join_next()).await {
         let (n, reply) = done.unwrap();
@@ -248,7 +249,7 @@ async fn body_size_is_limited() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     let client = TestClient::new(&proxy);
-    let reply = client.ask(&format!("large {}", "x".repeat(4 << 20)), false).await;
+    let reply = client.send_message(&format!("large {}", "x".repeat(4 << 20)), false).await;
     assert_eq!(reply.status, 200);
     let body = json!({ "pad": "x".repeat((64 << 20) + 1) });
     client.post("/v1/messages", &body).await.assert_error(413, "request_too_large", "64 MiB");

@@ -50,8 +50,8 @@ async fn request_is_reported_once_before_its_response_ends() {
     assert_eq!(proxy.spent().usage, usage);
 
     turn.set(None);
-    assert_eq!(client.ask("two", false).await.status, 200);
-    assert_eq!(client.ask("three", false).await.status, 402);
+    assert_eq!(client.send_message("two", false).await.status, 200);
+    assert_eq!(client.send_message("three", false).await.status, 402);
     assert_eq!(client.post("/v1/messages/count_tokens", &message("x", false)).await.status, 200);
     proxy.shutdown().await;
     let reports = reports.lock().unwrap();
@@ -109,7 +109,7 @@ async fn both_callbacks_are_called() {
     let (other, other_reports, _) = with_reports(config.clone());
     let both = config.on_call.clone().unwrap().and(other.on_call.unwrap());
     let proxy = create_openai_proxy(ProxyConfig { on_call: Some(both), ..config }).await.unwrap();
-    assert_eq!(TestClient::new(&proxy).ask("one", true).await.status, 200);
+    assert_eq!(TestClient::new(&proxy).send_message("one", true).await.status, 200);
     assert_eq!((reports.lock().unwrap().len(), other_reports.lock().unwrap().len()), (1, 1));
     assert_eq!(reports.lock().unwrap()[0].provider, "openai");
 }

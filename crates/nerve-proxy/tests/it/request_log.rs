@@ -116,14 +116,14 @@ async fn outcomes_are_named() {
             .await
             .unwrap();
     let client = TestClient::new(&proxy);
-    client.ask("hello", false).await;
-    client.ask("ERR 500", false).await;
-    client.ask("fail", true).await;
-    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
-    assert!(read_reply(ask("break").await).await.is_err());
+    client.send_message("hello", false).await;
+    client.send_message("ERR 500", false).await;
+    client.send_message("fail", true).await;
+    let send = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    assert!(read_reply(send("break").await).await.is_err());
     read_reply(client.send(Method::HEAD, "/", &[], "").await).await.unwrap();
     read_reply(client.send(Method::GET, "/", &[("origin", "https://evil.example")], "").await).await.unwrap();
-    let mut reply = ask("wait").await;
+    let mut reply = send("wait").await;
     next_piece(&mut reply).await;
     drop((reply, client));
     proxy.shutdown().await;

@@ -25,7 +25,7 @@ async fn unreachable_upstream_is_a_502() {
         create_openai_proxy(config(&unused_address().await)).await.unwrap(),
     );
     for proxy in [anthropic, openai] {
-        let reply = TestClient::new(&proxy).ask("hello", true).await;
+        let reply = TestClient::new(&proxy).send_message("hello", true).await;
         reply.assert_error(502, "api_error", "cannot be reached");
         assert!(reply.body.contains("127.0.0.1"), "error does not name the upstream: {reply:?}");
         assert_eq!(proxy.spent().requests, 0, "request counted");
@@ -37,7 +37,7 @@ async fn upstream_error_is_forwarded() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     for status in [400, 401, 429, 500, 529] {
-        let reply = TestClient::new(&proxy).ask(&format!("ERR {status}"), true).await;
+        let reply = TestClient::new(&proxy).send_message(&format!("ERR {status}"), true).await;
         assert_eq!((reply.status, &reply.json()["error"]["message"]), (status, &"scripted error".into()));
         assert_eq!(reply.json()["request_id"], "req_mock", "upstream body changed");
     }
@@ -75,7 +75,8 @@ async fn silent_upstream_times_out() {
         .await
         .unwrap();
     let client = TestClient::new(&proxy);
-    let (reply, mut stream) = tokio::join!(client.ask("hello", true), async { raw.request().await.1 });
+    let (reply, mut stream) =
+        tokio::join!(client.send_message("hello", true), async { raw.request().await.1 });
     reply.assert_error(504, "timeout_error", "no answer within");
     assert_eq!(proxy.spent().requests, 1, "broken request not counted");
     wait_closed(&mut stream).await;
@@ -93,7 +94,7 @@ async fn non_http_upstream_is_a_502() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
     let client = TestClient::new(&proxy);
-    let (reply, ()) = tokio::join!(client.ask("hello", false), async {
+    let (reply, ()) = tokio::join!(client.send_message("hello", false), async {
         let (_, mut stream) = raw.request().await;
         write(&mut stream, "SSH-2.0-OpenSSH_9.9\r\n").await;
     });
@@ -106,7 +107,7 @@ async fn https_upstream_gets_only_tls() {
     let upstream = raw.url().replace("http://", "https://");
     let proxy = create_anthropic_proxy(config(&upstream)).await.unwrap();
     let client = TestClient::new(&proxy);
-    let (reply, first) = tokio::join!(client.ask("hello", false), raw.first_byte());
+    let (reply, first) = tokio::join!(client.send_message("hello", false), raw.first_byte());
     reply.assert_error(502, "api_error", "cannot be reached");
     assert_eq!(first, 0x16, "no TLS handshake");
 }
@@ -124,7 +125,7 @@ async fn shutdown_completes_answers_in_flight() {
         write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
         stream
     });
-    let down = tokio::spawn(proxy.shutdown());
+    let shutdown = tokio::spawn(proxy.shutdown());
     within_deadline("a closed port", async {
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await
@@ -133,7 +134,7 @@ async fn shutdown_completes_answers_in_flight() {
     .await;
     write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
     assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
-    assert_eq!(within_deadline("the end", down).await.unwrap().requests, 1);
+    assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
 }
 
 #[tokio::test]
@@ -155,14 +156,14 @@ async fn shutdown_times_out() {
 async fn incomplete_requests_do_not_block_others() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let mut halves = Vec::new();
+    let mut partial_requests = Vec::new();
     for half in
         ["POST /v1/mess", "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{", ""]
     {
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         write(&mut stream, half).await;
-        halves.push(stream);
+        partial_requests.push(stream);
     }
-    assert_eq!(TestClient::new(&proxy).ask("hello", false).await.status, 200);
+    assert_eq!(TestClient::new(&proxy).send_message("hello", false).await.status, 200);
     assert_eq!(within_deadline("the end", proxy.shutdown()).await.requests, 1);
 }

@@ -17,8 +17,8 @@ fn git(dir: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", dir);
-    for who in ["AUTHOR", "COMMITTER"] {
-        command.env(format!("GIT_{who}_NAME"), "Me").env(format!("GIT_{who}_EMAIL"), "me@example.org");
+    for role in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{role}_NAME"), "Me").env(format!("GIT_{role}_EMAIL"), "me@example.org");
     }
     let output =
         command.current_dir(dir).args(["-c", "protocol.file.allow=always"]).args(args).output().unwrap();
@@ -53,7 +53,7 @@ fn provider(fixture: &Fixture) -> GitProvider {
 }
 
 /// Restores a snapshot as a work tree in a new directory.
-fn work_on(fixture: &Fixture, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
+fn restore_branch(fixture: &Fixture, id: u64, to: &Path, branch: &str) -> Result<Restored, FilesError> {
     provider(fixture).restore_work_tree(&key(id), &RestoreDir { to, is_new: true, branch })
 }
 
@@ -206,8 +206,8 @@ fn linked_work_tree_has_own_files() {
 #[test]
 fn hooks_filters_and_signing_are_disabled() {
     let fixture = committed();
-    let ran = fixture.root.path().join("ran");
-    let script = format!("#!/bin/sh\necho \"$0\" >> '{}'\nexit 1\n", ran.display());
+    let marker = fixture.root.path().join("ran");
+    let script = format!("#!/bin/sh\necho \"$0\" >> '{}'\nexit 1\n", marker.display());
     let hooks = fixture.work().join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
     let names = [
@@ -232,7 +232,7 @@ fn hooks_filters_and_signing_are_disabled() {
     fixture.put("kept", "changed\r\n");
     provider(&fixture).take(&key(1), &REQUEST).unwrap();
     provider(&fixture).restore(&key(1), &fixture.target()).unwrap();
-    assert_eq!(fs::read_to_string(&ran).ok(), None);
+    assert_eq!(fs::read_to_string(&marker).ok(), None);
     assert_eq!(listing(&fixture.target())["kept"], r"changed\r\n");
 }
 
@@ -389,7 +389,7 @@ fn restored_work_tree_is_on_its_own_branch() {
     provider(&fixture).take(&key(1), &REQUEST).unwrap();
     fixture.put("src/changed", "later\n");
     let before = state(&fixture.work());
-    let restored = work_on(&fixture, 1, &fixture.target(), "nerve/one").unwrap();
+    let restored = restore_branch(&fixture, 1, &fixture.target(), "nerve/one").unwrap();
     assert_eq!((restored.branch.as_deref(), restored.left_out), (Some("nerve/one"), Vec::new()));
     let target = fixture.target();
     assert_eq!(git(&target, &["status", "--porcelain"]), " D removed\n M src/changed\n?? added/\n");
@@ -409,10 +409,10 @@ fn existing_branch_is_not_reused() {
     provider(&fixture).take(&key(1), &REQUEST).unwrap();
     git(&fixture.work(), &["branch", "nerve/one"]);
     let before = state(&fixture.work());
-    let error = work_on(&fixture, 1, &fixture.target(), "nerve/one").unwrap_err();
+    let error = restore_branch(&fixture, 1, &fixture.target(), "nerve/one").unwrap_err();
     assert!(matches!(&error, FilesError::BranchExists { branch } if branch == "nerve/one"), "{error}");
     assert_eq!((state(&fixture.work()), fixture.target().exists()), (before, false));
-    let missing = work_on(&fixture, 2, &fixture.target(), "nerve/two").unwrap_err();
+    let missing = restore_branch(&fixture, 2, &fixture.target(), "nerve/two").unwrap_err();
     assert!(matches!(missing, FilesError::NotFound { .. }), "{missing}");
 }
 
@@ -426,7 +426,7 @@ fn concurrent_restores_have_one_winner() {
             let one = |n| {
                 scope.spawn(move || {
                     start.wait();
-                    (to(n), work_on(fixture, 1, &to(n), &branch(n)))
+                    (to(n), restore_branch(fixture, 1, &to(n), &branch(n)))
                 })
             };
             let racing: Vec<_> = (0..4).map(one).collect();
@@ -464,7 +464,7 @@ fn failed_restore_leaves_no_directory_or_branch() {
     let before = state(&fixture.work());
     let failed = |blocked: &Path| {
         fs::write(blocked, "in the way").unwrap();
-        let error = work_on(&fixture, 1, &fixture.target(), "nerve/one").unwrap_err();
+        let error = restore_branch(&fixture, 1, &fixture.target(), "nerve/one").unwrap_err();
         fs::remove_file(blocked).unwrap();
         assert!(matches!(error, FilesError::Git { .. }), "{error}");
         assert_eq!((state(&fixture.work()), fixture.target().exists()), (before.clone(), false), "{error}");
@@ -507,7 +507,7 @@ fn snapshot_before_first_commit_is_restored_without_git() {
     let fixture = repository();
     fixture.put("file", "there\n");
     provider(&fixture).take(&key(1), &REQUEST).unwrap();
-    let restored = work_on(&fixture, 1, &fixture.target(), "nerve/one").unwrap();
+    let restored = restore_branch(&fixture, 1, &fixture.target(), "nerve/one").unwrap();
     assert_eq!(restored.branch, None);
     assert_eq!(listing(&fixture.target())["file"], "there\\n");
     provider(&fixture).undo_restore(&fixture.target(), "nerve/one").unwrap();

@@ -35,9 +35,9 @@ fn ops(fixture: &Fixture, filter: &Filter) -> Vec<String> {
 fn entries_have_order_and_line_numbers() {
     let fixture = sample();
     let entries: Vec<_> = fixture.reader().entries().map(Result::unwrap).collect();
-    let seen: Vec<_> = entries.iter().map(|entry| (entry.line_no, entry.seq(), entry.op())).collect();
+    let lines: Vec<_> = entries.iter().map(|entry| (entry.line_no, entry.seq(), entry.op())).collect();
     assert_eq!(
-        seen,
+        lines,
         [
             (Some(1), Some(1), "run"),
             (Some(2), Some(2), "read"),
@@ -173,7 +173,7 @@ fn missing_history_error_names_node_and_server() {
 }
 
 /// A legacy file: escaped non-ASCII characters, `+00:00`, an obsolete operation and obsolete fields.
-const FIRST_NERVE: &str = r#"{"seq": 1, "op": "run", "ts": "2025-12-24T09:00:00.123456+00:00", "input": "claude"}
+const LEGACY_HISTORY: &str = r#"{"seq": 1, "op": "run", "ts": "2025-12-24T09:00:00.123456+00:00", "input": "claude"}
 {"seq": 2, "op": "send", "ts_start": "2025-12-24T09:00:01+00:00", "ts_end": "2025-12-24T09:00:02+00:00", "input": "caf\u00e9 \ud83d\ude00 \udcff", "preceding_buffer_seq": null, "response": {"sections": [], "tokens": null, "is_complete": true, "is_ready": true}, "later": [1, 2.50]}
 {"seq": 3, "op": "delete", "ts": "2025-12-24T09:00:03+00:00", "reason": null}
 "#;
@@ -181,7 +181,7 @@ const FIRST_NERVE: &str = r#"{"seq": 1, "op": "run", "ts": "2025-12-24T09:00:00.
 #[test]
 fn legacy_history_is_readable() {
     let fixture = Fixture::new();
-    fixture.put("server/main/node.jsonl", FIRST_NERVE);
+    fixture.put("server/main/node.jsonl", LEGACY_HISTORY);
     assert_eq!(ops(&fixture, &Filter::default()), ["1run", "2send", "3delete"]);
     let entries: Vec<_> = fixture.reader().entries().map(Result::unwrap).collect();
     assert_eq!(entries[1].value["input"], "café 😀 \u{fffd}");

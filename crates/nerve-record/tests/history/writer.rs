@@ -45,7 +45,7 @@ fn documented_entries_match_byte_for_byte() {
     ];
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     // The documented example, verbatim.
-    let seed = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
+    let expected = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
 {"seq": 2, "op": "read", "ts": "2025-12-22T10:30:01.500Z", "buffer": "Claude started...", "lines": 50}
 {"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "ts_end": "2025-12-22T10:30:10.000Z", "input": "Hello!", "preceding_buffer_seq": 2, "response": {"sections": [{"type": "text", "content": "Hi!"}], "tokens": {"input": 10, "output": 5}, "is_complete": true, "is_ready": true}}
 {"seq": 4, "op": "read", "ts": "2025-12-22T10:30:10.100Z", "buffer": "...", "lines": 50}
@@ -55,7 +55,7 @@ fn documented_entries_match_byte_for_byte() {
 {"seq": 8, "op": "read", "ts": "2025-12-22T10:30:30.200Z", "buffer": "^C...", "lines": 50}
 {"seq": 9, "op": "close", "ts": "2025-12-22T10:35:00.000Z", "reason": null}
 "#;
-    assert_eq!(fixture.text(), seed);
+    assert_eq!(fixture.text(), expected);
 }
 
 #[test]
@@ -244,24 +244,24 @@ fn links_pipes_and_folders_are_rejected() {
     let fixture = Fixture::new();
     fixture.put("outside", "");
     fs::create_dir(fixture.base().join("server")).unwrap();
-    let refused = |what: &str| {
+    let assert_rejected = |what: &str| {
         let error = HistoryWriter::create(fixture.base(), "server", "node").unwrap_err();
         assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
         let error = nerve_record::history::HistoryReader::open(fixture.base(), "server", "node").unwrap_err();
         assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
     };
     symlink("../outside", fixture.file()).unwrap();
-    refused("a link");
+    assert_rejected("a link");
     fs::remove_file(fixture.file()).unwrap();
     symlink("nowhere", fixture.file()).unwrap();
-    refused("a link to nothing");
+    assert_rejected("a link to nothing");
     fs::remove_file(fixture.file()).unwrap();
     fs::create_dir(fixture.file()).unwrap();
-    refused("a folder");
+    assert_rejected("a folder");
     fs::remove_dir(fixture.file()).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, fixture.file(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
         .unwrap();
-    refused("a pipe");
+    assert_rejected("a pipe");
     assert_eq!(fs::read(fixture.base().join("outside")).unwrap(), b"");
 }
 
