@@ -134,7 +134,7 @@ async fn keepalive_detects_vanished_client() {
     let stream = TcpStream::connect(server.tcp()).await.unwrap();
     let (near, far) = (stream.local_addr().unwrap().port(), server.tcp().port());
     let (read, write) = stream.into_split();
-    let mut client = Client::over(read, write);
+    let mut client = Client::new(read, write);
     client.request_ok("AUTHENTICATE", json!({ "token": server.token() })).await;
     // In the kernel's table (proc_pid_net(5)), the server's end has a keepalive timer (2).
     let probed = || {
