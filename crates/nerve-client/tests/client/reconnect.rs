@@ -146,7 +146,7 @@ async fn changing_request_is_never_resent() {
         let (turn, item, stop) = tokio::join!(node.execute("y", &options), stream.next(), node.stop());
         for error in [turn.unwrap_err(), item.unwrap().unwrap_err(), stop.unwrap_err()] {
             assert!(error.request_id().is_some());
-            assert!(error.to_string().ends_with("may have been done"), "{error}");
+            assert!(error.to_string().ends_with("may still take effect"), "{error}");
             assert!(unanswered(error).sent);
         }
         assert!(stream.next().await.is_none());
