@@ -41,7 +41,7 @@ impl Setup {
     }
 
     /// Runs one prompt without a terminal.
-    async fn ask(&self, prompt: &str) -> Output {
+    async fn run_prompt(&self, prompt: &str) -> Output {
         let cwd = self.home.work();
         let recipe = self.home.claude(&cwd, &self.proxy.url(), Renderer::Classic).unwrap();
         let mut command = tokio::process::Command::from(self.home.recipe_command(&recipe, &cwd));
@@ -49,11 +49,11 @@ impl Setup {
             .args(["-p", prompt, "--allowedTools", "Bash"])
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true);
-        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code answers in time").unwrap()
+        tokio::time::timeout(TURN, command.output()).await.expect("Claude Code timed out").unwrap()
     }
 
     async fn answer_of(&self, prompt: &str) -> String {
-        let output = self.ask(prompt).await;
+        let output = self.run_prompt(prompt).await;
         assert!(output.status.success(), "{prompt}: {output:?}\n{}", self.log());
         String::from_utf8(output.stdout).unwrap()
     }
@@ -79,8 +79,9 @@ async fn claude_through_the_anthropic_proxy() {
     let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
     assert!(setup.home.work().join("made-by-tool.txt").exists());
-    let asked = setup.model.requests();
-    let messages: Vec<_> = asked.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
+    let requests = setup.model.requests();
+    let messages: Vec<_> =
+        requests.iter().filter(|request| request.path == "/v1/messages?beta=true").collect();
     assert!(messages.len() >= 4, "{:?}", setup.paths());
     for request in &messages {
         assert_eq!(request.body["model"], "another-model");
@@ -96,7 +97,7 @@ async fn claude_through_the_anthropic_proxy() {
         || lines.iter().filter(|line| line["type"] == "reply" && line["path"] == "/v1/messages?beta=true");
     assert!(replies().all(|line| line["outcome"] == "whole" && line["session_id"].is_string()), "{log}");
     assert_eq!(replies().count(), messages.len());
-    assert!(!log.contains("dummy"), "the agent's key is not in it");
+    assert!(!log.contains("dummy"), "log contains the agent's key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,11 +110,11 @@ async fn claude_through_the_openai_proxy() {
     let tool = setup.answer_of("TOUCHTOOL please").await;
     assert!(tool.contains("made-by-tool.txt") && tool.contains("END-OF-TOOL"), "{tool}");
     assert!(setup.home.work().join("made-by-tool.txt").exists());
-    let asked = setup.model.requests();
-    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
-    assert!(asked.iter().all(|request| request.body["model"] == "gpt-x"));
+    let requests = setup.model.requests();
+    assert!(requests.iter().all(|request| request.path == "/v1/chat/completions"), "{:?}", setup.paths());
+    assert!(requests.iter().all(|request| request.body["model"] == "gpt-x"));
     let with_result =
-        asked.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
+        requests.iter().find(|request| request.body["messages"].to_string().contains("\"role\":\"tool\""));
     let result = with_result.unwrap().body["messages"].as_array().unwrap();
     let call = result.iter().find_map(|message| message["tool_calls"][0]["id"].as_str()).unwrap();
     assert!(call.starts_with("call_mock_"), "{call}");
@@ -126,10 +127,10 @@ async fn claude_does_not_retry_an_exhausted_budget() {
     let limited =
         |config| ProxyConfig { budget: Budget { max_requests: Some(0), ..Budget::default() }, ..config };
     let Some(setup) = Setup::start("anthropic", limited).await else { return };
-    let output = setup.ask("hello there").await;
-    let said =
+    let output = setup.run_prompt("hello there").await;
+    let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(!output.status.success() && said.contains("budget of the nerve proxy is used up"), "{output:?}");
+    assert!(!output.status.success() && text.contains("budget of the nerve proxy is used up"), "{output:?}");
     assert!(setup.model.requests().iter().all(|request| request.method != "POST"), "{:?}", setup.paths());
     // Each of its requests is refused once.
     let refused = setup.proxy.spent().refused;

@@ -33,19 +33,19 @@ const ACTION: &str = "\x1b]0;✋  Action Required (work)\x07";
 fn answered(above: &str) -> Harness {
     let mut harness = Harness::new("gemini");
     harness.feed("\x1b]0;◇  Ready (work)\x07 >   Type your message or @path/to/file\x1b[3G");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.feed("\x1b]0;✦  Working… (work)\x07");
     harness.feed(&dialog(above, "ls", 0));
     harness.feed(ACTION);
-    harness.pass(99);
+    harness.advance(99);
     assert_eq!(*harness.driver.state(), AgentState::Busy, "possibly half a dialog");
-    harness.pass(1);
+    harness.advance(1);
     assert_eq!(
         *harness.driver.state(),
         AgentState::Blocked { kind: BlockKind::Permission, choices: choices() }
     );
-    assert_eq!(harness.take_blocked(), 1);
+    assert_eq!(harness.take_blocked_count(), 1);
     assert!(harness.driver.answer(harness.now, &choices(), Some(0)));
     harness.effects();
     assert_eq!(harness.take_written(), "\r");
@@ -57,14 +57,14 @@ fn late_title_is_not_a_second_dialog() {
     let mut harness = answered("");
     // Half of the next frame: the dialog is erased, the composer is not drawn yet.
     harness.feed("\x1b[H\x1b[2J⊶ Shell");
-    harness.pass(20);
-    assert!(harness.take_answered().is_empty(), "half a frame is no evidence");
+    harness.advance(20);
+    assert!(harness.take_answers().is_empty(), "half a frame is no evidence");
     harness.feed(WORKING);
-    assert_eq!(harness.take_answered(), [true]);
+    assert_eq!(harness.take_answers(), [true]);
     harness.feed("\x1b]0;✦  Working… (work)\x07");
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(*harness.driver.state(), AgentState::Busy);
-    assert_eq!((harness.take_blocked(), harness.take_written().as_str()), (0, ""));
+    assert_eq!((harness.take_blocked_count(), harness.take_written().as_str()), (0, ""));
 }
 
 #[test]
@@ -72,34 +72,34 @@ fn redrawn_dialog_is_the_same() {
     let mut harness = answered("✦ I will look. 1 s");
     // A read can end anywhere: after the erase, within the dialog, before its cursor.
     harness.feed("\x1b[H\x1b[2J");
-    harness.pass(5);
+    harness.advance(5);
     let again = dialog("✦ I will look. 2 s", "ls", 0);
     let half = again.find("│ ● 1.").unwrap();
     harness.feed(&again[..half]);
-    harness.pass(5);
+    harness.advance(5);
     harness.feed(&dialog("✦ I will look. 2 s", "ls", 9));
-    harness.pass(5);
+    harness.advance(5);
     assert_eq!(harness.take_written(), "", "no key is sent to half a dialog");
     harness.feed(&again);
-    assert!(harness.take_answered().is_empty());
-    harness.pass(600);
+    assert!(harness.take_answers().is_empty());
+    harness.advance(600);
     assert_eq!(harness.take_written(), "\r", "the key was ignored");
     harness.feed(WORKING);
-    assert_eq!((harness.take_answered(), harness.take_blocked()), (vec![true], 0));
+    assert_eq!((harness.take_answers(), harness.take_blocked_count()), (vec![true], 0));
 }
 
 #[test]
 fn choices_read_in_pieces_are_reported_together() {
     let mut harness = Harness::new("gemini");
     harness.feed(" >   Type your message or @path/to/file\x1b[3G");
-    harness.pass(2000);
+    harness.advance(2000);
     let all = dialog("", "ls", 0);
     let first = all.find("│   2.").unwrap();
     harness.feed(&all[..first]);
-    harness.pass(30);
+    harness.advance(30);
     harness.feed(&all);
-    harness.pass(100);
-    assert_eq!(harness.take_blocked(), 1);
+    harness.advance(100);
+    assert_eq!(harness.take_blocked_count(), 1);
     assert!(matches!(harness.driver.state(), AgentState::Blocked { choices: all, .. } if *all == choices()));
 }
 
@@ -107,10 +107,10 @@ fn choices_read_in_pieces_are_reported_together() {
 fn second_dialog_is_reported_and_gets_no_key() {
     let mut harness = answered("");
     harness.feed(&dialog("", "rm -r .", 0));
-    harness.pass(99);
-    assert!(harness.take_answered().is_empty());
-    harness.pass(5000);
-    assert_eq!((harness.take_answered(), harness.take_blocked()), (vec![true], 1));
+    harness.advance(99);
+    assert!(harness.take_answers().is_empty());
+    harness.advance(5000);
+    assert_eq!((harness.take_answers(), harness.take_blocked_count()), (vec![true], 1));
     assert_eq!(harness.take_written(), "", "a key never answers the next dialog");
     let state = harness.driver.state();
     assert!(matches!(state, AgentState::Blocked { .. }), "{state:?}");
@@ -138,10 +138,10 @@ fn dialog_across(selected: usize) -> String {
 fn horizontal_choices_use_left_and_right() {
     let mut harness = Harness::new("opencode");
     harness.feed("┃  Ask anything\r\n╹▀▀▀\x1b[1;4H");
-    harness.pass(4000);
+    harness.advance(4000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.feed(&dialog_across(0));
-    harness.pass(1000);
+    harness.advance(1000);
     let choices = ACROSS.map(String::from).to_vec();
     assert_eq!(
         *harness.driver.state(),
@@ -155,8 +155,8 @@ fn horizontal_choices_use_left_and_right() {
     harness.feed(&dialog_across(2));
     assert_eq!(harness.take_written(), "\r");
     harness.feed("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n esc interrupt\x1b[1;4H\x1b[?25h");
-    harness.pass(500);
-    assert_eq!(harness.take_answered(), [true]);
+    harness.advance(500);
+    assert_eq!(harness.take_answers(), [true]);
     assert!(!harness.driver.answer(harness.now, &choices, Some(0)), "no dialog is shown any more");
 }
 
@@ -164,18 +164,18 @@ fn horizontal_choices_use_left_and_right() {
 fn identical_dialog_is_reported_after_work_on_screen() {
     let mut harness = answered("");
     harness.feed(WORKING);
-    assert_eq!(harness.take_answered(), [true]);
+    assert_eq!(harness.take_answers(), [true]);
     harness.feed(&dialog("", "ls", 0));
-    harness.pass(5000);
-    assert_eq!((harness.take_blocked(), harness.take_written().as_str()), (1, ""));
+    harness.advance(5000);
+    assert_eq!((harness.take_blocked_count(), harness.take_written().as_str()), (1, ""));
 }
 
 #[test]
 fn identical_dialog_is_reported_after_work_in_title() {
     let mut harness = answered("");
     harness.feed(&format!("\x1b]0;✦  Working… (work)\x07{}{ACTION}", dialog("", "ls", 0)));
-    harness.pass(5000);
-    assert_eq!((harness.take_answered(), harness.take_blocked()), (vec![true], 1));
+    harness.advance(5000);
+    assert_eq!((harness.take_answers(), harness.take_blocked_count()), (vec![true], 1));
     assert_eq!(harness.take_written(), "");
 }
 
@@ -183,16 +183,16 @@ fn identical_dialog_is_reported_after_work_in_title() {
 fn identical_dialog_is_reported_below_new_output() {
     let mut harness = answered("✦ I will look.");
     harness.feed(&dialog("✦ I will look.\r\n✓ Shell ls\r\n  a.txt\r\n", "ls", 0));
-    harness.pass(5000);
-    assert_eq!((harness.take_answered(), harness.take_blocked()), (vec![true], 1));
+    harness.advance(5000);
+    assert_eq!((harness.take_answers(), harness.take_blocked_count()), (vec![true], 1));
     assert_eq!(harness.take_written(), "");
 }
 
 #[test]
 fn unanswerable_dialog_is_reported() {
     let mut harness = answered("");
-    harness.pass(10_000);
-    assert_eq!(harness.take_answered(), [false]);
+    harness.advance(10_000);
+    assert_eq!(harness.take_answers(), [false]);
     assert!(matches!(harness.driver.state(), AgentState::Blocked { .. }));
 }
 
@@ -200,13 +200,13 @@ fn unanswerable_dialog_is_reported() {
 fn unknown_dialog_is_closed_once_composer_is_back() {
     let mut harness = Harness::ready_claude();
     harness.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
-    harness.pass(3000);
+    harness.advance(3000);
     assert!(matches!(harness.driver.state(), AgentState::Blocked { kind: BlockKind::Other, .. }));
     assert!(harness.driver.answer(harness.now, &[], None));
     harness.effects();
     assert_eq!(harness.take_written(), "\x1b");
     harness.composer("", "", "? for shortcuts");
-    harness.pass(5000);
-    assert_eq!(harness.take_answered(), [true]);
+    harness.advance(5000);
+    assert_eq!(harness.take_answers(), [true]);
     assert_eq!(harness.take_written(), "", "a second Escape would go to the composer");
 }

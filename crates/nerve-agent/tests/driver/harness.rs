@@ -16,9 +16,9 @@ pub(crate) struct Harness {
     pub(crate) foreground: Foreground,
     written: Vec<u8>,
     pub(crate) ended: Vec<TurnEnd>,
-    answered: Vec<bool>,
+    answers: Vec<bool>,
     /// How often the blocked state was reported.
-    blocked: usize,
+    blocked_count: usize,
 }
 
 /// The rule around Claude's composer.
@@ -33,8 +33,8 @@ impl Harness {
             foreground: Foreground::Unknown,
             written: Vec::new(),
             ended: Vec::new(),
-            answered: Vec::new(),
-            blocked: 0,
+            answers: Vec::new(),
+            blocked_count: 0,
         }
     }
 
@@ -50,9 +50,10 @@ impl Harness {
             match effect {
                 Effect::Write(bytes) => self.written.extend(bytes),
                 Effect::TurnEnded(end) => self.ended.push(*end),
-                Effect::Answered { gone } => self.answered.push(gone),
+                Effect::Answered { gone } => self.answers.push(gone),
                 Effect::StateChanged => {
-                    self.blocked += usize::from(matches!(self.driver.state(), AgentState::Blocked { .. }));
+                    self.blocked_count +=
+                        usize::from(matches!(self.driver.state(), AgentState::Blocked { .. }));
                 }
             }
         }
@@ -67,7 +68,7 @@ impl Harness {
         self.observe();
     }
 
-    pub(crate) fn pass(&mut self, milliseconds: u64) {
+    pub(crate) fn advance(&mut self, milliseconds: u64) {
         let until = self.now + Duration::from_millis(milliseconds);
         while let Some(at) = self.driver.deadline().filter(|at| *at <= until) {
             self.now = self.now.max(at);
@@ -87,12 +88,12 @@ impl Harness {
         String::from_utf8(std::mem::take(&mut self.written)).unwrap()
     }
 
-    pub(crate) fn take_answered(&mut self) -> Vec<bool> {
-        std::mem::take(&mut self.answered)
+    pub(crate) fn take_answers(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.answers)
     }
 
-    pub(crate) fn take_blocked(&mut self) -> usize {
-        std::mem::take(&mut self.blocked)
+    pub(crate) fn take_blocked_count(&mut self) -> usize {
+        std::mem::take(&mut self.blocked_count)
     }
 
     /// Draws Claude's composer with a draft and a footer from the top of the screen.
@@ -108,7 +109,7 @@ impl Harness {
         let mut harness = Harness::new("claude");
         harness.feed("\x1b]0;✳ Claude Code\x07");
         harness.composer("", "", "? for shortcuts");
-        harness.pass(1000);
+        harness.advance(1000);
         assert_eq!(*harness.driver.state(), AgentState::Ready);
         harness
     }

@@ -231,12 +231,12 @@ fn check_turns(profile: &str, name: &str, most: Duration, turns: &[Turn]) {
             turn.latency,
             list()
         );
-        let asks = turn.prompt.starts_with("TOUCHTOOL") || turn.prompt.starts_with("ESCTOOL");
-        assert_eq!(turn.blocked, asks, "{profile}/{name} {:?} permission\n{}", turn.prompt, list());
+        let has_dialog = turn.prompt.starts_with("TOUCHTOOL") || turn.prompt.starts_with("ESCTOOL");
+        assert_eq!(turn.blocked, has_dialog, "{profile}/{name} {:?} permission\n{}", turn.prompt, list());
         assert_eq!(
             turn.blocked_count,
-            usize::from(asks),
-            "{profile}/{name} {:?} asked\n{}",
+            usize::from(has_dialog),
+            "{profile}/{name} {:?} dialogs\n{}",
             turn.prompt,
             list()
         );

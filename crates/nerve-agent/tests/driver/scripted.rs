@@ -14,9 +14,9 @@ fn composer_is_ready_only_when_stable() {
     let mut harness = Harness::new("claude");
     harness.composer("", "", "? for shortcuts");
     assert_eq!(*harness.driver.state(), AgentState::Starting);
-    harness.pass(149);
+    harness.advance(149);
     assert_eq!(*harness.driver.state(), AgentState::Starting);
-    harness.pass(1);
+    harness.advance(1);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     assert_eq!(harness.driver.evidence().source, Source::Screen);
 }
@@ -26,7 +26,7 @@ fn enter_waits_for_echo() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     assert_eq!(harness.take_written(), "\x1b[200~hello\x1b[201~");
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(harness.take_written(), "", "nothing is sent while the composer does not show the text");
     harness.composer("", "hello", "");
     assert_eq!(harness.take_written(), "\r");
@@ -36,7 +36,7 @@ fn enter_waits_for_echo() {
 fn prompt_without_echo_is_not_delivered() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
-    harness.pass(10_000);
+    harness.advance(10_000);
     assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
     assert_eq!(harness.ended[0].delivery, Delivery::Typed);
 }
@@ -47,11 +47,11 @@ fn ignored_enter_is_repeated() {
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
     harness.take_written();
-    harness.pass(800);
+    harness.advance(800);
     assert_eq!(harness.take_written(), "\r", "the text is still in the composer");
     harness.feed("\x1b]0;◐ Claude Code\x07");
     harness.composer("❯ hello\n", "", "esc to interrupt");
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(harness.take_written(), "", "no Enter once the text is gone");
     assert_eq!(harness.driver.turn(), Some((1, Delivery::Started)));
 }
@@ -61,7 +61,7 @@ fn enter_without_effect_is_reported() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.pass(10_000);
+    harness.advance(10_000);
     assert_eq!(harness.take_written().matches('\r').count(), 4);
     assert_eq!(harness.ended[0].outcome, Outcome::NotDelivered);
 }
@@ -74,12 +74,12 @@ fn turn_ends_when_screen_and_title_agree() {
     harness.feed("\x1b]0;◐ Claude Code\x07");
     harness.composer("❯ hello\n", "", "esc to interrupt");
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
-    harness.pass(10_000);
+    harness.advance(10_000);
     assert!(harness.ended.is_empty(), "the title is still busy");
     harness.feed("\x1b]0;✳ Claude Code\x07");
-    harness.pass(39);
+    harness.advance(39);
     assert!(harness.ended.is_empty());
-    harness.pass(1);
+    harness.advance(1);
     assert_eq!(harness.ended[0].outcome, Outcome::Done);
 }
 
@@ -90,7 +90,7 @@ fn busy_title_between_observations_counts_as_started() {
     harness.composer("", "hello", "");
     harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
-    harness.pass(100);
+    harness.advance(100);
     assert_eq!(harness.ended[0].delivery, Delivery::Started);
 }
 
@@ -100,9 +100,9 @@ fn turn_without_work_ends_after_longer_silence() {
     harness.submit("/help").unwrap();
     harness.composer("", "/help", "");
     harness.composer("❯ /help\n  Some help\n", "", "? for shortcuts");
-    harness.pass(2000);
+    harness.advance(2000);
     assert!(harness.ended.is_empty());
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!((harness.ended[0].outcome, harness.ended[0].delivery), (Outcome::Done, Delivery::Submitted));
     assert!(harness.ended[0].evidence.contains("no work was seen"));
 }
@@ -114,7 +114,7 @@ fn quoted_markers_do_not_change_state() {
         "● You will see:\n  ❯ 1. Yes\n  Do you want to proceed?\n  esc to interrupt\n  {RULE}\n  Esc to cancel\n"
     );
     harness.composer(&quote, "", "? for shortcuts");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
@@ -132,9 +132,9 @@ fn permission_dialog_blocks_and_is_answered() {
     };
     harness.feed(&dialog(0));
     assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady), "a dialog that is being drawn");
-    harness.pass(40);
+    harness.advance(40);
     let choices = vec!["Yes".to_string(), "Yes, and always".to_string(), "No".to_string()];
-    assert_eq!(harness.take_blocked(), 1);
+    assert_eq!(harness.take_blocked_count(), 1);
     assert_eq!(
         *harness.driver.state(),
         AgentState::Blocked { kind: BlockKind::Permission, choices: choices.clone() }
@@ -143,17 +143,21 @@ fn permission_dialog_blocks_and_is_answered() {
     assert!(harness.driver.answer(harness.now, &choices, Some(2)));
     harness.effects();
     assert_eq!(harness.take_written(), "\x1b[B");
-    harness.pass(600);
+    harness.advance(600);
     assert_eq!(harness.take_written(), "\x1b[B", "the key was ignored");
     harness.feed(&dialog(1));
     assert_eq!(harness.take_written(), "\x1b[B", "one choice further down");
     harness.feed(&dialog(2));
     assert_eq!(harness.take_written(), "\r");
     harness.feed(&dialog(0).replace("(ls)", "(rm)").replace("Bash command", "Another command"));
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(harness.take_written(), "", "the answer is not for the next dialog");
-    assert_eq!(harness.take_answered(), [true]);
-    assert_eq!(harness.take_blocked(), 1, "the next dialog is reported although its choices are the same");
+    assert_eq!(harness.take_answers(), [true]);
+    assert_eq!(
+        harness.take_blocked_count(),
+        1,
+        "the next dialog is reported although its choices are the same"
+    );
     harness.feed(&dialog(0));
     let other = vec!["Yes".to_string(), "No".to_string()];
     assert!(
@@ -166,7 +170,7 @@ fn permission_dialog_blocks_and_is_answered() {
 fn foreign_draft_is_kept_and_own_draft_is_cleared() {
     let mut harness = Harness::ready_claude();
     harness.composer("", "a thought of my own", "");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(harness.submit("hello"), Err(SubmitError::Draft("a thought of my own".into())));
     assert_eq!(harness.take_written(), "");
     // Escape before the first byte returns our prompt to the composer.
@@ -176,7 +180,7 @@ fn foreign_draft_is_kept_and_own_draft_is_cleared() {
     harness.composer("", "", "esc to interrupt");
     harness.driver.interrupt(harness.now, harness.terminal.cursor_line().0);
     harness.composer("", "slow one", "? for shortcuts");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
     harness.take_written();
     harness.submit("next").unwrap();
@@ -190,14 +194,14 @@ fn silent_start_is_checked_less_and_less_often() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Awake;
     harness.observe();
-    let (mut looks, mut last) = (0, harness.now);
+    let (mut observations, mut last) = (0, harness.now);
     while harness.now.0 < 60_000_000_000 {
         (last, harness.now) = (harness.now, harness.driver.deadline().unwrap());
         harness.observe();
-        looks += 1;
+        observations += 1;
     }
     assert_eq!(*harness.driver.state(), AgentState::Starting);
-    assert!(looks < 80, "{looks}");
+    assert!(observations < 80, "{observations}");
     assert!(harness.now.since(last) <= Duration::from_secs(1));
     // Output shortens the interval again.
     harness.feed("x");
@@ -209,7 +213,7 @@ fn shell_turn_ends_at_its_marks() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(100);
+    harness.advance(100);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.submit("printf x").unwrap();
     assert_eq!(harness.take_written(), "printf x\r");
@@ -227,11 +231,11 @@ fn printed_marks_do_not_end_turn() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(100);
+    harness.advance(100);
     harness.submit("cat marks").unwrap();
     harness.foreground = Foreground::Other;
     harness.feed("cat marks\r\n\x1b]133;C\x07\x1b]133;D;0\x07\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(5000);
+    harness.advance(5000);
     assert!(harness.ended.is_empty(), "cat still owns the terminal");
 }
 
@@ -239,14 +243,14 @@ fn printed_marks_do_not_end_turn() {
 fn repl_is_recognised_by_its_prompt() {
     let mut harness = Harness::new("python");
     harness.feed("Python 3\r\n>>> ");
-    harness.pass(100);
+    harness.advance(100);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.submit("print('>>> ')").unwrap();
     harness.feed("print('>>> ')\r\n");
-    harness.pass(50);
+    harness.advance(50);
     assert!(harness.ended.is_empty());
     harness.feed(">>> \r\n>>> ");
-    harness.pass(50);
+    harness.advance(50);
     assert_eq!(harness.ended.len(), 1);
     assert_eq!(harness.ended[0].span.lines.0, 2);
 }
@@ -255,14 +259,14 @@ fn repl_is_recognised_by_its_prompt() {
 fn unknown_program_is_recognised_by_learned_prompt() {
     let mut harness = Harness::new("generic");
     harness.feed("welcome\r\nme: ");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.submit("x").unwrap();
     harness.feed("x\r\nworking at 100%");
-    harness.pass(500);
+    harness.advance(500);
     assert!(harness.ended.is_empty(), "a line ending in % is not a prompt");
     harness.feed("\r\ndone\r\nme: ");
-    harness.pass(60);
+    harness.advance(60);
     assert_eq!(harness.ended.len(), 1, "its own prompt counts at once");
 }
 
@@ -290,7 +294,7 @@ fn lost_interrupt_is_repeated_only_while_busy() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(100);
+    harness.advance(100);
     harness.submit("sleep 30").unwrap();
     harness.feed("sleep 30\r\n\x1b]133;C\x07");
     harness.take_written();
@@ -298,11 +302,11 @@ fn lost_interrupt_is_repeated_only_while_busy() {
     harness.foreground = Foreground::Other;
     harness.effects();
     assert_eq!(harness.take_written(), "\x03");
-    harness.pass(700);
+    harness.advance(700);
     assert_eq!(harness.take_written(), "\x03");
     harness.foreground = Foreground::Idle;
     harness.feed("^C\r\n\x1b]133;D;130\x07\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(harness.take_written(), "");
     assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
 }
@@ -313,10 +317,10 @@ fn stop_hook_ends_turn_without_delay() {
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.pass(10);
+    harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
     harness.composer("❯ hello\n", "", "esc to interrupt");
-    harness.pass(1000);
+    harness.advance(1000);
     harness.driver.on_hook(harness.now, Hook::Stopped(Some("p0".into())));
     harness.observe();
     harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
@@ -332,14 +336,14 @@ fn ready_screen_waits_for_stop_hook_with_limit() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.pass(10);
+    harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
     harness.composer("❯ hello\n", "", "esc to interrupt");
-    harness.pass(10);
+    harness.advance(10);
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
-    harness.pass(150);
+    harness.advance(150);
     assert!(harness.ended.is_empty());
-    harness.pass(60);
+    harness.advance(60);
     assert_eq!(harness.ended.len(), 1);
 }
 
@@ -349,14 +353,14 @@ fn accepted_prompt_without_work_is_not_done() {
     harness.driver.on_hook(harness.now, Hook::SessionStarted);
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.pass(10);
+    harness.advance(10);
     // On a busy machine the first sign of work appears some time after the hook.
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(Some("p1".into())));
     harness.composer("❯ hello\n", "", "? for shortcuts");
-    harness.pass(1500);
+    harness.advance(1500);
     assert!(harness.ended.is_empty());
     harness.composer("❯ hello\n", "", "esc to interrupt");
-    harness.pass(1000);
+    harness.advance(1000);
     harness.driver.on_hook(harness.now, Hook::Stopped(Some("p1".into())));
     harness.composer("❯ hello\n● Hi.\n", "", "? for shortcuts");
     assert!(harness.ended[0].evidence.starts_with("hook:"), "{}", harness.ended[0].evidence);
@@ -367,14 +371,14 @@ fn foreground_program_gets_one_interrupt() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(100);
+    harness.advance(100);
     harness.submit("serve").unwrap();
     harness.foreground = Foreground::Other;
     harness.feed("serve\r\n\x1b]133;C\x07listening\r\n");
     harness.take_written();
     harness.driver.interrupt(harness.now, 1);
     harness.effects();
-    harness.pass(10_000);
+    harness.advance(10_000);
     assert_eq!(harness.take_written(), "\x03");
 }
 
@@ -388,7 +392,7 @@ fn interrupt_before_enter_withdraws_prompt() {
     assert_eq!(harness.take_written(), "\x15");
     assert_eq!(harness.ended[0].outcome, Outcome::Interrupted);
     harness.composer("", "hello", "");
-    harness.pass(5000);
+    harness.advance(5000);
     assert_eq!(harness.take_written(), "", "no Enter follows");
 }
 
@@ -399,11 +403,11 @@ fn draft_similar_to_own_prompt_is_foreign() {
     harness.composer("", "go", "");
     harness.feed("\x1b]0;◐ Claude Code\x07\x1b]0;✳ Claude Code\x07");
     harness.composer("❯ go\n● Done.\n", "", "? for shortcuts");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(harness.ended[0].outcome, Outcome::Done);
     for draft in ["a good idea of mine", "go", "[Pasted text #1 +20 lines]"] {
         harness.composer("❯ go\n● Done.\n", draft, "");
-        harness.pass(1000);
+        harness.advance(1000);
         assert_eq!(harness.submit("next"), Err(SubmitError::Draft(draft.into())));
     }
 }
@@ -413,10 +417,10 @@ fn shell_without_prompt_marks_uses_other_signals() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("$ ");
-    harness.pass(1000);
+    harness.advance(1000);
     harness.submit("echo hi").unwrap();
     harness.feed("echo hi\r\n\x1b]133;C\x07hi\r\n$ ");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(harness.ended.len(), 1, "{:?}", harness.driver.evidence());
 }
 
@@ -424,16 +428,16 @@ fn shell_without_prompt_marks_uses_other_signals() {
 fn silence_does_not_end_turn_if_prompt_is_known() {
     let mut harness = Harness::new("python");
     harness.feed("Python 3\r\n>>> ");
-    harness.pass(100);
+    harness.advance(100);
     harness.submit("slow()").unwrap();
     harness.feed("slow()\r\nhalf\r\n");
-    harness.pass(60_000);
+    harness.advance(60_000);
     assert!(harness.ended.is_empty());
     harness.feed("...");
-    harness.pass(500);
+    harness.advance(500);
     assert_eq!(*harness.driver.state(), AgentState::Busy, "partial output is not a continuation prompt");
     harness.feed("\r\n>>> ");
-    harness.pass(50);
+    harness.advance(50);
     assert_eq!(harness.ended.len(), 1);
 }
 
@@ -442,10 +446,10 @@ fn unfinished_shell_command_blocks() {
     let mut harness = Harness::new("shell");
     harness.foreground = Foreground::Idle;
     harness.feed("\x1b]133;A\x07$ \x1b]133;B\x07");
-    harness.pass(100);
+    harness.advance(100);
     harness.submit("echo 'abc").unwrap();
     harness.feed("echo 'abc\r\n> \x1b]133;P;k=s\x07");
-    harness.pass(100);
+    harness.advance(100);
     let state = harness.driver.state();
     assert!(
         matches!(state, AgentState::Blocked { kind: BlockKind::Other, .. }),
@@ -460,14 +464,14 @@ fn continuing_stop_hook_does_not_end_turn() {
     let mut harness = Harness::ready_claude();
     harness.submit("hello").unwrap();
     harness.composer("", "hello", "");
-    harness.pass(10);
+    harness.advance(10);
     harness.driver.on_hook(harness.now, Hook::PromptSubmitted(None));
     harness.composer("❯ hello\n", "", "esc to interrupt");
     harness.driver.on_hook(harness.now, Hook::Stopped(None));
-    harness.pass(400);
+    harness.advance(400);
     harness.observe();
     harness.composer("❯ hello\n● Wait.\n", "", "? for shortcuts");
-    harness.pass(20);
+    harness.advance(20);
     assert!(harness.ended.is_empty(), "the frame must be stable like any other");
 }
 
@@ -475,7 +479,7 @@ fn continuing_stop_hook_does_not_end_turn() {
 fn composer_in_other_mode_is_not_typed_into() {
     let mut harness = Harness::ready_claude();
     harness.feed(&format!("\x1b[H\x1b[2J\r\n{RULE}\r\n! \x1b7\r\n{RULE}\r\n  ! for shell mode\x1b8"));
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(harness.submit("touch x"), Err(SubmitError::Draft("!".into())));
     assert_eq!(harness.take_written(), "");
 }
@@ -484,13 +488,13 @@ fn composer_in_other_mode_is_not_typed_into() {
 fn composer_like_choices_are_a_dialog() {
     let mut harness = Harness::new("codex");
     harness.feed("› Ask Codex to do anything\x1b[3G");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     let tips = "1. one tip\r\n2. another\r\n\r\n\r\n\r\n\r\n";
     harness.feed(&format!(
         "\x1b[H\x1b[2J{tips}  Would you like to run the following command?\r\n\r\n› 1. Yes, proceed (y)\r\n  2. Yes, and always\r\n  3. No\r\n\r\n  Press enter to confirm\x1b[?25l"
     ));
-    harness.pass(80);
+    harness.advance(80);
     let choices = ["Yes, proceed (y)", "Yes, and always", "No"].map(String::from).to_vec();
     assert_eq!(*harness.driver.state(), AgentState::Blocked { kind: BlockKind::Permission, choices });
 }
@@ -501,9 +505,9 @@ fn unknown_dialog_blocks_when_silent() {
     harness.submit("/status").unwrap();
     harness.composer("", "/status", "");
     harness.feed("\x1b[H\x1b[2J Settings: Status\r\n Version: 2\r\n\r\n Some way to leave");
-    harness.pass(2000);
+    harness.advance(2000);
     assert!(!matches!(harness.driver.state(), AgentState::Blocked { .. }));
-    harness.pass(1000);
+    harness.advance(1000);
     assert!(matches!(harness.driver.state(), AgentState::Blocked { kind: BlockKind::Other, .. }));
 }
 
@@ -514,7 +518,7 @@ fn requested_second_interrupt_is_sent_alone() {
         harness.feed(&format!("\x1b[H\x1b[2J┃  Ask anything\r\n╹▀▀▀\r\n {footer}\x1b[1;4H"));
     };
     draw(&mut harness, "");
-    harness.pass(4000);
+    harness.advance(4000);
     assert_eq!(harness.submit("go"), Ok(1));
     harness.feed("\x1b[H\x1b[2J┃  go\r\n╹▀▀▀\x1b[1;4H");
     draw(&mut harness, "esc interrupt");
@@ -522,16 +526,16 @@ fn requested_second_interrupt_is_sent_alone() {
     harness.driver.interrupt(harness.now, 0);
     harness.effects();
     assert_eq!(harness.take_written(), "\x1b");
-    harness.pass(100);
+    harness.advance(100);
     assert_eq!(harness.take_written(), "");
     draw(&mut harness, "esc again to interrupt");
     assert_eq!(harness.take_written(), "\x1b");
-    harness.pass(600);
+    harness.advance(600);
     assert_eq!(harness.take_written(), "", "too early for the second interrupt");
-    harness.pass(200);
-    assert_eq!(harness.take_written(), "\x1b", "it still asks");
+    harness.advance(200);
+    assert_eq!(harness.take_written(), "\x1b", "still requests a second interrupt");
     draw(&mut harness, "");
-    harness.pass(4000);
+    harness.advance(4000);
     assert_eq!(harness.take_written(), "");
     assert_eq!(harness.ended.last().map(|end| end.outcome), Some(Outcome::Interrupted));
 }
@@ -540,17 +544,17 @@ fn requested_second_interrupt_is_sent_alone() {
 fn resuming_agent_is_not_ready_before_it_has_loaded() {
     let first_page = "\x1b[H\x1b[2J   ┃  Ask anything\r\n   ╹▀▀▀\r\n  tab agents  ctrl+p commands\x1b[1;7H";
     let loaded = "\x1b[H\x1b[2J   hello\r\n\r\n┃ \r\n╹▀▀▀\r\n  2.4K (1%)  ctrl+p commands\x1b[3;3H";
-    let state = |goes_on: bool, wait: u64, then: &str| {
+    let state = |continues: bool, wait: u64, then: &str| {
         let mut harness = Harness::new("opencode");
-        if goes_on {
+        if continues {
             harness.driver = harness.driver.resuming();
         }
         harness.feed(first_page);
-        harness.pass(wait);
+        harness.advance(wait);
         if !then.is_empty() {
             harness.feed(then);
         }
-        harness.pass(1600);
+        harness.advance(1600);
         harness.driver.state().clone()
     };
     assert_eq!(state(false, 0, ""), AgentState::Ready, "a new conversation is empty");
@@ -564,7 +568,7 @@ fn line_based(profile: &str, prompt: &str) -> Harness {
     let mut harness = Harness::new(profile);
     harness.foreground = Foreground::Idle;
     harness.feed(prompt);
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness
 }
@@ -584,14 +588,14 @@ fn unfinished_input_blocks_prompts() {
     ] {
         let mut harness = line_based(profile, &prompt);
         harness.feed("h");
-        harness.pass(2000);
+        harness.advance(2000);
         assert_eq!(harness.submit("next"), Err(SubmitError::Line("h".into())), "{profile} {prompt:?}");
         harness.feed("alf ü日");
-        harness.pass(2000);
+        harness.advance(2000);
         assert_eq!(harness.submit("next"), Err(SubmitError::Line("half ü日".into())), "{profile} {prompt:?}");
         assert_eq!(harness.take_written(), "", "{profile} {prompt:?}");
         harness.feed(erase);
-        harness.pass(2000);
+        harness.advance(2000);
         assert_eq!(harness.submit("next"), Ok(1), "{profile} {prompt:?}");
         assert_eq!(harness.take_written(), "next\r");
     }
@@ -603,11 +607,11 @@ fn wrapped_unfinished_input_is_one_line() {
         let mut harness = line_based("shell", prompt);
         let long = "word ".repeat(20);
         harness.feed(&long);
-        harness.pass(2000);
+        harness.advance(2000);
         let refused = harness.submit("next");
         assert_eq!(refused, Err(SubmitError::Line(long.trim_end().to_string())), "{prompt:?}");
         harness.feed("\x1b[1;3H\x1b[J");
-        harness.pass(2000);
+        harness.advance(2000);
         assert_eq!(harness.submit("next"), Ok(1), "{prompt:?}");
     }
 }
@@ -617,7 +621,7 @@ fn suggestion_behind_cursor_is_not_input() {
     for prompt in ["\x1b]133;A\x07$ \x1b]133;B\x07", "$ "] {
         let mut harness = line_based("shell", prompt);
         harness.feed("\x1b7\x1b[90mls -la\x1b[m\x1b8");
-        harness.pass(2000);
+        harness.advance(2000);
         assert_eq!(harness.submit("next"), Ok(1), "{prompt:?}");
     }
 }
@@ -626,10 +630,10 @@ fn suggestion_behind_cursor_is_not_input() {
 fn redrawn_prompt_is_not_input() {
     let mut harness = line_based("shell", "~ $ ");
     harness.feed("\r\x1b[K~ (main) $ ");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(harness.submit("next"), Ok(1));
     let mut harness = line_based("shell", "$ ");
     harness.feed("echo a\r\na\r\n$ ");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(harness.submit("next"), Ok(1), "the other command has ended");
 }

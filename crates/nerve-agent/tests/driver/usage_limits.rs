@@ -30,7 +30,7 @@ fn recorded(profile: &str, name: &str) -> Harness {
     let screen = std::fs::read_to_string(file).unwrap();
     let mut harness = night(profile);
     draw(&mut harness, screen.trim_end());
-    harness.pass(2000);
+    harness.advance(2000);
     harness
 }
 
@@ -52,7 +52,7 @@ fn draw(harness: &mut Harness, screen: &str) {
 fn claude(conversation: &str) -> Harness {
     let mut harness = night("claude");
     draw_claude(&mut harness, conversation, "? for shortcuts");
-    harness.pass(2000);
+    harness.advance(2000);
     harness
 }
 
@@ -69,15 +69,15 @@ fn claude_is_suspended_until_limit_resets() {
     assert_eq!(harness.submit("hello"), Err(SubmitError::NotReady));
     assert_eq!(harness.take_written(), "");
     // The limit has passed, but the footer still announces that the agent will continue.
-    harness.pass(4 * 3_600_000);
+    harness.advance(4 * 3_600_000);
     assert_eq!(*harness.driver.state(), suspended(None));
-    let continued = "❯ hello there\n  ⎿  You've hit your 5-hour limit · resets 5:02am (UTC)\n\n● Usage limit reached · set to continue automatically at 5:02am\n\n● Usage limit reset · Continuing automatically\n\n● Here I go on.";
+    let continued = "❯ hello there\n  ⎿  You've hit your 5-hour limit · resets 5:02am (UTC)\n\n● Usage limit reached · set to continue automatically at 5:02am\n\n● Usage limit reset · Continuing automatically\n\n● Continuing.";
     harness.feed("\x1b]0;◐ Claude Code\x07");
     draw_claude(&mut harness, continued, "esc to interrupt");
     assert_eq!(*harness.driver.state(), AgentState::Busy);
     harness.feed("\x1b]0;✳ Claude Code\x07");
     draw_claude(&mut harness, continued, "? for shortcuts");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
@@ -85,11 +85,11 @@ fn claude_is_suspended_until_limit_resets() {
 fn expired_notice_is_ignored_while_visible() {
     let mut harness = recorded("claude", "claude-cancelled.txt");
     assert_eq!(*harness.driver.state(), suspended(at(3, 2)));
-    harness.pass(3 * 3_600_000);
+    harness.advance(3 * 3_600_000);
     assert_eq!(*harness.driver.state(), suspended(at(3, 2)), "two minutes are left");
-    harness.pass(120_000);
+    harness.advance(120_000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
-    harness.pass(20 * 3_600_000);
+    harness.advance(20 * 3_600_000);
     assert_eq!(*harness.driver.state(), AgentState::Ready, "5:02am means the first one");
     assert!(harness.submit("hello").is_ok());
 }
@@ -99,7 +99,7 @@ fn unknown_zone_limits_suspension_to_a_day() {
     let mut harness = recorded("claude", "claude-weekly.txt");
     assert_eq!(*harness.driver.state(), suspended(None));
     assert!(harness.driver.evidence().text.ends_with("resets Nov 25, 3:05am (Europe/Berlin)"));
-    harness.pass(24 * 3_600_000);
+    harness.advance(24 * 3_600_000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
@@ -109,7 +109,7 @@ fn interrupt_ends_suspension() {
     harness.driver.interrupt(harness.now, 0);
     harness.effects();
     assert_eq!(harness.take_written(), "\x1b");
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
 }
 
@@ -142,13 +142,13 @@ fn codex_time_span_is_added_to_now() {
     let mut harness = night("codex");
     let notice = "› hello there\n\n\n■ You've hit your usage limit. Upgrade to Pro (https://openai.com/chatgpt/pricing) or try again in 2 days 3\nhours 5 minutes.\n\n\n";
     draw(&mut harness, &format!("{notice}› Ask Codex to do anything\n\n  model · /srv/work"));
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), suspended(at(51, 5)));
     draw(
         &mut harness,
         &format!("{notice}› again\n\n• Here it is.\n\n› Ask Codex to do anything\n\n  model · /srv/work"),
     );
-    harness.pass(2000);
+    harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready, "an answer below invalidates the notice");
 }
 
@@ -202,14 +202,14 @@ fn turn_continues_after_limit() {
     draw_claude(&mut harness, "❯ hello", "esc to interrupt");
     let notice = "❯ hello\n  ⎿  You've hit your limit · resets 3am (UTC)";
     draw_claude(&mut harness, notice, "esc to interrupt");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(*harness.driver.state(), AgentState::Busy, "still working: the notice may be old");
     harness.feed("\x1b]0;✳ Claude Code\x07");
     draw_claude(&mut harness, notice, "? for shortcuts");
-    harness.pass(1000);
+    harness.advance(1000);
     assert_eq!(*harness.driver.state(), suspended(at(1, 0)));
     assert!(harness.ended.is_empty(), "the agent has not finished");
-    harness.pass(3_600_000);
+    harness.advance(3_600_000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     assert_eq!(harness.ended[0].outcome, Outcome::Done);
 }

@@ -56,7 +56,7 @@ fn s08_long_answer_whole() {
 #[test]
 fn s09_tools() {
     expect(&inline("09-during-tool", "SLOWTOOL please"), "text\n  I will run a command.\nincomplete");
-    let said = |rest: &str| {
+    let tool_answer = |rest: &str| {
         format!(
             "text\n  The tool said: Chunk ID: {rest}\n  Process exited with code 0\n  Original token count: {}\ncomplete",
             if rest.starts_with('8') {
@@ -70,13 +70,13 @@ fn s09_tools() {
         &inline("11-after-tool", "SLOWTOOL please"),
         &format!(
             "text\n  I will run a command.\ntool_call args=sleep 6; echo slept tool=shell\n  slept\n{}",
-            said("8817ad\n  Wall time: 5.9228 seconds")
+            tool_answer("8817ad\n  Wall time: 5.9228 seconds")
         ),
     );
     let read = |id: &str| {
         format!(
             "text\n  I will read the file.\ntool_call tool=explore\n  Read notes.txt\n{}",
-            said(&format!("{id}\n  Wall time: 0.0000 seconds"))
+            tool_answer(&format!("{id}\n  Wall time: 0.0000 seconds"))
         )
     };
     expect(&inline("16-after-read", "READTOOL FILE=/srv/proj0/work-codex/notes.txt"), &read("65e4d8"));
@@ -169,14 +169,14 @@ fn errors_and_quotes() {
     );
     // The end line counts only at the end.
     expect(
-        &drawn("go", "› go\n\n• It says\n\n  Worked for 3s • 21:48\n\n  and goes on"),
+        &drawn("go", "› go\n\n• It says\n\n  Worked for 3s • 21:48\n\n  and continues"),
         "
         text
           It says
 
           Worked for 3s • 21:48
 
-          and goes on
+          and continues
         incomplete",
     );
 }

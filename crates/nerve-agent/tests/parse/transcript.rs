@@ -113,8 +113,8 @@ fn last_of_two_equal_prompts_and_since() {
     // 2026-11-21T23:06:15.485Z, the second prompt. Half a millisecond later it still matches, a second later it does
     // not.
     let second = TsNs(1_795_302_375_485_500_000);
-    let found = parse_turn(text.lines(), "hello there", Some(second));
-    assert!(found.is_found && found.is_complete);
+    let repeated_turn = parse_turn(text.lines(), "hello there", Some(second));
+    assert!(repeated_turn.is_found && repeated_turn.is_complete);
     assert!(!parse_turn(text.lines(), "hello there", Some(TsNs(second.0 + 1_000_000_000))).is_found);
 }
 
@@ -137,13 +137,15 @@ fn running_turn() {
 fn final_message_is_marked() {
     let text = nine_turns();
     let all: Vec<&str> = text.lines().collect();
-    let up_to = |said: &str, prompt: &str| {
-        let line =
-            all.iter().rposition(|line| line.contains("\"assistant\"") && line.contains(said)).expect("it");
+    let up_to = |content: &str, prompt: &str| {
+        let line = all
+            .iter()
+            .rposition(|line| line.contains("\"assistant\"") && line.contains(content))
+            .expect("turn");
         parse_turn(all[..=line].iter().copied(), prompt, None)
     };
-    let said = up_to("You said: THINK", "THINK about it");
-    assert!(said.said_end && !said.is_complete, "before the turn's duration is written");
+    let answered = up_to("You said: THINK", "THINK about it");
+    assert!(answered.said_end && !answered.is_complete, "before the turn's duration is written");
     let thought = up_to("\"type\":\"thinking\"", "THINK about it");
     assert!(!thought.said_end, "the last message, still without text");
     assert!(!up_to("I will run two commands", "TOOLS please").said_end);
@@ -155,13 +157,13 @@ fn final_message_is_marked() {
 
 #[test]
 fn hook_makes_agent_continue() {
-    let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
+    let prompt_line = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let end = |uuid: &str, parent: &str, reason: &str| {
         let message = json!({"id": uuid, "stop_reason": reason, "content": [{"type": "text", "text": uuid}]});
         json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message}).to_string()
     };
-    let more = json!({"type": "user", "uuid": "h", "parentUuid": "a", "isMeta": true, "message": {"content": "go on"}});
-    let lines = [said, end("a", "u", "end_turn"), more.to_string(), end("b", "h", "stop_sequence")];
+    let more = json!({"type": "user", "uuid": "h", "parentUuid": "a", "isMeta": true, "message": {"content": "continue"}});
+    let lines = [prompt_line, end("a", "u", "end_turn"), more.to_string(), end("b", "h", "stop_sequence")];
     let ends: Vec<bool> =
         (1..=4).map(|n| parse_turn(lines[..n].iter().map(String::as_str), "q", None).said_end).collect();
     assert_eq!(ends, [false, true, false, true]);
@@ -181,18 +183,19 @@ fn empty_prompt_matches_last_message() {
 
 #[test]
 fn malformed_and_unknown_lines_are_counted() {
-    let said = json!({"type": "user", "uuid": "u", "message": {"role": "user", "content": "q"}}).to_string();
+    let prompt_line =
+        json!({"type": "user", "uuid": "u", "message": {"role": "user", "content": "q"}}).to_string();
     let answer =
         json!({"type": "assistant", "uuid": "a", "parentUuid": "u", "message": {"id": "m", "content": [
         {"type": "text", "text": "yes"}, {"type": "hologram", "data": 1}]}})
         .to_string();
     let cut = &answer[..answer.len() / 2];
-    let lines = ["{not json", "", "[1]", "{\"type\":\"weather\"}", &said, "\u{0}", &answer, cut];
+    let lines = ["{not json", "", "[1]", "{\"type\":\"weather\"}", &prompt_line, "\u{0}", &answer, cut];
     let turn = parse_turn(lines.into_iter(), "q", None);
     assert_eq!(turn.sections[0].content, "yes");
     // Three malformed lines, one unknown type and one unknown block. The truncated line is still being written.
     assert_eq!(turn.unknown, 5);
-    let again = parse_turn(lines.into_iter().chain([said.as_str()]), "q", None);
+    let again = parse_turn(lines.into_iter().chain([prompt_line.as_str()]), "q", None);
     assert_eq!(again.unknown, 6, "malformed if another line follows");
 }
 
@@ -222,9 +225,9 @@ fn other_branches_and_side_chains_are_excluded() {
 
 #[test]
 fn blocks_and_reminders_in_the_prompt() {
-    let said = json!({"type": "user", "uuid": "u", "message": {"content": [
+    let prompt_line = json!({"type": "user", "uuid": "u", "message": {"content": [
         {"type": "text", "text": "<system-reminder>be kind</system-reminder>"}, {"type": "text", "text": "if a < b:\n\treturn"}]}});
-    let lines = [said.to_string()];
+    let lines = [prompt_line.to_string()];
     assert!(parse_turn(lines.iter().map(String::as_str), "if a < b: return", None).is_found);
     let meta = json!({"type": "user", "isMeta": true, "uuid": "u", "message": {"content": "q"}}).to_string();
     assert!(!parse_turn([meta.as_str()].into_iter(), "q", None).is_found);
@@ -233,9 +236,9 @@ fn blocks_and_reminders_in_the_prompt() {
 #[test]
 fn huge_line() {
     let text = "word ".repeat(1_000_000);
-    let said = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
+    let prompt_line = json!({"type": "user", "uuid": "u", "message": {"content": "q"}}).to_string();
     let answer =
         json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}).to_string();
-    let turn = parse_turn([said.as_str(), answer.as_str()].into_iter(), "q", None);
+    let turn = parse_turn([prompt_line.as_str(), answer.as_str()].into_iter(), "q", None);
     assert_eq!(turn.sections[0].content.len(), text.len() - 1);
 }

@@ -42,7 +42,7 @@ fn lines(words: &[(&str, &str, &str)]) -> String {
 }
 
 /// Returns the ids of the remaining lines.
-fn left(text: &str, turn: u64) -> Vec<String> {
+fn remaining_ids(text: &str, turn: u64) -> Vec<String> {
     let cut = cut(text, turn, NEW).expect("a valid cut");
     let lines = cut.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
     lines.map(|line| line["uuid"].as_str().or(line["type"].as_str()).expect("a name").to_string()).collect()
@@ -55,23 +55,23 @@ fn recorded_transcript_is_cut_after_each_turn() {
     for turn in 1..=9 {
         let part = cut(&text, turn, NEW).unwrap();
         assert_eq!(turns(&part), Ok(turn), "the requested number of turns");
-        let mut named = 0;
+        let mut id_count = 0;
         for line in part.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             for key in ["sessionId", "session_id"] {
-                named += line.get(key).map_or(0, |id| {
+                id_count += line.get(key).map_or(0, |id| {
                     assert_eq!(id, NEW, "{line}");
                     1
                 });
             }
         }
-        assert!(named > 0);
-        let whole = parse_turn(part.lines(), "", None);
-        assert!(whole.is_found && !whole.sections.is_empty(), "turn {turn} has its answer");
+        assert!(id_count > 0);
+        let complete = parse_turn(part.lines(), "", None);
+        assert!(complete.is_found && !complete.sections.is_empty(), "turn {turn} has its answer");
     }
     assert!(cut(&text, 1, NEW).unwrap().len() < cut(&text, 2, NEW).unwrap().len());
     let first = cut(&text, 1, NEW).unwrap();
-    assert!(first.contains("hello there") && !first.contains("THINK about it"), "nothing of what came later");
+    assert!(first.contains("hello there") && !first.contains("THINK about it"), "later message not cut");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn only_current_branch_counts() {
         ("answer", "a3", "p3"),
     ]);
     assert_eq!(turns(&text), Ok(2));
-    assert_eq!(left(&text, 1), ["p1", "a1"]);
-    assert_eq!(left(&text, 2), ["p1", "a1", "p3", "a3"]);
+    assert_eq!(remaining_ids(&text, 1), ["p1", "a1"]);
+    assert_eq!(remaining_ids(&text, 2), ["p1", "a1", "p3", "a3"]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn parallel_tool_results_stay_with_their_turn() {
         ("prompt", "p2", "a3"),
         ("answer", "a4", "p2"),
     ]);
-    assert_eq!(left(&text, 1), ["p1", "a1", "a2", "r1", "r2", "a3"]);
+    assert_eq!(remaining_ids(&text, 1), ["p1", "a1", "a2", "r1", "r2", "a3"]);
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn other_lines_follow_previous_line_or_named_message() {
         r#"{"type":"last-prompt","leafUuid":"a2","sessionId":"old"}"#,
         r#"{"type":"summary","summary":"late","leafUuid":"a1"}"#,
     );
-    assert_eq!(left(&text, 1), ["mode", "p1", "a1", "brand-new", "summary"]);
-    assert_eq!(left(&text, 2).len(), 10);
+    assert_eq!(remaining_ids(&text, 1), ["mode", "p1", "a1", "brand-new", "summary"]);
+    assert_eq!(remaining_ids(&text, 2).len(), 10);
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn subagent_lines_stay_with_their_turn() {
         side("s2"),
     );
     assert_eq!(turns(&text), Ok(2));
-    assert_eq!(left(&text, 1), ["p1", "a1", "s1"]);
-    assert_eq!(left(&text, 2), ["p1", "a1", "s1", "p2", "a2", "s2"]);
+    assert_eq!(remaining_ids(&text, 1), ["p1", "a1", "s1"]);
+    assert_eq!(remaining_ids(&text, 2), ["p1", "a1", "s1", "p2", "a2", "s2"]);
 }
 
 #[test]
@@ -172,8 +172,8 @@ fn turns_before_compaction_are_kept() {
         ("answer", "a3", "p3"),
     ]);
     assert_eq!(turns(&text), Ok(3));
-    assert_eq!(left(&text, 2), ["p1", "a1", "p2", "a2"]);
-    assert_eq!(left(&text, 3), ["p1", "a1", "p2", "a2", "b", "p3", "a3"]);
+    assert_eq!(remaining_ids(&text, 2), ["p1", "a1", "p2", "a2"]);
+    assert_eq!(remaining_ids(&text, 3), ["p1", "a1", "p2", "a2", "b", "p3", "a3"]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn command_is_a_turn_only_if_answered() {
         ("answer", "a2", "c2"),
     ]);
     assert_eq!(turns(&text), Ok(2));
-    assert_eq!(left(&text, 1), ["c1", "p1", "a1"]);
+    assert_eq!(remaining_ids(&text, 1), ["c1", "p1", "a1"]);
     assert_eq!(turns(&lines(&[("command", "c1", "")])), Ok(0), "only /clear: no conversation yet");
 }
 
@@ -199,17 +199,17 @@ fn missing_parent_and_cycle_are_tolerated() {
         ("answer", "a2", "p2"),
     ]);
     assert_eq!(turns(&lost), Ok(2));
-    let circle = lines(&[("answer", "a", "b"), ("prompt", "b", "a")]);
-    assert_eq!(turns(&circle), Ok(1));
+    let cycle = lines(&[("answer", "a", "b"), ("prompt", "b", "a")]);
+    assert_eq!(turns(&cycle), Ok(1));
 }
 
 #[test]
 fn unreadable_transcript_is_an_error() {
-    let whole = lines(&[("prompt", "p1", ""), ("answer", "a1", "p1")]);
-    let cut_off = &whole[..whole.len() - 9];
-    assert_eq!(cut(cut_off, 1, NEW), Err(CutError::Truncated));
-    assert_eq!(cut(&format!("{cut_off}\n{whole}"), 1, NEW), Err(CutError::Malformed { line: 2 }));
-    assert_eq!(cut(&format!("{whole}[]\n"), 1, NEW), Err(CutError::Malformed { line: 3 }));
+    let complete = lines(&[("prompt", "p1", ""), ("answer", "a1", "p1")]);
+    let truncated = &complete[..complete.len() - 9];
+    assert_eq!(cut(truncated, 1, NEW), Err(CutError::Truncated));
+    assert_eq!(cut(&format!("{truncated}\n{complete}"), 1, NEW), Err(CutError::Malformed { line: 2 }));
+    assert_eq!(cut(&format!("{complete}[]\n"), 1, NEW), Err(CutError::Malformed { line: 3 }));
     for newer in ["", "\n", "{\"type\":\"turn\",\"v\":9}\n", "{\"type\":\"user\",\"text\":\"hi\"}\n"] {
         assert_eq!(cut(newer, 1, NEW), Err(CutError::Unknown), "{newer:?}");
     }
@@ -297,9 +297,9 @@ fn paths_are_rewritten_except_in_signed_content() {
         let line: Value = serde_json::from_str(cut.text.trim_end()).unwrap();
         (line["message"]["content"].clone(), line["cwd"].clone())
     };
-    let (said, cwd) = moved(&json!("see\n/srv/a b/x.rs, '/srv/a b' and /srv/a b."));
+    let (content, cwd) = moved(&json!("see\n/srv/a b/x.rs, '/srv/a b' and /srv/a b."));
     assert_eq!(cwd, "/new/\"place\"");
-    assert_eq!(said, "see\n/new/\"place\"/x.rs, '/new/\"place\"' and /new/\"place\".");
+    assert_eq!(content, "see\n/new/\"place\"/x.rs, '/new/\"place\"' and /new/\"place\".");
     let other = json!("/srv/a bc /srv/a b-2 /srv/a b.git /mnt/srv/a b");
     assert_eq!(moved(&other).0, other, "other folders");
     let signed = json!([{ "type": "text", "text": "/srv/a b", "signature": "x" }]);
@@ -317,12 +317,12 @@ fn moved(from: &str, cwd: &str, content: &Value) -> Value {
 
 #[test]
 fn root_folder_is_not_rewritten() {
-    let said = |from, text: &str| moved(from, from, &json!(text))["message"]["content"].clone();
-    assert_eq!(said("/app", "see /app/x.rs\n/app: it"), "see /new/1/x.rs\n/new/1: it");
+    let content = |from, text: &str| moved(from, from, &json!(text))["message"]["content"].clone();
+    assert_eq!(content("/app", "see /app/x.rs\n/app: it"), "see /new/1/x.rs\n/new/1: it");
     let other = "/srv/app ~/app ${HOME}/app https://app/x ../app */app /apps <app></app>";
-    assert_eq!(said("/app", other), other);
+    assert_eq!(content("/app", other), other);
     assert_eq!(moved("/app", "/app/sub", &json!("x"))["cwd"], "/new/1/sub");
-    assert_eq!(said("/", "in /srv or /"), "in /srv or /", "every path begins with it");
+    assert_eq!(content("/", "in /srv or /"), "in /srv or /", "every path begins with it");
 }
 
 #[test]

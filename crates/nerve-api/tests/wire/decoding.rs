@@ -2,12 +2,12 @@ use nerve_api::{DecodeError, Message, RequestId, RequestName, decode_request};
 use proptest::prelude::*;
 use serde_json::json;
 
-fn refused(line: impl AsRef<[u8]>) -> DecodeError {
+fn decode_err(line: impl AsRef<[u8]>) -> DecodeError {
     decode_request(line.as_ref()).unwrap_err()
 }
 
 #[test]
-fn a_request_of_the_first_nerve_reads() {
+fn full_request_round_trips() {
     let line = r#"{"type":"command","command_type":"CREATE_NODE","params":{"node_id":"a","command":"claude"},"request_id":"7f"}"#;
     let request = decode_request(line.as_bytes()).unwrap();
     assert_eq!(request.command, RequestName::CreateNode);
@@ -18,7 +18,7 @@ fn a_request_of_the_first_nerve_reads() {
 }
 
 #[test]
-fn what_may_be_absent_may_be_absent() {
+fn optional_fields_may_be_missing_or_null() {
     for line in [
         r#"{"command_type":"PING"}"#,
         r#" {"command_type":"PING","params":null,"request_id":null,"type":null,"more":[1]} "#,
@@ -31,7 +31,7 @@ fn what_may_be_absent_may_be_absent() {
 }
 
 #[test]
-fn older_names_work_and_are_told() {
+fn deprecated_names_are_translated_with_warnings() {
     let line = br#"{"command_type":"SEND_INPUT","params":{"channel_id":"a","input":"hi"},"request_id":"1"}"#;
     let request = decode_request(line).unwrap();
     assert_eq!(request.command, RequestName::ExecuteInput);
@@ -44,11 +44,11 @@ fn older_names_work_and_are_told() {
             "input is deprecated, use text"
         ]
     );
-    // `input` of a graph is no older name of anything.
+    // `input` is deprecated only in prompts, not in graph commands.
     let request =
         decode_request(br#"{"command_type":"RUN_GRAPH","params":{"input":"x","dag_id":"g"}}"#).unwrap();
     assert_eq!(json!(request.params), json!({"input": "x", "graph_id": "g"}));
-    // Both given: today's name counts, unless it is null.
+    // If both are present, the current name takes precedence unless it is null.
     let both = br#"{"command_type":"GET_NODE","params":{"node_id":"new","channel_id":"old"}}"#;
     assert_eq!(json!(decode_request(both).unwrap().params), json!({"node_id": "new"}));
     let null = br#"{"command_type":"GET_NODE","params":{"node_id":null,"channel_id":"old"}}"#;
@@ -56,7 +56,7 @@ fn older_names_work_and_are_told() {
 }
 
 #[test]
-fn errors_say_what_and_where() {
+fn errors_state_problem_and_position() {
     let deep = format!("{{\"params\":{}{}}}", "[".repeat(200), "]".repeat(200));
     let cases: [(&[u8], &str); 17] = [
         (b"{\"a\":\"\xff\"}", "not UTF-8: bad byte at 6"),
@@ -84,19 +84,19 @@ fn errors_say_what_and_where() {
         ),
     ];
     for (line, message) in cases {
-        assert_eq!(refused(line).message, message);
+        assert_eq!(decode_err(line).message, message);
     }
 }
 
 #[test]
-fn a_request_that_can_be_told_apart_is_answered_as_such() {
-    let error = refused(br#"{"command_type":"PIN","request_id":"r1"}"#);
+fn error_reply_carries_known_request_id() {
+    let error = decode_err(br#"{"command_type":"PIN","request_id":"r1"}"#);
     let Message::Result(result) = error.reply() else { panic!("{error:?}") };
     assert_eq!((result.success, result.request_id), (false, Some(RequestId::from("r1"))));
     assert_eq!(result.data, json!({"error_type": "invalid_request_error"}));
     assert_eq!(result.error.as_deref(), Some("command_type: unknown command \"PIN\", did you mean PING?"));
 
-    let reply = serde_json::to_value(refused("[]").reply()).unwrap();
+    let reply = serde_json::to_value(decode_err("[]").reply()).unwrap();
     assert_eq!(
         reply,
         json!({"type": "error", "error": "expected a JSON object, got a list", "request_id": null})
@@ -104,21 +104,21 @@ fn a_request_that_can_be_told_apart_is_answered_as_such() {
 }
 
 #[test]
-fn a_huge_request_is_not_repeated_in_its_error() {
+fn error_does_not_repeat_huge_request() {
     let huge = "x".repeat(1 << 20);
     for line in [
         format!(r#"{{"command_type":"{huge}"}}"#),
         format!(r#"{{"command_type":"PING","request_id":"{huge}"}}"#),
         format!(r#""{huge}""#),
     ] {
-        assert!(refused(line).message.len() < 300);
+        assert!(decode_err(line).message.len() < 300);
     }
     assert!(DecodeError::too_long(17_000_000).message.contains("17000000 bytes"));
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Err(error) = decode_request(&bytes) {
             prop_assert!(!error.message.is_empty());
         }

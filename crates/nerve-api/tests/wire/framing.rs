@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-async fn frames(input: &[u8], limit: usize) -> Vec<Frame> {
+async fn read_frames(input: &[u8], limit: usize) -> Vec<Frame> {
     let mut reader = LineReader::with_limit(input, limit);
     let mut frames = Vec::new();
     loop {
@@ -27,23 +27,23 @@ fn eof(partial: &str) -> Frame {
 }
 
 #[tokio::test]
-async fn lines_come_one_by_one() {
-    assert_eq!(frames(b"", 10).await, [eof("")]);
-    assert_eq!(frames(b"a\n\n \r\nbc\r\nd", 10).await, [line("a"), line("bc\r"), eof("d")]);
+async fn lines_are_returned_one_by_one() {
+    assert_eq!(read_frames(b"", 10).await, [eof("")]);
+    assert_eq!(read_frames(b"a\n\n \r\nbc\r\nd", 10).await, [line("a"), line("bc\r"), eof("d")]);
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_passed_over_and_the_next_is_read() {
+async fn oversized_line_is_skipped() {
     assert_eq!(
-        frames(b"0123456789\n0123456789x\nnext\n", 10).await,
+        read_frames(b"0123456789\n0123456789x\nnext\n", 10).await,
         [line("0123456789"), Frame::TooLong { bytes: 11 }, line("next"), eof("")]
     );
-    assert_eq!(frames(b"0123456789xyz", 10).await, [Frame::TooLong { bytes: 13 }, eof("")]);
+    assert_eq!(read_frames(b"0123456789xyz", 10).await, [Frame::TooLong { bytes: 13 }, eof("")]);
 }
 
 #[tokio::test]
-async fn an_endless_line_takes_no_memory() {
-    // 1 GiB through a reader that may keep 16 MiB: held whole, the test would not fit into a small machine.
+async fn endless_line_uses_bounded_memory() {
+    // 1 GiB through a reader that may buffer 16 MiB.
     let endless = tokio::io::repeat(b'x').take(1 << 30).chain(&b"\n{}\n"[..]);
     let mut reader = LineReader::new(endless);
     assert_eq!(reader.next().await.unwrap(), Frame::TooLong { bytes: 1 << 30 });
@@ -51,62 +51,62 @@ async fn an_endless_line_takes_no_memory() {
 }
 
 #[tokio::test]
-async fn a_dropped_wait_loses_nothing() {
-    let (mut ours, theirs) = tokio::io::duplex(64);
-    let mut reader = LineReader::new(theirs);
-    ours.write_all(b"first ha").await.unwrap();
+async fn cancelled_read_loses_nothing() {
+    let (mut client, server) = tokio::io::duplex(64);
+    let mut reader = LineReader::new(server);
+    client.write_all(b"first ha").await.unwrap();
     for _ in 0..3 {
-        let waited = tokio::time::timeout(Duration::from_millis(1), reader.next()).await;
-        assert!(waited.is_err());
+        let read = tokio::time::timeout(Duration::from_millis(1), reader.next()).await;
+        assert!(read.is_err());
     }
-    ours.write_all(b"lf\nsecond\n").await.unwrap();
+    client.write_all(b"lf\nsecond\n").await.unwrap();
     assert_eq!(reader.next().await.unwrap(), line("first half"));
     assert_eq!(reader.next().await.unwrap(), line("second"));
 }
 
 #[tokio::test]
-async fn a_reader_knows_whether_it_holds_another_line() {
-    let (mut ours, theirs) = tokio::io::duplex(1024);
-    let mut reader = LineReader::new(theirs);
+async fn has_line_reports_buffered_lines() {
+    let (mut client, server) = tokio::io::duplex(1024);
+    let mut reader = LineReader::new(server);
     assert!(!reader.has_line());
-    ours.write_all(b"one\ntwo\nthr").await.unwrap();
+    client.write_all(b"one\ntwo\nthr").await.unwrap();
     assert_eq!(reader.next().await.unwrap(), line("one"));
     assert!(reader.has_line());
     assert_eq!(reader.next().await.unwrap(), line("two"));
     assert!(!reader.has_line());
-    ours.write_all(b"ee\n\n").await.unwrap();
+    client.write_all(b"ee\n\n").await.unwrap();
     assert_eq!(reader.next().await.unwrap(), line("three"));
-    // A blank one is no line that is given out: the wait for the next goes on.
+    // A blank line is not returned: the reader waits for the next one.
     assert!(tokio::time::timeout(Duration::from_millis(1), reader.next()).await.is_err());
-    drop(ours);
+    drop(client);
     assert_eq!(reader.next().await.unwrap(), eof(""));
 }
 
 #[test]
-fn a_result_that_no_line_holds_is_refused() {
+fn oversized_result_is_not_encoded() {
     let result = |text: String| Message::Result(ResultMessage::ok(None, Value::String(text)));
-    let around = encode(&result(String::new())).unwrap().len() - 1;
-    let fits = encode(&result("x".repeat(MAX_LINE_BYTES - around))).unwrap();
+    let overhead = encode(&result(String::new())).unwrap().len() - 1;
+    let fits = encode(&result("x".repeat(MAX_LINE_BYTES - overhead))).unwrap();
     assert_eq!(fits.len(), MAX_LINE_BYTES + 1);
     assert_eq!(fits.last(), Some(&b'\n'));
-    let error = encode(&result("x".repeat(MAX_LINE_BYTES - around + 1))).unwrap_err();
+    let error = encode(&result("x".repeat(MAX_LINE_BYTES - overhead + 1))).unwrap_err();
     assert_eq!(error.bytes, MAX_LINE_BYTES as u64 + 1);
     assert!(error.to_string().contains("16777217"), "{error}");
 }
 
 #[test]
-fn an_encoded_message_is_one_line() {
+fn encoded_message_is_one_line() {
     let line = encode(&json!({"text": "a\nb\r\u{2028}\u{0}"})).unwrap();
     assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
 }
 
 proptest! {
     #[test]
-    fn lines_do_not_depend_on_how_they_are_cut(lines in prop::collection::vec("[a-z]{1,30}", 0..8), cuts in prop::collection::vec(1_usize..20, 1..20)) {
+    fn framing_does_not_depend_on_read_sizes(lines in prop::collection::vec("[a-z]{1,30}", 0..8), cuts in prop::collection::vec(1_usize..20, 1..20)) {
         let sent: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let got = runtime.block_on(async move {
-            let (mut ours, theirs) = tokio::io::duplex(7);
+        let actual = runtime.block_on(async move {
+            let (mut client, server) = tokio::io::duplex(7);
             let write = async move {
                 let mut rest = sent.as_bytes();
                 for cut in cuts.iter().cycle() {
@@ -114,13 +114,13 @@ proptest! {
                         break;
                     }
                     let (now, later) = rest.split_at((*cut).min(rest.len()));
-                    ours.write_all(now).await.unwrap();
+                    client.write_all(now).await.unwrap();
                     tokio::task::yield_now().await;
                     rest = later;
                 }
             };
             let read = async move {
-                let mut reader = LineReader::with_limit(theirs, 20);
+                let mut reader = LineReader::with_limit(server, 20);
                 let mut frames = Vec::new();
                 loop {
                     match reader.next().await.unwrap() {
@@ -135,6 +135,6 @@ proptest! {
             .iter()
             .map(|text| if text.len() > 20 { Frame::TooLong { bytes: text.len() as u64 } } else { line(text) })
             .collect();
-        prop_assert_eq!(got, expected);
+        prop_assert_eq!(actual, expected);
     }
 }

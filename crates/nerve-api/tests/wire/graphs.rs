@@ -10,46 +10,49 @@ use nerve_api::{EventMessage, EventType, RequestMessage, RequestName, decode_req
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn decoded(command: &str, params: Value) -> RequestMessage {
+fn decode(command: &str, params: Value) -> RequestMessage {
     let line = json!({"command_type": command, "params": params, "request_id": 1}).to_string();
     decode_request(line.as_bytes()).unwrap()
 }
 
 fn read<P: DeserializeOwned>(command: &str, params: Value) -> P {
-    decoded(command, params).read().unwrap()
+    decode(command, params).read().unwrap()
 }
 
-fn refused<P: DeserializeOwned + std::fmt::Debug>(command: &str, params: Value) -> String {
-    decoded(command, params).read::<P>().unwrap_err().message
+fn read_error<P: DeserializeOwned + std::fmt::Debug>(command: &str, params: Value) -> String {
+    decode(command, params).read::<P>().unwrap_err().message
 }
 
 #[test]
-fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
+fn graph_is_accepted_inline_or_as_definition() {
     let steps = json!([{"id": "a", "node_id": "sh", "text": "hi"}]);
-    let fields: ExecuteGraph = read(
+    let inline: ExecuteGraph = read(
         "EXECUTE_GRAPH",
         json!({"graph_id": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}},
             "session_id": "work", "input": {"task": "x"}, "run_id": "r1", "trace": true, "detach": true, "keep_nodes": true}),
     );
     let graph = json!({"graph": "g", "steps": steps, "max_parallel": 2, "nodes": {"sh": {"type": "bash"}}});
-    assert_eq!(json!(fields.definition), graph);
+    assert_eq!(json!(inline.definition), graph);
     assert_eq!(
-        (fields.session_id.as_deref(), fields.run_id.as_deref(), &fields.input),
+        (inline.session_id.as_deref(), inline.run_id.as_deref(), &inline.input),
         (Some("work"), Some("r1"), &json!({"task": "x"}))
     );
-    assert!(fields.trace && fields.detach && fields.keep_nodes);
+    assert!(inline.trace && inline.detach && inline.keep_nodes);
 
-    let whole: ExecuteGraph = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
-    assert_eq!(json!(whole.definition), graph);
-    assert_eq!((whole.session_id, whole.run_id, whole.input), (None, None, Value::Null));
-    assert!(!whole.trace && !whole.detach && !whole.keep_nodes);
+    let with_definition: ExecuteGraph = read("EXECUTE_GRAPH", json!({"definition": graph, "input": null}));
+    assert_eq!(json!(with_definition.definition), graph);
+    assert_eq!(
+        (with_definition.session_id, with_definition.run_id, with_definition.input),
+        (None, None, Value::Null)
+    );
+    assert!(!with_definition.trace && !with_definition.detach && !with_definition.keep_nodes);
 
-    // What our own client writes is read as it was.
-    let written = serde_json::to_value(&fields).unwrap();
-    assert_eq!(written["definition"], graph);
-    assert_eq!(read::<ExecuteGraph>("EXECUTE_GRAPH", written), fields);
+    // The serialized form is read back unchanged.
+    let serialized = serde_json::to_value(&inline).unwrap();
+    assert_eq!(serialized["definition"], graph);
+    assert_eq!(read::<ExecuteGraph>("EXECUTE_GRAPH", serialized), inline);
 
-    // No options of CREATE_GRAPH: whoever reads the graph finds them strange.
+    // CREATE_GRAPH has no such options, so the fields stay in the definition and its validation rejects them.
     let created: CreateGraph = read(
         "CREATE_GRAPH",
         json!({"graph": "g", "graph_id": "h", "steps": [], "trace": true, "session_id": "w"}),
@@ -59,8 +62,8 @@ fn a_graph_may_stand_beside_its_options_or_be_given_whole() {
 }
 
 #[test]
-fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
-    let request = decoded(
+fn deprecated_graph_names_are_translated_and_warned_once() {
+    let request = decode(
         "EXECUTE_DAG",
         json!({"dag_id": "d", "tasks": [
             {"task_id": "a", "channel_id": "me", "text": "1"},
@@ -88,22 +91,22 @@ fn graphs_of_the_first_nerve_are_read_and_each_older_name_is_told_once() {
             "no step",
         ]})
     );
-    let cancel = decoded("CANCEL_DAG", json!({"dag_id": "d"}));
+    let cancel = decode("CANCEL_DAG", json!({"dag_id": "d"}));
     assert_eq!(cancel.warnings.len(), 2);
     assert_eq!(cancel.read::<CancelGraph>().unwrap().graph_id.as_deref(), Some("d"));
     for command in ["GET_GRAPH", "DELETE_GRAPH", "RUN_GRAPH"] {
-        let request = decoded(command, json!({"dag_id": "d"}));
+        let request = decode(command, json!({"dag_id": "d"}));
         assert_eq!(request.warnings, ["dag_id is deprecated, use graph_id"], "{command}");
         assert_eq!(request.read::<GetGraph>().unwrap().graph_id, "d");
     }
-    // Today's name beside it counts.
-    let both: ExecuteGraph =
+    // The current name takes precedence over the deprecated one.
+    let params: ExecuteGraph =
         read("EXECUTE_GRAPH", json!({"tasks": [1], "steps": [2], "dag_id": "old", "graph_id": "new"}));
-    assert_eq!(json!(both.definition), json!({"graph": "new", "steps": [2]}));
+    assert_eq!(json!(params.definition), json!({"graph": "new", "steps": [2]}));
 }
 
 #[test]
-fn what_is_wrong_with_a_graph_is_told() {
+fn invalid_graph_params_are_named() {
     let steps = json!([]);
     let cases = [
         (json!({}), "params.steps is missing: EXECUTE_GRAPH needs it"),
@@ -136,30 +139,30 @@ fn what_is_wrong_with_a_graph_is_told() {
         ),
     ];
     for (params, message) in cases {
-        assert_eq!(refused::<ExecuteGraph>("EXECUTE_GRAPH", params), message);
+        assert_eq!(read_error::<ExecuteGraph>("EXECUTE_GRAPH", params), message);
     }
     assert_eq!(
-        refused::<CreateGraph>("CREATE_GRAPH", json!({"graph_id": "g"})),
+        read_error::<CreateGraph>("CREATE_GRAPH", json!({"graph_id": "g"})),
         "params.steps is missing: CREATE_GRAPH needs it"
     );
     assert_eq!(
-        refused::<RunGraph>("RUN_GRAPH", json!({"input": "x"})),
+        read_error::<RunGraph>("RUN_GRAPH", json!({"input": "x"})),
         "params.graph_id is missing: RUN_GRAPH needs it"
     );
     assert_eq!(
-        refused::<GetRun>("GET_RUN", json!({"run_id": "r", "last": -1})),
+        read_error::<GetRun>("GET_RUN", json!({"run_id": "r", "last": -1})),
         "params.last: invalid value: integer `-1`, expected a whole number, not negative"
     );
     assert_eq!(
-        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r", "choice": 1})),
+        read_error::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r", "choice": 1})),
         "params.choice: invalid type: integer `1`, expected a string"
     );
     assert_eq!(
-        refused::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r"})),
+        read_error::<AnswerGate>("ANSWER_GATE", json!({"run_id": "r"})),
         "params.choice is missing: ANSWER_GATE needs it"
     );
     assert_eq!(
-        refused::<ResumeRun>("RESUME_RUN", json!({"run_id": "r", "definition": "x"})),
+        read_error::<ResumeRun>("RESUME_RUN", json!({"run_id": "r", "definition": "x"})),
         "params.definition: invalid type: string \"x\", expected an object"
     );
     let body = decode_request(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}]}"#).unwrap_err();
@@ -167,7 +170,7 @@ fn what_is_wrong_with_a_graph_is_told() {
 }
 
 #[test]
-fn ten_thousand_steps_inline_arrive_whole() {
+fn ten_thousand_inline_steps_are_read() {
     let steps: Vec<Value> =
         (0..10_000).map(|n| json!({"id": format!("s{n}"), "node": "sh", "input": n})).collect();
     let params: ExecuteGraph = read("EXECUTE_GRAPH", json!({"graph": "big", "steps": steps}));
@@ -175,7 +178,7 @@ fn ten_thousand_steps_inline_arrive_whole() {
 }
 
 #[test]
-fn the_other_commands_read_what_they_say() {
+fn other_graph_commands_are_read() {
     let run: RunGraph =
         read("RUN_GRAPH", json!({"graph_id": "g", "input": [1], "trace": true, "keep_nodes": true}));
     assert_eq!((run.graph_id.as_str(), &run.input), ("g", &json!([1])));
@@ -193,7 +196,7 @@ fn the_other_commands_read_what_they_say() {
 }
 
 #[test]
-fn a_failed_run_is_an_error_that_carries_its_results() {
+fn failed_run_error_carries_results() {
     let run = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
@@ -220,14 +223,14 @@ fn a_failed_run_is_an_error_that_carries_its_results() {
             "exceeded": {"reason": "Token limit exceeded: 12/10", "budget": {"max_tokens": 10}, "usage": {}}})
     );
     assert_eq!(serde_json::from_value::<ErrorDetails>(wire).unwrap(), data);
-    // An error of anything else has no run.
-    let plain = ErrorDetails::of("timeout");
-    assert_eq!(serde_json::to_value(&plain).unwrap(), json!({"error_type": "timeout"}));
-    assert_eq!(serde_json::from_value::<ErrorDetails>(json!({"error_type": "timeout"})).unwrap(), plain);
+    // Other errors have no run.
+    let other = ErrorDetails::of("timeout");
+    assert_eq!(serde_json::to_value(&other).unwrap(), json!({"error_type": "timeout"}));
+    assert_eq!(serde_json::from_value::<ErrorDetails>(json!({"error_type": "timeout"})).unwrap(), other);
 }
 
 #[test]
-fn results_look_as_on_the_facts_page() {
+fn run_results_serialize_as_documented() {
     let ended = RunEnded {
         graph_id: "g".into(),
         run_id: "r".into(),
@@ -263,7 +266,7 @@ fn results_look_as_on_the_facts_page() {
     );
     let cancelled = RunsCancelled { cancelled: true, runs: vec!["r".into()] };
     assert_eq!(serde_json::to_value(cancelled).unwrap(), json!({"cancelled": true, "runs": ["r"]}));
-    // Servers that say less are understood.
+    // Fields that a server omits get defaults.
     let lifecycle: NodesChanged = serde_json::from_value(json!({"nodes": ["a"]})).unwrap();
     assert!(lifecycle.failed.is_empty());
     let session: SessionInfo = serde_json::from_value(json!({"name": "s"})).unwrap();
@@ -271,7 +274,7 @@ fn results_look_as_on_the_facts_page() {
 }
 
 #[test]
-fn events_of_runs_have_their_older_form() {
+fn run_events_have_deprecated_aliases() {
     let event = EventMessage {
         event_type: EventType::StepCompleted.to_string(),
         node_id: Some("me".into()),

@@ -1,5 +1,5 @@
-//! The wire through its public interface.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+//! Tests of the wire protocol through its public interface.
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod decoding;
 mod framing;

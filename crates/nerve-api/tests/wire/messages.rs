@@ -10,7 +10,7 @@ fn round_trip(message: &Message, wire: &str) {
 }
 
 #[test]
-fn results_look_as_on_the_facts_page() {
+fn results_serialize_as_documented() {
     let ok = ResultMessage::ok(Some("1".into()), json!({"node_id": "a"}));
     round_trip(
         &Message::Result(ok.clone()),
@@ -32,7 +32,7 @@ fn results_look_as_on_the_facts_page() {
 }
 
 #[test]
-fn events_carry_their_number_and_have_an_older_form() {
+fn event_has_seq_and_deprecated_alias() {
     let event = EventMessage {
         event_type: EventType::NodeReady.to_string(),
         node_id: Some("a".into()),
@@ -50,12 +50,12 @@ fn events_carry_their_number_and_have_an_older_form() {
     assert_eq!((old.event_type.as_str(), old.channel_id.as_deref()), ("CHANNEL_READY", Some("a")));
     assert_eq!(old.kind(), Some(EventType::NodeReady));
     assert_eq!(EventMessage { event_type: "OUTPUT_CHUNK".into(), ..event.clone() }.under_old_name(), None);
-    let newer = EventMessage { event_type: "NODE_DREAMS".into(), ..event };
-    assert_eq!((newer.kind(), newer.under_old_name()), (None, None));
+    let unknown = EventMessage { event_type: "NODE_DREAMS".into(), ..event };
+    assert_eq!((unknown.kind(), unknown.under_old_name()), (None, None));
 }
 
 #[test]
-fn an_event_of_the_first_nerve_reads() {
+fn event_without_seq_is_accepted() {
     let wire =
         r#"{"type":"event","event_type":"NODE_STOPPED","node_id":"a","data":{"reason":"x"},"timestamp":1.5}"#;
     let Message::Event(event) = serde_json::from_str(wire).unwrap() else { panic!() };
@@ -63,7 +63,7 @@ fn an_event_of_the_first_nerve_reads() {
 }
 
 #[test]
-fn a_response_has_every_field_of_the_facts_page() {
+fn response_serializes_every_documented_field() {
     let response = TurnResponse {
         sections: vec![ResponseSection {
             kind: "text".into(),
@@ -96,13 +96,13 @@ fn a_response_has_every_field_of_the_facts_page() {
     assert_eq!(wire["sections"][0], json!({"type": "text", "content": "Hi", "metadata": {}}));
     assert_eq!(wire["tokens"], json!({"output": 5}));
     assert_eq!(serde_json::from_value::<TurnResponse>(wire).unwrap(), response);
-    // A server that says less is understood.
+    // Fields that a server omits get defaults.
     let sparse: Turn = serde_json::from_value(json!({"response": {"raw": "x", "later": 1}})).unwrap();
     assert_eq!(sparse.response.raw, "x");
 }
 
 #[test]
-fn history_entries_keep_the_order_of_their_fields() {
+fn history_entries_keep_field_order() {
     let text = r#"{"seq":1,"op":"run","ts":"2025-12-22T10:30:00.000Z","input":"claude"}"#;
     let data = NodeHistory {
         node_id: "a".into(),
@@ -122,7 +122,7 @@ fn history_entries_keep_the_order_of_their_fields() {
 }
 
 #[test]
-fn a_node_is_the_same_alone_and_in_a_list() {
+fn node_info_survives_conversion_to_details() {
     let info = NodeInfo {
         id: "a".into(),
         kind: "pty".into(),

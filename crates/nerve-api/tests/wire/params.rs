@@ -15,14 +15,14 @@ fn read<P: DeserializeOwned>(params: Value) -> P {
     request(params).read().unwrap()
 }
 
-fn refused<P: DeserializeOwned + std::fmt::Debug>(params: Value) -> String {
+fn read_error<P: DeserializeOwned + std::fmt::Debug>(params: Value) -> String {
     let error = request(params).read::<P>().unwrap_err();
     assert_eq!(error.request_id, Some(RequestId::Number(1)));
     error.message
 }
 
 #[test]
-fn a_node_has_the_defaults_of_the_facts_page() {
+fn node_has_documented_defaults() {
     let node: CreateNode = read(json!({"node_id": "a", "unknown": 1, "cwd": null, "history": null}));
     assert_eq!(node, CreateNode::new("a"));
     assert_eq!((node.backend.as_str(), node.history, node.record), ("pty", true, true));
@@ -31,7 +31,7 @@ fn a_node_has_the_defaults_of_the_facts_page() {
 }
 
 #[test]
-fn a_node_with_everything_comes_through_the_wire() {
+fn node_with_all_fields_round_trips() {
     let mut node = CreateNode::new("a");
     node.session_id = Some("work".into());
     node.command = Some(CommandLine::Argv(vec!["bash".into(), "-l".into()]));
@@ -45,7 +45,7 @@ fn a_node_with_everything_comes_through_the_wire() {
 }
 
 #[test]
-fn wrong_types_are_told_with_field_and_expectation() {
+fn wrong_type_error_names_field_and_expected_type() {
     let cases = [
         (json!({}), "params.node_id is missing: CREATE_NODE needs it"),
         (json!({"node_id": null}), "params.node_id is missing: CREATE_NODE needs it"),
@@ -93,35 +93,35 @@ fn wrong_types_are_told_with_field_and_expectation() {
         ),
     ];
     for (params, message) in cases {
-        assert_eq!(refused::<CreateNode>(params), message);
+        assert_eq!(read_error::<CreateNode>(params), message);
     }
     assert_eq!(
-        refused::<ResizeNode>(json!({"node_id": "a", "cols": 80})),
+        read_error::<ResizeNode>(json!({"node_id": "a", "cols": 80})),
         "params.rows is missing: CREATE_NODE needs it"
     );
     assert_eq!(
-        refused::<CreateSession>(json!({"name": "x", "tags": "t"})),
+        read_error::<CreateSession>(json!({"name": "x", "tags": "t"})),
         "params.tags: invalid type: string \"t\", expected a list"
     );
 }
 
 #[test]
-fn a_huge_wrong_value_is_not_repeated_whole() {
-    let message = refused::<StopNode>(json!({"node_id": "a", "session_id": ["x".repeat(1 << 20)]}));
+fn huge_wrong_value_is_truncated_in_error() {
+    let message = read_error::<StopNode>(json!({"node_id": "a", "session_id": ["x".repeat(1 << 20)]}));
     assert!(message.len() < 400, "{message}");
-    let message = refused::<CreateNode>(json!({"node_id": "a", "cols": "x".repeat(1 << 20)}));
+    let message = read_error::<CreateNode>(json!({"node_id": "a", "cols": "x".repeat(1 << 20)}));
     assert!(message.len() < 700 && message.ends_with("from 0 to 65535"), "{message}");
 }
 
 #[test]
-fn prompts_histories_and_subscriptions() {
+fn prompt_history_and_subscription_params() {
     let prompt: ExecuteInput = read(json!({"node_id": "a", "text": "hi", "timeout": 2}));
     assert_eq!(prompt.timeout.unwrap().duration().as_millis(), 2_000);
     assert!(!prompt.stream && !prompt.fail_if_busy);
     let history: GetHistory = read(json!({"node_id": "a", "last": 10, "op": "send", "inputs_only": true}));
     assert_eq!((history.last, history.op.as_deref(), history.seq), (Some(10), Some("send"), None));
     assert_eq!(
-        refused::<GetHistory>(json!({"node_id": "a", "last": -3})),
+        read_error::<GetHistory>(json!({"node_id": "a", "last": -3})),
         "params.last: invalid value: integer `-3`, expected a whole number, not negative"
     );
     assert_eq!(read::<Subscribe>(json!({})), Subscribe::default());
@@ -130,7 +130,7 @@ fn prompts_histories_and_subscriptions() {
 }
 
 #[test]
-fn sessions_by_either_name() {
+fn session_is_read_from_either_name() {
     assert_eq!(read::<GetSession>(json!({"name": "a"})).session(), Some("a"));
     assert_eq!(read::<GetSession>(json!({"session_id": "b"})).session(), Some("b"));
     assert_eq!(read::<GetSession>(json!({"name": "a", "session_id": "b"})).session(), Some("a"));
@@ -138,7 +138,7 @@ fn sessions_by_either_name() {
 }
 
 #[test]
-fn waits_and_answers() {
+fn wait_and_answer_params() {
     let wait: WaitNode = read(json!({"node_id": "a"}));
     assert_eq!(wait.until.0, ["ready"]);
     let wait: WaitNode = read(json!({"node_id": "a", "until": "blocked"}));
@@ -150,7 +150,7 @@ fn waits_and_answers() {
     assert_eq!(answer(json!("Yes")), Some(NodeChoice::Label("Yes".into())));
     assert_eq!(answer(json!(null)), None);
     assert_eq!(
-        refused::<AnswerNode>(json!({"node_id": "a", "choice": 0})),
+        read_error::<AnswerNode>(json!({"node_id": "a", "choice": 0})),
         "params.choice: invalid value: integer `0`, expected a choice: its number, from 1, or a part of its label"
     );
 }

@@ -1,14 +1,14 @@
-#![expect(deprecated, reason = "what is deprecated is to work as long as it is there")]
+#![expect(deprecated, reason = "tests the deprecated names")]
 
 use nerve_api::request::CreateNode;
 use nerve_client::{ExecuteOptions, RemoteChannel, StreamItem};
 use serde_json::json;
 
-use super::connected;
+use super::connected_client;
 
 #[tokio::test]
 async fn deprecated_names_send_current_commands() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let info = json!({"id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let data = json!({"node_id": "a", "type": "pty", "state": "ready", "persistent": true, "metadata": {}});
     let turn = json!({"response": {"text": "hello"}, "node_id": "a", "turn": 1});
@@ -28,7 +28,7 @@ async fn deprecated_names_send_current_commands() {
             peer.answer(&request, data).await;
         }
     };
-    let asking = async {
+    let client_side = async {
         let channel: RemoteChannel = client.create_channel(&CreateNode::new("a")).await.unwrap();
         assert_eq!(channel.channel_id(), "a");
         assert_eq!(client.get_channel("a", None).await.unwrap().id(), "a");
@@ -39,5 +39,5 @@ async fn deprecated_names_send_current_commands() {
         assert!(matches!(stream.next().await, Some(Ok(StreamItem::Response(_)))));
         channel.close().await.unwrap();
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }

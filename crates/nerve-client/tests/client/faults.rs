@@ -6,7 +6,7 @@ use nerve_client::{ClientError, NerveClient};
 use serde_json::json;
 use tokio::net::UnixListener;
 
-use super::{connected, socket, until};
+use super::{connected_client, socket, wait_until};
 
 #[tokio::test]
 async fn missing_server_is_reported_with_path_and_hint() {
@@ -35,13 +35,13 @@ async fn invalid_socket_path_is_an_io_error() {
 
 #[tokio::test]
 async fn lost_server_fails_all_pending_requests() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         for _ in 0..3 {
             peer.request().await;
         }
         // In the middle of an answer.
-        peer.raw(b"{\"type\":\"result\",\"succ").await;
+        peer.send_raw(b"{\"type\":\"result\",\"succ").await;
         drop(peer);
     };
     let (a, b, c, ()) = tokio::join!(client.ping(), client.ping(), client.sessions(), server);
@@ -63,10 +63,10 @@ async fn invalid_data_ends_the_connection() {
         b"\xff\xfe\n",
         b"{\"type\":\"result\",\"success\":\"maybe\"}\n",
     ] {
-        let (client, mut peer) = connected().await;
+        let (client, mut peer) = connected_client().await;
         let server = async {
             peer.request().await;
-            peer.raw(garbage).await;
+            peer.send_raw(garbage).await;
         };
         let (answer, ()) = tokio::join!(client.ping(), server);
         let error = answer.unwrap_err();
@@ -77,7 +77,7 @@ async fn invalid_data_ends_the_connection() {
 
 #[tokio::test]
 async fn unknown_messages_and_answers_are_ignored() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "progress", "percent": 5})).await;
@@ -94,7 +94,7 @@ async fn unknown_messages_and_answers_are_ignored() {
 
 #[tokio::test]
 async fn error_without_request_id_fails_all_pending_requests() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         peer.request().await;
         peer.request().await;
@@ -103,18 +103,18 @@ async fn error_without_request_id_fails_all_pending_requests() {
         let request = peer.request().await;
         peer.answer(&request, json!({"pong": true})).await;
     };
-    let asking = async {
+    let client_side = async {
         let (a, b) = tokio::join!(client.ping(), client.ping());
         assert!(a.unwrap_err().to_string().contains("refused"));
         assert_eq!(b.unwrap_err().server().unwrap().error_type, "invalid_request_error");
         assert!(client.ping().await.unwrap().pong);
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn oversized_request_is_not_sent() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let huge = json!({"text": "x".repeat(MAX_LINE_BYTES)});
     let error = client.request_by_name(RequestName::ExecuteInput, huge).await.unwrap_err();
     assert!(
@@ -130,26 +130,26 @@ async fn oversized_request_is_not_sent() {
 
 #[tokio::test]
 async fn dropped_request_leaves_no_state() {
-    let (client, mut peer) = connected().await;
-    let given_up = tokio::time::timeout(Duration::from_millis(10), client.ping()).await;
-    assert!(given_up.is_err());
+    let (client, mut peer) = connected_client().await;
+    let timed_out = tokio::time::timeout(Duration::from_millis(10), client.ping()).await;
+    assert!(timed_out.is_err());
     assert_eq!(client.in_flight(), 0);
     let server = async {
-        let late = peer.request().await;
-        peer.answer(&late, json!({"pong": false})).await;
+        let dropped_request = peer.request().await;
+        peer.answer(&dropped_request, json!({"pong": false})).await;
         let request = peer.request().await;
         peer.answer(&request, json!({"pong": true})).await;
     };
     let (answer, ()) = tokio::join!(client.ping(), server);
     assert!(answer.unwrap().pong);
-    // The answer was late, but not unexpected.
+    // A late answer to a dropped request is not unmatched.
     assert_eq!(client.unmatched_answers(), 0);
 }
 
 #[tokio::test]
-async fn requests_dropped_while_server_stalls_tear_no_line() {
-    let (client, mut peer) = connected().await;
-    // More than socket and queue hold, dropped halfway.
+async fn requests_dropped_during_stall_leave_lines_complete() {
+    let (client, mut peer) = connected_client().await;
+    // More than socket and queue hold; the requests are dropped halfway.
     let text = "x".repeat(100_000);
     let many = async {
         for number in 0..200 {
@@ -180,7 +180,7 @@ async fn requests_dropped_while_server_stalls_tear_no_line() {
 
 #[tokio::test]
 async fn dropped_client_closes_its_connection() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let copy = client.clone();
     let node = client.node("a", None);
     drop((client, copy));
@@ -196,21 +196,21 @@ async fn dropped_client_closes_its_connection() {
 
 #[tokio::test]
 async fn stalled_server_blocks_only_the_caller() {
-    let (client, mut peer) = connected().await;
-    let asking = {
+    let (client, mut peer) = connected_client().await;
+    let blocked_request = {
         let client = client.clone();
         tokio::spawn(async move {
             let text = "x".repeat(8 << 20);
             client.request_by_name(RequestName::Ping, json!({ "text": text })).await
         })
     };
-    until("the request is on its way", || client.in_flight() == 1).await;
-    peer.chunk("a", json!({"chunk": "still heard"})).await;
+    wait_until("request in flight", || client.in_flight() == 1).await;
+    peer.send_chunk("a", json!({"chunk": "first"})).await;
     let mut events = client.events();
-    peer.chunk("a", json!({"chunk": "and this"})).await;
+    peer.send_chunk("a", json!({"chunk": "second"})).await;
     let event = tokio::time::timeout(Duration::from_secs(60), events.next()).await.unwrap().unwrap();
     assert_eq!(event.node_id.as_deref(), Some("a"));
-    asking.abort();
-    assert!(asking.await.unwrap_err().is_cancelled());
+    blocked_request.abort();
+    assert!(blocked_request.await.unwrap_err().is_cancelled());
     assert_eq!(client.in_flight(), 0);
 }

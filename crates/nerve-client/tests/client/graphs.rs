@@ -2,7 +2,7 @@ use nerve_api::framing::LineReader;
 use nerve_client::{NerveClient, RunOptions};
 use serde_json::{Map, Value, json};
 
-use super::{Peer, connected};
+use super::{Peer, connected_client};
 
 fn definition() -> Map<String, Value> {
     json!({"graph": "g", "steps": [{"id": "a", "node": "sh", "input": "ls"}]}).as_object().unwrap().clone()
@@ -10,21 +10,21 @@ fn definition() -> Map<String, Value> {
 
 #[tokio::test]
 async fn graph_helpers_send_expected_commands() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let ended =
         json!({"graph_id": "g", "run_id": "r", "status": "completed", "results": {"a": {"text": "done"}}});
-    let begun = json!({"graph_id": "g", "run_id": "r", "status": "running"});
+    let started = json!({"graph_id": "g", "run_id": "r", "status": "running"});
     let server = async {
-        let whole = |detach: bool| {
+        let full_params = |detach: bool| {
             json!({"definition": definition(), "session_id": "work", "input": {"task": "x"}, "run_id": "r",
                 "trace": true, "detach": detach, "keep_nodes": true})
         };
-        peer.expect("EXECUTE_GRAPH", whole(false), ended.clone()).await;
-        peer.expect("EXECUTE_GRAPH", whole(true), begun.clone()).await;
-        let named =
+        peer.expect("EXECUTE_GRAPH", full_params(false), ended.clone()).await;
+        peer.expect("EXECUTE_GRAPH", full_params(true), started.clone()).await;
+        let by_id =
             |detach: bool| json!({"graph_id": "g", "trace": false, "detach": detach, "keep_nodes": false});
-        peer.expect("RUN_GRAPH", named(false), ended.clone()).await;
-        peer.expect("RUN_GRAPH", named(true), begun.clone()).await;
+        peer.expect("RUN_GRAPH", by_id(false), ended.clone()).await;
+        peer.expect("RUN_GRAPH", by_id(true), started.clone()).await;
         peer.expect(
             "CREATE_GRAPH",
             json!({"definition": definition(), "session_id": "work"}),
@@ -47,19 +47,19 @@ async fn graph_helpers_send_expected_commands() {
         peer.expect("CANCEL_GRAPH", json!({"graph_id": "g"}), json!({"cancelled": true, "runs": ["r", "s"]}))
             .await;
         peer.expect("CANCEL_GRAPH", json!({"run_id": "r"}), json!({"cancelled": true, "runs": ["r"]})).await;
-        peer.expect("LIST_RUNS", json!({}), json!({"runs": [begun]})).await;
-        peer.expect("GET_RUN", json!({"run_id": "r", "last": 5}), begun.clone()).await;
+        peer.expect("LIST_RUNS", json!({}), json!({"runs": [started]})).await;
+        peer.expect("GET_RUN", json!({"run_id": "r", "last": 5}), started.clone()).await;
         peer.expect(
             "RESUME_RUN",
             json!({"run_id": "r", "definition": definition(), "trace": true, "detach": false}),
             ended.clone(),
         )
         .await;
-        peer.expect("RESUME_RUN", json!({"run_id": "r", "trace": false, "detach": true}), begun.clone())
+        peer.expect("RESUME_RUN", json!({"run_id": "r", "trace": false, "detach": true}), started.clone())
             .await;
-        peer.expect("ANSWER_GATE", json!({"run_id": "r", "step_id": "ok", "choice": "yes"}), begun.clone())
+        peer.expect("ANSWER_GATE", json!({"run_id": "r", "step_id": "ok", "choice": "yes"}), started.clone())
             .await;
-        peer.expect("ANSWER_GATE", json!({"run_id": "r", "choice": "no"}), begun.clone()).await;
+        peer.expect("ANSWER_GATE", json!({"run_id": "r", "choice": "no"}), started.clone()).await;
         peer.expect("START_NODE", json!({"node_id": "a", "session_id": "work"}), json!({"node_id": "a"}))
             .await;
         peer.expect(
@@ -70,7 +70,7 @@ async fn graph_helpers_send_expected_commands() {
         .await;
         peer.expect("STOP_SESSION", json!({"name": "work"}), json!({"nodes": ["a"], "failed": []})).await;
     };
-    let asking = async {
+    let client_side = async {
         let options = RunOptions {
             session: Some("work".into()),
             input: json!({"task": "x"}),
@@ -101,12 +101,12 @@ async fn graph_helpers_send_expected_commands() {
         assert_eq!(client.start_session("work").await.unwrap().failed[0].node_id, "b");
         assert_eq!(client.stop_session("work").await.unwrap().nodes, ["a"]);
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn failed_run_carries_partial_results() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "result", "success": false, "error": "Token limit exceeded: 12/10", "request_id": request["request_id"],
@@ -119,7 +119,7 @@ async fn failed_run_carries_partial_results() {
             "data": {"error_type": "not_found_error"}}))
             .await;
     };
-    let asking = async {
+    let client_side = async {
         let error = client.execute_graph(definition(), &RunOptions::default()).await.unwrap_err();
         assert_eq!(error.to_string(), "Token limit exceeded: 12/10");
         let server = error.server().unwrap();
@@ -132,7 +132,7 @@ async fn failed_run_carries_partial_results() {
         let error = client.run_graph("h", &RunOptions::default()).await.unwrap_err();
         assert_eq!(error.server().unwrap().run, None);
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]

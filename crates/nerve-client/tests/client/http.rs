@@ -14,14 +14,14 @@ const TOKEN: &str = "t0ken";
 
 type Socket = WebSocketStream<TcpStream>;
 
-async fn listening() -> (TcpListener, String) {
+async fn bind_listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     (listener, url)
 }
 
 /// Accepts a WebSocket as the server.
-async fn accepted(listener: &TcpListener) -> Socket {
+async fn accept_websocket(listener: &TcpListener) -> Socket {
     let (stream, _) = listener.accept().await.unwrap();
     #[expect(clippy::result_large_err, reason = "the callback is the library's")]
     let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
@@ -34,7 +34,7 @@ async fn accepted(listener: &TcpListener) -> Socket {
     accept_hdr_async(stream, check).await.unwrap()
 }
 
-async fn request(socket: &mut Socket) -> Value {
+async fn read_request(socket: &mut Socket) -> Value {
     match socket.next().await.unwrap().unwrap() {
         Message::Text(text) => serde_json::from_str(text.as_str()).unwrap(),
         other => panic!("{other:?}"),
@@ -48,8 +48,8 @@ fn answer(request: &Value, data: Value) -> Message {
 }
 
 /// Returns the client's error for this response to the upgrade.
-async fn told(answer: &str) -> ClientError {
-    let (listener, url) = listening().await;
+async fn connect_error(answer: &str) -> ClientError {
+    let (listener, url) = bind_listener().await;
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut head = Vec::new();
@@ -65,17 +65,17 @@ async fn told(answer: &str) -> ClientError {
 
 #[tokio::test]
 async fn one_websocket_carries_requests_answers_and_events() {
-    let (listener, url) = listening().await;
+    let (listener, url) = bind_listener().await;
     let url = format!("{url}/");
     let (client, mut socket) =
-        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accept_websocket(&listener));
     let client = client.unwrap();
     let mut events = client.events();
     let text = "ü".repeat(1 << 20);
     let server = async {
-        let first = request(&mut socket).await;
+        let first = read_request(&mut socket).await;
         assert_eq!(first["params"]["text"].as_str().map(str::len), Some(2 << 20));
-        let second = request(&mut socket).await;
+        let second = read_request(&mut socket).await;
         socket.send(Message::Ping(b"there?".as_slice().into())).await.unwrap();
         let event =
             json!({"type": "event", "event_type": "NODE_READY", "node_id": "a", "data": {}, "seq": 3});
@@ -86,42 +86,42 @@ async fn one_websocket_carries_requests_answers_and_events() {
         assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong(b"there?".as_slice().into()));
         socket
     };
-    let asking = async {
+    let client_side = async {
         let first = client.request_by_name(nerve_api::RequestName::WriteData, json!({ "text": text }));
         let (first, second) = tokio::join!(first, client.ping());
         assert_eq!((first.unwrap(), second.unwrap().pong), (json!("done"), true));
         assert_eq!(events.next().await.unwrap().seq, 3);
     };
-    let (mut socket, ()) = tokio::join!(server, asking);
+    let (mut socket, ()) = tokio::join!(server, client_side);
     drop((client, events));
     assert!(socket.next().await.is_none_or(|message| message.is_err()));
 }
 
 #[tokio::test]
 async fn longest_answer_is_accepted_and_longer_one_ends_connection() {
-    let (listener, url) = listening().await;
+    let (listener, url) = bind_listener().await;
     let (client, mut socket) =
-        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accept_websocket(&listener));
     let client = client.unwrap();
     let server = async {
         for longer in [0, 1] {
-            let asked = request(&mut socket).await;
-            let short = answer(&asked, json!("")).len();
-            let filled = answer(&asked, json!("x".repeat(MAX_LINE_BYTES - short + longer)));
+            let request = read_request(&mut socket).await;
+            let short = answer(&request, json!("")).len();
+            let filled = answer(&request, json!("x".repeat(MAX_LINE_BYTES - short + longer)));
             assert_eq!(filled.len(), MAX_LINE_BYTES + longer);
             // The client may close before all of it is sent.
             let _ = socket.send(filled).await;
         }
     };
-    let asking = async {
-        let ask = || client.request_by_name(nerve_api::RequestName::GetBuffer, json!({}));
-        assert!(ask().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
-        let error = ask().await.unwrap_err();
+    let client_side = async {
+        let get_buffer = || client.request_by_name(nerve_api::RequestName::GetBuffer, json!({}));
+        assert!(get_buffer().await.unwrap().as_str().unwrap().len() > MAX_LINE_BYTES - 1000);
+        let error = get_buffer().await.unwrap_err();
         assert!(matches!(&error, ClientError::Protocol(what) if what.contains("over 16777216")), "{error}");
         // The peer is no nerve server: the client does not reconnect.
-        assert!(matches!(ask().await.unwrap_err(), ClientError::Protocol(_)));
+        assert!(matches!(get_buffer().await.unwrap_err(), ClientError::Protocol(_)));
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
@@ -136,12 +136,12 @@ async fn refusal_is_reported_by_kind_and_message() {
         ("404 Not Found", "not_found_error"),
         ("503 Service Unavailable", "busy"),
     ] {
-        let bare = told(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
+        let bare = connect_error(&format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")).await;
         assert_eq!(bare.server().unwrap().error_type, kind, "{bare}");
-        let worded = told(&problem(status, "not you")).await;
-        let server = worded.server().unwrap();
+        let detailed = connect_error(&problem(status, "not you")).await;
+        let server = detailed.server().unwrap();
         assert_eq!(server.error_type, kind);
-        assert!(!worded.to_string().contains(TOKEN));
+        assert!(!detailed.to_string().contains(TOKEN));
     }
 }
 
@@ -157,7 +157,7 @@ async fn other_servers_are_reported() {
             "no nerve server",
         ),
     ] {
-        let error = told(answer).await;
+        let error = connect_error(answer).await;
         assert!(
             matches!(&error, ClientError::Protocol(what) if what.contains(reason)),
             "{answer:?}: {error}"
@@ -165,14 +165,14 @@ async fn other_servers_are_reported() {
     }
     // A response that ends early may come from a server that is shutting down.
     for answer in ["", "HTTP/1.1 101 Switching"] {
-        let error = told(answer).await;
+        let error = connect_error(answer).await;
         assert!(matches!(error, ClientError::Io { .. }), "{answer:?}: {error}");
     }
 }
 
 #[tokio::test]
 async fn missing_server_and_invalid_url_are_reported() {
-    let (listener, url) = listening().await;
+    let (listener, url) = bind_listener().await;
     drop(listener);
     let error = NerveClient::connect_http(&url, TOKEN, &Tls::Off).await.unwrap_err();
     let ClientError::Io { action, source } = &error else { panic!("{error}") };
@@ -187,36 +187,36 @@ async fn missing_server_and_invalid_url_are_reported() {
         let error = NerveClient::connect_http(url, token, tls).await.unwrap_err();
         assert!(matches!(error, ClientError::Protocol(_)), "{url}: {error}");
     }
-    let (_listener, url) = listening().await;
+    let (_listener, url) = bind_listener().await;
     let error = NerveClient::connect_http(&url, "a\r\nb", &Tls::Off).await.unwrap_err();
     assert!(matches!(&error, ClientError::Protocol(what) if what.contains("token")), "{error}");
 }
 
 #[tokio::test]
 async fn client_reconnects_and_authenticates_again() {
-    let (listener, url) = listening().await;
+    let (listener, url) = bind_listener().await;
     let (client, mut socket) =
-        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accepted(&listener));
+        tokio::join!(NerveClient::connect_http(&url, TOKEN, &Tls::Off), accept_websocket(&listener));
     let client = client.unwrap();
     let server = async {
-        let asked = request(&mut socket).await;
-        socket.send(answer(&asked, json!({"pong": true}))).await.unwrap();
+        let request = read_request(&mut socket).await;
+        socket.send(answer(&request, json!({"pong": true}))).await.unwrap();
         // A server that shuts down sends a close frame; one that is killed does not.
         socket.close(None).await.unwrap();
         drop(socket);
-        let mut socket = accepted(&listener).await;
-        request(&mut socket).await;
+        let mut socket = accept_websocket(&listener).await;
+        read_request(&mut socket).await;
         drop(socket);
-        let mut socket = accepted(&listener).await;
-        let asked = request(&mut socket).await;
-        socket.send(answer(&asked, json!({"pong": true}))).await.unwrap();
+        let mut socket = accept_websocket(&listener).await;
+        let request = read_request(&mut socket).await;
+        socket.send(answer(&request, json!({"pong": true}))).await.unwrap();
         socket
     };
-    let asking = async {
+    let client_side = async {
         assert!(client.ping().await.unwrap().pong);
         assert!(client.ping().await.unwrap().pong);
     };
-    let (socket, ()) = tokio::join!(server, asking);
+    let (socket, ()) = tokio::join!(server, client_side);
     let client = client.reconnect(Reconnect::Never);
     drop(socket);
     let error = client.ping().await.unwrap_err();

@@ -1,5 +1,5 @@
 //! The client against fake servers that behave well, badly or not at all.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod deprecated;
 mod faults;
@@ -28,7 +28,7 @@ struct Peer<R = OwnedReadHalf, W = OwnedWriteHalf> {
 }
 
 /// Creates a client and the other end of its only connection.
-async fn connected() -> (NerveClient, Peer) {
+async fn connected_client() -> (NerveClient, Peer) {
     let (folder, path) = socket();
     let listener = UnixListener::bind(&path).unwrap();
     let (client, accepted) = tokio::join!(NerveClient::connect(&path), listener.accept());
@@ -53,10 +53,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
     }
 
     async fn send(&mut self, message: Value) {
-        self.raw(format!("{message}\n").as_bytes()).await;
+        self.send_raw(format!("{message}\n").as_bytes()).await;
     }
 
-    async fn raw(&mut self, bytes: &[u8]) {
+    async fn send_raw(&mut self, bytes: &[u8]) {
         self.output.write_all(bytes).await.unwrap();
     }
 
@@ -75,30 +75,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Peer<R, W> {
     }
 
     /// Checks that the client closes the connection.
-    async fn left(&mut self) {
+    async fn wait_closed(&mut self) {
         match self.lines.next().await {
             Ok(Frame::Eof { .. }) | Err(_) => {}
             Ok(frame) => panic!("{frame:?}"),
         }
     }
 
-    async fn event(&mut self, kind: &str, seq: u64) {
+    async fn send_event(&mut self, kind: &str, seq: u64) {
         self.send(json!({"type": "event", "event_type": kind, "node_id": "a", "data": {}, "timestamp": 1.5, "seq": seq}))
             .await;
     }
 
-    async fn chunk(&mut self, node: &str, data: Value) {
+    async fn send_chunk(&mut self, node: &str, data: Value) {
         self.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": node, "data": data, "timestamp": 1.5, "seq": 1}))
             .await;
     }
 }
 
 /// Waits for a condition, at most a minute.
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let waiting = async {
         while !condition() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+    tokio::time::timeout(Duration::from_secs(60), waiting)
+        .await
+        .unwrap_or_else(|_| panic!("timed out: {what}"));
 }

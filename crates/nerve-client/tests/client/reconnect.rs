@@ -1,4 +1,4 @@
-//! Reconnecting: which requests are resent, and what event streams deliver.
+//! Reconnecting: resent requests, and continuity of event streams.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::{Peer, socket};
 
-/// Longer than anything takes unless it hangs.
+/// Time limit for any step; exceeded only if a test hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A server that can stop and start.
@@ -43,28 +43,33 @@ impl Server {
 
     async fn accept(&mut self) -> Peer {
         let accepted = self.listener.as_ref().unwrap().accept();
-        let (input, output) =
-            tokio::time::timeout(DEADLINE, accepted).await.expect("nobody comes").unwrap().0.into_split();
+        let (input, output) = tokio::time::timeout(DEADLINE, accepted)
+            .await
+            .expect("client did not connect")
+            .unwrap()
+            .0
+            .into_split();
         Peer { lines: LineReader::new(input), output, _folder: None }
     }
 
     /// Checks that the client does not connect. Each round leaves time for an unwanted attempt.
-    async fn nobody_comes(&mut self) {
+    async fn expect_no_connection(&mut self) {
         for _ in 0..5 {
             let mut own = UnixStream::connect(&self.path).await.unwrap();
             own.write_all(b"own\n").await.unwrap();
             let mut peer = self.accept().await;
-            let said = tokio::time::timeout(DEADLINE, peer.lines.next()).await.expect("somebody came");
-            assert_eq!(said.unwrap(), Frame::Line(b"own".to_vec()), "somebody came");
+            let frame =
+                tokio::time::timeout(DEADLINE, peer.lines.next()).await.expect("unexpected connection");
+            assert_eq!(frame.unwrap(), Frame::Line(b"own".to_vec()), "unexpected connection");
         }
     }
 
     /// Stops listening but leaves the socket, as a killed server does.
-    fn die(&mut self) {
+    fn kill(&mut self) {
         self.listener = None;
     }
 
-    fn rise(&mut self) {
+    fn restart(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         self.listener = Some(UnixListener::bind(&self.path).unwrap());
     }
@@ -77,8 +82,8 @@ fn unanswered(error: ClientError) -> Unanswered {
     }
 }
 
-async fn next(events: &mut EventStream) -> (Option<EventType>, u64) {
-    let event = tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("the end");
+async fn next_event(events: &mut EventStream) -> (Option<EventType>, u64) {
+    let event = tokio::time::timeout(DEADLINE, events.next()).await.expect("no event").expect("stream ended");
     (event.kind(), event.seq)
 }
 
@@ -89,7 +94,7 @@ const DROPPED: Option<EventType> = Some(EventType::EventsDropped);
 async fn read_only_request_is_resent_once() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
-    let serving = async {
+    let server_side = async {
         let first = peer.request().await;
         drop(peer);
         let mut peer = server.accept().await;
@@ -106,27 +111,27 @@ async fn read_only_request_is_resent_once() {
         peer.expect("PING", json!({}), json!({"pong": true})).await;
         peer
     };
-    let asking = async {
+    let client_side = async {
         assert!(client.ping().await.unwrap().pong);
         let error = unanswered(client.sessions().await.unwrap_err());
         assert!(error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
         assert!(client.ping().await.unwrap().pong);
     };
-    let (mut peer, ()) = tokio::join!(serving, asking);
+    let (mut peer, ()) = tokio::join!(server_side, client_side);
     drop(client);
-    peer.left().await;
+    peer.wait_closed().await;
 }
 
 #[tokio::test]
 async fn changing_request_is_never_resent() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
-    let serving = async {
+    let server_side = async {
         assert_eq!(peer.request().await["command_type"], "EXECUTE_INPUT");
         assert_eq!(peer.request().await["command_type"], "EXECUTE_INPUT");
         assert_eq!(peer.request().await["command_type"], "STOP_NODE");
         // In the middle of an answer.
-        peer.raw(b"{\"type\":\"result\",\"succ").await;
+        peer.send_raw(b"{\"type\":\"result\",\"succ").await;
         drop(peer);
         let mut peer = server.accept().await;
         let request = peer.request().await;
@@ -134,22 +139,22 @@ async fn changing_request_is_never_resent() {
         peer.answer(&request, json!({"executed": true})).await;
         peer
     };
-    let asking = async {
+    let client_side = async {
         let node = client.node("a", None);
         let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
         let options = ExecuteOptions::default();
         let (turn, item, stop) = tokio::join!(node.execute("y", &options), stream.next(), node.stop());
         for error in [turn.unwrap_err(), item.unwrap().unwrap_err(), stop.unwrap_err()] {
             assert!(error.request_id().is_some());
-            assert!(error.to_string().ends_with("the command may still take effect"), "{error}");
+            assert!(error.to_string().ends_with("may still take effect"), "{error}");
             assert!(unanswered(error).sent);
         }
         assert!(stream.next().await.is_none());
         node.run("ls").await.unwrap();
     };
-    let (mut peer, ()) = tokio::join!(serving, asking);
+    let (mut peer, ()) = tokio::join!(server_side, client_side);
     drop(client);
-    peer.left().await;
+    peer.wait_closed().await;
 }
 
 #[tokio::test]
@@ -158,26 +163,26 @@ async fn unsent_prompt_of_stream_is_sent_over_next_connection() {
     let (client, peer) = server.client().await;
     let node = client.node("a", None);
     // More than a socket holds, so that later requests wait.
-    let writing = tokio::spawn({
+    let pending_write = tokio::spawn({
         let node = node.clone();
         async move { node.write(&"x".repeat(4 << 20)).await }
     });
-    super::until("it is on its way", || client.in_flight() == 1).await;
+    super::wait_until("request in flight", || client.in_flight() == 1).await;
     let mut stream = node.execute_stream("hi", &ExecuteOptions::default()).await.unwrap();
     drop(peer);
-    assert!(unanswered(writing.await.unwrap().unwrap_err()).sent);
-    let serving = async {
+    assert!(unanswered(pending_write.await.unwrap().unwrap_err()).sent);
+    let server_side = async {
         let mut peer = server.accept().await;
         let request = peer.request().await;
         assert_eq!(
             (&request["command_type"], &request["request_id"]),
             (&json!("EXECUTE_INPUT"), &json!("2"))
         );
-        peer.chunk("a", json!({"chunk": "one", "request_id": "2"})).await;
+        peer.send_chunk("a", json!({"chunk": "one", "request_id": "2"})).await;
         peer.answer(&request, json!({"response": {"text": "one"}, "node_id": "a", "turn": 1})).await;
         peer
     };
-    let asking = async {
+    let client_side = async {
         // Dropped repeatedly: no request is lost or sent twice.
         let first = loop {
             if let Ok(item) = tokio::time::timeout(Duration::ZERO, stream.next()).await {
@@ -190,9 +195,9 @@ async fn unsent_prompt_of_stream_is_sent_over_next_connection() {
         assert!(stream.next().await.is_none());
     };
     let (mut peer, ()) =
-        tokio::time::timeout(DEADLINE, async { tokio::join!(serving, asking) }).await.unwrap();
+        tokio::time::timeout(DEADLINE, async { tokio::join!(server_side, client_side) }).await.unwrap();
     drop((client, node, stream));
-    peer.left().await;
+    peer.wait_closed().await;
 }
 
 #[tokio::test]
@@ -200,22 +205,22 @@ async fn request_waits_while_last_output_is_drained() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let node = client.node("a", None);
-    let writing = tokio::spawn(async move { node.write("x").await });
+    let pending_write = tokio::spawn(async move { node.write("x").await });
     let write = peer.request().await;
     // Writing fails from now on.
     rustix::net::shutdown(peer.output.as_ref(), Shutdown::Read).unwrap();
-    let ask = || {
+    let spawn_ping = || {
         let client = client.clone();
         tokio::spawn(async move { client.ping().await })
     };
-    let first = ask();
-    super::until("the first is under way", || client.in_flight() == 2).await;
+    let first = spawn_ping();
+    super::wait_until("first request in flight", || client.in_flight() == 2).await;
     // The connection's task notices before the second request.
     tokio::task::yield_now().await;
-    let second = ask();
+    let second = spawn_ping();
     tokio::task::yield_now().await;
     peer.answer(&write, json!({"written": 1})).await;
-    assert_eq!(writing.await.unwrap().unwrap(), 1);
+    assert_eq!(pending_write.await.unwrap().unwrap(), 1);
     drop(peer);
     let mut peer = server.accept().await;
     for _ in 0..2 {
@@ -233,9 +238,9 @@ async fn idle_client_reconnects_on_next_request() {
         peer.request().await;
         drop(peer);
     });
-    // The client knows that the connection has ended.
+    // The client has noticed the end of the connection.
     assert!(unanswered(error.unwrap_err()).sent);
-    server.nobody_comes().await;
+    server.expect_no_connection().await;
     let (written, _peer) = tokio::join!(node.write("x"), async {
         let mut peer = server.accept().await;
         peer.expect("WRITE_DATA", json!({"node_id": "a", "data": "x"}), json!({"written": 1})).await;
@@ -251,32 +256,32 @@ async fn missing_server_is_given_up_in_time() {
     let (client, peer) = server.client().await;
     let client = client.reconnect(Reconnect::Within(Duration::from_millis(400)));
     let mut events = client.events();
-    server.die();
+    server.kill();
     drop(peer);
-    let begun = Instant::now();
+    let start = Instant::now();
     let node = client.node("a", None);
     let (one, two, three) = tokio::join!(client.ping(), node.run("ls"), client.sessions());
-    let took = begun.elapsed();
+    let elapsed = start.elapsed();
     for error in [one.unwrap_err(), two.unwrap_err(), three.unwrap_err()] {
         assert!(matches!(error, ClientError::NotRunning { .. }), "{error}");
     }
     // Concurrently, not one after the other.
-    assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&took), "{took:?}");
-    let end = tokio::time::timeout(DEADLINE, events.next()).await.expect("no end");
+    assert!((Duration::from_millis(300)..Duration::from_secs(5)).contains(&elapsed), "{elapsed:?}");
+    let end = tokio::time::timeout(DEADLINE, events.next()).await.expect("stream did not end");
     assert_eq!(end, None);
     // Later requests try again.
-    server.rise();
-    let (mut later, serving) = (client.events(), async {
+    server.restart();
+    let (mut later, server_side) = (client.events(), async {
         let mut peer = server.accept().await;
         peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 9, "server": "x"})).await;
         peer.expect("PING", json!({}), json!({"pong": true})).await;
-        peer.event("NODE_READY", 10).await;
+        peer.send_event("NODE_READY", 10).await;
         peer
     });
-    let (pong, _peer) = tokio::join!(client.ping(), serving);
+    let (pong, _peer) = tokio::join!(client.ping(), server_side);
     assert!(pong.unwrap().pong);
-    assert_eq!(next(&mut later).await.0, DROPPED);
-    assert_eq!(next(&mut later).await, (READY, 10));
+    assert_eq!(next_event(&mut later).await.0, DROPPED);
+    assert_eq!(next_event(&mut later).await, (READY, 10));
 }
 
 #[tokio::test]
@@ -284,54 +289,56 @@ async fn events_resume_after_last_one_received() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let filter = Subscribe { node_id: Some("a".into()), ..Subscribe::default() };
-    let told = |seq: u64, server: &str| json!({"subscribed": true, "seq": seq, "server": server});
-    let asked = |since: Option<u64>| {
+    let subscribed = |seq: u64, server: &str| json!({"subscribed": true, "seq": seq, "server": server});
+    let subscribe_params = |since: Option<u64>| {
         let mut params = json!({"node_id": "a", "aliases": false});
         if let Some(since) = since {
             params["since"] = since.into();
         }
         params
     };
-    let (events, ()) =
-        tokio::join!(client.subscribe(&filter), peer.expect("SUBSCRIBE", asked(None), told(4, "x")));
+    let (events, ()) = tokio::join!(
+        client.subscribe(&filter),
+        peer.expect("SUBSCRIBE", subscribe_params(None), subscribed(4, "x"))
+    );
     let mut events = events.unwrap();
-    peer.event("NODE_READY", 5).await;
+    peer.send_event("NODE_READY", 5).await;
     drop(peer);
     // The stream alone triggers the reconnect.
     let mut peer = server.accept().await;
     // Events before the subscription is restored: they will be sent again.
-    peer.event("NODE_READY", 7).await;
-    peer.event("NODE_BUSY", 8).await;
-    peer.expect("SUBSCRIBE", asked(Some(5)), told(8, "x")).await;
-    peer.event("NODE_READY", 6).await;
-    peer.event("NODE_READY", 8).await;
+    peer.send_event("NODE_READY", 7).await;
+    peer.send_event("NODE_BUSY", 8).await;
+    peer.expect("SUBSCRIBE", subscribe_params(Some(5)), subscribed(8, "x")).await;
+    peer.send_event("NODE_READY", 6).await;
+    peer.send_event("NODE_READY", 8).await;
     for seq in [5, 6, 8] {
-        assert_eq!(next(&mut events).await, (READY, seq));
+        assert_eq!(next_event(&mut events).await, (READY, seq));
     }
     drop(peer);
     // A different server with similar numbers: none of its events were seen.
     let mut peer = server.accept().await;
-    peer.expect("SUBSCRIBE", asked(Some(8)), told(20, "y")).await;
-    peer.event("NODE_READY", 20).await;
-    peer.expect("SUBSCRIBE", asked(Some(0)), told(20, "y")).await;
-    peer.event("NODE_READY", 1).await;
+    peer.expect("SUBSCRIBE", subscribe_params(Some(8)), subscribed(20, "y")).await;
+    peer.send_event("NODE_READY", 20).await;
+    peer.expect("SUBSCRIBE", subscribe_params(Some(0)), subscribed(20, "y")).await;
+    peer.send_event("NODE_READY", 1).await;
     let missing = events.next().await.unwrap();
     assert_eq!((missing.kind(), missing.data), (DROPPED, json!({"dropped": null})));
-    assert_eq!(next(&mut events).await, (READY, 1));
+    assert_eq!(next_event(&mut events).await, (READY, 1));
     drop(peer);
     // The same server reports by itself what it no longer has.
     let mut peer = server.accept().await;
-    peer.expect("SUBSCRIBE", asked(Some(1)), told(9000, "y")).await;
+    peer.expect("SUBSCRIBE", subscribe_params(Some(1)), subscribed(9000, "y")).await;
     peer.send(
         json!({"type": "event", "event_type": "EVENTS_DROPPED", "data": {"dropped": 4000}, "seq": 4001}),
     )
     .await;
-    peer.event("NODE_READY", 4002).await;
-    assert_eq!(next(&mut events).await, (DROPPED, 4001));
-    assert_eq!(next(&mut events).await, (READY, 4002));
+    peer.send_event("NODE_READY", 4002).await;
+    assert_eq!(next_event(&mut events).await, (DROPPED, 4001));
+    assert_eq!(next_event(&mut events).await, (READY, 4002));
     client.close();
     assert_eq!(events.next().await, None);
-    peer.left().await;
+    peer.wait_closed().await;
 }
 
 #[tokio::test]
@@ -340,17 +347,17 @@ async fn server_that_closes_at_once_is_retried_with_pauses() {
     let (client, peer) = server.client().await;
     let mut events = client.events();
     drop(peer);
-    let begun = Instant::now();
+    let start = Instant::now();
     for _ in 0..5 {
         drop(server.accept().await);
     }
     // Pauses of at least 25, 50, 100 and 200 ms.
-    assert!(begun.elapsed() > Duration::from_millis(300), "{:?}", begun.elapsed());
+    assert!(start.elapsed() > Duration::from_millis(300), "{:?}", start.elapsed());
     let mut peer = server.accept().await;
     peer.expect("SUBSCRIBE", json!({}), json!({"subscribed": true, "seq": 3})).await;
-    peer.event("NODE_READY", 4).await;
-    assert_eq!(next(&mut events).await.0, DROPPED);
-    assert_eq!(next(&mut events).await, (READY, 4));
+    peer.send_event("NODE_READY", 4).await;
+    assert_eq!(next_event(&mut events).await.0, DROPPED);
+    assert_eq!(next_event(&mut events).await, (READY, 4));
 }
 
 #[tokio::test]
@@ -359,14 +366,14 @@ async fn never_reconnect_ends_at_once() {
     let (client, mut peer) = server.client().await;
     let client = client.reconnect(Reconnect::Never);
     let mut events = client.events();
-    peer.event("NODE_READY", 1).await;
-    let serving = async {
+    peer.send_event("NODE_READY", 1).await;
+    let server_side = async {
         peer.request().await;
         drop(peer);
     };
-    let (error, ()) = tokio::join!(client.ping(), serving);
+    let (error, ()) = tokio::join!(client.ping(), server_side);
     assert!(unanswered(error.unwrap_err()).sent);
-    assert_eq!(next(&mut events).await, (READY, 1));
+    assert_eq!(next_event(&mut events).await, (READY, 1));
     assert_eq!(events.next().await, None);
     let error = unanswered(client.ping().await.unwrap_err());
     assert!(!error.sent && error.request_id.as_deref() == Some("2"), "{error:?}");
@@ -378,29 +385,29 @@ async fn closed_client_ends_pending_connects() {
     let mut server = Server::start();
     let (client, mut peer) = server.client().await;
     let copy = client.clone();
-    let waiting = tokio::spawn(async move { copy.node("a", None).wait(&["ready"], None).await });
+    let pending = tokio::spawn(async move { copy.node("a", None).wait(&["ready"], None).await });
     peer.request().await;
     client.close();
-    let error = unanswered(waiting.await.unwrap().unwrap_err());
+    let error = unanswered(pending.await.unwrap().unwrap_err());
     assert!(error.sent && error.reason() == "this client is closed", "{error:?}");
-    peer.left().await;
+    peer.wait_closed().await;
 
     let (client, peer) = server.client().await;
-    server.die();
+    server.kill();
     drop(peer);
-    // The client notices, and gives up for now.
+    // The client notices and stops reconnecting.
     let client = client.reconnect(Reconnect::Within(Duration::from_millis(1)));
     assert!(client.ping().await.is_err());
     let client = client.reconnect(Reconnect::Within(DEADLINE));
     let (copy, mut events) = (client.clone(), client.events());
-    let waiting = tokio::spawn(async move { copy.node("a", None).run("ls").await });
+    let pending = tokio::spawn(async move { copy.node("a", None).run("ls").await });
     let closing = async {
         tokio::task::yield_now().await;
         client.close();
     };
     let (end, ()) = tokio::join!(events.next(), closing);
     assert_eq!(end, None);
-    let error = unanswered(waiting.await.unwrap().unwrap_err());
+    let error = unanswered(pending.await.unwrap().unwrap_err());
     assert_eq!((error.sent, error.reason()), (false, "this client is closed"));
 }
 
@@ -411,18 +418,18 @@ async fn last_drop_stops_reconnecting() {
     let before = tasks();
     let (client, peer) = server.client().await;
     let events = client.events();
-    server.die();
+    server.kill();
     drop((client, peer));
     // The stream keeps the client alive and reconnects.
     tokio::task::yield_now().await;
     assert!(tasks() > before);
     drop(events);
-    let nobody = async {
+    let no_tasks = async {
         while tasks() > before {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(DEADLINE, nobody).await.expect("somebody still looks for a server");
+    tokio::time::timeout(DEADLINE, no_tasks).await.expect("a task still reconnects");
 }
 
 #[tokio::test]
@@ -433,13 +440,13 @@ async fn tcp_reconnect_authenticates_and_stops_on_invalid_token() {
         let (input, output) = listener.accept().await.unwrap().0.into_split();
         Peer { lines: LineReader::new(input), output, _folder: None }
     };
-    let shown = || json!({"token": "secret"});
-    let serving = async {
+    let credentials = || json!({"token": "secret"});
+    let server_side = async {
         let mut peer = accept().await;
-        peer.expect("AUTHENTICATE", shown(), json!({"authenticated": true})).await;
+        peer.expect("AUTHENTICATE", credentials(), json!({"authenticated": true})).await;
         drop(peer);
         let mut peer = accept().await;
-        peer.expect("AUTHENTICATE", shown(), json!({"authenticated": true})).await;
+        peer.expect("AUTHENTICATE", credentials(), json!({"authenticated": true})).await;
         peer.expect("PING", json!({}), json!({"pong": true})).await;
         drop(peer);
         let mut peer = accept().await;
@@ -448,26 +455,26 @@ async fn tcp_reconnect_authenticates_and_stops_on_invalid_token() {
             "data": {"error_type": "authentication_error"}}))
             .await;
     };
-    let asking = async {
+    let client_side = async {
         let client = NerveClient::connect_tcp(&address, "secret", &Tls::Off).await.unwrap();
         assert!(client.ping().await.unwrap().pong);
         assert!(!format!("{client:?}").contains("secret"));
         let mut events = client.events();
         // The stream tries once and ends.
-        assert_eq!(tokio::time::timeout(DEADLINE, events.next()).await.expect("no end"), None);
+        assert_eq!(tokio::time::timeout(DEADLINE, events.next()).await.expect("stream did not end"), None);
     };
-    tokio::join!(serving, asking);
+    tokio::join!(server_side, client_side);
 }
 
-/// Requests given up at any moment, while connections come and go: each reaches the server once at most, and those that are left are
-/// answered.
+/// Drops requests at arbitrary moments while connections break. Each request reaches the server at most once, and the others
+/// get a result.
 #[tokio::test]
 async fn requests_dropped_at_any_moment_leave_no_state() {
     let mut server = Server::start();
     let (client, peer) = server.client().await;
     let client = client.reconnect(Reconnect::Within(DEADLINE));
-    let serving = tokio::spawn(async move {
-        let mut seen: HashMap<String, u32> = HashMap::new();
+    let server_side = tokio::spawn(async move {
+        let mut counts: HashMap<String, u32> = HashMap::new();
         let mut peer = Some(peer);
         let mut lines = 0_u32;
         loop {
@@ -485,9 +492,9 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
             lines += 1;
             if request["command_type"] == "SHUTDOWN" {
                 current.answer(&request, json!({"stopped": true})).await;
-                return seen;
+                return counts;
             }
-            *seen.entry(request["request_id"].to_string()).or_default() += 1;
+            *counts.entry(request["request_id"].to_string()).or_default() += 1;
             let line = json!({"type": "result", "success": true, "data": {"written": 1}, "request_id": request["request_id"]});
             let answered = current.output.write_all(format!("{line}\n").as_bytes()).await;
             if answered.is_err() || lines.is_multiple_of(7) {
@@ -496,12 +503,12 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
         }
     });
     let node = client.node("a", None);
-    let (mut done, mut not) = (0, 0);
+    let (mut succeeded, mut unanswered) = (0, 0);
     for round in 0..400_u64 {
-        let patience = Duration::from_micros(round * 7919 % 500);
+        let limit = Duration::from_micros(round * 7919 % 500);
         let (one, two, three) = tokio::join!(
-            tokio::time::timeout(patience, node.write("x")),
-            tokio::time::timeout(patience / 2, async {
+            tokio::time::timeout(limit, node.write("x")),
+            tokio::time::timeout(limit / 2, async {
                 let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await?;
                 match stream.next().await {
                     Some(Ok(StreamItem::Response(_))) | None => Ok(1),
@@ -509,14 +516,14 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
                     Some(Err(error)) => Err(error),
                 }
             }),
-            tokio::time::timeout(patience * 4, node.write("y")),
+            tokio::time::timeout(limit * 4, node.write("y")),
         );
         for outcome in [one, two, three] {
             match outcome {
-                Ok(Ok(_)) => done += 1,
+                Ok(Ok(_)) => succeeded += 1,
                 Ok(Err(error)) => match error {
-                    ClientError::Closed(unanswered) => not += u32::from(unanswered.sent),
-                    // The fake's answer to an execute is not valid.
+                    ClientError::Closed(error) => unanswered += u32::from(error.sent),
+                    // The fake server's response to an execute is invalid.
                     ClientError::Protocol(_) => {}
                     error => panic!("{error}"),
                 },
@@ -525,14 +532,18 @@ async fn requests_dropped_at_any_moment_leave_no_state() {
         }
     }
     assert_eq!(client.in_flight(), 0);
-    let stopped = loop {
-        // The connection may end first; the error says so.
+    let counts = loop {
+        // The connection may end before the response.
         match client.shutdown(false).await {
-            Ok(()) => break serving.await.unwrap(),
+            Ok(()) => break server_side.await.unwrap(),
             Err(error) => assert!(matches!(error, ClientError::Closed(_)), "{error}"),
         }
     };
-    assert!(stopped.values().all(|times| *times == 1), "sent twice: {stopped:?}");
-    assert!(done > 0 && stopped.len() > 20, "{done} done, {not} not, {} seen", stopped.len());
+    assert!(counts.values().all(|times| *times == 1), "sent twice: {counts:?}");
+    assert!(
+        succeeded > 0 && counts.len() > 20,
+        "{succeeded} succeeded, {unanswered} unanswered, {} received",
+        counts.len()
+    );
     assert_eq!(client.unmatched_answers(), 0);
 }

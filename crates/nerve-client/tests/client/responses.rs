@@ -5,11 +5,11 @@ use nerve_api::request::{CreateNode, CreateSession, GetHistory, NodeChoice};
 use nerve_client::{ClientError, ExecuteOptions};
 use serde_json::{Value, json};
 
-use super::connected;
+use super::connected_client;
 
 #[tokio::test]
 async fn answers_arrive_in_any_order_and_in_pieces() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let mut requests = Vec::new();
         for _ in 0..50 {
@@ -22,12 +22,12 @@ async fn answers_arrive_in_any_order_and_in_pieces() {
             bytes.extend_from_slice(format!("{reply}\r\n\n").as_bytes());
         }
         for piece in bytes.chunks(7) {
-            peer.raw(piece).await;
+            peer.send_raw(piece).await;
             tokio::task::yield_now().await;
         }
         peer
     };
-    let asking = async {
+    let client_side = async {
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..50 {
             let client = client.clone();
@@ -39,13 +39,13 @@ async fn answers_arrive_in_any_order_and_in_pieces() {
         }
         tasks.join_all().await;
     };
-    let (_peer, ()) = tokio::join!(server, asking);
+    let (_peer, ()) = tokio::join!(server, client_side);
     assert_eq!(client.in_flight(), 0);
 }
 
 #[tokio::test]
 async fn failure_carries_all_details() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "result", "success": false, "error": "node 'a' asks something first", "request_id": request["request_id"],
@@ -60,7 +60,7 @@ async fn failure_carries_all_details() {
         peer.send(json!({"type": "error", "error": "bad request", "request_id": request["request_id"]}))
             .await;
     };
-    let asking = async {
+    let client_side = async {
         let node = client.node("a", None);
         let error = node.execute("hi", &ExecuteOptions::default()).await.unwrap_err();
         assert_eq!(error.to_string(), "node 'a' asks something first (nerve server node answer)");
@@ -73,12 +73,12 @@ async fn failure_carries_all_details() {
         let error = client.ping().await.unwrap_err();
         assert_eq!(error.server().unwrap().message, "bad request");
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn helpers_send_expected_commands() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let at = |more: Value| {
         let mut params = json!({"node_id": "a", "session_id": "work"});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -142,7 +142,7 @@ async fn helpers_send_expected_commands() {
         peer.expect("DELETE_SESSION", json!({"name": "work"}), json!({})).await;
         peer.expect("SHUTDOWN", json!({"keep_nodes": true}), json!({"stopped": true})).await;
     };
-    let asking = async {
+    let client_side = async {
         let pong = client.ping().await.unwrap();
         assert_eq!((pong.nodes, pong.version.as_str()), (2, "1"));
         let mut params = CreateNode::new("a");
@@ -182,12 +182,12 @@ async fn helpers_send_expected_commands() {
         client.delete_session("work").await.unwrap();
         client.shutdown(true).await.unwrap();
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn missing_node_is_an_error() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         peer.send(json!({"type": "result", "success": false, "error": "no node 'x'", "data": {"error_type": "not_found_error"}, "request_id": request["request_id"]}))
@@ -199,7 +199,7 @@ async fn missing_node_is_an_error() {
 
 #[tokio::test]
 async fn each_warning_is_collected_once() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         for _ in 0..3 {
             let request = peer.request().await;
@@ -207,7 +207,7 @@ async fn each_warning_is_collected_once() {
                 .await;
         }
     };
-    let asking = async {
+    let client_side = async {
         client.ping().await.unwrap();
         client.ping().await.unwrap();
         assert_eq!(client.take_warnings(), ["STOP is deprecated, use SHUTDOWN"]);
@@ -215,12 +215,12 @@ async fn each_warning_is_collected_once() {
         client.ping().await.unwrap();
         assert_eq!(client.take_warnings().len(), 1);
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn unexpected_result_type_and_invalid_params_are_errors() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         peer.answer(&request, json!({"pong": "yes"})).await;

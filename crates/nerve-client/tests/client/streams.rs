@@ -3,10 +3,10 @@ use nerve_api::request::Subscribe;
 use nerve_client::{ExecuteOptions, ExecuteStream, StreamItem};
 use serde_json::json;
 
-use super::connected;
+use super::connected_client;
 
 /// Returns the chunks joined by `|`, and the response's text.
-async fn all(mut stream: ExecuteStream) -> (String, String) {
+async fn collect(mut stream: ExecuteStream) -> (String, String) {
     let mut chunks = Vec::new();
     loop {
         match stream.next().await.unwrap().unwrap() {
@@ -22,111 +22,111 @@ async fn all(mut stream: ExecuteStream) -> (String, String) {
 
 #[tokio::test]
 async fn chunks_precede_the_response() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         assert_eq!(request["params"]["stream"], true);
         for chunk in ["one ", "two ", "three"] {
-            peer.chunk("a", json!({"turn": 4, "chunk": chunk})).await;
+            peer.send_chunk("a", json!({"turn": 4, "chunk": chunk})).await;
         }
         peer.answer(&request, json!({"response": {"text": "one two three"}, "node_id": "a", "turn": 4}))
             .await;
-        // Of the next turn, in the same write.
-        peer.chunk("a", json!({"turn": 5, "chunk": "later"})).await;
+        // A chunk of the next turn, directly after the response.
+        peer.send_chunk("a", json!({"turn": 5, "chunk": "later"})).await;
     };
-    let asking = async {
+    let client_side = async {
         let node = client.node("a", None);
         let stream = node.execute_stream("count", &ExecuteOptions::default()).await.unwrap();
-        all(stream).await
+        collect(stream).await
     };
-    let ((chunks, text), ()) = tokio::join!(asking, server);
+    let ((chunks, text), ()) = tokio::join!(client_side, server);
     assert_eq!((chunks.as_str(), text.as_str()), ("one |two |three", "one two three"));
 }
 
 #[tokio::test]
 async fn chunks_of_other_turns_are_excluded() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         let ours = request["request_id"].clone();
-        peer.chunk("b", json!({"chunk": "another node"})).await;
-        peer.chunk("a", json!({"chunk": "another request", "request_id": "77"})).await;
+        peer.send_chunk("b", json!({"chunk": "another node"})).await;
+        peer.send_chunk("a", json!({"chunk": "another request", "request_id": "77"})).await;
         peer.send(json!({"type": "event", "event_type": "OUTPUT_CHUNK", "node_id": "a", "session_id": "other", "data": {"chunk": "another session"}}))
             .await;
         peer.send(json!({"type": "event", "event_type": "NODE_BUSY", "node_id": "a", "data": {"chunk": "no chunk"}})).await;
-        peer.chunk("a", json!({"chunk": "ours", "request_id": ours})).await;
+        peer.send_chunk("a", json!({"chunk": "ours", "request_id": ours})).await;
         peer.answer(&request, json!({"response": {"text": "done"}})).await;
     };
-    let asking = async {
+    let client_side = async {
         let node = client.node("a", Some("work"));
-        all(node.execute_stream("x", &ExecuteOptions::default()).await.unwrap()).await
+        collect(node.execute_stream("x", &ExecuteOptions::default()).await.unwrap()).await
     };
-    let ((chunks, text), ()) = tokio::join!(asking, server);
+    let ((chunks, text), ()) = tokio::join!(client_side, server);
     assert_eq!((chunks.as_str(), text.as_str()), ("ours", "done"));
 }
 
 #[tokio::test]
 async fn stream_outlives_client_and_node() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let stream = client.node("a", None).execute_stream("x", &ExecuteOptions::default()).await.unwrap();
     drop(client);
     let server = async {
         let request = peer.request().await;
-        peer.chunk("a", json!({"chunk": "c"})).await;
+        peer.send_chunk("a", json!({"chunk": "c"})).await;
         peer.answer(&request, json!({"response": {"text": "t"}})).await;
     };
-    let (got, ()) = tokio::join!(all(stream), server);
-    assert_eq!(got, ("c".into(), "t".into()));
+    let (result, ()) = tokio::join!(collect(stream), server);
+    assert_eq!(result, ("c".into(), "t".into()));
 }
 
 #[tokio::test]
 async fn late_reader_misses_chunks_and_is_notified() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let node = client.node("a", None);
     let stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
     let request = peer.request().await;
     for number in 0..3_000 {
-        peer.chunk("a", json!({"chunk": number.to_string()})).await;
+        peer.send_chunk("a", json!({"chunk": number.to_string()})).await;
     }
     peer.answer(&request, json!({"response": {"text": "whole"}})).await;
-    super::until("the answer is read", || client.in_flight() == 0).await;
-    let (chunks, text) = all(stream).await;
+    super::wait_until("the answer is read", || client.in_flight() == 0).await;
+    let (chunks, text) = collect(stream).await;
     assert!(chunks.starts_with("0|1|") && chunks.ends_with("|1023|missed 1976"), "{chunks}");
     assert_eq!(text, "whole");
 }
 
 #[tokio::test]
 async fn lost_chunks_are_reported_where_they_were() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let node = client.node("a", None);
     let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
     let request = peer.request().await;
     for number in 0..1_030 {
-        peer.chunk("a", json!({"chunk": number.to_string()})).await;
+        peer.send_chunk("a", json!({"chunk": number.to_string()})).await;
     }
     let (pong, ()) = tokio::join!(client.ping(), async {
         peer.expect("PING", json!({}), json!({"pong": true})).await;
     });
     pong.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("0".into()));
-    peer.chunk("a", json!({"chunk": "end"})).await;
+    peer.send_chunk("a", json!({"chunk": "end"})).await;
     peer.answer(&request, json!({"response": {"text": "whole"}})).await;
-    let (chunks, _) = all(stream).await;
+    let (chunks, _) = collect(stream).await;
     assert!(chunks.starts_with("1|2|") && chunks.ends_with("|1023|missed 6|end"), "{chunks}");
 }
 
 #[tokio::test]
 async fn errors_end_a_stream() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
-        peer.chunk("a", json!({"chunk": "begun"})).await;
+        peer.send_chunk("a", json!({"chunk": "begun"})).await;
         peer.send(json!({"type": "result", "success": false, "error": "timed out", "data": {"error_type": "timeout"}, "request_id": request["request_id"]}))
             .await;
         peer.request().await;
         drop(peer);
     };
-    let asking = async {
+    let client_side = async {
         let node = client.node("a", None);
         let mut stream = node.execute_stream("x", &ExecuteOptions::default()).await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap(), StreamItem::Chunk("begun".into()));
@@ -139,12 +139,12 @@ async fn errors_end_a_stream() {
         assert!(matches!(error, nerve_client::ClientError::Closed(_)), "{error}");
         assert!(stream.next().await.is_none());
     };
-    tokio::join!(server, asking);
+    tokio::join!(server, client_side);
 }
 
 #[tokio::test]
 async fn subscription_misses_no_event_before_its_answer() {
-    let (client, mut peer) = connected().await;
+    let (client, mut peer) = connected_client().await;
     let server = async {
         let request = peer.request().await;
         assert_eq!(
@@ -155,7 +155,7 @@ async fn subscription_misses_no_event_before_its_answer() {
         peer.answer(&request, json!({"subscribed": true, "seq": 6})).await;
         peer.send(json!({"type": "event", "event_type": "CHANNEL_READY", "node_id": "a", "channel_id": "a", "seq": 7})).await;
     };
-    let asking = async {
+    let client_side = async {
         let filter = Subscribe {
             node_id: Some("a".into()),
             types: Some(vec!["NODE_READY".into()]),
@@ -164,7 +164,7 @@ async fn subscription_misses_no_event_before_its_answer() {
         };
         client.subscribe(&filter).await.unwrap()
     };
-    let (mut events, ()) = tokio::join!(asking, server);
+    let (mut events, ()) = tokio::join!(client_side, server);
     drop((client, peer));
     let seqs =
         [events.next().await.unwrap(), events.next().await.unwrap()].map(|event| (event.seq, event.kind()));
@@ -173,8 +173,8 @@ async fn subscription_misses_no_event_before_its_answer() {
 }
 
 #[tokio::test]
-async fn slow_event_reader_is_told_the_number_of_lost_events() {
-    let (client, mut peer) = connected().await;
+async fn slow_event_reader_gets_number_of_lost_events() {
+    let (client, mut peer) = connected_client().await;
     let mut events = client.events();
     for seq in 0..2_000 {
         peer.send(json!({"type": "event", "event_type": "NODE_BUSY", "node_id": "a", "seq": seq})).await;

@@ -11,7 +11,7 @@ use crate::harness::{TestClient, config, exchange, message, model, read_reply};
 async fn browser_pages_are_rejected() {
     let model = model(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for headers in [
         [("origin", "https://evil.example"), ("accept", "*/*")],
         [("host", "evil.example"), ("accept", "*/*")],
@@ -25,7 +25,7 @@ async fn browser_pages_are_rejected() {
         read_reply(reply).await.unwrap().assert_error(403, "permission_error", "the proxy");
     }
     assert!(model.requests().is_empty());
-    assert_eq!(client.ask("hello", false).await.status, 200);
+    assert_eq!(client.send_message("hello", false).await.status, 200);
 }
 
 #[tokio::test]
@@ -58,8 +58,8 @@ async fn client_token_is_required() {
     let (api_key, client_token) = (Some(Secret::new("sk-ours")), Some(Secret::new("t0ken")));
     let proxy =
         create_anthropic_proxy(ProxyConfig { api_key, client_token, ..config(&model.url()) }).await.unwrap();
-    let client = TestClient::of(&proxy);
-    client.ask("hello", false).await.assert_error(401, "authentication_error", "token");
+    let client = TestClient::new(&proxy);
+    client.send_message("hello", false).await.assert_error(401, "authentication_error", "token");
     for (headers, status) in [
         ([("x-api-key", "t0kem")], 401),
         ([("x-api-key", "t0ken")], 200),

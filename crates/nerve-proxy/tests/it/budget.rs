@@ -13,13 +13,16 @@ async fn exhausted_budget_is_refused_without_retry() {
     let anthropic = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
     let openai = create_openai_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
     for proxy in [anthropic, openai] {
-        let client = TestClient::of(&proxy);
+        let client = TestClient::new(&proxy);
         let before = model.requests().len();
-        assert_eq!((client.ask("one", true).await.status, client.ask("two", false).await.status), (200, 200));
-        let refused = client.ask("three", true).await;
+        assert_eq!(
+            (client.send_message("one", true).await.status, client.send_message("two", false).await.status),
+            (200, 200)
+        );
+        let refused = client.send_message("three", true).await;
         refused.assert_error(402, "billing_error", "2 requests");
         assert_eq!(refused.headers["x-should-retry"], "false");
-        assert_eq!(model.requests().len(), before + 2, "the upstream is not asked");
+        assert_eq!(model.requests().len(), before + 2, "request reached the upstream");
         // Free requests are still accepted.
         assert_eq!(client.post("/v1/messages/count_tokens", &message("x", false)).await.status, 200);
         assert_eq!(read_reply(client.send(Method::HEAD, "/", &[], "").await).await.unwrap().status, 200);
@@ -32,7 +35,7 @@ async fn budget_applies_to_every_path_spelling() {
     let model = model(Script::default()).await;
     let budget = Budget { max_requests: Some(0), ..Budget::default() };
     let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
-    let (client, body) = (TestClient::of(&proxy), message("hello", false));
+    let (client, body) = (TestClient::new(&proxy), message("hello", false));
     for path in [
         "/api/../v1/messages",
         "/api/%2e%2E/v1/messages",
@@ -60,17 +63,17 @@ async fn tokens_and_cost_of_streams_and_whole_answers() {
     for stream in [true, false] {
         let budget = Budget { max_tokens: Some(15), ..Budget::default() };
         let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config(&model.url()) }).await.unwrap();
-        let client = TestClient::of(&proxy);
-        assert_eq!(client.ask("hello", stream).await.status, 200);
+        let client = TestClient::new(&proxy);
+        assert_eq!(client.send_message("hello", stream).await.status, 200);
         let used = proxy.spent().usage;
         assert!(used.input >= 10 && used.output >= 3, "{used:?}");
-        client.ask("hello", stream).await.assert_error(402, "billing_error", "of 15 tokens");
+        client.send_message("hello", stream).await.assert_error(402, "billing_error", "of 15 tokens");
     }
     let budget = Budget { max_cost_usd: Some(0.000_01), ..Budget::default() };
     let prices = Some(Prices::new(3.0, 15.0));
     let proxy = create_openai_proxy(ProxyConfig { budget, prices, ..config(&model.url()) }).await.unwrap();
-    let client = TestClient::of(&proxy);
-    assert_eq!(client.ask("hello", true).await.status, 200);
+    let client = TestClient::new(&proxy);
+    assert_eq!(client.send_message("hello", true).await.status, 200);
     assert!(proxy.spent().cost_usd > 0.000_01);
-    client.ask("hello", true).await.assert_error(402, "billing_error", "of $0.0000");
+    client.send_message("hello", true).await.assert_error(402, "billing_error", "of $0.0000");
 }

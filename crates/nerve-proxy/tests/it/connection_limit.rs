@@ -12,7 +12,7 @@ use crate::harness::{TestClient, config, exchange, read_reply, wait_closed, with
 
 /// Connection slots of a proxy.
 const SLOTS: usize = 256;
-const HELLO: &str = "HEAD /api/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const GREETING: &str = "HEAD /api/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Answers greetings itself and needs no upstream.
 async fn proxy(more: impl FnOnce(ProxyConfig) -> ProxyConfig) -> Proxy {
@@ -24,7 +24,7 @@ async fn connect(proxy: &Proxy) -> TcpStream {
 }
 
 async fn is_greeted(stream: &mut TcpStream) -> bool {
-    exchange(stream, HELLO).await.starts_with("HTTP/1.1 200 ")
+    exchange(stream, GREETING).await.starts_with("HTTP/1.1 200 ")
 }
 
 #[tokio::test]
@@ -32,19 +32,19 @@ async fn idle_connections_are_evicted_first() {
     let proxy = proxy(|config| config).await;
     let mut authenticated = connect(&proxy).await;
     assert!(is_greeted(&mut authenticated).await);
-    let mut silent = Vec::new();
+    let mut idle = Vec::new();
     for _ in 0..SLOTS + 44 {
-        silent.push(connect(&proxy).await);
+        idle.push(connect(&proxy).await);
     }
-    let mut left = silent.split_off(45);
-    for oldest in &mut silent {
+    let mut newest = idle.split_off(45);
+    for oldest in &mut idle {
         wait_closed(oldest).await;
     }
     // All slots are taken, but a new connection still gets one, and the authenticated one stays.
-    assert!(TestClient::of(&proxy).is_answered().await);
-    assert!(is_greeted(&mut authenticated).await, "it was let in");
-    wait_closed(&mut left[0]).await;
-    assert!(is_greeted(&mut left[SLOTS - 2]).await, "the last of those that waited");
+    assert!(TestClient::new(&proxy).is_answered().await);
+    assert!(is_greeted(&mut authenticated).await, "authenticated connection evicted");
+    wait_closed(&mut newest[0]).await;
+    assert!(is_greeted(&mut newest[SLOTS - 2]).await, "newest connection evicted");
 }
 
 #[tokio::test]
@@ -53,11 +53,11 @@ async fn connections_without_token_are_evicted() {
     let mut others = Vec::new();
     for _ in 0..SLOTS + 44 {
         let mut other = connect(&proxy).await;
-        assert!(exchange(&mut other, HELLO).await.starts_with("HTTP/1.1 401 "));
+        assert!(exchange(&mut other, GREETING).await.starts_with("HTTP/1.1 401 "));
         others.push(other);
     }
     wait_closed(&mut others[0]).await;
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let reply = client.send(Method::HEAD, "/api/hello", &[("x-api-key", "t0ken")], "").await;
     assert_eq!(read_reply(reply).await.unwrap().status, 200);
 }
@@ -75,8 +75,8 @@ async fn closed_connections_free_their_slots() {
     wait_closed(&mut late).await;
     assert!(is_greeted(&mut authenticated_all[0]).await);
     drop(authenticated_all);
-    let client = TestClient::of(&proxy);
-    within_deadline("a free place", async { while !client.is_answered().await {} }).await;
+    let client = TestClient::new(&proxy);
+    within_deadline("a free slot", async { while !client.is_answered().await {} }).await;
 }
 
 // Needs no deadline: a paused clock advances only when all tasks are idle.
@@ -84,9 +84,9 @@ async fn closed_connections_free_their_slots() {
 async fn first_head_times_out_after_ten_seconds() {
     let proxy = create_openai_proxy(config("http://127.0.0.1:1")).await.unwrap();
     let started = Instant::now();
-    let mut silent = TcpStream::connect(proxy.address()).await.unwrap();
-    let read = silent.read(&mut [0; 1]).await;
+    let mut idle = TcpStream::connect(proxy.address()).await.unwrap();
+    let read = idle.read(&mut [0; 1]).await;
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
-    let took = started.elapsed();
-    assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
+    let elapsed = started.elapsed();
+    assert!(elapsed.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{elapsed:?}");
 }

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what}: not in time"))
+    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what}: timed out"))
 }
 
 pub(crate) async fn model(script: Script) -> MockModel {
@@ -71,7 +71,7 @@ impl Reply {
 }
 
 impl TestClient {
-    pub(crate) fn of(proxy: &Proxy) -> TestClient {
+    pub(crate) fn new(proxy: &Proxy) -> TestClient {
         TestClient::at(proxy.url())
     }
 
@@ -107,7 +107,7 @@ impl TestClient {
         .unwrap()
     }
 
-    pub(crate) async fn ask(&self, text: &str, stream: bool) -> Reply {
+    pub(crate) async fn send_message(&self, text: &str, stream: bool) -> Reply {
         self.post("/v1/messages?beta=true", &message(text, stream)).await
     }
 }
@@ -160,7 +160,7 @@ impl RawUpstream {
         let mut text = Vec::new();
         loop {
             let read = within_deadline("a request", stream.read_buf(&mut text)).await.unwrap();
-            assert!(read > 0, "the request ends early");
+            assert!(read > 0, "incomplete request");
             let so_far = String::from_utf8_lossy(&text);
             let Some((head, body)) = so_far.split_once("\r\n\r\n") else { continue };
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());

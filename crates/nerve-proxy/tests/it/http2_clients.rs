@@ -25,7 +25,7 @@ async fn connect(address: SocketAddr) -> (SendRequest<Bytes>, JoinHandle<Result<
     (client, tokio::spawn(connection))
 }
 
-async fn ask(
+async fn send_request(
     client: &SendRequest<Bytes>,
     request: http::request::Builder,
 ) -> Result<Response<RecvStream>, h2::Error> {
@@ -41,11 +41,11 @@ async fn one_port_serves_http1_and_http2() {
         create_anthropic_proxy(config(&model.url())).await.unwrap(),
         create_openai_proxy(config(&model.url())).await.unwrap(),
     ] {
-        for client in [TestClient::http2(&proxy), TestClient::of(&proxy)] {
-            let reply = client.ask("hello", true).await;
+        for client in [TestClient::http2(&proxy), TestClient::new(&proxy)] {
+            let reply = client.send_message("hello", true).await;
             assert_eq!(reply.joined("/delta/text"), "You said: hello");
             assert!(reply.headers.contains_key("x-nerve-request-id"));
-            assert_eq!(client.ask("ERR 429", false).await.status, 429);
+            assert_eq!(client.send_message("ERR 429", false).await.status, 429);
         }
         assert_eq!(proxy.shutdown().await.requests, 4);
     }
@@ -81,8 +81,8 @@ async fn curl_with_http2() {
 async fn concurrent_streams_up_to_the_request_limit() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
-    let mut asking = JoinSet::new();
-    let mut held = Vec::new();
+    let mut requests = JoinSet::new();
+    let mut streams = Vec::new();
     let mut clients = Vec::new();
     // 100 streams per connection.
     for _ in 0..3 {
@@ -91,20 +91,24 @@ async fn concurrent_streams_up_to_the_request_limit() {
     for number in 0..256 {
         let client = clients[number / 100].clone();
         let url = format!("{}/v1/models", proxy.url());
-        asking.spawn(async move { ask(&client, Request::get(url)).await.unwrap().status() });
-        held.push(raw.request().await.1);
+        requests.spawn(async move { send_request(&client, Request::get(url)).await.unwrap().status() });
+        streams.push(raw.request().await.1);
     }
-    TestClient::of(&proxy).ask("hello", true).await.assert_error(503, "overloaded_error", "try again");
-    let last = ask(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
+    TestClient::new(&proxy).send_message("hello", true).await.assert_error(
+        503,
+        "overloaded_error",
+        "try again",
+    );
+    let last = send_request(&clients[2], Request::get(format!("{}/v1/models", proxy.url()))).await.unwrap();
     assert_eq!(last.status(), 503);
-    write(held.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-    assert_eq!(within_deadline("an answer", asking.join_next()).await.unwrap().unwrap(), 200);
+    write(streams.last_mut().unwrap(), "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+    assert_eq!(within_deadline("an answer", requests.join_next()).await.unwrap().unwrap(), 200);
     // The permit is free again.
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
-        let last = held.last_mut().unwrap();
-        let mut asked = [0; 3];
-        within_deadline("a request", tokio::io::AsyncReadExt::read_exact(last, &mut asked)).await.unwrap();
+        let last = streams.last_mut().unwrap();
+        let mut request = [0; 3];
+        within_deadline("a request", tokio::io::AsyncReadExt::read_exact(last, &mut request)).await.unwrap();
         write(last, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     });
     assert_eq!(read_reply(reply).await.unwrap().body, "ok");
@@ -122,17 +126,17 @@ async fn http2_requests_are_authenticated() {
         let request = Request::get(url).version(Version::HTTP_2).header("x-api-key", "t0ken");
         let request = lines.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         let client = client.clone();
-        async move { ask(&client, request).await.unwrap().status().as_u16() }
+        async move { send_request(&client, request).await.unwrap().status().as_u16() }
     };
     assert_eq!(with(&url, &[]).await, 200);
     assert_eq!(with(&url, &[("origin", "http://localhost")]).await, 403);
     assert_eq!(with(&url, &[("sec-fetch-site", "cross-site")]).await, 403);
     assert_eq!(with("http://evil.example/api/hello", &[]).await, 403);
     assert_eq!(with(&url, &[("host", "evil.example")]).await, 400);
-    let unknown = ask(&client, Request::get(&url)).await.unwrap();
+    let unknown = send_request(&client, Request::get(&url)).await.unwrap();
     assert_eq!(unknown.status(), 401);
     let tunnel = Request::builder().method(Method::CONNECT).uri("127.0.0.1:22").header("x-api-key", "t0ken");
-    let reply = ask(&client, tunnel).await.unwrap();
+    let reply = send_request(&client, tunnel).await.unwrap();
     assert!(reply.status().is_client_error(), "{reply:?}");
 }
 
@@ -142,7 +146,7 @@ async fn oversized_head_is_rejected() {
     let (client, _connection) = connect(proxy.address()).await;
     let long = Request::get(format!("{}/api/hello", proxy.url())).header("x-long", "x".repeat(70 << 10));
     // Status 431 and a stream reset are both acceptable.
-    let reply = ask(&client, long).await;
+    let reply = send_request(&client, long).await;
     assert!(reply.as_ref().is_err() || reply.as_ref().unwrap().status() == 431, "{reply:?}");
     assert!(TestClient::http2(&proxy).is_answered().await);
 }
@@ -160,17 +164,17 @@ async fn incomplete_request_is_not_forwarded() {
         assert_eq!(
             TestClient::http2(&proxy).send(Method::GET, "//", &[], "").await.status(),
             400,
-            "it goes on"
+            "proxy stopped serving"
         );
     }
     // The first request that arrives is the complete one.
     let client = TestClient::http2(&proxy);
-    let (reply, asked) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
-        let (asked, mut stream) = raw.request().await;
+    let (reply, request) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
+        let (request, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-        asked
+        request
     });
-    assert!(asked.starts_with("GET /v1/models "), "{asked}");
+    assert!(request.starts_with("GET /v1/models "), "{request}");
     assert_eq!(read_reply(reply).await.unwrap().body, "ok");
     assert_eq!(proxy.spent().requests, 0);
 }
@@ -203,8 +207,8 @@ async fn rapid_reset_does_not_block_others() {
 #[tokio::test]
 async fn shutdown_completes_answers_in_flight() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_secs(15);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_secs(15);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
     let (client, address) = (Arc::new(TestClient::http2(&proxy)), proxy.address());
@@ -213,18 +217,18 @@ async fn shutdown_completes_answers_in_flight() {
         write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
         stream
     });
-    let down = tokio::spawn(proxy.shutdown());
+    let shutdown = tokio::spawn(proxy.shutdown());
     within_deadline("a closed port", async { while TcpStream::connect(address).await.is_ok() {} }).await;
     write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
     assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
-    assert_eq!(within_deadline("the end", down).await.unwrap().requests, 1);
+    assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
 }
 
 #[tokio::test]
 async fn shutdown_times_out_with_endless_streams() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_millis(100);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_millis(100);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
     let client = TestClient::http2(&proxy);
@@ -242,9 +246,9 @@ async fn shutdown_times_out_with_endless_streams() {
 async fn idle_connection_is_closed_after_a_minute() {
     let proxy = create_openai_proxy(config("http://127.0.0.1:1")).await.unwrap();
     let (client, connection) = connect(proxy.address()).await;
-    ask(&client, Request::get(format!("{}/api/hello", proxy.url()))).await.unwrap();
+    send_request(&client, Request::get(format!("{}/api/hello", proxy.url()))).await.unwrap();
     let started = Instant::now();
     connection.await.unwrap().unwrap();
-    let took = started.elapsed();
-    assert!(took >= Duration::from_secs(59) && took < Duration::from_secs(70), "{took:?}");
+    let elapsed = started.elapsed();
+    assert!(elapsed >= Duration::from_secs(59) && elapsed < Duration::from_secs(70), "{elapsed:?}");
 }

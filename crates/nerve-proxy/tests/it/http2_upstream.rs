@@ -26,29 +26,29 @@ async fn start_upstream() -> (Http2Upstream, Proxy) {
 #[tokio::test]
 async fn pieces_are_streamed_to_http1_and_http2_clients() {
     let (mut upstream, proxy) = start_upstream().await;
-    for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
+    for client in [TestClient::new(&proxy), TestClient::http2(&proxy)] {
         let headers = [("te", "trailers"), ("anthropic-beta", "x"), ("cookie", "a=b")];
         let body = message("hello", true).to_string();
         let (mut reply, mut stream) = tokio::join!(
             client.send(Method::POST, "/v1/messages?beta=true", &headers, body.clone()),
             async {
-                let mut asked = upstream.next_request().await;
-                assert_eq!(asked.request.version(), Version::HTTP_2);
+                let mut exchange = upstream.next_request().await;
+                assert_eq!(exchange.request.version(), Version::HTTP_2);
                 assert_eq!(
-                    asked.request.uri().to_string(),
+                    exchange.request.uri().to_string(),
                     format!("{}/v1/messages?beta=true", upstream.url())
                 );
-                assert_eq!(asked.request.headers()["anthropic-beta"], "x");
+                assert_eq!(exchange.request.headers()["anthropic-beta"], "x");
                 for gone in ["host", "te", "connection", "transfer-encoding"] {
-                    assert!(!asked.request.headers().contains_key(gone), "{gone}");
+                    assert!(!exchange.request.headers().contains_key(gone), "{gone}");
                 }
-                assert_eq!(asked.body().await, body);
-                let mut stream = asked.begin();
+                assert_eq!(exchange.body().await, body);
+                let mut stream = exchange.begin();
                 send(&mut stream, BEGIN);
                 stream
             }
         );
-        assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), BEGIN, "before there is more");
+        assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), BEGIN, "first piece was held back");
         send(&mut stream, "data: 2\n\n");
         assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), "data: 2\n\n");
         end_with(&mut stream, "x-sum", "7");
@@ -83,7 +83,7 @@ async fn incomplete_answer_breaks_the_response() {
     for (reset, command) in
         resets.map(|reset| (reset, None)).into_iter().chain(commands.map(|command| (None, Some(command))))
     {
-        for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
+        for client in [TestClient::new(&proxy), TestClient::http2(&proxy)] {
             let (mut reply, mut stream) =
                 tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
                     let mut stream = upstream.next_request().await.begin();
@@ -101,29 +101,29 @@ async fn incomplete_answer_breaks_the_response() {
 #[tokio::test]
 async fn upstream_closing_before_its_answer_is_a_502() {
     let (mut upstream, proxy) = start_upstream().await;
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for command in [ConnectionCommand::GoAway(Reason::NO_ERROR), ConnectionCommand::Close] {
-        let (reply, _asked) = tokio::join!(client.ask("hello", true), async {
-            let asked = upstream.next_request().await;
+        let (reply, _exchange) = tokio::join!(client.send_message("hello", true), async {
+            let exchange = upstream.next_request().await;
             upstream.command(command);
-            asked
+            exchange
         });
         reply.assert_error(502, "api_error", "closed the connection");
     }
-    let (reply, _asked) = tokio::join!(client.ask("hello", true), async {
-        let mut asked = upstream.next_request().await;
-        asked.refuse(Reason::INTERNAL_ERROR);
-        asked
+    let (reply, _exchange) = tokio::join!(client.send_message("hello", true), async {
+        let mut exchange = upstream.next_request().await;
+        exchange.refuse(Reason::INTERNAL_ERROR);
+        exchange
     });
     reply.assert_error(502, "api_error", "closed the connection");
-    assert_eq!(proxy.spent().requests, 3, "they may have cost something");
+    assert_eq!(proxy.spent().requests, 3, "broken request not counted");
 }
 
 #[tokio::test]
 async fn refused_stream_is_retried() {
     let (mut upstream, proxy) = start_upstream().await;
-    let client = TestClient::of(&proxy);
-    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+    let client = TestClient::new(&proxy);
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
         upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
         let mut again = upstream.next_request().await;
         assert!(again.body().await.contains("hello"));
@@ -132,19 +132,19 @@ async fn refused_stream_is_retried() {
     assert_eq!((reply.status, reply.body.as_str()), (200, BEGIN));
     assert_eq!(proxy.spent().requests, 1);
     // Retries are limited.
-    let (reply, ()) = tokio::join!(client.ask("hello", true), async {
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
         for _ in 0..3 {
             upstream.next_request().await.refuse(Reason::REFUSED_STREAM);
         }
     });
     reply.assert_error(502, "api_error", "refused the request");
-    assert_eq!(proxy.spent().requests, 1, "it cost nothing");
+    assert_eq!(proxy.spent().requests, 1, "refused stream counted");
 }
 
 #[tokio::test]
 async fn client_disconnect_resets_upstream_stream() {
     let (mut upstream, proxy) = start_upstream().await;
-    for client in [TestClient::of(&proxy), TestClient::http2(&proxy)] {
+    for client in [TestClient::new(&proxy), TestClient::http2(&proxy)] {
         let (mut reply, mut stream) =
             tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
                 let mut stream = upstream.next_request().await.begin();
@@ -162,18 +162,18 @@ async fn client_disconnect_resets_upstream_stream() {
 #[tokio::test]
 async fn more_requests_than_streams_per_connection() {
     let (mut upstream, proxy) = start_upstream().await;
-    let client = std::sync::Arc::new(TestClient::of(&proxy));
-    let mut asking = JoinSet::new();
+    let client = std::sync::Arc::new(TestClient::new(&proxy));
+    let mut requests = JoinSet::new();
     for _ in 0..150 {
         let client = client.clone();
-        asking.spawn(async move { client.ask("hello", true).await.status });
+        requests.spawn(async move { client.send_message("hello", true).await.status });
     }
     let mut all = Vec::new();
     for _ in 0..150 {
         all.push(upstream.next_request().await);
     }
-    all.iter_mut().for_each(|asked| asked.respond(BEGIN));
-    while let Some(status) = asking.join_next().await {
+    all.iter_mut().for_each(|request| request.respond(BEGIN));
+    while let Some(status) = requests.join_next().await {
         assert_eq!(status.unwrap(), 200);
     }
 }
@@ -192,7 +192,7 @@ async fn fill(stream: &mut SendStream<Bytes>) {
 #[tokio::test]
 async fn slow_clients_do_not_block_others() {
     let (mut upstream, proxy) = start_upstream().await;
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let mut unread = Vec::new();
     for _ in 0..4 {
         let (reply, mut stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
@@ -201,8 +201,9 @@ async fn slow_clients_do_not_block_others() {
         within_deadline("a full way", fill(&mut stream)).await;
         unread.push((reply, stream));
     }
-    let (reply, ()) =
-        tokio::join!(client.ask("hello", true), async { upstream.next_request().await.respond(BEGIN) });
+    let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
+        upstream.next_request().await.respond(BEGIN)
+    });
     assert_eq!(reply.body, BEGIN);
 }
 
@@ -217,9 +218,9 @@ async fn tls_upstream_without_http2_gets_http1() {
         let (reply, ()) = tokio::join!(client.send(Method::GET, "/v1/models", &[], ""), async {
             let (stream, _) = listener.accept().await.unwrap();
             let mut stream = authority.acceptor(protocols).accept(stream).await.unwrap();
-            let mut asked = vec![0; 24];
-            stream.read_exact(&mut asked).await.unwrap();
-            assert_eq!(asked, b"GET /v1/models HTTP/1.1\r");
+            let mut request = vec![0; 24];
+            stream.read_exact(&mut request).await.unwrap();
+            assert_eq!(request, b"GET /v1/models HTTP/1.1\r");
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
                 .await
@@ -238,7 +239,11 @@ async fn untrusted_upstream_gets_no_request() {
     for root_certs in [None, Some(RootCerts::read(other.file()).unwrap())] {
         let proxy =
             create_anthropic_proxy(ProxyConfig { root_certs, ..config(&upstream.url()) }).await.unwrap();
-        TestClient::of(&proxy).ask("hello", false).await.assert_error(502, "api_error", "certificate");
+        TestClient::new(&proxy).send_message("hello", false).await.assert_error(
+            502,
+            "api_error",
+            "certificate",
+        );
         assert_eq!(proxy.spent().requests, 0);
     }
 }
@@ -259,13 +264,13 @@ async fn translation_does_not_depend_on_piece_size() {
     let delta = |delta| json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": delta }] });
     let call = |arguments: &str| json!({ "tool_calls": [{ "index": 0, "id": "call_1", "type": "function", "function": { "name": "Read", "arguments": arguments } }] });
     let mut text = String::new();
-    for said in [
+    for content in [
         json!({ "role": "assistant", "content": "ä 日本 " }),
         json!({ "content": "\"x\"\n" }),
         call("{\"file\":"),
         call("\"日\"}"),
     ] {
-        text.push_str(&format!("data: {}\r\n\r\n: ping\n\n", delta(said)));
+        text.push_str(&format!("data: {}\r\n\r\n: ping\n\n", delta(content)));
     }
     text.push_str(
         "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
@@ -274,9 +279,9 @@ async fn translation_does_not_depend_on_piece_size() {
     let client = TestClient::http2(&proxy);
     let mut first = None;
     for step in [text.len(), 1, 2, 3, 7, 31, 64, 200] {
-        let (reply, ()) = tokio::join!(client.ask("hello", true), async {
-            let mut asked = upstream.next_request().await;
-            let mut stream = asked.begin();
+        let (reply, ()) = tokio::join!(client.send_message("hello", true), async {
+            let mut exchange = upstream.next_request().await;
+            let mut stream = exchange.begin();
             for piece in text.as_bytes().chunks(step) {
                 stream.send_data(piece.to_vec().into(), false).unwrap();
             }
@@ -297,7 +302,7 @@ async fn broken_translated_stream_breaks_the_response() {
     let authority = CertAuthority::new();
     let mut upstream = Http2Upstream::listen(&authority).await;
     let proxy = create_openai_proxy(authority.config(&upstream.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for reason in [Reason::NO_ERROR, Reason::INTERNAL_ERROR] {
         let body = message("hello", true).to_string();
         let (mut reply, mut stream) =

@@ -28,9 +28,9 @@ def ask(prompt, **more):
 
 def messages() -> None:
     """Text, whole and streamed, and a token count."""
-    whole = ask("hello")
-    assert whole.content[0].text == "You said: hello", whole
-    assert whole.stop_reason == "end_turn" and whole.usage.output_tokens > 0, whole
+    message = ask("hello")
+    assert message.content[0].text == "You said: hello", message
+    assert message.stop_reason == "end_turn" and message.usage.output_tokens > 0, message
     with client().messages.stream(
         model="claude-x", max_tokens=100, messages=[{"role": "user", "content": "LONG please"}]
     ) as stream:
@@ -58,7 +58,7 @@ def tools() -> None:
     ]
     conversation.append({"role": "user", "content": results})
     last = client().messages.create(model="claude-x", max_tokens=100, messages=conversation, tools=TOOLS)
-    assert last.content[0].text.startswith("The tool conversation: "), last
+    assert last.content[0].text.startswith("The tool said: "), last
 
 
 def more() -> None:
@@ -115,8 +115,8 @@ def openais() -> None:
 
     theirs = openai.OpenAI(base_url=f"{BASE}/v1", api_key="their-own-key", timeout=20)
     conversation = [{"role": "user", "content": "hello"}]
-    whole = theirs.chat.completions.create(model="gpt-x", messages=conversation)
-    assert whole.choices[0].message.content == "You said: hello", whole
+    completion = theirs.chat.completions.create(model="gpt-x", messages=conversation)
+    assert completion.choices[0].message.content == "You said: hello", completion
     stream = theirs.chat.completions.create(model="gpt-x", messages=conversation, stream=True)
     pieces = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
     assert "".join(pieces) == "You said: hello", pieces

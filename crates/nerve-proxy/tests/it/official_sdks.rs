@@ -33,7 +33,7 @@ fn script() -> Script {
 }
 
 /// Runs these cases against a proxy; false if the packages are not installed.
-async fn clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
+async fn run_clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
     let Some(python) = python() else {
         skip(test, "the packages anthropic and openai of PyPI are not installed (cargo xtask setup)");
         return false;
@@ -42,10 +42,10 @@ async fn clients(test: &str, proxy: &Proxy, cases: &[&str]) -> bool {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/official_sdks.py");
     let mut command = tokio::process::Command::from(home.command(&python));
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(&program).arg(proxy.url()).args(cases).kill_on_drop(true);
-    let output = tokio::time::timeout(CLIENT, command.output()).await.expect("the client ends").unwrap();
+    let output = tokio::time::timeout(CLIENT, command.output()).await.expect("client did not exit").unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let done: Vec<&str> = out.lines().collect();
-    assert!(output.status.success() && done == cases, "{out}\n{err}");
+    let passed: Vec<&str> = out.lines().collect();
+    assert!(output.status.success() && passed == cases, "{out}\n{err}");
     true
 }
 
@@ -59,7 +59,7 @@ async fn start_upstream(script: Script) -> (MockModel, ProxyConfig) {
 async fn sdks_with_the_anthropic_proxy() {
     let (_model, config) = start_upstream(script()).await;
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    clients("sdks_with_the_anthropic_proxy", &proxy, &["messages", "tools", "more", "errors", "openai"])
+    run_clients("sdks_with_the_anthropic_proxy", &proxy, &["messages", "tools", "more", "errors", "openai"])
         .await;
 }
 
@@ -67,15 +67,15 @@ async fn sdks_with_the_anthropic_proxy() {
 async fn sdks_with_the_openai_proxy() {
     let (model, config) = start_upstream(script()).await;
     let proxy = create_openai_proxy(ProxyConfig { model: Some("gpt-x".into()), ..config }).await.unwrap();
-    clients("sdks_with_the_openai_proxy", &proxy, &["messages", "tools", "more", "errors"]).await;
-    let asked = model.requests();
-    assert!(asked.iter().all(|request| request.path == "/v1/chat/completions"));
+    run_clients("sdks_with_the_openai_proxy", &proxy, &["messages", "tools", "more", "errors"]).await;
+    let requests = model.requests();
+    assert!(requests.iter().all(|request| request.path == "/v1/chat/completions"));
     // Empty if the packages are not installed.
-    for more in asked.iter().map(|request| &request.body).filter(|body| !body["stop"].is_null()) {
-        assert_eq!((&more["stop"], &more["parallel_tool_calls"]), (&json!(["END"]), &json!(false)));
-        assert_eq!(more["tool_choice"]["function"]["name"], "Bash");
-        let picture = &more["messages"][1]["content"][0]["image_url"]["url"];
-        assert!(picture.as_str().unwrap().starts_with("data:image/png;base64,"), "{picture}");
+    for body in requests.iter().map(|request| &request.body).filter(|body| !body["stop"].is_null()) {
+        assert_eq!((&body["stop"], &body["parallel_tool_calls"]), (&json!(["END"]), &json!(false)));
+        assert_eq!(body["tool_choice"]["function"]["name"], "Bash");
+        let image_url = &body["messages"][1]["content"][0]["image_url"]["url"];
+        assert!(image_url.as_str().unwrap().starts_with("data:image/png;base64,"), "{image_url}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn sdks_do_not_retry_an_exhausted_budget() {
     let budget = Budget { max_requests: Some(0), ..Budget::default() };
     let proxy = create_anthropic_proxy(ProxyConfig { budget, ..config }).await.unwrap();
     let test = "sdks_do_not_retry_an_exhausted_budget";
-    let times = u64::from(clients(test, &proxy, &["refused"]).await);
+    let times = u64::from(run_clients(test, &proxy, &["refused"]).await);
     assert!(proxy.spent().refused == times && model.requests().is_empty(), "{:?}", proxy.spent());
 }
 
@@ -96,11 +96,11 @@ async fn sdks_detect_a_broken_answer() {
     let (_model, config) =
         start_upstream(Script::default().rule("break", Answer::stream(anthropic, Ending::Broken))).await;
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
+    run_clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
     for ending in [Ending::Broken, Ending::Whole] {
         let (_model, config) =
             start_upstream(Script::default().rule("break", Answer::stream(openai, ending))).await;
         let proxy = create_openai_proxy(config).await.unwrap();
-        clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
+        run_clients("sdks_detect_a_broken_answer", &proxy, &["broken"]).await;
     }
 }

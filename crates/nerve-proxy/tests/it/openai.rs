@@ -23,23 +23,23 @@ async fn text_whole_and_streamed() {
         ..config(&format!("{}/v1", model.url()))
     };
     let proxy = create_openai_proxy(options).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let reply = client.ask("hello", false).await.json();
+    let client = TestClient::new(&proxy);
+    let reply = client.send_message("hello", false).await.json();
     assert_eq!(reply["content"], json!([{ "type": "text", "text": "You said: hello" }]));
     assert_eq!(
         (&reply["stop_reason"], &reply["type"], &reply["model"]),
         (&json!("end_turn"), &json!("message"), &json!("gpt-x"))
     );
-    let reply = client.ask("LONG please", true).await;
+    let reply = client.send_message("LONG please", true).await;
     assert!(reply.joined("/delta/text").trim_end().ends_with("END-OF-LONG"));
     assert_eq!(reply.joined("/delta/stop_reason"), "end_turn");
     assert_eq!(reply.events().last().unwrap()["type"], "message_stop");
-    let asked = &model.requests()[1];
+    let request = &model.requests()[1];
     assert_eq!(
-        (asked.path.as_str(), &asked.body["stream_options"]["include_usage"]),
+        (request.path.as_str(), &request.body["stream_options"]["include_usage"]),
         ("/v1/chat/completions", &json!(true))
     );
-    assert_eq!((&asked.body["model"], &asked.body["max_tokens"]), (&json!("gpt-x"), &json!(50)));
+    assert_eq!((&request.body["model"], &request.body["max_tokens"]), (&json!("gpt-x"), &json!(50)));
     let spent = proxy.spent();
     assert!(spent.requests == 2 && spent.usage.input > 0 && spent.usage.output > 0, "{spent:?}");
 }
@@ -48,12 +48,12 @@ async fn text_whole_and_streamed() {
 async fn tool_ids_round_trip() {
     let model = model(Script::default().rule("look", calls())).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let tool = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" } });
-    let mut asked = message("look", true);
-    asked["tools"] = json!([tool("Bash"), tool("Read")]);
-    asked["tool_choice"] = json!({ "type": "any" });
-    let reply = client.post("/v1/messages", &asked).await;
+    let mut request = message("look", true);
+    request["tools"] = json!([tool("Bash"), tool("Read")]);
+    request["tool_choice"] = json!({ "type": "any" });
+    let reply = client.post("/v1/messages", &request).await;
     let starts: Vec<Value> = reply
         .events()
         .iter()
@@ -74,8 +74,8 @@ async fn tool_ids_round_trip() {
         { "role": "assistant", "content": [use_of(&starts[0]), use_of(&starts[1])] },
         { "role": "user", "content": [result(&starts[1], "no such file", true), result(&starts[0], "a.txt", false)] },
     ]);
-    asked["messages"] = messages;
-    let reply = client.post("/v1/messages", &asked).await;
+    request["messages"] = messages;
+    let reply = client.post("/v1/messages", &request).await;
     assert!(reply.joined("/delta/text").starts_with("The tool said: "), "{reply:?}");
     let sent = &model.requests()[1].body;
     assert_eq!(sent["tool_choice"], "required");
@@ -85,7 +85,7 @@ async fn tool_ids_round_trip() {
         .iter()
         .map(|call| call["id"].as_str().unwrap())
         .collect();
-    assert_eq!(ids, ["call_mock_000001_0", "call_mock_000001_1"], "the ids are the upstream's own");
+    assert_eq!(ids, ["call_mock_000001_0", "call_mock_000001_1"], "tool id changed");
     assert_eq!(
         sent["messages"][2],
         json!({ "role": "tool", "tool_call_id": ids[1], "content": "Error: no such file" })
@@ -101,20 +101,20 @@ async fn only_the_proxy_key_reaches_the_upstream() {
         [(None, None), (Some(Secret::new("sk-ours")), Some("authorization: Bearer sk-ours\r\n"))]
     {
         let proxy = create_openai_proxy(ProxyConfig { api_key, ..config(&raw.url()) }).await.unwrap();
-        let client = TestClient::of(&proxy);
+        let client = TestClient::new(&proxy);
         let headers = [("x-api-key", "theirs"), ("authorization", "Bearer theirs"), ("cookie", "theirs")];
-        let (reply, asked) = tokio::join!(
+        let (reply, request) = tokio::join!(
             client.send(Method::POST, "/v1/messages", &headers, message("hi", false).to_string()),
             async {
-                let (asked, mut stream) = raw.request().await;
+                let (request, mut stream) = raw.request().await;
                 write(&mut stream, &format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}", answer.len())).await;
-                asked
+                request
             }
         );
         assert_eq!(read_reply(reply).await.unwrap().json()["content"][0]["text"], "hi");
-        assert!(!asked.contains("theirs"), "{asked}");
-        assert_eq!(asked.contains("authorization"), expected.is_some());
-        assert!(expected.is_none_or(|line| asked.contains(line)), "{asked}");
+        assert!(!request.contains("theirs"), "{request}");
+        assert_eq!(request.contains("authorization"), expected.is_some());
+        assert!(expected.is_none_or(|line| request.contains(line)), "{request}");
     }
 }
 
@@ -123,7 +123,7 @@ async fn first_piece_is_streamed_at_once() {
     let first = "data: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n\n";
     let model = model(Script::default().rule("wait", Answer::stream(first, Ending::Endless))).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
     let reply = next_piece(&mut reply).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&reply).contains("\"text\":\"Hel\""), "{reply:?}");
@@ -142,13 +142,13 @@ async fn incomplete_upstream_answer_is_an_error() {
         );
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    let client = TestClient::new(&proxy);
+    let send = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
     for text in ["break", "end"] {
-        assert!(read_reply(ask(text).await).await.is_err(), "{text}");
+        assert!(read_reply(send(text).await).await.is_err(), "{text}");
     }
     for (text, words) in [("garble", "not JSON"), ("fail", "sorry")] {
-        let reply = read_reply(ask(text).await).await.unwrap();
+        let reply = read_reply(send(text).await).await.unwrap();
         let last = reply.events().pop().unwrap();
         assert_eq!((&last["type"], &last["error"]["type"]), (&json!("error"), &json!("api_error")));
         assert!(last["error"]["message"].as_str().unwrap().contains(words), "{last}");
@@ -173,22 +173,22 @@ async fn errors_have_anthropics_format() {
         .rule("text", raw(200, "hello"));
     let model = model(script).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let slow = client.ask("slow", true).await;
+    let client = TestClient::new(&proxy);
+    let slow = client.send_message("slow", true).await;
     slow.assert_error(429, "rate_limit_error", "slow down");
     assert_eq!(slow.headers["retry-after"], "3");
-    client.ask("poor", false).await.assert_error(402, "billing_error", "no money");
-    client.ask("html", true).await.assert_error(503, "overloaded_error", "<html>busy");
-    client.ask("moved", true).await.assert_error(502, "api_error", "302");
-    client.ask("other", false).await.assert_error(502, "api_error", "has no message");
-    client.ask("text", false).await.assert_error(502, "api_error", "not JSON");
+    client.send_message("poor", false).await.assert_error(402, "billing_error", "no money");
+    client.send_message("html", true).await.assert_error(503, "overloaded_error", "<html>busy");
+    client.send_message("moved", true).await.assert_error(502, "api_error", "302");
+    client.send_message("other", false).await.assert_error(502, "api_error", "has no message");
+    client.send_message("text", false).await.assert_error(502, "api_error", "not JSON");
 }
 
 #[tokio::test]
 async fn other_agent_requests_are_answered_locally() {
     let model = model(Script::default()).await;
     let proxy = create_openai_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for (method, path) in [(Method::HEAD, "/"), (Method::HEAD, "/api/hello"), (Method::GET, "/api/hello")] {
         assert_eq!(read_reply(client.send(method, path, &[], "").await).await.unwrap().status, 200);
     }
@@ -214,5 +214,5 @@ async fn other_agent_requests_are_answered_locally() {
         "messages",
     );
     assert!(model.requests().is_empty());
-    assert_eq!(within_deadline("the end", proxy.shutdown()).await.requests, 0, "nothing of this counts");
+    assert_eq!(within_deadline("the end", proxy.shutdown()).await.requests, 0, "local request counted");
 }

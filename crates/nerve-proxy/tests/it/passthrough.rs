@@ -14,7 +14,7 @@ use crate::harness::{
 async fn replies_are_forwarded_byte_for_byte() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let (client, direct) = (TestClient::of(&proxy), TestClient::at(model.url()));
+    let (client, direct) = (TestClient::new(&proxy), TestClient::at(model.url()));
     for (text, stream) in
         [("hello", false), ("LONG please", true), ("WIDE please", true), ("TOUCHTOOL", true), ("THINK", true)]
     {
@@ -26,7 +26,8 @@ async fn replies_are_forwarded_byte_for_byte() {
                 .map(|piece| piece.trim_start_matches(|c: char| c.is_ascii_digit()))
                 .collect::<String>()
         };
-        let (through, straight) = (client.ask(text, stream).await, direct.ask(text, stream).await);
+        let (through, straight) =
+            (client.send_message(text, stream).await, direct.send_message(text, stream).await);
         assert_eq!(same(through.body), same(straight.body), "{text}");
         assert_eq!(through.headers["content-type"], straight.headers["content-type"]);
         assert!(through.headers.contains_key("x-nerve-request-id"));
@@ -37,7 +38,7 @@ async fn replies_are_forwarded_byte_for_byte() {
 async fn every_path_is_forwarded() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for (method, path, status) in [
         (Method::HEAD, "/", 200),
         (Method::HEAD, "/api/hello", 200),
@@ -53,11 +54,11 @@ async fn every_path_is_forwarded() {
             .as_u64()
             > Some(0)
     );
-    client.ask("hello", false).await;
-    let seen: Vec<String> =
+    client.send_message("hello", false).await;
+    let received: Vec<String> =
         model.requests().iter().map(|request| format!("{} {}", request.method, request.path)).collect();
     assert_eq!(
-        seen,
+        received,
         [
             "HEAD /",
             "HEAD /api/hello",
@@ -74,7 +75,7 @@ async fn every_path_is_forwarded() {
 async fn end_to_end_headers_are_forwarded() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let headers = [
         ("authorization", "Bearer theirs"),
         ("anthropic-version", "2023-06-01"),
@@ -85,12 +86,12 @@ async fn end_to_end_headers_are_forwarded() {
         ("x-hop", "1"),
         ("te", "trailers"),
     ];
-    let (reply, asked) = tokio::join!(client.send(Method::POST, "/v1/messages", &headers, "{}"), async {
-        let (asked, mut stream) = raw.request().await;
+    let (reply, request) = tokio::join!(client.send(Method::POST, "/v1/messages", &headers, "{}"), async {
+        let (request, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 529 \r\nretry-after: 7\r\nrequest-id: req_1\r\nset-cookie: a=b\r\nkeep-alive: timeout=5\r\ncontent-length: 4\r\n\r\nbusy").await;
-        asked
+        request
     });
-    let head = asked.to_ascii_lowercase();
+    let head = request.to_ascii_lowercase();
     for there in [
         "post /v1/messages http/1.1",
         "authorization: bearer theirs",
@@ -106,7 +107,7 @@ async fn end_to_end_headers_are_forwarded() {
         assert!(!head.contains(not_there), "{not_there}: {head}");
     }
     let reply = read_reply(reply).await.unwrap();
-    assert_eq!((reply.status, reply.body.as_str()), (529, "busy"), "errors are passed on as they are");
+    assert_eq!((reply.status, reply.body.as_str()), (529, "busy"), "upstream error changed");
     assert!(reply.headers["retry-after"] == "7" && reply.headers["request-id"] == "req_1", "{reply:?}");
     assert!(!reply.headers.contains_key("keep-alive"));
 }
@@ -118,14 +119,14 @@ async fn proxy_key_replaces_client_key() {
         create_anthropic_proxy(ProxyConfig { api_key: Some(Secret::new("sk-ours")), ..config(&raw.url()) })
             .await
             .unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let headers = [("authorization", "Bearer theirs"), ("x-api-key", "theirs")];
-    let (_, asked) = tokio::join!(client.send(Method::POST, "/v1/messages", &headers, "{}"), async {
-        let (asked, mut stream) = raw.request().await;
+    let (_, request) = tokio::join!(client.send(Method::POST, "/v1/messages", &headers, "{}"), async {
+        let (request, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
-        asked
+        request
     });
-    assert!(asked.contains("x-api-key: sk-ours\r\n") && !asked.contains("theirs"), "{asked}");
+    assert!(request.contains("x-api-key: sk-ours\r\n") && !request.contains("theirs"), "{request}");
 }
 
 #[tokio::test]
@@ -134,19 +135,19 @@ async fn model_replacement_keeps_other_bytes() {
     let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&raw.url()) })
         .await
         .unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let body = "{ \"stream\": false,\"model\" :\"claude-x\", \"max_tokens\":1e2, \"messages\":[{\"content\":\"model\",\"role\":\"user\"}] }";
     for (path, expected) in [
         ("/v1/messages?beta=true", body.replace("claude-x", "other")),
         ("/v1/messages/count_tokens", body.replace("claude-x", "other")),
         ("/api/event_logging/batch", body.to_string()),
     ] {
-        let (_, asked) = tokio::join!(client.send(Method::POST, path, &[], body), async {
-            let (asked, mut stream) = raw.request().await;
+        let (_, request) = tokio::join!(client.send(Method::POST, path, &[], body), async {
+            let (request, mut stream) = raw.request().await;
             write(&mut stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
-            asked
+            request
         });
-        assert!(asked.ends_with(&format!("\r\n\r\n{expected}")), "{path}: {asked}");
+        assert!(request.ends_with(&format!("\r\n\r\n{expected}")), "{path}: {request}");
     }
 }
 
@@ -156,7 +157,7 @@ async fn body_without_replaceable_model_is_rejected() {
     let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&model.url()) })
         .await
         .unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     for body in [r#"{"model":"a","model":"b"}"#, "[1]", "{"] {
         let reply = client.send(Method::POST, "/v1/messages", &[], body).await;
         read_reply(reply).await.unwrap().assert_error(400, "invalid_request_error", "model");
@@ -164,7 +165,7 @@ async fn body_without_replaceable_model_is_rejected() {
     assert!(model.requests().is_empty());
     // Without another model, the upstream reports the error.
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let reply = TestClient::of(&proxy).send(Method::POST, "/v1/messages", &[], "{").await;
+    let reply = TestClient::new(&proxy).send(Method::POST, "/v1/messages", &[], "{").await;
     read_reply(reply).await.unwrap().assert_error(400, "invalid_request_error", "not JSON");
     assert_eq!(model.requests().len(), 1);
 }
@@ -175,7 +176,7 @@ async fn model_replacement_blocks_other_billable_paths() {
     let proxy = create_anthropic_proxy(ProxyConfig { model: Some("other".into()), ..config(&model.url()) })
         .await
         .unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let body = message("hello", false);
     for path in ["/v1//messages", "/v1/./messages", "/api/../v1/messages", "/v1/messages/", "/v1%2fmessages"]
     {
@@ -194,7 +195,7 @@ async fn first_piece_is_streamed_at_once() {
     let first = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
     let model = model(Script::default().rule("wait", Answer::stream(first, Ending::Endless))).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("wait", true).to_string()).await;
     // The upstream sends nothing more, so the piece was not held back.
     assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), first);
@@ -205,12 +206,12 @@ async fn client_disconnect_cancels_upstream_request() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
     // Before the response …
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let url = proxy.url();
-    let asking =
+    let client_side =
         tokio::spawn(async move { TestClient::at(url).send(Method::POST, "/v1/messages", &[], "{}").await });
     let (_, mut stream) = raw.request().await;
-    asking.abort();
+    client_side.abort();
     wait_closed(&mut stream).await;
     // … and in the middle of it.
     let (reply, mut stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
@@ -228,11 +229,11 @@ async fn client_disconnect_cancels_upstream_request() {
 async fn concurrent_requests_are_not_mixed() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let client = std::sync::Arc::new(TestClient::of(&proxy));
+    let client = std::sync::Arc::new(TestClient::new(&proxy));
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..100 {
         let client = client.clone();
-        tasks.spawn(async move { (n, client.ask(&format!("number {n}."), n % 2 == 0).await) });
+        tasks.spawn(async move { (n, client.send_message(&format!("number {n}."), n % 2 == 0).await) });
     }
     while let Some(done) = within_deadline("an answer", tasks.join_next()).await {
         let (n, reply) = done.unwrap();
@@ -247,8 +248,8 @@ async fn concurrent_requests_are_not_mixed() {
 async fn body_size_is_limited() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let reply = client.ask(&format!("large {}", "x".repeat(4 << 20)), false).await;
+    let client = TestClient::new(&proxy);
+    let reply = client.send_message(&format!("large {}", "x".repeat(4 << 20)), false).await;
     assert_eq!(reply.status, 200);
     let body = json!({ "pad": "x".repeat((64 << 20) + 1) });
     client.post("/v1/messages", &body).await.assert_error(413, "request_too_large", "64 MiB");

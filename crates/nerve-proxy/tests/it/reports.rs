@@ -29,7 +29,7 @@ async fn request_is_reported_once_before_its_response_ends() {
     let budget = Budget { max_requests: Some(2), ..Budget::default() };
     let (config, reports, turn) = with_reports(ProxyConfig { prices, budget, ..config(&model.url()) });
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     turn.set(Some(7));
     let head = [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
     let reply = client.send(Method::POST, "/v1/messages", &head, message("one", true).to_string()).await;
@@ -50,8 +50,8 @@ async fn request_is_reported_once_before_its_response_ends() {
     assert_eq!(proxy.spent().usage, usage);
 
     turn.set(None);
-    assert_eq!(client.ask("two", false).await.status, 200);
-    assert_eq!(client.ask("three", false).await.status, 402);
+    assert_eq!(client.send_message("two", false).await.status, 200);
+    assert_eq!(client.send_message("three", false).await.status, 402);
     assert_eq!(client.post("/v1/messages/count_tokens", &message("x", false)).await.status, 200);
     proxy.shutdown().await;
     let reports = reports.lock().unwrap();
@@ -60,7 +60,7 @@ async fn request_is_reported_once_before_its_response_ends() {
     let refused = &reports[2];
     assert_eq!((refused.status, refused.outcome, refused.usage), (Some(402), CallOutcome::Refused, None));
     assert!(refused.error.as_ref().unwrap().contains("budget"));
-    assert!(!reports[3].spends, "counting costs nothing");
+    assert!(!reports[3].spends, "count_tokens has a cost");
 }
 
 /// Clients stop reading after the last event; some upstreams keep the body open.
@@ -69,7 +69,7 @@ async fn stream_is_reported_at_its_last_event() {
     let upstream = RawUpstream::listen().await;
     let (config, reports, _) = with_reports(config(&upstream.url()));
     let proxy = create_anthropic_proxy(config).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let (mut reply, mut stream) = tokio::join!(
         client.send(Method::POST, "/v1/messages", &[], message("one", true).to_string()),
         async {
@@ -86,14 +86,14 @@ async fn stream_is_reported_at_its_last_event() {
             stream
         }
     );
-    let mut seen = String::new();
-    while !seen.contains("message_stop") {
+    let mut received = String::new();
+    while !received.contains("message_stop") {
         let piece = next_piece(&mut reply).await.unwrap().unwrap();
-        seen.push_str(std::str::from_utf8(&piece).unwrap());
+        received.push_str(std::str::from_utf8(&piece).unwrap());
     }
-    let seen_reports = reports.lock().unwrap().clone();
-    assert_eq!(seen_reports.iter().map(|report| report.outcome).collect::<Vec<_>>(), [CallOutcome::Whole]);
-    let usage = seen_reports[0].usage.unwrap();
+    let first_reports = reports.lock().unwrap().clone();
+    assert_eq!(first_reports.iter().map(|report| report.outcome).collect::<Vec<_>>(), [CallOutcome::Whole]);
+    let usage = first_reports[0].usage.unwrap();
     assert_eq!((usage.input, usage.output, proxy.spent().usage), (3, 9, usage));
     // Later data is forwarded but not counted.
     write(&mut stream, "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":50}}\n\n").await;
@@ -109,7 +109,7 @@ async fn both_callbacks_are_called() {
     let (other, other_reports, _) = with_reports(config.clone());
     let both = config.on_call.clone().unwrap().and(other.on_call.unwrap());
     let proxy = create_openai_proxy(ProxyConfig { on_call: Some(both), ..config }).await.unwrap();
-    assert_eq!(TestClient::of(&proxy).ask("one", true).await.status, 200);
+    assert_eq!(TestClient::new(&proxy).send_message("one", true).await.status, 200);
     assert_eq!((reports.lock().unwrap().len(), other_reports.lock().unwrap().len()), (1, 1));
     assert_eq!(reports.lock().unwrap()[0].provider, "openai");
 }

@@ -24,7 +24,7 @@ async fn one_line_per_request_and_reply() {
         ..config(&model.url())
     };
     let proxy = create_anthropic_proxy(more).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let headers = [("x-claude-code-session-id", "s-1"), ("authorization", "Bearer hunter2-hunter2")];
     let reply = client
         .send(
@@ -38,20 +38,20 @@ async fn one_line_per_request_and_reply() {
     let reply = read_reply(reply).await.unwrap();
     proxy.shutdown().await;
     let lines = lines(&path);
-    let [asked, exchange] = &lines[..] else { panic!("{lines:#?}") };
-    let facts = |line: &Value| {
+    let [request, exchange] = &lines[..] else { panic!("{lines:#?}") };
+    let fields = |line: &Value| {
         ["type", "id", "method", "path", "model", "node", "session_id"]
             .map(|name| line[name].as_str().unwrap().to_string())
     };
     let common = ["POST", "/v1/messages?beta=true", "claude-x", "me", "s-1"];
-    assert_eq!(facts(asked)[2..], common);
-    assert_eq!(facts(exchange)[2..], common);
+    assert_eq!(fields(request)[2..], common);
+    assert_eq!(fields(exchange)[2..], common);
     assert_eq!(
-        (&facts(asked)[..2], &facts(exchange)[..2]),
+        (&fields(request)[..2], &fields(exchange)[..2]),
         (&["request".into(), id.clone()][..], &["reply".into(), id][..])
     );
     assert_eq!(
-        (&asked["stream"], asked["bytes"].as_u64()),
+        (&request["stream"], request["bytes"].as_u64()),
         (&Value::Bool(true), Some(message("hello", true).to_string().len() as u64))
     );
     assert_eq!((exchange["status"].as_u64(), exchange["outcome"].as_str()), (Some(200), Some("whole")));
@@ -63,7 +63,7 @@ async fn one_line_per_request_and_reply() {
     let (first, all) = (exchange["ttft_ms"].as_f64().unwrap(), exchange["duration_ms"].as_f64().unwrap());
     assert!(0.0 < first && first <= all, "{exchange}");
     assert!(exchange["time"].as_str().unwrap().ends_with('Z'));
-    assert!(asked["body"].is_null() && exchange["body"].is_null());
+    assert!(request["body"].is_null() && exchange["body"].is_null());
     assert!(!std::fs::read_to_string(&path).unwrap().contains("hunter2"));
 }
 
@@ -76,7 +76,7 @@ async fn logged_bodies_contain_no_keys() {
     let api_key = Some(Secret::new("sk-ours-hunter2"));
     let proxy =
         create_openai_proxy(ProxyConfig { log: Some(log), api_key, ..config(&model.url()) }).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let headers = [
         ("x-api-key", "sk-theirs-hunter2"),
         ("cookie", "hunter2=1"),
@@ -84,7 +84,7 @@ async fn logged_bodies_contain_no_keys() {
     ];
     let body = message("say sk-ours-hunter2 and sk-theirs-hunter2", true).to_string();
     let reply = read_reply(client.send(Method::POST, "/v1/messages", &headers, body).await).await.unwrap();
-    assert!(reply.body.contains("sk-ours-hunter2"), "only the log is without it");
+    assert!(reply.body.contains("sk-ours-hunter2"), "client response was redacted");
     let body = r#"{"model":"sk-theirs-hunter2"}"#;
     let lost = client.send(Method::POST, "/v1/sk-theirs-hunter2", &headers, body).await;
     read_reply(lost).await.unwrap().assert_error(404, "not_found_error", "no equivalent");
@@ -115,15 +115,15 @@ async fn outcomes_are_named() {
         create_anthropic_proxy(ProxyConfig { log: Some(LogConfig::new(&path)), ..config(&model.url()) })
             .await
             .unwrap();
-    let client = TestClient::of(&proxy);
-    client.ask("hello", false).await;
-    client.ask("ERR 500", false).await;
-    client.ask("fail", true).await;
-    let ask = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
-    assert!(read_reply(ask("break").await).await.is_err());
+    let client = TestClient::new(&proxy);
+    client.send_message("hello", false).await;
+    client.send_message("ERR 500", false).await;
+    client.send_message("fail", true).await;
+    let send = |text| client.send(Method::POST, "/v1/messages", &[], message(text, true).to_string());
+    assert!(read_reply(send("break").await).await.is_err());
     read_reply(client.send(Method::HEAD, "/", &[], "").await).await.unwrap();
     read_reply(client.send(Method::GET, "/", &[("origin", "https://evil.example")], "").await).await.unwrap();
-    let mut reply = ask("wait").await;
+    let mut reply = send("wait").await;
     next_piece(&mut reply).await;
     drop((reply, client));
     proxy.shutdown().await;

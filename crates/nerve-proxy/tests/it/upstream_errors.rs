@@ -25,10 +25,10 @@ async fn unreachable_upstream_is_a_502() {
         create_openai_proxy(config(&unused_address().await)).await.unwrap(),
     );
     for proxy in [anthropic, openai] {
-        let reply = TestClient::of(&proxy).ask("hello", true).await;
+        let reply = TestClient::new(&proxy).send_message("hello", true).await;
         reply.assert_error(502, "api_error", "cannot be reached");
-        assert!(reply.body.contains("127.0.0.1"), "it says who: {reply:?}");
-        assert_eq!(proxy.spent().requests, 0, "it does not count");
+        assert!(reply.body.contains("127.0.0.1"), "error does not name the upstream: {reply:?}");
+        assert_eq!(proxy.spent().requests, 0, "request counted");
     }
 }
 
@@ -37,9 +37,9 @@ async fn upstream_error_is_forwarded() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
     for status in [400, 401, 429, 500, 529] {
-        let reply = TestClient::of(&proxy).ask(&format!("ERR {status}"), true).await;
+        let reply = TestClient::new(&proxy).send_message(&format!("ERR {status}"), true).await;
         assert_eq!((reply.status, &reply.json()["error"]["message"]), (status, &"scripted error".into()));
-        assert_eq!(reply.json()["request_id"], "req_mock", "the body is the upstream's own");
+        assert_eq!(reply.json()["request_id"], "req_mock", "upstream body changed");
     }
 }
 
@@ -49,17 +49,17 @@ async fn broken_stream_breaks_the_client_connection() {
     let script = Script::default().rule("break", Answer::stream(begin, Ending::Broken));
     let model = model(script).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let mut reply = client.send(Method::POST, "/v1/messages", &[], message("break", true).to_string()).await;
     assert_eq!(next_piece(&mut reply).await.unwrap().unwrap(), begin);
-    assert!(next_piece(&mut reply).await.unwrap().is_err(), "it must not look whole");
+    assert!(next_piece(&mut reply).await.unwrap().is_err(), "response looks complete");
 }
 
 #[tokio::test]
 async fn body_shorter_than_content_length_breaks() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
+    let client = TestClient::new(&proxy);
     let (reply, ()) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
         let (_, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf").await;
@@ -70,16 +70,17 @@ async fn body_shorter_than_content_length_breaks() {
 #[tokio::test]
 async fn silent_upstream_times_out() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_millis(200);
-    let proxy = create_anthropic_proxy(ProxyConfig { upstream_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_millis(200);
+    let proxy = create_anthropic_proxy(ProxyConfig { upstream_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
-    let client = TestClient::of(&proxy);
-    let (reply, mut stream) = tokio::join!(client.ask("hello", true), async { raw.request().await.1 });
+    let client = TestClient::new(&proxy);
+    let (reply, mut stream) =
+        tokio::join!(client.send_message("hello", true), async { raw.request().await.1 });
     reply.assert_error(504, "timeout_error", "no answer within");
-    assert_eq!(proxy.spent().requests, 1, "it may have cost something");
+    assert_eq!(proxy.spent().requests, 1, "broken request not counted");
     wait_closed(&mut stream).await;
-    // In the middle of a response, it breaks off.
+    // A timeout during a response breaks the connection.
     let (reply, _stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
         let (_, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
@@ -92,8 +93,8 @@ async fn silent_upstream_times_out() {
 async fn non_http_upstream_is_a_502() {
     let raw = RawUpstream::listen().await;
     let proxy = create_anthropic_proxy(config(&raw.url())).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let (reply, ()) = tokio::join!(client.ask("hello", false), async {
+    let client = TestClient::new(&proxy);
+    let (reply, ()) = tokio::join!(client.send_message("hello", false), async {
         let (_, mut stream) = raw.request().await;
         write(&mut stream, "SSH-2.0-OpenSSH_9.9\r\n").await;
     });
@@ -105,26 +106,26 @@ async fn https_upstream_gets_only_tls() {
     let raw = RawUpstream::listen().await;
     let upstream = raw.url().replace("http://", "https://");
     let proxy = create_anthropic_proxy(config(&upstream)).await.unwrap();
-    let client = TestClient::of(&proxy);
-    let (reply, first) = tokio::join!(client.ask("hello", false), raw.first_byte());
+    let client = TestClient::new(&proxy);
+    let (reply, first) = tokio::join!(client.send_message("hello", false), raw.first_byte());
     reply.assert_error(502, "api_error", "cannot be reached");
-    assert_eq!(first, 0x16, "a handshake");
+    assert_eq!(first, 0x16, "no TLS handshake");
 }
 
 #[tokio::test]
 async fn shutdown_completes_answers_in_flight() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_secs(15);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_secs(15);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
-    let (client, address) = (TestClient::of(&proxy), proxy.address());
+    let (client, address) = (TestClient::new(&proxy), proxy.address());
     let (reply, mut stream) = tokio::join!(client.send(Method::POST, "/v1/messages", &[], "{}"), async {
         let (_, mut stream) = raw.request().await;
         write(&mut stream, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
         stream
     });
-    let down = tokio::spawn(proxy.shutdown());
+    let shutdown = tokio::spawn(proxy.shutdown());
     within_deadline("a closed port", async {
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await
@@ -133,36 +134,36 @@ async fn shutdown_completes_answers_in_flight() {
     .await;
     write(&mut stream, "5\r\n ends\r\n0\r\n\r\n").await;
     assert_eq!(read_reply(reply).await.unwrap().body, "hello ends");
-    assert_eq!(within_deadline("the end", down).await.unwrap().requests, 1);
+    assert_eq!(within_deadline("the end", shutdown).await.unwrap().requests, 1);
 }
 
 #[tokio::test]
 async fn shutdown_times_out() {
     let raw = RawUpstream::listen().await;
-    let patience = Duration::from_millis(100);
-    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: patience, ..config(&raw.url()) })
+    let timeout = Duration::from_millis(100);
+    let proxy = create_anthropic_proxy(ProxyConfig { shutdown_timeout: timeout, ..config(&raw.url()) })
         .await
         .unwrap();
     let url = proxy.url();
-    let asking = tokio::spawn(async move { TestClient::at(url).client_error().await });
+    let client_side = tokio::spawn(async move { TestClient::at(url).client_error().await });
     let (_, mut stream) = raw.request().await;
     within_deadline("the end", proxy.shutdown()).await;
     wait_closed(&mut stream).await;
-    assert!(within_deadline("the client", asking).await.unwrap(), "the client is told by its connection");
+    assert!(within_deadline("the client", client_side).await.unwrap(), "client connection not broken");
 }
 
 #[tokio::test]
 async fn incomplete_requests_do_not_block_others() {
     let model = model(Script::default()).await;
     let proxy = create_anthropic_proxy(config(&model.url())).await.unwrap();
-    let mut halves = Vec::new();
+    let mut partial_requests = Vec::new();
     for half in
         ["POST /v1/mess", "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{", ""]
     {
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         write(&mut stream, half).await;
-        halves.push(stream);
+        partial_requests.push(stream);
     }
-    assert_eq!(TestClient::of(&proxy).ask("hello", false).await.status, 200);
+    assert_eq!(TestClient::new(&proxy).send_message("hello", false).await.status, 200);
     assert_eq!(within_deadline("the end", proxy.shutdown()).await.requests, 1);
 }

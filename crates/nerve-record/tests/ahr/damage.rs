@@ -85,9 +85,9 @@ fn wrong_record_count_loses_no_record() {
     let parts = read(parts.concat());
     assert_eq!(shape(&parts), "BBB");
     assert_eq!(output(&parts).len(), 101 + 102 + 103);
-    let note = blocks(&parts)[1].damage().unwrap();
-    assert_eq!(note.reason, "the header says 700 records, the block has 1");
-    assert!(!note.output_missing());
+    let damage = blocks(&parts)[1].damage().unwrap();
+    assert_eq!(damage.reason, "the header says 700 records, the block has 1");
+    assert!(!damage.output_missing());
 }
 
 #[test]
@@ -99,15 +99,15 @@ fn unknown_tag_ends_only_its_block() {
     let parts = read(stream);
     assert_eq!(shape(&parts), "BB");
     assert_eq!(output(&parts), b"keptafter");
-    let note = blocks(&parts)[0].damage().unwrap();
-    assert!(note.reason.contains("unknown tag 77"), "{}", note.reason);
-    assert_eq!((note.output.clone(), note.after), (None, Some(4)));
+    let damage = blocks(&parts)[0].damage().unwrap();
+    assert!(damage.reason.contains("unknown tag 77"), "{}", damage.reason);
+    assert_eq!((damage.output.clone(), damage.after), (None, Some(4)));
 }
 
 #[test]
 fn truncated_record_is_reported() {
-    let whole = segment(&[data(1, 0, b"kept"), data(2, 4, b"hidden")]);
-    let parts = read(foreign(&whole[..whole.len() - 1], 2, 16));
+    let complete = segment(&[data(1, 0, b"kept"), data(2, 4, b"hidden")]);
+    let parts = read(foreign(&complete[..complete.len() - 1], 2, 16));
     assert_eq!(output(&parts), b"kept");
     assert!(blocks(&parts)[0].damage().unwrap().reason.contains("cut short"));
 }
@@ -116,11 +116,11 @@ fn truncated_record_is_reported() {
 fn garbage_between_blocks_is_one_stretch_without_output() {
     for garbage in [vec![0x41], b"AHR".to_vec(), b"AHRC".to_vec(), noise(7, 300_000), vec![0; 200_000]] {
         let [one, two] = counting(&[1, 2]).try_into().unwrap();
-        let place = one.len() as u64;
+        let offset = one.len() as u64;
         let parts = read([one, garbage.clone(), two].concat());
         assert_eq!(shape(&parts), "BLB");
         let lost = lost(&parts)[0];
-        assert_eq!(lost.file, place..place + garbage.len() as u64);
+        assert_eq!(lost.file, offset..offset + garbage.len() as u64);
         assert!(!lost.output_missing() && !lost.tail, "{lost}");
     }
 }
@@ -174,7 +174,7 @@ fn damaged_length_to_later_block_hides_none_between() {
 
 #[test]
 fn checksum_mismatch_loses_block() {
-    // Stored as they are, so that a changed byte still decompresses, to something else.
+    // Incompressible, so that a changed byte still decompresses, but to other data.
     let bytes = noise(1, 5000);
     let mut block = sealed(&[data(0, 0, &bytes)]);
     let middle = block.len() / 2;
@@ -266,12 +266,12 @@ fn nested_false_headers_are_scanned_in_bounded_time() {
     patch(&mut header, UNCOMPRESSED, (16_u32 << 20).to_le_bytes());
     patch(&mut header, COMPRESSED, (1_u32 << 20).to_le_bytes());
     let mut bytes = header.repeat((2 << 20) / HEADER_LEN);
-    let place = bytes.len() as u64;
+    let offset = bytes.len() as u64;
     bytes.extend(&counting(&[1])[0]);
     let parts = read(&bytes);
     assert_eq!(parts.len(), 1);
     let lost = lost(&parts)[0];
-    assert!(lost.file.start == 0 && lost.file.end >= place, "{lost}");
+    assert!(lost.file.start == 0 && lost.file.end >= offset, "{lost}");
     assert!(lost.reason.contains("too much looks like a block"), "{}", lost.reason);
 }
 

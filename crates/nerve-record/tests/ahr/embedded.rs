@@ -6,28 +6,28 @@ use nerve_record::ahr::HEADER_LEN;
 use super::{data, lost, noise, output, read, sealed, shape};
 
 /// Creates a recording with another one in the payload of its second block; also returns the offset of that block.
-fn showing(shown: &[u8]) -> ([Vec<u8>; 3], usize) {
+fn embed(embedded: &[u8]) -> ([Vec<u8>; 3], usize) {
     let first = noise(1, 3000);
-    let second = [&noise(2, 60_000)[..], shown, &noise(3, 60_000)[..]].concat();
+    let second = [&noise(2, 60_000)[..], embedded, &noise(3, 60_000)[..]].concat();
     let end = (first.len() + second.len()) as u64;
     let blocks = [
         sealed(&[data(1_000_000, 0, &first)]),
         sealed(&[data(1_000_250, 3000, &second)]),
         sealed(&[data(1_000_500, end, b"the end")]),
     ];
-    let place = blocks[0].len();
-    assert!(blocks[1].windows(shown.len()).any(|window| window == shown), "it was compressed");
-    (blocks, place)
+    let offset = blocks[0].len();
+    assert!(blocks[1].windows(embedded.len()).any(|window| window == embedded), "payload was compressed");
+    (blocks, offset)
 }
 
 /// Creates an older recording whose output offsets are larger than those of the embedding block.
-fn older() -> Vec<u8> {
+fn older_recording() -> Vec<u8> {
     [sealed(&[data(0, 0, &noise(4, 300))]), sealed(&[data(10, 9_000_000, &noise(5, 300))])].concat()
 }
 
 #[test]
 fn damaged_payload_is_skipped() {
-    let (mut blocks, _) = showing(&older());
+    let (mut blocks, _) = embed(&older_recording());
     blocks[1][HEADER_LEN + 5] ^= 0x10;
     let parts = read(blocks.concat());
     assert_eq!(shape(&parts), "BLB");
@@ -37,8 +37,8 @@ fn damaged_payload_is_skipped() {
 
 #[test]
 fn embedded_block_with_earlier_output_is_rejected() {
-    let shown = sealed(&[data(2_000_000, 1000, &noise(4, 300))]);
-    let (mut blocks, _) = showing(&shown);
+    let embedded = sealed(&[data(2_000_000, 1000, &noise(4, 300))]);
+    let (mut blocks, _) = embed(&embedded);
     blocks[1][0] = b'X';
     let parts = read(blocks.concat());
     assert_eq!(shape(&parts), "BLB");
@@ -47,19 +47,19 @@ fn embedded_block_with_earlier_output_is_rejected() {
 
 #[test]
 fn truncated_block_revives_no_embedded_recording() {
-    let (blocks, place) = showing(&older());
-    let whole = blocks[..2].concat();
-    let parts = read(&whole[..whole.len() - 100]);
+    let (blocks, offset) = embed(&older_recording());
+    let complete = blocks[..2].concat();
+    let parts = read(&complete[..complete.len() - 100]);
     assert_eq!(shape(&parts), "BL");
     let lost = lost(&parts)[0];
-    assert_eq!((lost.file.start, lost.tail), (place as u64, true));
+    assert_eq!((lost.file.start, lost.tail), (offset as u64, true));
     assert_eq!(output(&parts).len(), 3000);
 }
 
 #[test]
 fn recording_may_embed_its_own_beginning() {
     let beginning = sealed(&[data(1_000_000, 0, &noise(1, 3000))]);
-    let (mut blocks, _) = showing(&beginning);
+    let (mut blocks, _) = embed(&beginning);
     // Neither length nor payload is usable.
     blocks[1][28] ^= 0xFF;
     blocks[1][HEADER_LEN + 5] ^= 0x10;

@@ -19,7 +19,7 @@ impl Sample {
     }
 
     /// Damages a fixture as the original implementation did; the description's digest proves that the bytes are equal.
-    fn derived(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> Sample {
+    fn damaged(name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> Sample {
         let mut bytes = fs::read(fixture("multiblock.ahr")).unwrap();
         damage(&mut bytes);
         Sample::of(name, bytes)
@@ -48,8 +48,8 @@ impl Sample {
 }
 
 /// Describes a record in the form of the `.json` files.
-fn described(record: &Record<'_>) -> Value {
-    let mut described = match record.body {
+fn describe(record: &Record<'_>) -> Value {
+    let mut describe = match record.body {
         Body::Data { off, bytes } => {
             serde_json::json!({"tag": 0, "start_byte_off": off, "len": bytes.len(), "b64": base64(bytes)})
         }
@@ -59,8 +59,8 @@ fn described(record: &Record<'_>) -> Value {
         }),
         other => panic!("not in the samples: {other:?}"),
     };
-    described["ts_ns"] = record.at.0.into();
-    described
+    describe["ts_ns"] = record.at.0.into();
+    describe
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -86,21 +86,21 @@ fn intact_fixtures_match_their_descriptions() {
         let sample = Sample::intact(name);
         let parts = sample.read();
         assert!(lost(&parts).is_empty(), "{name}");
-        let found: Vec<Value> = records(&parts).iter().map(described).collect();
+        let found: Vec<Value> = records(&parts).iter().map(describe).collect();
         assert_eq!(sample.sidecar["records"], Value::from(found), "{name}");
 
-        let told = sample.sidecar["blocks"].as_array().unwrap();
-        assert_eq!(told.len(), blocks(&parts).len(), "{name}");
-        for (told, block) in told.iter().zip(blocks(&parts)) {
+        let expected = sample.sidecar["blocks"].as_array().unwrap();
+        assert_eq!(expected.len(), blocks(&parts).len(), "{name}");
+        for (expected, block) in expected.iter().zip(blocks(&parts)) {
             let header = &block.header;
-            assert_eq!(told["off"], block.file_off);
-            assert_eq!(told["header_len"], header.header_len);
-            assert_eq!(told["start_ts_ns"], header.start.0);
-            assert_eq!(told["start_byte_off"], header.start_off);
-            assert_eq!(told["uncompressed_len"], header.uncompressed);
-            assert_eq!(told["compressed_len"], header.compressed);
-            assert_eq!(told["record_count"], header.records);
-            assert_eq!(told["flags"], u8::from(header.last));
+            assert_eq!(expected["off"], block.file_off);
+            assert_eq!(expected["header_len"], header.header_len);
+            assert_eq!(expected["start_ts_ns"], header.start.0);
+            assert_eq!(expected["start_byte_off"], header.start_off);
+            assert_eq!(expected["uncompressed_len"], header.uncompressed);
+            assert_eq!(expected["compressed_len"], header.compressed);
+            assert_eq!(expected["record_count"], header.records);
+            assert_eq!(expected["flags"], u8::from(header.last));
             assert_eq!(header.checksum, None);
         }
     }
@@ -116,7 +116,7 @@ fn long_fixture_is_intact() {
 
 #[test]
 fn file_truncated_in_header() {
-    let parts = Sample::derived("trunc_header", |bytes| bytes.truncate(334_208)).read();
+    let parts = Sample::damaged("trunc_header", |bytes| bytes.truncate(334_208)).read();
     assert_eq!(shape(&parts), "BBBBBBL");
     let lost = lost(&parts)[0];
     assert_eq!((lost.file.clone(), lost.tail), (334_188..334_208, true));
@@ -129,7 +129,7 @@ fn file_truncated_in_header() {
 
 #[test]
 fn file_truncated_in_payload() {
-    let parts = Sample::derived("trunc_payload", |bytes| bytes.truncate(384_296)).read();
+    let parts = Sample::damaged("trunc_payload", |bytes| bytes.truncate(384_296)).read();
     assert_eq!(shape(&parts), "BBBBBBL");
     let lost = lost(&parts)[0];
     assert_eq!((lost.file.clone(), lost.tail, lost.after), (334_188..384_296, true, Some(1_301_300)));
@@ -138,7 +138,7 @@ fn file_truncated_in_payload() {
 
 #[test]
 fn file_with_zero_tail() {
-    let parts = Sample::derived("zero_tail", |bytes| {
+    let parts = Sample::damaged("zero_tail", |bytes| {
         bytes.truncate(334_188);
         bytes.resize(334_188 + 4096, 0);
     })
@@ -151,7 +151,7 @@ fn file_with_zero_tail() {
 
 #[test]
 fn file_with_one_bad_byte() {
-    let parts = Sample::derived("corrupt_mid", |bytes| bytes[66_982] ^= 0x55).read();
+    let parts = Sample::damaged("corrupt_mid", |bytes| bytes[66_982] ^= 0x55).read();
     assert_eq!(shape(&parts), "BBLBBBB");
     let lost = lost(&parts)[0];
     assert_eq!(lost.file, 66_888..133_692);

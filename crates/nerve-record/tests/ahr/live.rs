@@ -22,13 +22,13 @@ fn unfinished_block_is_reported_once_then_read() {
         assert!(reader.next().unwrap().is_none());
 
         file.write_all(&two[..cut]).unwrap();
-        let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("cut at {cut}: nothing is told") };
+        let Some(Part::Lost(lost)) = reader.next().unwrap() else { panic!("cut at {cut}: no loss reported") };
         assert!(lost.tail, "cut at {cut}: {lost}");
         assert_eq!(lost.file, one.len() as u64..(one.len() + cut) as u64);
-        assert!(reader.next().unwrap().is_none(), "cut at {cut}: told twice");
+        assert!(reader.next().unwrap().is_none(), "cut at {cut}: reported twice");
         if cut + 1 < two.len() {
             file.write_all(&two[cut..=cut]).unwrap();
-            assert!(reader.next().unwrap().is_none(), "cut at {cut}: told again after one more byte");
+            assert!(reader.next().unwrap().is_none(), "cut at {cut}: reported again after one more byte");
         }
 
         let written = (cut + 1).min(two.len() - 1).max(cut);
@@ -81,26 +81,26 @@ fn truncated_and_rewritten_block_is_read() {
 struct Overtaken {
     bytes: Vec<u8>,
     at: usize,
-    shown: usize,
+    visible: usize,
 }
 
 impl Read for Overtaken {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let got = (&self.bytes[self.at..self.shown]).read(buffer)?;
-        self.at += got;
-        if got == 0 {
-            self.shown = self.bytes.len();
+        let count = (&self.bytes[self.at..self.visible]).read(buffer)?;
+        self.at += count;
+        if count == 0 {
+            self.visible = self.bytes.len();
         }
-        Ok(got)
+        Ok(count)
     }
 }
 
 impl Seek for Overtaken {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let mut cursor = io::Cursor::new(&self.bytes[..self.shown]);
+        let mut cursor = io::Cursor::new(&self.bytes[..self.visible]);
         cursor.set_position(self.at as u64);
         let at = cursor.seek(to)?;
-        self.at = usize::try_from(at).unwrap().min(self.shown);
+        self.at = usize::try_from(at).unwrap().min(self.visible);
         Ok(at)
     }
 }
@@ -110,7 +110,7 @@ fn block_finished_during_search_is_not_lost() {
     let blocks = counting(&[1, 2, 3]);
     let (one, two) = (blocks[0].len(), blocks[1].len());
     for cut in [1, 3, 4, 20, 43, 44, 45, two - 1] {
-        let source = Overtaken { bytes: blocks.concat(), at: 0, shown: one + cut };
+        let source = Overtaken { bytes: blocks.concat(), at: 0, visible: one + cut };
         let mut reader = Reader::new(source).unwrap();
         for block in 0..blocks.len() {
             let part = reader.next().unwrap();
@@ -139,16 +139,16 @@ fn concurrent_reader_gets_every_byte() {
 
     let mut reader = Reader::open(&path).unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
-    let (mut next, mut done) = (0, false);
-    while !done {
-        assert!(Instant::now() < deadline, "block {next} did not come");
+    let (mut next, mut is_last) = (0, false);
+    while !is_last {
+        assert!(Instant::now() < deadline, "no block {next}");
         match reader.next().unwrap() {
             None => thread::yield_now(),
             Some(Part::Lost(lost)) => assert!(lost.tail, "{lost}"),
             Some(Part::Block(block)) => {
                 assert_eq!(block.output(), next * EACH as u64..(next + 1) * EACH as u64);
                 next += 1;
-                done = block.header.last;
+                is_last = block.header.last;
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Tests of recordings through the public interface: in memory for the format, in real files for the writer.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod damage;
 mod embedded;

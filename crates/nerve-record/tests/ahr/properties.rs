@@ -94,34 +94,34 @@ impl Damage {
     /// Applies the damage; returns the range of affected bytes in the original file.
     fn apply(&self, file: &mut Vec<u8>) -> Range<usize> {
         let len = file.len();
-        let place = |share: &f64| ((*share * len as f64) as usize).min(len.saturating_sub(1));
+        let position = |share: &f64| ((*share * len as f64) as usize).min(len.saturating_sub(1));
         match self {
             Damage::Flip(share, bits) => {
-                file[place(share)] ^= bits;
-                place(share)..place(share) + 1
+                file[position(share)] ^= bits;
+                position(share)..position(share) + 1
             }
             Damage::Zero(share, count) => {
-                let range = place(share)..(place(share) + count).min(len);
+                let range = position(share)..(position(share) + count).min(len);
                 file[range.clone()].fill(0);
                 range
             }
             Damage::Overwrite(share, bytes) => {
-                let range = place(share)..(place(share) + bytes.len()).min(len);
+                let range = position(share)..(position(share) + bytes.len()).min(len);
                 file[range.clone()].copy_from_slice(&bytes[..range.len()]);
                 range
             }
             Damage::Insert(share, bytes) => {
-                file.splice(place(share)..place(share), bytes.iter().copied());
-                place(share)..place(share)
+                file.splice(position(share)..position(share), bytes.iter().copied());
+                position(share)..position(share)
             }
             Damage::Remove(share, count) => {
-                let range = place(share)..(place(share) + count).min(len);
+                let range = position(share)..(position(share) + count).min(len);
                 file.drain(range.clone());
                 range
             }
             Damage::Cut(share) => {
-                file.truncate(place(share));
-                place(share)..len
+                file.truncate(position(share));
+                position(share)..len
             }
         }
     }
@@ -161,8 +161,8 @@ proptest! {
         let sealed = segment.seal(quality, last);
         let parts = read(&sealed);
         prop_assert_eq!(shape(&parts), "B");
-        let wanted: Vec<Record<'_>> = owned.iter().map(Owned::record).collect();
-        prop_assert_eq!(records(&parts), wanted);
+        let expected: Vec<Record<'_>> = owned.iter().map(Owned::record).collect();
+        prop_assert_eq!(records(&parts), expected);
         let block = blocks(&parts)[0];
         prop_assert_eq!(block.damage(), None);
         prop_assert_eq!(block.file(), 0..sealed.len() as u64);
@@ -185,8 +185,8 @@ proptest! {
         let untouched: Vec<Vec<u8>> = blocks(&before)
             .into_iter()
             .filter(|block| {
-                let place = block.file();
-                let (start, end) = (place.start as usize, place.end as usize);
+                let range = block.file();
+                let (start, end) = (range.start as usize, range.end as usize);
                 end <= touched.start || start >= touched.end && start >= touched.start
             })
             .map(content)
@@ -196,26 +196,26 @@ proptest! {
         let found: Vec<Vec<u8>> = blocks(&after).into_iter().map(content).collect();
         let mut rest = found.iter();
         for block in &untouched {
-            prop_assert!(rest.any(|found| found == block), "a block is missing: {}", shape(&after));
+            prop_assert!(rest.any(|found| found == block), "missing block: {}", shape(&after));
         }
         // A damaged header can lose the flag for the checksum, so that nothing protects the payload.
-        let vouched = blocks(&before).iter().all(|block| {
+        let flags_intact = blocks(&before).iter().all(|block| {
             let start = block.file_off as usize;
             touched.end <= start || touched.start >= start + HEADER_LEN
         });
         let mut known = before.iter();
         for block in &found {
             let known = known.any(|part| matches!(part, Part::Block(old) if content(old) == *block));
-            prop_assert!(known || !vouched, "a block is made up: {}", shape(&after));
+            prop_assert!(known || !flags_intact, "invented block: {}", shape(&after));
         }
         let mut end = 0;
         for part in &after {
-            let place = match part {
+            let range = match part {
                 Part::Block(block) => block.file(),
                 Part::Lost(lost) => lost.file.clone(),
             };
-            prop_assert_eq!(place.start, end);
-            end = place.end;
+            prop_assert_eq!(range.start, end);
+            end = range.end;
         }
         prop_assert_eq!(end, file.len() as u64);
     }
@@ -243,7 +243,7 @@ proptest! {
             if old.file().end as usize > first {
                 break;
             }
-            let Part::Block(new) = new else { panic!("lost before the damage: {}", shape(&after)) };
+            let Part::Block(new) = new else { panic!("loss before the damage: {}", shape(&after)) };
             prop_assert_eq!(content(old), content(new));
         }
     }
@@ -251,12 +251,12 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_survived(bytes in vec(any::<u8>(), 0..4000), magics in vec(0..4000_usize, 0..5)) {
         let mut bytes = bytes;
-        for place in magics {
-            if place + 44 <= bytes.len() {
-                bytes[place..place + 6].copy_from_slice(b"AHRC\x01\x00");
+        for offset in magics {
+            if offset + 44 <= bytes.len() {
+                bytes[offset..offset + 6].copy_from_slice(b"AHRC\x01\x00");
                 // Plausible lengths, so that the decompressor is reached.
                 for zero in [26, 27, 30, 31, 41] {
-                    bytes[place + zero] = 0;
+                    bytes[offset + zero] = 0;
                 }
             }
         }

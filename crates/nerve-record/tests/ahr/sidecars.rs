@@ -23,8 +23,8 @@ fn sidecar_paths_use_the_stem() {
         ("v1.2", "v1.2.meta.json"),
         ("x.y.ahr", "x.y.meta.json"),
     ];
-    for (recording, wanted) in cases {
-        assert_eq!(Meta::path_of(Path::new(recording)), Path::new(wanted));
+    for (recording, expected) in cases {
+        assert_eq!(Meta::path_of(Path::new(recording)), Path::new(expected));
     }
     assert_eq!(sidecar_path(Path::new("s.ahr"), "index"), Path::new("s.index"));
 }
@@ -37,7 +37,7 @@ fn documented_metadata_example_is_read() {
         "cols": 120, "rows": 40, "brotliQ": 4, "host": { "os": "linux", "arch": "x86_64" }, "moon": {"phase": 3} }"#;
     fs::write(folder.path().join("session.meta.json"), text).unwrap();
     let meta = Meta::load(&recording).unwrap().unwrap();
-    let wanted = Meta {
+    let expected = Meta {
         started_at: TsNs(1_710_000_000_000_000_000),
         cmd: ["agent-cli", "run", "--project", "x"].map(String::from).to_vec(),
         cols: 120,
@@ -45,7 +45,7 @@ fn documented_metadata_example_is_read() {
         host: Host { os: "linux".into(), arch: "x86_64".into() },
         ..Meta::default()
     };
-    assert_eq!(meta, wanted);
+    assert_eq!(meta, expected);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn metadata_is_stored_with_fixed_names_and_replaced() {
         assert_eq!(Meta::load(&recording).unwrap(), Some(meta.clone()));
     }
     assert_eq!(mode(&Meta::path_of(&recording)), 0o600);
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "something is left over");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "temporary file left");
 }
 
 #[test]

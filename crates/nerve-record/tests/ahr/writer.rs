@@ -52,7 +52,7 @@ fn empty_file_is_accepted() {
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o600,
-        "others could read what is typed"
+        "recording is readable by others"
     );
 }
 

@@ -6,7 +6,7 @@ use nerve_types::ExitStatus;
 
 use crate::{data, reader, recording, resize, sample, snapshot};
 
-fn casted(options: CastOptions, file: &[u8]) -> String {
+fn to_cast(options: CastOptions, file: &[u8]) -> String {
     let mut out = Vec::new();
     cast(&mut reader(file), options, &mut out, |lost| panic!("{lost}")).unwrap();
     String::from_utf8(out).unwrap()
@@ -20,7 +20,7 @@ fn version_2_has_absolute_times() {
         ..CastOptions::new(CastVersion::V2)
     };
     assert_eq!(
-        casted(options, &sample()),
+        to_cast(options, &sample()),
         r#"{"version":2,"width":80,"height":24,"timestamp":1710000000,"command":"agent --run 'it now'","title":"a title","env":{"TERM":"xterm-256color"}}
 [0.010000, "o", "line one\r\nline two\r\n"]
 [0.020000, "m", "first"]
@@ -45,7 +45,7 @@ fn version_3_has_relative_times_and_exit_status() {
         (2750, Body::Mark(Mark::Exit(ExitStatus::Signal(9)))),
     ]);
     assert_eq!(
-        casted(CastOptions::new(CastVersion::V3), &file),
+        to_cast(CastOptions::new(CastVersion::V3), &file),
         r#"{"version":3,"term":{"cols":80,"rows":24,"type":"xterm-256color"},"timestamp":1710000000}
 [1.500000, "o", "\u001b[1m$ "]
 [0.500000, "r", "100x30"]
@@ -54,7 +54,7 @@ fn version_3_has_relative_times_and_exit_status() {
 "#
     );
     let with_input = CastOptions { input: true, ..CastOptions::new(CastVersion::V2) };
-    assert!(casted(with_input, &file).contains("[1.500000, \"i\", \"secret\"]\n"));
+    assert!(to_cast(with_input, &file).contains("[1.500000, \"i\", \"secret\"]\n"));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn split_characters_are_joined_and_bad_bytes_replaced() {
         (10, Body::Data { off: 3, bytes: &bytes[3..] }),
         (20, Body::Data { off: 6, bytes: b"\xff\xf0\x9f" }),
     ]);
-    let text = casted(CastOptions::new(CastVersion::V2), &file);
+    let text = to_cast(CastOptions::new(CastVersion::V2), &file);
     let events: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(
         events,
@@ -86,7 +86,7 @@ fn incomplete_character_is_not_joined_across_gap() {
         (0, Body::Data { off: 0, bytes: b"\xf0\x9f" }),
         (1, Body::Data { off: 100, bytes: b"\x98\x80x" }),
     ]);
-    let text = casted(CastOptions::new(CastVersion::V2), &file);
+    let text = to_cast(CastOptions::new(CastVersion::V2), &file);
     assert!(
         text.ends_with("[0.001000, \"o\", \"\u{fffd}\"]\n[0.001000, \"o\", \"\u{fffd}\u{fffd}x\"]\n"),
         "{text}"
@@ -96,7 +96,7 @@ fn incomplete_character_is_not_joined_across_gap() {
 #[test]
 fn empty_recording_becomes_header() {
     assert_eq!(
-        casted(CastOptions::new(CastVersion::V3), b""),
+        to_cast(CastOptions::new(CastVersion::V3), b""),
         "{\"version\":3,\"term\":{\"cols\":120,\"rows\":40,\"type\":\"xterm-256color\"}}\n"
     );
 }

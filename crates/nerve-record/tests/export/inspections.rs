@@ -6,7 +6,7 @@ use nerve_types::{ExitStatus, Size};
 
 use crate::{data, reader, recording, resize, sample};
 
-fn inspected(file: &[u8]) -> (Summary, Vec<String>) {
+fn inspect_all(file: &[u8]) -> (Summary, Vec<String>) {
     let mut faults = Vec::new();
     let summary = inspect::<_, AhrError>(&mut reader(file), |found| {
         match found {
@@ -20,7 +20,7 @@ fn inspected(file: &[u8]) -> (Summary, Vec<String>) {
 
 #[test]
 fn intact_recording_is_counted() {
-    let (summary, faults) = inspected(&sample());
+    let (summary, faults) = inspect_all(&sample());
     assert_eq!((faults.len(), summary.is_intact(), summary.finished), (0, true, true));
     assert_eq!((summary.blocks, summary.records, summary.snapshots, summary.resizes), (10, 9, 4, 1));
     assert_eq!((summary.output.records, summary.output.bytes), (4, 80));
@@ -29,7 +29,7 @@ fn intact_recording_is_counted() {
 
 #[test]
 fn input_and_exit_are_counted() {
-    let (summary, _) = inspected(&recording(&[
+    let (summary, _) = inspect_all(&recording(&[
         (0, resize(80, 24)),
         (1, Body::Input { bytes: b"ls\r" }),
         (2, Body::Mark(Mark::Exit(ExitStatus::Code(3)))),
@@ -40,11 +40,11 @@ fn input_and_exit_are_counted() {
 #[test]
 fn output_jump_is_damage_unless_marked() {
     let jump = [(0, data(0, "abc")), (1, data(10, "def")), (2, data(12, "ghi"))];
-    let (summary, faults) = inspected(&recording(&jump));
+    let (summary, faults) = inspect_all(&recording(&jump));
     assert_eq!(faults, ["output bytes 3..10 are missing", "output bytes 12..13 are repeated"]);
     assert_eq!((summary.damaged, summary.is_intact()), (2, false));
     let marked = [(0, data(0, "abc")), (1, Body::Mark(Mark::Gap(1))), (1, data(10, "def"))];
-    assert!(inspected(&recording(&marked)).0.is_intact());
+    assert!(inspect_all(&recording(&marked)).0.is_intact());
 }
 
 #[test]
@@ -52,11 +52,11 @@ fn damaged_block_is_reported_once() {
     let mut file = sample();
     let starts: Vec<usize> = (0..file.len()).filter(|at| file[*at..].starts_with(b"AHRC")).collect();
     file[starts[3] + 45] ^= 0xff;
-    let (summary, faults) = inspected(&file);
+    let (summary, faults) = inspect_all(&file);
     assert_eq!((summary.damaged, summary.blocks, faults.len()), (1, 9, 1));
     assert!(faults[0].contains("output bytes 20..47 are missing"), "{faults:?}");
     let cut = &sample()[..starts[8] + 50];
-    let (summary, faults) = inspected(cut);
+    let (summary, faults) = inspect_all(cut);
     assert!(!summary.is_intact() && !summary.finished && faults.len() == 1, "{faults:?}");
 }
 

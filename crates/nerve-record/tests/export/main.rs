@@ -1,5 +1,5 @@
 //! Replay, export and inspection of recordings.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod casts;
 mod inspections;
@@ -65,6 +65,6 @@ fn reader(file: &[u8]) -> Reader<Cursor<&[u8]>> {
     Reader::new(Cursor::new(file)).unwrap()
 }
 
-fn folded(file: &[u8]) -> TerminalReplay {
+fn replayed(file: &[u8]) -> TerminalReplay {
     TerminalReplay::read_all(&mut reader(file), |lost| panic!("{lost}")).unwrap()
 }

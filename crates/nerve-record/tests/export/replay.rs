@@ -3,18 +3,18 @@
 use nerve_record::replay::TerminalReplay;
 use nerve_types::{Size, TsNs};
 
-use crate::{data, folded, reader, record, recording, resize, snapshot};
+use crate::{data, reader, record, recording, replayed, resize, snapshot};
 
 #[test]
 fn recorded_size_applies_from_first_byte() {
-    let replay = folded(&recording(&[(0, resize(10, 3)), (1, data(0, "0123456789ab"))]));
+    let replay = replayed(&recording(&[(0, resize(10, 3)), (1, data(0, "0123456789ab"))]));
     assert_eq!(replay.terminal.size(), Size::new(10, 3));
     assert_eq!(replay.terminal.screen().text(), "0123456789\nab");
 }
 
 #[test]
 fn missing_output_is_a_gap() {
-    let replay = folded(&recording(&[(0, data(0, "one \x1b]0;cut")), (1, data(1000, "two"))]));
+    let replay = replayed(&recording(&[(0, data(0, "one \x1b]0;cut")), (1, data(1000, "two"))]));
     assert_eq!((replay.terminal.offset(), replay.terminal.screen().text().as_str()), (1003, "one two"));
 }
 
@@ -33,20 +33,20 @@ fn damage_loses_only_damaged_output() {
 #[test]
 fn snapshot_is_bound_at_its_offset() {
     // The record precedes its offset: within, at the end of, and after the output that follows.
-    let replay = folded(&recording(&[
+    let replay = replayed(&recording(&[
         (0, snapshot(1, 5, "")),
         (1, snapshot(2, 8, "")),
         (2, snapshot(3, 99, "")),
         (3, data(0, "one\r\ntwo\r\nx")),
         (4, snapshot(4, 0, "late")),
     ]));
-    let found: Vec<_> = replay
+    let snapshots: Vec<_> = replay
         .terminal
         .snapshots_by_time()
         .into_iter()
         .map(|(line, snapshot)| (snapshot.id, line.0, snapshot.col))
         .collect();
-    assert_eq!(found, [(1, 1, 0), (2, 1, 3), (4, 2, 1), (3, 2, 1)]);
+    assert_eq!(snapshots, [(1, 1, 0), (2, 1, 3), (4, 2, 1), (3, 2, 1)]);
 }
 
 #[test]

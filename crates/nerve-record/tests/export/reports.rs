@@ -2,18 +2,18 @@
 
 use nerve_record::export::{Format, Item, ReportFormat, interleaved, report};
 
-use crate::{data, folded, recording, resize, sample, snapshot};
+use crate::{data, recording, replayed, resize, sample, snapshot};
 
-fn reported(format: ReportFormat, file: &[u8]) -> String {
+fn export_report(format: ReportFormat, file: &[u8]) -> String {
     let mut out = Vec::new();
-    report(format, &folded(file).terminal, &mut out).unwrap();
+    report(format, &replayed(file).terminal, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 #[test]
 fn text() {
     assert_eq!(
-        reported(ReportFormat::Txt, &sample()),
+        export_report(ReportFormat::Txt, &sample()),
         "line one\nline two\nprogress 100%\n▶ snapshot 0: first\n▶ snapshot 7: mid ✓ м\n▶ snapshot 8: mid|again\n\
          tail \"x\", y\n▶ snapshot 9\n"
     );
@@ -22,7 +22,7 @@ fn text() {
 #[test]
 fn markdown() {
     assert_eq!(
-        reported(ReportFormat::Md, &sample()),
+        export_report(ReportFormat::Md, &sample()),
         "| line | text |
 |---:|:---|
 | 0 | `line one` |
@@ -40,7 +40,7 @@ fn markdown() {
 #[test]
 fn json() {
     assert_eq!(
-        reported(ReportFormat::Json, &sample()),
+        export_report(ReportFormat::Json, &sample()),
         r#"[
 {"kind":"line","idx":0,"text":"line one","wrapped":false},
 {"kind":"line","idx":1,"text":"line two","wrapped":false},
@@ -58,7 +58,7 @@ fn json() {
 #[test]
 fn csv() {
     assert_eq!(
-        reported(ReportFormat::Csv, &sample()),
+        export_report(ReportFormat::Csv, &sample()),
         "kind,index,ts_ns,text
 line,0,,line one
 line,1,,line two
@@ -74,18 +74,18 @@ snapshot,9,1710000000070000000,
 
 #[test]
 fn empty_recording_has_empty_reports() {
-    assert_eq!(reported(ReportFormat::Json, b""), "[]\n");
-    assert_eq!(reported(ReportFormat::Txt, b""), "");
-    assert_eq!(reported(ReportFormat::Csv, b""), "kind,index,ts_ns,text\n");
+    assert_eq!(export_report(ReportFormat::Json, b""), "[]\n");
+    assert_eq!(export_report(ReportFormat::Txt, b""), "");
+    assert_eq!(export_report(ReportFormat::Csv, b""), "kind,index,ts_ns,text\n");
 }
 
 /// Summarizes items: `1`, `2` … for lines, `s1` … for snapshots.
 fn order(file: &[u8]) -> Vec<String> {
-    let told = |item: Item<'_>| match item {
+    let label = |item: Item<'_>| match item {
         Item::Line { text, .. } => text,
         Item::Snapshot { snapshot, .. } => format!("s{}", snapshot.id),
     };
-    interleaved(&folded(file).terminal).map(told).collect()
+    interleaved(&replayed(file).terminal).map(label).collect()
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn snapshots_outside_text_come_first_or_last() {
         (7, snapshot(3, 29, "")),
     ]);
     // Line 1 (b) was erased with the scrollback; the cursor went up, so the third snapshot is before the second.
-    let found = order(&erased);
-    assert_eq!(found, ["s1", "d", "e", "s3", "s2"], "{found:?}");
+    let items = order(&erased);
+    assert_eq!(items, ["s1", "d", "e", "s3", "s2"], "{items:?}");
 }
 
 #[test]
@@ -114,15 +114,17 @@ fn alternate_screen_is_excluded() {
         (3, data(31, "\x1b[?1049lthree")),
     ]);
     assert_eq!(order(&file), ["one", "two", "three", "s1"]);
-    assert!(reported(ReportFormat::Json, &file).contains(r#""line":2,"col":0,"alternate":true"#));
-    assert!(reported(ReportFormat::Txt, &file).ends_with("▶ snapshot 1: in it (on the alternate screen)\n"));
-    assert!(reported(ReportFormat::Md, &file).contains("column 0 · on the alternate screen |"));
+    assert!(export_report(ReportFormat::Json, &file).contains(r#""line":2,"col":0,"alternate":true"#));
+    assert!(
+        export_report(ReportFormat::Txt, &file).ends_with("▶ snapshot 1: in it (on the alternate screen)\n")
+    );
+    assert!(export_report(ReportFormat::Md, &file).contains("column 0 · on the alternate screen |"));
 }
 
 #[test]
 fn control_characters_in_labels_are_removed() {
     let file = recording(&[(0, snapshot(1, 0, "a\x1b]0;b\x07\nc"))]);
-    assert_eq!(reported(ReportFormat::Txt, &file), "▶ snapshot 1: a\u{fffd}]0;b\u{fffd}\u{fffd}c\n");
+    assert_eq!(export_report(ReportFormat::Txt, &file), "▶ snapshot 1: a\u{fffd}]0;b\u{fffd}\u{fffd}c\n");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn session(name: &str) -> Vec<(TsNs, Vec<u8>)> {
     pieces
 }
 
-fn recorded(pieces: &[(TsNs, Vec<u8>)]) -> Vec<u8> {
+fn record_session(pieces: &[(TsNs, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut segment = Segment::new(0);
     segment.push(&Record { at: TsNs(START), body: Body::Resize { cols: 120, rows: 40 } }).unwrap();
@@ -71,7 +71,7 @@ fn live(pieces: &[(TsNs, Vec<u8>)]) -> TerminalState {
     terminal
 }
 
-fn same(one: &TerminalState, other: &TerminalState, name: &str) {
+fn assert_same(one: &TerminalState, other: &TerminalState, name: &str) {
     assert_eq!(one.screen(), other.screen(), "{name}");
     assert_eq!(one.line_count(), other.line_count(), "{name}");
     for line in one.first_kept_line().0..one.line_count() {
@@ -87,10 +87,10 @@ fn same(one: &TerminalState, other: &TerminalState, name: &str) {
 fn replay_matches_live_session() {
     for name in SESSIONS {
         let pieces = session(name);
-        let file = recorded(&pieces);
+        let file = record_session(&pieces);
         let mut reader = Reader::new(Cursor::new(&file)).unwrap();
         let replay = TerminalReplay::read_all(&mut reader, |lost| panic!("{lost}")).unwrap();
-        same(&replay.terminal, &live(&pieces), name);
+        assert_same(&replay.terminal, &live(&pieces), name);
     }
 }
 
@@ -99,16 +99,16 @@ fn session_survives_export_and_import() {
     let dir = tempfile::tempdir().unwrap();
     for (nth, name) in SESSIONS.iter().enumerate() {
         let pieces = session(name);
-        let file = recorded(&pieces);
+        let file = record_session(&pieces);
         let version = [CastVersion::V2, CastVersion::V3][nth % 2];
         let mut text = Vec::new();
         let mut reader = Reader::new(Cursor::new(&file)).unwrap();
         cast(&mut reader, CastOptions::new(version), &mut text, |lost| panic!("{lost}")).unwrap();
         let path = dir.path().join(format!("{nth}.ahr"));
-        let done = import(text.as_slice(), &path, TsNs(0)).unwrap();
-        assert_eq!(done.output, pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>(), "{name}");
+        let summary = import(text.as_slice(), &path, TsNs(0)).unwrap();
+        assert_eq!(summary.output, pieces.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>(), "{name}");
         let replay =
             TerminalReplay::read_all(&mut Reader::open(&path).unwrap(), |lost| panic!("{lost}")).unwrap();
-        same(&replay.terminal, &live(&pieces), name);
+        assert_same(&replay.terminal, &live(&pieces), name);
     }
 }

@@ -10,47 +10,47 @@ use std::time::{Duration, SystemTime};
 use nerve_record::files::{CopyProvider, FilesError, Provider, choose, provider_of};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::{MEGABYTE, Place, REQUEST, key, listing};
+use crate::{Fixture, MEGABYTE, REQUEST, key, listing};
 
-fn provider(place: &Place) -> CopyProvider {
-    CopyProvider::new(&place.work(), &place.store(), MEGABYTE).unwrap()
+fn provider(fixture: &Fixture) -> CopyProvider {
+    CopyProvider::new(&fixture.work(), &fixture.store(), MEGABYTE).unwrap()
 }
 
 #[test]
 fn files_links_modes_and_times_are_restored() {
-    let place = Place::new();
-    place.put("a.txt", "one");
-    place.put("deep/er/b", [0, 255, 10]);
-    place.put("run.sh", "#!/bin/sh\n");
-    place.put("readonly/inside", "x");
-    fs::create_dir(place.work().join("empty")).unwrap();
-    fs::write(place.work().join(OsStr::from_bytes(b"not\xffutf8\n")), "n").unwrap();
-    symlink("a.txt", place.work().join("link")).unwrap();
-    symlink("../../outside", place.work().join("dangling")).unwrap();
-    symlink(".", place.work().join("loop")).unwrap();
+    let fixture = Fixture::new();
+    fixture.put("a.txt", "one");
+    fixture.put("deep/er/b", [0, 255, 10]);
+    fixture.put("run.sh", "#!/bin/sh\n");
+    fixture.put("readonly/inside", "x");
+    fs::create_dir(fixture.work().join("empty")).unwrap();
+    fs::write(fixture.work().join(OsStr::from_bytes(b"not\xffutf8\n")), "n").unwrap();
+    symlink("a.txt", fixture.work().join("link")).unwrap();
+    symlink("../../outside", fixture.work().join("dangling")).unwrap();
+    symlink(".", fixture.work().join("loop")).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
-    fs::File::open(place.work().join("a.txt")).unwrap().set_modified(time).unwrap();
+    fs::File::open(fixture.work().join("a.txt")).unwrap().set_modified(time).unwrap();
     let mode = |path: &str, mode| {
-        fs::set_permissions(place.work().join(path), Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(fixture.work().join(path), Permissions::from_mode(mode)).unwrap();
     };
     mode("run.sh", 0o750);
     mode("a.txt", 0o640);
     mode("readonly", 0o500);
-    let before = listing(&place.work());
+    let before = listing(&fixture.work());
 
-    let taken = provider(&place).take(&key(3), &REQUEST).unwrap();
+    let taken = provider(&fixture).take(&key(3), &REQUEST).unwrap();
     assert_eq!(taken.left_out, Vec::<String>::new());
     assert!(["copy", "reflink"].contains(&taken.files.provider.as_str()), "{taken:?}");
-    assert_eq!((taken.files.source.clone(), taken.files.reference.as_str()), (place.work(), "session-1/3"));
+    assert_eq!((taken.files.source.clone(), taken.files.reference.as_str()), (fixture.work(), "session-1/3"));
 
     // Found by its reference, even if the original no longer exists.
-    fs::set_permissions(place.work().join("readonly"), Permissions::from_mode(0o700)).unwrap();
-    fs::remove_dir_all(place.work()).unwrap();
-    let (provider, found) = provider_of(&taken.files, &place.store()).unwrap();
+    fs::set_permissions(fixture.work().join("readonly"), Permissions::from_mode(0o700)).unwrap();
+    fs::remove_dir_all(fixture.work()).unwrap();
+    let (provider, found) = provider_of(&taken.files, &fixture.store()).unwrap();
     assert_eq!((provider.keys().unwrap(), &found), (vec![key(3)], &key(3)));
-    assert_eq!(provider.restore(&found, &place.target()).unwrap(), Vec::<String>::new());
-    assert_eq!(listing(&place.target()), before);
-    let meta = |path: &str| place.target().join(path).metadata().unwrap();
+    assert_eq!(provider.restore(&found, &fixture.target()).unwrap(), Vec::<String>::new());
+    assert_eq!(listing(&fixture.target()), before);
+    let meta = |path: &str| fixture.target().join(path).metadata().unwrap();
     let modes = ["run.sh", "a.txt", "readonly"].map(|path| meta(path).permissions().mode() & 0o7777);
     assert_eq!(modes, [0o750, 0o640, 0o500]);
     assert_eq!(meta("a.txt").modified().unwrap(), time);
@@ -59,29 +59,29 @@ fn files_links_modes_and_times_are_restored() {
 
 #[test]
 fn special_files_are_skipped_and_reported() {
-    let place = Place::new();
-    place.put("a", "a");
-    let _socket = UnixListener::bind(place.work().join("sock")).unwrap();
-    mknodat(CWD, place.work().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-    let mut left_out = provider(&place).take(&key(1), &REQUEST).unwrap().left_out;
+    let fixture = Fixture::new();
+    fixture.put("a", "a");
+    let _socket = UnixListener::bind(fixture.work().join("sock")).unwrap();
+    mknodat(CWD, fixture.work().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let mut left_out = provider(&fixture).take(&key(1), &REQUEST).unwrap().left_out;
     left_out.sort();
     assert_eq!(left_out, [r#""pipe": a named pipe"#, r#""sock": a socket"#]);
-    provider(&place).restore(&key(1), &place.target()).unwrap();
-    assert_eq!(listing(&place.target()).into_keys().collect::<Vec<_>>(), ["a"]);
+    provider(&fixture).restore(&key(1), &fixture.target()).unwrap();
+    assert_eq!(listing(&fixture.target()).into_keys().collect::<Vec<_>>(), ["a"]);
 }
 
 #[test]
 fn oversized_copy_is_rejected_without_leftovers() {
-    let place = Place::new();
-    place.put("a", vec![b'x'; 600 << 10]);
-    place.put("b", vec![b'x'; 600 << 10]);
-    let shares_blocks = CopyProvider::new(&place.work(), &place.store(), u64::MAX)
+    let fixture = Fixture::new();
+    fixture.put("a", vec![b'x'; 600 << 10]);
+    fixture.put("b", vec![b'x'; 600 << 10]);
+    let shares_blocks = CopyProvider::new(&fixture.work(), &fixture.store(), u64::MAX)
         .and_then(|provider| provider.take(&key(1), &REQUEST))
         .unwrap()
         .files
         .provider
         == "reflink";
-    let taken = provider(&place).take(&key(2), &REQUEST);
+    let taken = provider(&fixture).take(&key(2), &REQUEST);
     if shares_blocks {
         assert_eq!(taken.unwrap().files.provider, "reflink");
         return;
@@ -89,8 +89,8 @@ fn oversized_copy_is_rejected_without_leftovers() {
     let error = taken.unwrap_err();
     assert!(matches!(error, FilesError::TooLarge { bytes: 1_228_800, limit: MEGABYTE, .. }), "{error:?}");
     assert!(error.to_string().contains("1228800 bytes to copy, more than the limit of 1048576"), "{error}");
-    assert_eq!(provider(&place).keys().unwrap(), [key(1)]);
-    let session = place.store().root().join("session-1");
+    assert_eq!(provider(&fixture).keys().unwrap(), [key(1)]);
+    let session = fixture.store().root().join("session-1");
     let mut names: Vec<_> = fs::read_dir(session).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["1", "lock"]);
@@ -98,15 +98,15 @@ fn oversized_copy_is_rejected_without_leftovers() {
 
 #[test]
 fn store_is_excluded_from_its_snapshots() {
-    let place = Place::new();
-    place.put("a", "a");
-    let store = nerve_record::files::FileStore::new(place.work().join(".nerve/snapshots"));
-    let provider = CopyProvider::new(&place.work(), &store, MEGABYTE).unwrap();
+    let fixture = Fixture::new();
+    fixture.put("a", "a");
+    let store = nerve_record::files::FileStore::new(fixture.work().join(".nerve/snapshots"));
+    let provider = CopyProvider::new(&fixture.work(), &store, MEGABYTE).unwrap();
     for id in 1..=3 {
         provider.take(&key(id), &REQUEST).unwrap();
     }
-    provider.restore(&key(3), &place.target()).unwrap();
-    assert_eq!(listing(&place.target()).into_keys().collect::<Vec<_>>(), ["a"]);
+    provider.restore(&key(3), &fixture.target()).unwrap();
+    assert_eq!(listing(&fixture.target()).into_keys().collect::<Vec<_>>(), ["a"]);
     for inside in ["", "session-1", "session-1/1"] {
         let refused = CopyProvider::new(&store.root().join(inside), &store, MEGABYTE);
         assert!(matches!(refused, Err(FilesError::OwnStore { .. })), "{inside}");
@@ -115,42 +115,45 @@ fn store_is_excluded_from_its_snapshots() {
 
 #[test]
 fn snapshot_is_taken_once_and_restored_only_into_empty_dir() {
-    let place = Place::new();
-    place.put("a", "old");
-    provider(&place).take(&key(1), &REQUEST).unwrap();
-    place.put("a", "new");
-    assert!(matches!(provider(&place).take(&key(1), &REQUEST), Err(FilesError::Exists { .. })));
-    assert!(matches!(provider(&place).restore(&key(2), &place.target()), Err(FilesError::NotFound { .. })));
-    assert!(!place.target().exists());
-    let error = provider(&place).restore(&key(1), &place.work()).unwrap_err();
+    let fixture = Fixture::new();
+    fixture.put("a", "old");
+    provider(&fixture).take(&key(1), &REQUEST).unwrap();
+    fixture.put("a", "new");
+    assert!(matches!(provider(&fixture).take(&key(1), &REQUEST), Err(FilesError::Exists { .. })));
+    assert!(matches!(
+        provider(&fixture).restore(&key(2), &fixture.target()),
+        Err(FilesError::NotFound { .. })
+    ));
+    assert!(!fixture.target().exists());
+    let error = provider(&fixture).restore(&key(1), &fixture.work()).unwrap_err();
     assert!(matches!(error, FilesError::NotEmpty { .. }));
-    assert_eq!(listing(&place.work())["a"], "new");
+    assert_eq!(listing(&fixture.work())["a"], "new");
     // An empty directory is accepted.
-    fs::create_dir(place.target()).unwrap();
-    provider(&place).restore(&key(1), &place.target()).unwrap();
-    assert_eq!(listing(&place.target())["a"], "old");
+    fs::create_dir(fixture.target()).unwrap();
+    provider(&fixture).restore(&key(1), &fixture.target()).unwrap();
+    assert_eq!(listing(&fixture.target())["a"], "old");
 }
 
 #[test]
 fn leftovers_of_killed_process_are_removed() {
-    let place = Place::new();
-    place.put("a", "a");
-    provider(&place).take(&key(1), &REQUEST).unwrap();
-    let scratch = place.store().root().join("session-1/scratch/copy/half");
+    let fixture = Fixture::new();
+    fixture.put("a", "a");
+    provider(&fixture).take(&key(1), &REQUEST).unwrap();
+    let scratch = fixture.store().root().join("session-1/scratch/copy/half");
     fs::create_dir_all(&scratch).unwrap();
-    provider(&place).take(&key(2), &REQUEST).unwrap();
-    assert!(!place.store().root().join("session-1/scratch").exists());
-    assert_eq!(provider(&place).keys().unwrap(), [key(1), key(2)]);
+    provider(&fixture).take(&key(2), &REQUEST).unwrap();
+    assert!(!fixture.store().root().join("session-1/scratch").exists());
+    assert_eq!(provider(&fixture).keys().unwrap(), [key(1), key(2)]);
 }
 
 #[test]
 fn directory_without_git_is_copied_and_missing_one_fails() {
-    let place = Place::new();
-    place.put("a", "a");
-    let taken = choose(&place.work(), &place.store(), MEGABYTE).unwrap().take(&key(1), &REQUEST).unwrap();
+    let fixture = Fixture::new();
+    fixture.put("a", "a");
+    let taken = choose(&fixture.work(), &fixture.store(), MEGABYTE).unwrap().take(&key(1), &REQUEST).unwrap();
     assert_ne!(taken.files.provider, "git");
-    let missing = choose(&place.target(), &place.store(), MEGABYTE);
+    let missing = choose(&fixture.target(), &fixture.store(), MEGABYTE);
     assert!(missing.err().unwrap().to_string().contains("restored"));
-    place.put("file", "f");
-    assert!(choose(&place.work().join("file"), &place.store(), MEGABYTE).is_err());
+    fixture.put("file", "f");
+    assert!(choose(&fixture.work().join("file"), &fixture.store(), MEGABYTE).is_err());
 }

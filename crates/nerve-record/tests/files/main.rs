@@ -1,5 +1,5 @@
 //! Tests of file snapshots with real repositories and directories.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod copy;
 mod git;
@@ -23,15 +23,15 @@ fn key(id: u64) -> Key {
 }
 
 /// A directory to take snapshots of, and a store next to it.
-struct Place {
+struct Fixture {
     root: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
+impl Fixture {
+    fn new() -> Fixture {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("work")).unwrap();
-        Place { root }
+        Fixture { root }
     }
 
     fn work(&self) -> PathBuf {

@@ -6,25 +6,25 @@ use std::os::unix::fs::PermissionsExt;
 use nerve_record::files::{FilesError, provider_of};
 use nerve_record::snapshots::FilesRef;
 
-use crate::Place;
+use crate::Fixture;
 
 #[test]
 fn ids_are_unique() {
-    let place = Place::new();
-    assert_eq!(place.store().next_id("a", []).unwrap(), 1);
-    assert_eq!(place.store().next_id("a", []).unwrap(), 2);
-    assert_eq!(place.store().next_id("a", [7, 5]).unwrap(), 8);
-    assert_eq!(place.store().next_id("b", []).unwrap(), 1);
-    assert!(matches!(place.store().next_id("../a", []), Err(FilesError::Key(_))));
+    let fixture = Fixture::new();
+    assert_eq!(fixture.store().next_id("a", []).unwrap(), 1);
+    assert_eq!(fixture.store().next_id("a", []).unwrap(), 2);
+    assert_eq!(fixture.store().next_id("a", [7, 5]).unwrap(), 8);
+    assert_eq!(fixture.store().next_id("b", []).unwrap(), 1);
+    assert!(matches!(fixture.store().next_id("../a", []), Err(FilesError::Key(_))));
 }
 
 #[test]
 fn concurrent_callers_get_different_ids() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let mut ids: Vec<u64> = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..8)
             .map(|_| {
-                let store = place.store();
+                let store = fixture.store();
                 scope.spawn(move || (0..10).map(|_| store.next_id("a", []).unwrap()).collect::<Vec<_>>())
             })
             .collect();
@@ -36,10 +36,10 @@ fn concurrent_callers_get_different_ids() {
 
 #[test]
 fn store_is_private() {
-    let place = Place::new();
-    place.store().next_id("a", []).unwrap();
+    let fixture = Fixture::new();
+    fixture.store().next_id("a", []).unwrap();
     let mode = |path: &str| {
-        let path = place.store().root().join(path);
+        let path = fixture.store().root().join(path);
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     };
     assert_eq!((mode(""), mode("a"), mode("a/lock")), (0o700, 0o700, 0o600));
@@ -47,7 +47,7 @@ fn store_is_private() {
 
 #[test]
 fn unknown_references_are_rejected() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let cases = [
         ("copy", "../../etc"),
         ("copy", "a/../b/1"),
@@ -59,14 +59,15 @@ fn unknown_references_are_rejected() {
         ("zfs", "a/1"),
     ];
     for (provider, reference) in cases {
-        let files = FilesRef { provider: provider.into(), source: place.work(), reference: reference.into() };
-        let error = provider_of(&files, &place.store()).err();
+        let files =
+            FilesRef { provider: provider.into(), source: fixture.work(), reference: reference.into() };
+        let error = provider_of(&files, &fixture.store()).err();
         assert!(matches!(error, Some(FilesError::Reference { .. })), "{provider} {reference}: {error:?}");
     }
     let files = FilesRef {
         provider: "git".into(),
-        source: place.work(),
+        source: fixture.work(),
         reference: "refs/nerve/snapshots/a/1".into(),
     };
-    assert!(matches!(provider_of(&files, &place.store()).err(), Some(FilesError::NoWorkTree { .. })));
+    assert!(matches!(provider_of(&files, &fixture.store()).err(), Some(FilesError::NoWorkTree { .. })));
 }

@@ -1,5 +1,5 @@
 //! Tests of the history through its public interface, with real files.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod full_disk;
 mod reader;
@@ -22,20 +22,20 @@ fn at(millis: u64) -> TsNs {
 }
 
 /// A base folder with the history of node `node` on server `server`.
-struct Place {
+struct Fixture {
     base: TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { base: tempfile::tempdir().unwrap() }
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture { base: tempfile::tempdir().unwrap() }
     }
 
     /// Creates the history file with this content.
-    fn with(content: impl AsRef<[u8]>) -> Place {
-        let place = Place::new();
-        place.put("server/node.jsonl", content);
-        place
+    fn with(content: impl AsRef<[u8]>) -> Fixture {
+        let fixture = Fixture::new();
+        fixture.put("server/node.jsonl", content);
+        fixture
     }
 
     fn put(&self, path: &str, content: impl AsRef<[u8]>) {

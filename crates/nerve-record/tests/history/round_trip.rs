@@ -4,7 +4,7 @@ use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Place;
+use super::Fixture;
 
 #[derive(Debug, Clone)]
 enum Logged {
@@ -44,8 +44,8 @@ proptest! {
 
     #[test]
     fn logged_entries_round_trip(entries in prop::collection::vec(logged(), 0..24)) {
-        let place = Place::new();
-        let mut writer = place.writer();
+        let fixture = Fixture::new();
+        let mut writer = fixture.writer();
         let mut expected: Vec<Value> = Vec::new();
         let ts = "1970-01-01T00:00:00.001Z";
         let now = TsNs(1_999_999);
@@ -54,7 +54,7 @@ proptest! {
             let (got, value) = match entry {
                 Logged::Reopen => {
                     writer.close();
-                    writer = place.writer();
+                    writer = fixture.writer();
                     continue;
                 }
                 Logged::Send { input, section, tokens, preceding } => {
@@ -81,7 +81,7 @@ proptest! {
             prop_assert_eq!(got, seq);
             expected.push(value);
         }
-        let reader = place.reader();
+        let reader = fixture.reader();
         let mut entries = reader.entries();
         let read: Vec<Value> = entries.by_ref().map(|entry| entry.unwrap().value).collect();
         prop_assert_eq!(entries.malformed(), 0);

@@ -7,12 +7,12 @@ use nerve_record::history::{
 };
 use nerve_types::{ParserKind, Section, SectionKind, Tokens};
 
-use super::{Place, at};
+use super::{Fixture, at};
 
 #[test]
 fn documented_entries_match_byte_for_byte() {
-    let place = Place::new();
-    let mut writer = place.writer();
+    let fixture = Fixture::new();
+    let mut writer = fixture.writer();
     let response = ResponseData {
         sections: vec![Section::new(SectionKind::Text, "Hi!")],
         tokens: Some(Tokens { input: Some(10), output: Some(5), total: None }),
@@ -45,7 +45,7 @@ fn documented_entries_match_byte_for_byte() {
     ];
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     // The documented example, verbatim.
-    let seed = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
+    let expected = r#"{"seq": 1, "op": "run", "ts": "2025-12-22T10:30:00.000Z", "input": "claude"}
 {"seq": 2, "op": "read", "ts": "2025-12-22T10:30:01.500Z", "buffer": "Claude started...", "lines": 50}
 {"seq": 3, "op": "send", "ts_start": "2025-12-22T10:30:05.000Z", "ts_end": "2025-12-22T10:30:10.000Z", "input": "Hello!", "preceding_buffer_seq": 2, "response": {"sections": [{"type": "text", "content": "Hi!"}], "tokens": {"input": 10, "output": 5}, "is_complete": true, "is_ready": true}}
 {"seq": 4, "op": "read", "ts": "2025-12-22T10:30:10.100Z", "buffer": "...", "lines": 50}
@@ -55,16 +55,16 @@ fn documented_entries_match_byte_for_byte() {
 {"seq": 8, "op": "read", "ts": "2025-12-22T10:30:30.200Z", "buffer": "^C...", "lines": 50}
 {"seq": 9, "op": "close", "ts": "2025-12-22T10:35:00.000Z", "reason": null}
 "#;
-    assert_eq!(place.text(), seed);
+    assert_eq!(fixture.text(), expected);
 }
 
 #[test]
 fn missing_answer_fields_are_null_and_metadata_is_kept() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let tool = Section::new(SectionKind::ToolCall, "ok").with("tool", "Bash").with("args", "ls");
     let response =
         ResponseData { sections: vec![tool], tokens: Some(Tokens::default()), ..ResponseData::default() };
-    place.writer().log_send(SendEntry {
+    fixture.writer().log_send(SendEntry {
         ts_start: at(0),
         ts_end: at(1),
         input: "x",
@@ -72,7 +72,7 @@ fn missing_answer_fields_are_null_and_metadata_is_kept() {
         response,
     });
     assert_eq!(
-        place.text(),
+        fixture.text(),
         r#"{"seq": 1, "op": "send", "ts_start": "2025-12-22T10:30:00.000Z", "ts_end": "2025-12-22T10:30:00.001Z", "input": "x", "preceding_buffer_seq": null, "response": {"sections": [{"type": "tool_call", "content": "ok", "metadata": {"args": "ls", "tool": "Bash"}}], "tokens": null, "is_complete": false, "is_ready": false}}
 "#
     );
@@ -80,8 +80,8 @@ fn missing_answer_fields_are_null_and_metadata_is_kept() {
 
 #[test]
 fn new_writer_creates_empty_private_file() {
-    let place = Place::new();
-    let base = place.base().join("deep/history");
+    let fixture = Fixture::new();
+    let base = fixture.base().join("deep/history");
     let writer = HistoryWriter::create(&base, "server", "node").unwrap();
     assert!(writer.enabled());
     assert_eq!((writer.seq(), writer.lost()), (0, 0));
@@ -95,35 +95,35 @@ fn new_writer_creates_empty_private_file() {
 
 #[test]
 fn disabled_writer_creates_no_file() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let mut writer = HistoryWriter::disabled();
     assert!(!writer.enabled());
     assert_eq!(writer.log_run(at(0), "echo hello"), 0);
     writer.close();
     assert_eq!((writer.seq(), writer.lost(), writer.path()), (0, 0, None));
-    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.base()).unwrap().count(), 0);
 }
 
 #[test]
 fn closed_writer_writes_nothing() {
-    let place = Place::new();
-    let mut writer = place.writer();
+    let fixture = Fixture::new();
+    let mut writer = fixture.writer();
     assert_eq!(writer.log_run(at(0), "a"), 1);
     writer.close();
     assert!(!writer.enabled());
     assert_eq!((writer.log_run(at(0), "b"), writer.lost()), (0, 0));
     writer.close();
-    assert_eq!(place.text().lines().count(), 1);
+    assert_eq!(fixture.text().lines().count(), 1);
 }
 
 #[test]
 fn sequence_numbers_continue_in_existing_file() {
-    let place = Place::new();
-    let mut first = place.writer();
+    let fixture = Fixture::new();
+    let mut first = fixture.writer();
     first.log_run(at(0), "cmd1");
     first.log_run(at(0), "cmd2");
     first.close();
-    let mut second = place.writer();
+    let mut second = fixture.writer();
     assert_eq!(second.seq(), 2);
     assert_eq!(second.log_run(at(0), "cmd3"), 3);
 }
@@ -144,140 +144,140 @@ fn recovery_uses_highest_sequence_number() {
         ("strings", b"{\"seq\": 2}\n{\"seq\": \"7\"}\n", 3),
     ];
     for (name, content, expected) in cases {
-        assert_eq!(Place::with(content).next_seq(), expected, "{name}");
+        assert_eq!(Fixture::with(content).next_seq(), expected, "{name}");
     }
 }
 
 #[test]
 fn incomplete_last_line_is_terminated_first() {
-    let place = Place::with("{\"seq\": 1, \"op\": \"run\"}\n{\"seq\": 2, \"op\": \"wri");
-    let mut writer = place.writer();
+    let fixture = Fixture::with("{\"seq\": 1, \"op\": \"run\"}\n{\"seq\": 2, \"op\": \"wri");
+    let mut writer = fixture.writer();
     // The file changes only when an entry is appended.
-    assert!(place.text().ends_with("wri"));
+    assert!(fixture.text().ends_with("wri"));
     assert_eq!(writer.log_interrupt(at(0)), 2);
     assert_eq!(writer.log_interrupt(at(0)), 3);
-    let text = place.text();
+    let text = fixture.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
     assert_eq!(lines[1], "{\"seq\": 2, \"op\": \"wri");
-    let page = place.reader().query(&Default::default()).unwrap();
+    let page = fixture.reader().query(&Default::default()).unwrap();
     assert_eq!((page.total, page.malformed), (3, 1));
 }
 
 #[test]
 fn complete_last_line_without_newline_counts() {
-    let place = Place::with("{\"seq\": 6, \"op\": \"run\"}");
-    assert_eq!(place.next_seq(), 7);
-    assert_eq!(place.reader().query(&Default::default()).unwrap().total, 2);
+    let fixture = Fixture::with("{\"seq\": 6, \"op\": \"run\"}");
+    assert_eq!(fixture.next_seq(), 7);
+    assert_eq!(fixture.reader().query(&Default::default()).unwrap().total, 2);
 }
 
 #[test]
 fn recovery_reads_only_the_end() {
-    let place = Place::with("");
-    let mut file = OpenOptions::new().write(true).open(place.file()).unwrap();
+    let fixture = Fixture::with("");
+    let mut file = OpenOptions::new().write(true).open(fixture.file()).unwrap();
     // A hole of 256 GiB: reading it would take minutes.
     file.seek(SeekFrom::Start(256 << 30)).unwrap();
     file.write_all(b"\n").unwrap();
     for seq in 1..=1_000 {
         writeln!(file, "{{\"seq\": {seq}, \"op\": \"read\", \"buffer\": \"{}\"}}", "x".repeat(100)).unwrap();
     }
-    assert_eq!(place.next_seq(), 1_001);
-    let last = place.reader().last(2).unwrap();
+    assert_eq!(fixture.next_seq(), 1_001);
+    let last = fixture.reader().last(2).unwrap();
     assert_eq!(last.iter().map(|entry| entry.seq()).collect::<Vec<_>>(), [Some(1_000), Some(1_001)]);
 }
 
 #[test]
 fn recovery_skips_back_over_huge_last_line() {
-    let place = Place::new();
-    let mut writer = place.writer();
+    let fixture = Fixture::new();
+    let mut writer = fixture.writer();
     writer.log_run(at(0), "small");
     assert_eq!(writer.log_write(at(0), &"y".repeat(9 << 20)), 2);
     writer.close();
-    assert_eq!(place.next_seq(), 3);
+    assert_eq!(fixture.next_seq(), 3);
 }
 
 #[test]
 fn any_text_stays_on_one_json_line() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     let all: String =
         (0..=0x2ff).filter_map(char::from_u32).chain("\u{2028}\u{2029}\u{feff}😀".chars()).collect();
-    let mut writer = place.writer();
+    let mut writer = fixture.writer();
     writer.log_write(at(0), &all);
     writer.log_write(at(0), "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}");
-    assert_eq!(place.text().matches('\n').count(), 2);
-    assert!(!place.text().contains('\u{1b}'));
-    let entries = place.reader().last(2).unwrap();
+    assert_eq!(fixture.text().matches('\n').count(), 2);
+    assert!(!fixture.text().contains('\u{1b}'));
+    let entries = fixture.reader().last(2).unwrap();
     assert_eq!(entries[0].value["input"], all);
     assert_eq!(entries[1].value["input"], "a\r\nb\n\n\u{0}\u{1b}[31m\u{7f}");
 }
 
 #[test]
 fn invalid_names_create_nothing() {
-    let place = Place::new();
+    let fixture = Fixture::new();
     for (server, node) in
         [("server", "../x"), ("../..", "node"), ("server", ""), ("Server", "node"), ("s", "a.b")]
     {
-        let error = HistoryWriter::create(place.base(), server, node).unwrap_err();
+        let error = HistoryWriter::create(fixture.base(), server, node).unwrap_err();
         assert!(matches!(error, HistoryError::Name(_)), "{error}");
     }
-    let error = HistoryWriter::create_in_session(place.base(), "server", Some(".."), "node").unwrap_err();
+    let error = HistoryWriter::create_in_session(fixture.base(), "server", Some(".."), "node").unwrap_err();
     assert!(error.to_string().contains("session name \"..\""), "{error}");
-    assert_eq!(fs::read_dir(place.base()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.base()).unwrap().count(), 0);
 }
 
 #[test]
 fn second_writer_is_rejected_until_first_closes() {
-    let place = Place::new();
-    let mut first = place.writer();
-    let error = HistoryWriter::create(place.base(), "server", "node").unwrap_err();
+    let fixture = Fixture::new();
+    let mut first = fixture.writer();
+    let error = HistoryWriter::create(fixture.base(), "server", "node").unwrap_err();
     assert!(matches!(error, HistoryError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("node.jsonl"), "{error}");
     assert_eq!(first.log_run(at(0), "still mine"), 1);
     first.close();
-    assert_eq!(place.next_seq(), 2);
-    drop(place.writer());
-    place.writer();
+    assert_eq!(fixture.next_seq(), 2);
+    drop(fixture.writer());
+    fixture.writer();
 }
 
 #[test]
 fn links_pipes_and_folders_are_rejected() {
-    let place = Place::new();
-    place.put("outside", "");
-    fs::create_dir(place.base().join("server")).unwrap();
-    let refused = |what: &str| {
-        let error = HistoryWriter::create(place.base(), "server", "node").unwrap_err();
+    let fixture = Fixture::new();
+    fixture.put("outside", "");
+    fs::create_dir(fixture.base().join("server")).unwrap();
+    let assert_rejected = |what: &str| {
+        let error = HistoryWriter::create(fixture.base(), "server", "node").unwrap_err();
         assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
-        let error = nerve_record::history::HistoryReader::open(place.base(), "server", "node").unwrap_err();
+        let error = nerve_record::history::HistoryReader::open(fixture.base(), "server", "node").unwrap_err();
         assert!(matches!(error, HistoryError::NotAFile { .. }), "{what}: {error}");
     };
-    symlink("../outside", place.file()).unwrap();
-    refused("a link");
-    fs::remove_file(place.file()).unwrap();
-    symlink("nowhere", place.file()).unwrap();
-    refused("a link to nothing");
-    fs::remove_file(place.file()).unwrap();
-    fs::create_dir(place.file()).unwrap();
-    refused("a folder");
-    fs::remove_dir(place.file()).unwrap();
-    rustix::fs::mkfifoat(rustix::fs::CWD, place.file(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+    symlink("../outside", fixture.file()).unwrap();
+    assert_rejected("a link");
+    fs::remove_file(fixture.file()).unwrap();
+    symlink("nowhere", fixture.file()).unwrap();
+    assert_rejected("a link to nothing");
+    fs::remove_file(fixture.file()).unwrap();
+    fs::create_dir(fixture.file()).unwrap();
+    assert_rejected("a folder");
+    fs::remove_dir(fixture.file()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, fixture.file(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
         .unwrap();
-    refused("a pipe");
-    assert_eq!(fs::read(place.base().join("outside")).unwrap(), b"");
+    assert_rejected("a pipe");
+    assert_eq!(fs::read(fixture.base().join("outside")).unwrap(), b"");
 }
 
 #[test]
 fn file_in_place_of_folder_is_an_error() {
-    let place = Place::new();
-    place.put("history/test-server", "");
-    let error = HistoryWriter::create(&place.base().join("history"), "test-server", "node").unwrap_err();
+    let fixture = Fixture::new();
+    fixture.put("history/test-server", "");
+    let error = HistoryWriter::create(&fixture.base().join("history"), "test-server", "node").unwrap_err();
     assert!(matches!(error, HistoryError::Io { .. }), "{error}");
     assert!(error.to_string().contains("history/test-server"), "{error}");
 }
 
 #[test]
 fn concurrent_writes_are_complete_and_separate() {
-    let place = Place::new();
-    let writer = std::sync::Mutex::new(place.writer());
+    let fixture = Fixture::new();
+    let writer = std::sync::Mutex::new(fixture.writer());
     std::thread::scope(|scope| {
         for start in [0, 100, 200] {
             let writer = &writer;
@@ -288,7 +288,7 @@ fn concurrent_writes_are_complete_and_separate() {
             });
         }
     });
-    let entries: Vec<_> = place.reader().entries().map(Result::unwrap).collect();
+    let entries: Vec<_> = fixture.reader().entries().map(Result::unwrap).collect();
     let seqs: Vec<_> = entries.iter().map(|entry| entry.seq().unwrap()).collect();
     assert_eq!(seqs, (1..=30).collect::<Vec<_>>());
     let mut inputs: Vec<_> = entries.iter().map(|entry| entry.value["input"].as_str().unwrap()).collect();
@@ -299,9 +299,9 @@ fn concurrent_writes_are_complete_and_separate() {
 
 #[test]
 fn same_name_in_two_sessions_uses_two_files() {
-    let place = Place::new();
-    let mut direct = place.writer();
-    let mut other = HistoryWriter::create_in_session(place.base(), "server", Some("work"), "node").unwrap();
+    let fixture = Fixture::new();
+    let mut direct = fixture.writer();
+    let mut other = HistoryWriter::create_in_session(fixture.base(), "server", Some("work"), "node").unwrap();
     assert_eq!((direct.log_run(at(0), "a"), other.log_run(at(0), "b")), (1, 1));
-    assert_eq!(other.path().unwrap(), place.base().join("server/work/node.jsonl"));
+    assert_eq!(other.path().unwrap(), fixture.base().join("server/work/node.jsonl"));
 }

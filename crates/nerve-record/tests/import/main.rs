@@ -1,5 +1,5 @@
 //! Imports of asciicasts.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,25 +26,27 @@ impl ImportDir {
         import(cast.as_bytes(), &self.path(), TsNs(5_000_000_000))
     }
 
-    fn fails(&self, cast: &str, words: &str) {
+    fn assert_error(&self, cast: &str, words: &str) {
         let error = self.import(cast).unwrap_err();
         assert!(error.to_string().contains(words), "{error} lacks {words:?}");
-        assert!(!self.path().exists(), "what failed is removed");
+        assert!(!self.path().exists(), "file left after a failed import");
     }
 }
 
 /// Returns time in milliseconds and content of each record as text.
-fn told(path: &Path, start: u64) -> Vec<(u64, String)> {
+fn summarize(path: &Path, start: u64) -> Vec<(u64, String)> {
     let mut reader = Reader::open(path).unwrap();
     let mut all = Vec::new();
     while let Some(part) = reader.next().unwrap() {
         let Part::Block(block) = part else { panic!("{part:?}") };
-        all.extend(block.records().map(|Record { at, body }| ((at.0 - start) / 1_000_000, tell(body))));
+        all.extend(
+            block.records().map(|Record { at, body }| ((at.0 - start) / 1_000_000, summarize_body(body))),
+        );
     }
     all
 }
 
-fn tell(body: Body<'_>) -> String {
+fn summarize_body(body: Body<'_>) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     match body {
         Body::Data { off, bytes } => format!("{off}: {}", text(bytes)),
@@ -58,7 +60,7 @@ fn tell(body: Body<'_>) -> String {
 #[test]
 fn version_2_is_imported() {
     let dir = ImportDir::new();
-    let done = dir
+    let summary = dir
         .import(
             r#"{"version": 2, "width": 80, "height": 24, "timestamp": 1504467315, "command": "bash -l", "title": "t", "env": {"TERM": "x"}}
 [0.25, "o", "hé\r\n"]
@@ -71,14 +73,14 @@ fn version_2_is_imported() {
 "#,
         )
         .unwrap();
-    let wanted = ImportSummary {
+    let expected = ImportSummary {
         version: 2,
         events: 5,
         output: 25,
         snapshots: 1,
         duration: Duration::from_millis(2500),
     };
-    assert_eq!(done, wanted);
+    assert_eq!(summary, expected);
     let input = format!("{:?}", Mark::Input { origin: Origin::User, redacted: false });
     let events = [
         (0, "80x24".to_string()),
@@ -89,7 +91,7 @@ fn version_2_is_imported() {
         (1000, "snapshot 1 at 25: chapter".into()),
         (2000, "90x30".into()),
     ];
-    assert_eq!(told(&dir.path(), 1_504_467_315_000_000_000), events);
+    assert_eq!(summarize(&dir.path(), 1_504_467_315_000_000_000), events);
     let meta = Meta::load(&dir.path()).unwrap().unwrap();
     assert_eq!((meta.cols, meta.rows, meta.title.as_deref()), (80, 24, Some("t")));
     assert_eq!(meta.cmd, ["sh", "-c", "bash -l"]);
@@ -113,7 +115,7 @@ fn version_3_is_imported() {
         (750, format!("{:?}", Mark::Exit(ExitStatus::Code(3)))),
     ];
     // Without a timestamp, the caller's start time applies.
-    assert_eq!(told(&dir.path(), 5_000_000_000), events);
+    assert_eq!(summarize(&dir.path(), 5_000_000_000), events);
 }
 
 #[test]
@@ -136,29 +138,35 @@ const HEADER: &str = "{\"version\":2,\"width\":80,\"height\":24}\n[0,\"o\",\"fin
 #[test]
 fn invalid_line_is_reported_with_number() {
     let dir = ImportDir::new();
-    dir.fails(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is not an event");
-    dir.fails(
+    dir.assert_error(&format!("{HEADER}[1.0, \"o\"]\n"), "line 3 is not an event");
+    dir.assert_error(
         &format!("{HEADER}\n# no comment in version 2, but harmless\n{{}}\n"),
         "line 5 is not an event",
     );
-    dir.fails(&format!("{HEADER}[-1, \"o\", \"x\"]\n"), "line 3 is not an event: invalid event time -1");
-    dir.fails(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "invalid event time");
-    dir.fails(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "invalid size \"80\"");
-    dir.fails(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "invalid exit status \"well\"");
-    dir.fails(
+    dir.assert_error(
+        &format!("{HEADER}[-1, \"o\", \"x\"]\n"),
+        "line 3 is not an event: invalid event time -1",
+    );
+    dir.assert_error(&format!("{HEADER}[1e300, \"o\", \"x\"]\n"), "invalid event time");
+    dir.assert_error(&format!("{HEADER}[1, \"r\", \"80\"]\n"), "invalid size \"80\"");
+    dir.assert_error(&format!("{HEADER}[1, \"x\", \"well\"]\n"), "invalid exit status \"well\"");
+    dir.assert_error(
         &format!("{HEADER}[1, \"m\", \"{}\"]\n", "l".repeat(70_000)),
         "line 3 is not an event: a snapshot label",
     );
-    dir.fails(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is not an event");
+    dir.assert_error(&format!("{HEADER}[1, \"o\", \"cut"), "line 3 is not an event");
 }
 
 #[test]
 fn other_formats_are_rejected() {
     let dir = ImportDir::new();
-    dir.fails("", "it is empty");
-    dir.fails("hello\n", "invalid header");
-    dir.fails("{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n", "asciicast version 1");
-    dir.fails("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
+    dir.assert_error("", "it is empty");
+    dir.assert_error("hello\n", "invalid header");
+    dir.assert_error(
+        "{\"version\": 1, \"width\": 80, \"height\": 24, \"stdout\": []}\n",
+        "asciicast version 1",
+    );
+    dir.assert_error("{\"version\": 3, \"width\": 80, \"height\": 24}\n", "no size");
 }
 
 #[test]
@@ -175,5 +183,5 @@ fn absurd_size_is_clamped() {
     let dir = ImportDir::new();
     dir.import("{\"version\":2,\"width\":0,\"height\":0}\n").unwrap();
     let Size { cols, rows } = Size::new(0, 0);
-    assert_eq!(told(&dir.path(), 5_000_000_000), [(0, format!("{cols}x{rows}"))]);
+    assert_eq!(summarize(&dir.path(), 5_000_000_000), [(0, format!("{cols}x{rows}"))]);
 }

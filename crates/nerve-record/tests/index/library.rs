@@ -12,24 +12,24 @@ use nerve_record::snapshots::{self, SnapshotLine};
 use nerve_record::store::Store;
 use nerve_types::{Size, TsNs};
 
-use crate::{Made, START};
+use crate::{GeneratedRecording, START};
 
 const HOUR: u64 = 3_600_000_000_000;
 
 /// Stores a recording that begins `hours` after the start and lasts a minute.
 fn store_recording(store: &Store, id: &str, hours: u64) -> PathBuf {
     let path = store.prepare(id, TsNs(START)).unwrap();
-    let mut made = Made::new(Size::new(60, 12));
-    made.bytes();
-    let mut made = Made { at: START + hours * HOUR, blocks: Vec::new(), ..made };
-    made.push(Body::Resize { cols: 60, rows: 12 });
-    made.output(b"hello");
-    made.seal();
-    made.at += 60_000_000_000;
-    made.output(b" world");
+    let mut generated = GeneratedRecording::new(Size::new(60, 12));
+    generated.bytes();
+    let mut generated = GeneratedRecording { at: START + hours * HOUR, blocks: Vec::new(), ..generated };
+    generated.push(Body::Resize { cols: 60, rows: 12 });
+    generated.output(b"hello");
+    generated.seal();
+    generated.at += 60_000_000_000;
+    generated.output(b" world");
     let mut writer = Writer::create(&path).unwrap();
-    made.write(&mut writer);
-    writer.append(&made.segment.seal(4, true)).unwrap();
+    generated.write(&mut writer);
+    writer.append(&generated.segment.seal(4, true)).unwrap();
     path
 }
 
@@ -108,19 +108,19 @@ fn retention_removes_by_age_then_by_size() {
         info("b", 2, 10, true),
         info("a", 1, 10, false),
     ];
-    let gone = |keep: Retention| -> Vec<(&str, Reason)> {
+    let expired = |keep: Retention| -> Vec<(&str, Reason)> {
         select_expired(&all, keep).into_iter().map(|(info, reason)| (info.id.as_str(), reason)).collect()
     };
-    assert_eq!(gone(Retention::default()), []);
+    assert_eq!(expired(Retention::default()), []);
     let old = Retention { not_before: Some(TsNs(START + 3 * HOUR)), ..Retention::default() };
-    assert_eq!(gone(old), [("a", Reason::Age)]);
+    assert_eq!(expired(old), [("a", Reason::Age)]);
     let small = Retention { bytes: Some(30), ..Retention::default() };
-    assert_eq!(gone(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
+    assert_eq!(expired(small), [("d", Reason::Bytes), ("a", Reason::Bytes)]);
     let none = Retention { bytes: Some(0), not_before: Some(TsNs(u64::MAX)) };
-    assert_eq!(gone(none).len(), 4, "what is being written stays");
+    assert_eq!(expired(none).len(), 4, "live recording removed");
     // The recording ended a minute after it began.
     let just = Retention { not_before: Some(TsNs(START + HOUR + 60_000_000_000)), ..Retention::default() };
-    assert_eq!(gone(just), []);
+    assert_eq!(expired(just), []);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn removal_includes_sidecars_and_spares_live_recordings() {
 
     let path = store.prepare("two", TsNs(START)).unwrap();
     let mut writer = Writer::create(&path).unwrap();
-    assert!(!remove(&path).unwrap(), "its recorder has not written yet");
-    writer.append(&Made::new(Size::new(60, 12)).bytes()).unwrap();
+    assert!(!remove(&path).unwrap(), "empty live recording removed");
+    writer.append(&GeneratedRecording::new(Size::new(60, 12)).bytes()).unwrap();
     assert!(list(&store)[0].live);
     assert!(!remove(&path).unwrap());
     drop(writer);

@@ -1,5 +1,5 @@
 //! Tests of the index, of playing and seeking, and of the library.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod library;
 mod near_end;
@@ -18,18 +18,19 @@ use nerve_types::{Size, TsNs};
 const START: u64 = 1_710_000_000_000_000_000;
 
 /// A recording with deterministic pseudo-random output that is cheap to replay.
-struct Made {
+struct GeneratedRecording {
     segment: Segment,
     blocks: Vec<Vec<u8>>,
     at: u64,
     state: u64,
 }
 
-impl Made {
-    fn new(size: Size) -> Made {
-        let mut made = Made { segment: Segment::new(0), blocks: Vec::new(), at: START, state: 7 };
-        made.push(Body::Resize { cols: size.cols, rows: size.rows });
-        made
+impl GeneratedRecording {
+    fn new(size: Size) -> GeneratedRecording {
+        let mut generated =
+            GeneratedRecording { segment: Segment::new(0), blocks: Vec::new(), at: START, state: 7 };
+        generated.push(Body::Resize { cols: size.cols, rows: size.rows });
+        generated
     }
 
     fn random(&mut self, below: u64) -> u64 {
@@ -102,7 +103,7 @@ impl Made {
 }
 
 /// Replays from the start to a position.
-fn from_the_start(path: &Path, to: Position) -> TerminalReplay {
+fn replay_from_start(path: &Path, to: Position) -> TerminalReplay {
     let mut reader = Reader::open(path).unwrap();
     let mut replay = TerminalReplay::new(Size::default());
     while let Some(part) = reader.next().unwrap() {
@@ -126,6 +127,6 @@ fn from_the_start(path: &Path, to: Position) -> TerminalReplay {
     replay
 }
 
-fn written(path: &Path, bytes: &[u8]) {
+fn write_file(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }

@@ -7,12 +7,12 @@ use nerve_record::index::{Index, Position, SPACING};
 use nerve_record::playback::Playback;
 use nerve_types::{Size, TsNs};
 
-use crate::{Made, from_the_start, written};
+use crate::{GeneratedRecording, replay_from_start, write_file};
 
 const OUTPUT: u64 = 1 << 20;
 
 /// Plays to the end; returns the offset of the first played byte.
-fn played(path: &Path) -> (Playback, u64) {
+fn play_to_end(path: &Path) -> (Playback, u64) {
     let mut play = Playback::open_near_end(path, Size::new(60, 12), OUTPUT).unwrap();
     let mut first = None;
     let all = |record: &Record<'_>| {
@@ -24,60 +24,60 @@ fn played(path: &Path) -> (Playback, u64) {
     (play, first.unwrap())
 }
 
-fn long() -> Made {
-    let mut made = Made::new(Size::new(60, 12));
-    while made.segment.end() < SPACING {
-        made.burst();
+fn long_recording() -> GeneratedRecording {
+    let mut generated = GeneratedRecording::new(Size::new(60, 12));
+    while generated.segment.end() < SPACING {
+        generated.burst();
     }
-    made.output(b"\x1b[2J\x1b[H\x1b[mthe last screen\r\nof it");
-    made
+    generated.output(b"\x1b[2J\x1b[H\x1b[mthe last screen\r\nof it");
+    generated
 }
 
 #[test]
 fn last_screen_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("long.ahr");
-    let mut made = long();
-    let end = made.segment.end();
-    written(&path, &made.bytes());
+    let mut generated = long_recording();
+    let end = generated.segment.end();
+    write_file(&path, &generated.bytes());
     assert!(!Index::is_ready(&path));
-    let (play, first) = played(&path);
+    let (play, first) = play_to_end(&path);
     // At most one block more than requested, counted to the start of the last one.
     assert!(first > 0 && end - first >= OUTPUT && end - first < OUTPUT + 2 * (300 << 10), "{first} of {end}");
-    let whole = from_the_start(&path, Position::Time(TsNs(u64::MAX)));
-    let (near, whole) = (play.replay().terminal.screen(), whole.terminal.screen());
-    assert_eq!((near.rows, near.cursor, near.offset), (whole.rows, whole.cursor, whole.offset));
+    let full = replay_from_start(&path, Position::Time(TsNs(u64::MAX)));
+    let (near, full) = (play.replay().terminal.screen(), full.terminal.screen());
+    assert_eq!((near.rows, near.cursor, near.offset), (full.rows, full.cursor, full.offset));
     assert!(play.lost().is_empty());
-    assert!(!Index::path_of(&path).exists(), "nothing is indexed by the way");
+    assert!(!Index::path_of(&path).exists(), "index file created");
 }
 
 #[test]
 fn short_recording_is_read_from_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("short.ahr");
-    let mut made = Made::new(Size::new(20, 5));
-    made.output(b"all of it");
-    written(&path, &made.bytes());
+    let mut generated = GeneratedRecording::new(Size::new(20, 5));
+    generated.output(b"short output");
+    write_file(&path, &generated.bytes());
     assert!(Index::is_ready(&path));
-    let (play, first) = played(&path);
-    assert_eq!((first, play.replay().terminal.screen().text()), (0, "all of it".to_string()));
-    assert_eq!(play.replay().terminal.size(), Size::new(20, 5), "its own size");
+    let (play, first) = play_to_end(&path);
+    assert_eq!((first, play.replay().terminal.screen().text()), (0, "short output".to_string()));
+    assert_eq!(play.replay().terminal.size(), Size::new(20, 5), "recorded size not applied");
 }
 
 #[test]
 fn damage_at_end_is_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.ahr");
-    let mut made = long();
-    let mut bytes = made.bytes();
+    let mut generated = long_recording();
+    let mut bytes = generated.bytes();
     // Bytes that resemble a block, a hole, and a truncated block.
     let at = bytes.len() - 2000;
     bytes[at..at + 300].fill(0);
     bytes.extend(b"AHRC is how a block begins, but not this one, which is words alone.");
-    let last = made.blocks.last().unwrap();
+    let last = generated.blocks.last().unwrap();
     bytes.extend(&last[..last.len() / 2]);
-    written(&path, &bytes);
-    let (play, first) = played(&path);
+    write_file(&path, &bytes);
+    let (play, first) = play_to_end(&path);
     assert!(first > 0 && !play.lost().is_empty());
     assert!(play.replay().terminal.offset() > SPACING - (600 << 10));
 }
@@ -86,11 +86,11 @@ fn damage_at_end_is_skipped() {
 fn without_block_near_end_reads_from_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("garbage.ahr");
-    let mut made = Made::new(Size::new(20, 5));
-    made.output(b"before it");
-    let mut bytes = made.bytes();
+    let mut generated = GeneratedRecording::new(Size::new(20, 5));
+    generated.output(b"intact");
+    let mut bytes = generated.bytes();
     bytes.resize(bytes.len() + (2 << 20), 7);
-    written(&path, &bytes);
-    let (play, first) = played(&path);
-    assert_eq!((first, play.replay().terminal.screen().text()), (0, "before it".to_string()));
+    write_file(&path, &bytes);
+    let (play, first) = play_to_end(&path);
+    assert_eq!((first, play.replay().terminal.screen().text()), (0, "intact".to_string()));
 }

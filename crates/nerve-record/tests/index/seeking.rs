@@ -9,10 +9,10 @@ use nerve_record::replay::TerminalReplay;
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::LineIndex;
 
-use crate::{Made, START, from_the_start, written};
+use crate::{GeneratedRecording, START, replay_from_start, write_file};
 
 /// Compares everything visible and the line numbers.
-fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
+fn assert_same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
     assert_eq!(one.terminal.screen(), other.terminal.screen(), "{what}");
     assert_eq!(one.terminal.line_count(), other.terminal.line_count(), "{what}");
     let first = one.terminal.screen().first_line;
@@ -22,33 +22,33 @@ fn same(one: &TerminalReplay, other: &TerminalReplay, what: &str) {
 }
 
 /// Creates 10 MiB of output, which gives two keyframes.
-fn long(dir: &Path) -> (PathBuf, Made) {
-    let mut made = Made::new(Size::new(60, 12));
-    while made.segment.end() < 2 * SPACING + SPACING / 2 {
-        made.burst();
+fn long_recording(dir: &Path) -> (PathBuf, GeneratedRecording) {
+    let mut generated = GeneratedRecording::new(Size::new(60, 12));
+    while generated.segment.end() < 2 * SPACING + SPACING / 2 {
+        generated.burst();
     }
     let path = dir.join("long.ahr");
-    written(&path, &made.bytes());
-    (path, made)
+    write_file(&path, &generated.bytes());
+    (path, generated)
 }
 
 #[test]
 fn seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, mut made) = long(dir.path());
-    let end = made.segment.end();
+    let (path, mut generated) = long_recording(dir.path());
+    let end = generated.segment.end();
     let mut play = Playback::open(&path, Size::default()).unwrap();
-    let mut places: Vec<Position> = (0..3).map(|_| Position::Offset(made.random(end))).collect();
-    let span = made.at - START;
-    places.extend((0..3).map(|_| Position::Time(TsNs(START + made.random(span)))));
-    places.extend([0, SPACING, end - 1, u64::MAX].map(Position::Offset));
-    places.extend([0, START].map(|at| Position::Time(TsNs(at))));
-    for to in places {
+    let mut positions: Vec<Position> = (0..3).map(|_| Position::Offset(generated.random(end))).collect();
+    let span = generated.at - START;
+    positions.extend((0..3).map(|_| Position::Time(TsNs(START + generated.random(span)))));
+    positions.extend([0, SPACING, end - 1, u64::MAX].map(Position::Offset));
+    positions.extend([0, START].map(|at| Position::Time(TsNs(at))));
+    for to in positions {
         play.seek(to).unwrap();
-        same(play.replay(), &from_the_start(&path, to), &format!("{to:?}"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
     }
     let index = Index::open(&path).unwrap();
-    assert_eq!((index.keyframes(), index.end()), (2, (end, TsNs(made.at))));
+    assert_eq!((index.keyframes(), index.end()), (2, (end, TsNs(generated.at))));
     let block = index.block_before(Position::Offset(end / 2)).unwrap();
     assert!(block.offset <= end / 2 && block.offset > end / 2 - 300_000, "{block:?}");
 }
@@ -56,39 +56,39 @@ fn seek_matches_full_replay() {
 #[test]
 fn playing_after_seek_matches_full_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, made) = long(dir.path());
+    let (path, generated) = long_recording(dir.path());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     // Into the middle of a record, then onward record by record.
     play.seek(Position::Offset(2 * SPACING + 12_345)).unwrap();
     let to = TsNs(play.replay().clock().0 + 50_000_000);
     assert!(play.play(|record| record.at <= to, |_| {}).unwrap());
-    same(play.replay(), &from_the_start(&path, Position::Time(to)), "time after offset");
+    assert_same(play.replay(), &replay_from_start(&path, Position::Time(to)), "time after offset");
     assert!(play.next_at().unwrap().unwrap() > to);
     assert!(!play.play(|_| true, |_| {}).unwrap());
-    same(play.replay(), &from_the_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
-    assert_eq!((play.next_at().unwrap(), play.replay().clock()), (None, TsNs(made.at)));
+    assert_same(play.replay(), &replay_from_start(&path, Position::Time(TsNs(u64::MAX))), "the end");
+    assert_eq!((play.next_at().unwrap(), play.replay().clock()), (None, TsNs(generated.at)));
     play.seek(Position::Offset(10)).unwrap();
-    same(play.replay(), &from_the_start(&path, Position::Offset(10)), "back to the start");
+    assert_same(play.replay(), &replay_from_start(&path, Position::Offset(10)), "back to the start");
 }
 
 #[test]
 fn seek_across_gap_matches_replay() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, made) = long(dir.path());
+    let (path, generated) = long_recording(dir.path());
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 100].fill(0x55);
-    written(&path, &bytes);
+    write_file(&path, &bytes);
     let mut play = Playback::open(&path, Size::default()).unwrap();
     for eighth in [7, 3, 5] {
-        let to = Position::Offset(made.segment.end() / 8 * eighth);
+        let to = Position::Offset(generated.segment.end() / 8 * eighth);
         play.seek(to).unwrap();
-        same(play.replay(), &from_the_start(&path, to), &format!("{eighth}/8"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{eighth}/8"));
     }
     // Reported once, even if passed repeatedly.
     for _ in 0..2 {
         play.seek(Position::Offset(0)).unwrap();
-        play.play(|record| record.at.0 < made.at, |_| {}).unwrap();
+        play.play(|record| record.at.0 < generated.at, |_| {}).unwrap();
     }
     assert_eq!(play.lost().len(), 1, "{:?}", play.lost());
 }
@@ -97,12 +97,12 @@ fn seek_across_gap_matches_replay() {
 fn short_recording_needs_no_index() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("short.ahr");
-    let mut made = Made::new(Size::new(20, 5));
-    made.output(b"one\r\ntwo\r\nthree");
-    made.at += 1_000_000_000;
-    made.push(Body::Snapshot { id: 1, anchor: 15, label: b"here" });
-    made.output(b" four");
-    written(&path, &made.bytes());
+    let mut generated = GeneratedRecording::new(Size::new(20, 5));
+    generated.output(b"one\r\ntwo\r\nthree");
+    generated.at += 1_000_000_000;
+    generated.push(Body::Snapshot { id: 1, anchor: 15, label: b"here" });
+    generated.output(b" four");
+    write_file(&path, &generated.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     play.seek(Position::Offset(5)).unwrap();
     assert_eq!(play.replay().terminal.screen().text(), "one");
@@ -119,19 +119,19 @@ fn short_recording_needs_no_index() {
 fn seek_handles_decreasing_times() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("clock.ahr");
-    let mut made = Made::new(Size::new(60, 12));
-    while made.segment.end() < 2 * SPACING {
-        made.burst();
-        if made.random(200) == 0 {
-            made.at -= 300_000_000;
+    let mut generated = GeneratedRecording::new(Size::new(60, 12));
+    while generated.segment.end() < 2 * SPACING {
+        generated.burst();
+        if generated.random(200) == 0 {
+            generated.at -= 300_000_000;
         }
     }
-    written(&path, &made.bytes());
+    write_file(&path, &generated.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
     for tenth in [9, 2, 6] {
-        let to = Position::Time(TsNs(START + (made.at - START) / 10 * tenth));
+        let to = Position::Time(TsNs(START + (generated.at - START) / 10 * tenth));
         play.seek(to).unwrap();
-        same(play.replay(), &from_the_start(&path, to), &format!("{to:?}"));
+        assert_same(play.replay(), &replay_from_start(&path, to), &format!("{to:?}"));
     }
 }
 
@@ -139,20 +139,20 @@ fn seek_handles_decreasing_times() {
 fn records_are_passed_on_after_being_applied() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("seen.ahr");
-    let mut made = Made::new(Size::new(20, 5));
-    made.output(b"one");
-    made.output(b"two");
-    written(&path, &made.bytes());
+    let mut generated = GeneratedRecording::new(Size::new(20, 5));
+    generated.output(b"one");
+    generated.output(b"two");
+    write_file(&path, &generated.bytes());
     let mut play = Playback::open(&path, Size::default()).unwrap();
-    let mut seen = Vec::new();
-    let left = play.play(
+    let mut outputs = Vec::new();
+    let has_more = play.play(
         |_| true,
         |record| {
             if let Body::Data { bytes, .. } = record.body {
-                seen.push(bytes.to_vec());
+                outputs.push(bytes.to_vec());
             }
         },
     );
-    assert!(!left.unwrap());
-    assert_eq!(seen, [b"one", b"two"]);
+    assert!(!has_more.unwrap());
+    assert_eq!(outputs, [b"one", b"two"]);
 }

@@ -1,5 +1,5 @@
 //! Tests of the recorder's wire format, byte for byte.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up is to fail")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod event;
 mod frame;

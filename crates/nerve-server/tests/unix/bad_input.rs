@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::harness::{Client, TestServer};
 
 /// Sends a line and expects an error with these words on an open connection.
-async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
+async fn expect_error(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
     client.send_raw(line).await;
     let reply = client.reply().await;
-    let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-    let error = reply["error"].as_str().unwrap_or_else(|| panic!("no error for {shown}: {reply}"));
+    let prefix = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+    let error = reply["error"].as_str().unwrap_or_else(|| panic!("no error for {prefix}: {reply}"));
     for word in words {
-        assert!(error.to_lowercase().contains(&word.to_lowercase()), "{shown}: {error:?} lacks {word:?}");
+        assert!(error.to_lowercase().contains(&word.to_lowercase()), "{prefix}: {error:?} lacks {word:?}");
     }
-    assert_eq!(client.done("PING", json!({})).await["pong"], true);
+    assert_eq!(client.request_ok("PING", json!({})).await["pong"], true);
     reply
 }
 
@@ -21,14 +21,15 @@ async fn refused(client: &mut Client, line: &[u8], words: &[&str]) -> Value {
 async fn invalid_request_gets_error_and_connection_stays() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    refused(client, b"hello", &["json"]).await;
-    refused(client, b"{\"type\":\"command\"", &["json"]).await;
-    refused(client, b"[1,2,3]", &["list", "object"]).await;
-    refused(client, b"\"text\"", &["object"]).await;
-    refused(client, b"{\"type\":\"command\",\"command_type\":\"PING\",\"x\":\"\xff\xfe\"}", &["utf-8"]).await;
-    refused(client, b"{}", &["type"]).await;
+    expect_error(client, b"hello", &["json"]).await;
+    expect_error(client, b"{\"type\":\"command\"", &["json"]).await;
+    expect_error(client, b"[1,2,3]", &["list", "object"]).await;
+    expect_error(client, b"\"text\"", &["object"]).await;
+    expect_error(client, b"{\"type\":\"command\",\"command_type\":\"PING\",\"x\":\"\xff\xfe\"}", &["utf-8"])
+        .await;
+    expect_error(client, b"{}", &["type"]).await;
     let deep = format!("{{\"type\":\"command\",\"params\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    refused(client, deep.as_bytes(), &["deep"]).await;
+    expect_error(client, deep.as_bytes(), &["deep"]).await;
     server.stop().await;
 }
 
@@ -38,7 +39,7 @@ async fn long_name_is_not_echoed() {
     let client = &mut server.client().await;
     let name = "é".repeat(2 << 20);
     let line = format!(r#"{{"command_type":"GET_NODE","params":{{"node_id":"{name}"}},"request_id":"1"}}"#);
-    let reply = refused(client, line.as_bytes(), &["no node", "ééé"]).await;
+    let reply = expect_error(client, line.as_bytes(), &["no node", "ééé"]).await;
     let length = reply["error"].as_str().unwrap().len();
     assert!(length < 20_000, "an error of {length} bytes");
     server.stop().await;
@@ -49,7 +50,7 @@ async fn unknown_command_suggests_the_nearest() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let line = br#"{"type":"command","command_type":"CREAT_NODE","params":{},"request_id":"r7"}"#;
-    let reply = refused(client, line, &["CREAT_NODE", "CREATE_NODE"]).await;
+    let reply = expect_error(client, line, &["CREAT_NODE", "CREATE_NODE"]).await;
     assert_eq!(reply["request_id"], "r7");
     server.stop().await;
 }
@@ -58,13 +59,13 @@ async fn unknown_command_suggests_the_nearest() {
 async fn missing_or_wrong_field_is_named() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    let missing = client.fails("EXECUTE_INPUT", json!({ "text": "hello" })).await;
+    let missing = client.request_err("EXECUTE_INPUT", json!({ "text": "hello" })).await;
     assert!(missing.contains("node_id"), "{missing}");
-    let wrong = client.fails("RESIZE_NODE", json!({ "node_id": "a", "cols": "wide", "rows": 3 })).await;
+    let wrong = client.request_err("RESIZE_NODE", json!({ "node_id": "a", "cols": "wide", "rows": 3 })).await;
     assert!(wrong.contains("cols"), "{wrong}");
-    let backend = client.fails("CREATE_NODE", json!({ "node_id": "a", "backend": "telepathy" })).await;
+    let backend = client.request_err("CREATE_NODE", json!({ "node_id": "a", "backend": "telepathy" })).await;
     assert!(backend.contains("telepathy"), "{backend}");
-    let event = client.fails("SUBSCRIBE", json!({ "types": ["NODE_EXPLODED"] })).await;
+    let event = client.request_err("SUBSCRIBE", json!({ "types": ["NODE_EXPLODED"] })).await;
     assert!(event.contains("NODE_EXPLODED"), "{event}");
     server.stop().await;
 }
@@ -76,7 +77,7 @@ async fn oversized_line_is_rejected_and_next_is_read() {
     let mut line = br#"{"type":"command","command_type":"PING","params":{"x":""#.to_vec();
     line.resize(17 * 1024 * 1024, b'x');
     line.extend(b"\"}}");
-    refused(client, &line, &["16"]).await;
+    expect_error(client, &line, &["16"]).await;
     server.stop().await;
 }
 
@@ -101,11 +102,11 @@ async fn empty_lines_and_crlf_are_accepted() {
 async fn deprecated_name_works_with_warning() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    let reply = client.ask("LIST_CHANNELS", json!({})).await;
+    let reply = client.request("LIST_CHANNELS", json!({})).await;
     assert_eq!(reply["success"], true, "{reply}");
     let warning = reply["warnings"][0].as_str().unwrap();
     assert!(warning.contains("LIST_CHANNELS") && warning.contains("LIST_NODES"), "{warning}");
-    let new = client.ask("LIST_NODES", json!({})).await;
+    let new = client.request("LIST_NODES", json!({})).await;
     assert_eq!(new.get("warnings"), None, "{new}");
     server.stop().await;
 }
@@ -115,10 +116,10 @@ async fn path_traversal_in_names_is_rejected() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     for name in ["../../etc/passwd", "a/b", "A", "", &"a".repeat(33)] {
-        client.fails("GET_HISTORY", json!({ "node_id": name })).await;
-        client.fails("GET_HISTORY", json!({ "node_id": "a", "server_name": name })).await;
-        client.fails("CREATE_SESSION", json!({ "name": name })).await;
-        client.fails("CREATE_NODE", json!({ "node_id": name, "command": "true" })).await;
+        client.request_err("GET_HISTORY", json!({ "node_id": name })).await;
+        client.request_err("GET_HISTORY", json!({ "node_id": "a", "server_name": name })).await;
+        client.request_err("CREATE_SESSION", json!({ "name": name })).await;
+        client.request_err("CREATE_NODE", json!({ "node_id": name, "command": "true" })).await;
     }
     server.stop().await;
 }
@@ -132,6 +133,6 @@ async fn invalid_line_does_not_affect_other_clients() {
     bad.send_raw(b"\xff\xff\xff").await;
     assert_eq!(bad.reply().await["type"], "error");
     assert_eq!(good.reply().await["request_id"], id.as_str());
-    assert_eq!(good.done("PING", json!({})).await["pong"], true);
+    assert_eq!(good.request_ok("PING", json!({})).await["pong"], true);
     server.stop().await;
 }

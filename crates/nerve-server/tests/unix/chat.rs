@@ -19,7 +19,7 @@ fn params(provider: &str, model: &MockModel, more: Value) -> Value {
 }
 
 async fn execute(client: &mut Client, text: &str) -> Value {
-    client.done("EXECUTE_INPUT", json!({ "node_id": "c", "text": text })).await
+    client.request_ok("EXECUTE_INPUT", json!({ "node_id": "c", "text": text })).await
 }
 
 #[tokio::test]
@@ -29,10 +29,10 @@ async fn chat_node_life_cycle() {
         let mut client = server.client().await;
         let tool = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "echo from the tool" }) };
         let model = model(Script::default().rule("use it", Answer::tools([tool]))).await;
-        client.done("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
-        let made =
+        client.request_ok("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
+        let node =
             params(provider, &model, json!({ "system": "Be brief.", "max_tokens": 7, "tools": ["sh"] }));
-        assert_eq!(client.done("CREATE_NODE", made).await, json!({ "node_id": "c" }));
+        assert_eq!(client.request_ok("CREATE_NODE", node).await, json!({ "node_id": "c" }));
         let answer = execute(&mut client, "use it").await;
         let response = &answer["response"];
         assert_eq!(
@@ -40,34 +40,34 @@ async fn chat_node_life_cycle() {
             (&json!(1), &json!("The tool said: from the tool\n\nEND-OF-TOOL"))
         );
         assert_eq!((&response["source"], &response["success"]), (&json!("api"), &json!(true)));
-        let facts = &response["attributes"];
-        assert_eq!((&facts["finish_reason"], &facts["api_calls"]), (&json!("stop"), &json!(2)));
-        assert_eq!(facts["tool_calls"][0]["name"], "sh.run");
-        assert_eq!(facts["usage"]["total"], response["tokens"]["total"]);
+        let attributes = &response["attributes"];
+        assert_eq!((&attributes["finish_reason"], &attributes["api_calls"]), (&json!("stop"), &json!(2)));
+        assert_eq!(attributes["tool_calls"][0]["name"], "sh.run");
+        assert_eq!(attributes["usage"]["total"], response["tokens"]["total"]);
         assert_eq!(response["sections"][0]["metadata"]["tool"], "sh.run");
-        let asked = model.requests()[0].body.clone();
-        assert_eq!(asked["max_tokens"], 7);
-        assert!(asked.to_string().contains("Be brief."));
+        let request = model.requests()[0].body.clone();
+        assert_eq!(request["max_tokens"], 7);
+        assert!(request.to_string().contains("Be brief."));
 
-        let info = client.done("GET_NODE", json!({ "node_id": "c" })).await;
+        let info = client.request_ok("GET_NODE", json!({ "node_id": "c" })).await;
         assert_eq!(
             (&info["type"], &info["state"], &info["persistent"]),
             (&json!("chat"), &json!("ready"), &json!(true))
         );
-        let facts = &info["metadata"];
+        let metadata = &info["metadata"];
         assert_eq!(
-            (&facts["provider"], &facts["model"], &facts["messages"]),
+            (&metadata["provider"], &metadata["model"], &metadata["messages"]),
             (&json!(provider), &json!("test-model"), &json!("4"))
         );
         assert!(!info.to_string().contains(KEY));
 
-        client.done("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
-        client.done("CLEAR_BUFFER", json!({ "node_id": "c" })).await;
-        assert_eq!(client.done("GET_BUFFER", json!({ "node_id": "c" })).await["buffer"], "");
-        let kept = client.done("GET_BUFFER", json!({ "node_id": "d" })).await["buffer"].clone();
-        assert!(kept.as_str().unwrap().starts_with("user: use it\nassistant: sh_run("), "{kept}");
-        client.fails("WRITE_DATA", json!({ "node_id": "c", "data": "x" })).await;
-        client.done("STOP_NODE", json!({ "node_id": "c" })).await;
+        client.request_ok("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
+        client.request_ok("CLEAR_BUFFER", json!({ "node_id": "c" })).await;
+        assert_eq!(client.request_ok("GET_BUFFER", json!({ "node_id": "c" })).await["buffer"], "");
+        let forked = client.request_ok("GET_BUFFER", json!({ "node_id": "d" })).await["buffer"].clone();
+        assert!(forked.as_str().unwrap().starts_with("user: use it\nassistant: sh_run("), "{forked}");
+        client.request_err("WRITE_DATA", json!({ "node_id": "c", "data": "x" })).await;
+        client.request_ok("STOP_NODE", json!({ "node_id": "c" })).await;
         server.stop().await;
     }
 }
@@ -79,8 +79,8 @@ async fn streamed_answer_arrives_in_chunks() {
     let pieces = ["one ", "two"].map(String::from).to_vec();
     let model =
         model(Script::default().first([Answer::slow(std::time::Duration::from_millis(20), pieces)])).await;
-    client.done("CREATE_NODE", params("openai", &model, json!({}))).await;
-    client.done("SUBSCRIBE", json!({ "events": ["OUTPUT_CHUNK"] })).await;
+    client.request_ok("CREATE_NODE", params("openai", &model, json!({}))).await;
+    client.request_ok("SUBSCRIBE", json!({ "events": ["OUTPUT_CHUNK"] })).await;
     client.send("EXECUTE_INPUT", json!({ "node_id": "c", "text": "count", "stream": true })).await;
     assert_eq!(client.event("OUTPUT_CHUNK").await["data"]["chunk"], "one ");
     assert_eq!(client.event("OUTPUT_CHUNK").await["data"]["chunk"], "two");
@@ -93,7 +93,7 @@ async fn errors_name_their_field() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let model = model(Script::default().first([Answer::error(400, "its own words")])).await;
-    for (params, says) in [
+    for (params, expected) in [
         (params("robot", &model, json!({})), "params.chat.provider: unknown provider 'robot'"),
         (params("openai", &model, json!({ "max_tokens": "many" })), "params.chat"),
         (params("openai", &model, json!({ "temperature": 3 })), "chat.temperature"),
@@ -113,11 +113,11 @@ async fn errors_name_their_field() {
             "params.chat is for backend chat",
         ),
     ] {
-        let error = client.fails("CREATE_NODE", params).await;
-        assert!(error.contains(says) && !error.contains(KEY), "{says}: {error}");
+        let error = client.request_err("CREATE_NODE", params).await;
+        assert!(error.contains(expected) && !error.contains(KEY), "{expected}: {error}");
     }
-    client.done("CREATE_NODE", params("anthropic", &model, json!({}))).await;
-    let reply = client.ask("EXECUTE_INPUT", json!({ "node_id": "c", "text": "q" })).await;
+    client.request_ok("CREATE_NODE", params("anthropic", &model, json!({}))).await;
+    let reply = client.request("EXECUTE_INPUT", json!({ "node_id": "c", "text": "q" })).await;
     assert_eq!(reply["data"]["error_type"], "invalid_request_error");
     assert!(reply["error"].as_str().unwrap().ends_with("its own words"), "{reply}");
     server.stop().await;
@@ -128,18 +128,18 @@ async fn definition_survives_restart_but_key_does_not() {
     let server = TestServer::start();
     let model = model(Script::default()).await;
     let mut client = server.client().await;
-    // Without a key, so that it can be started again anywhere.
+    // Without a key, so that the restarted server can start the node.
     let chat = json!({ "api_key_env": "", "system": "Be brief." });
-    client.done("CREATE_NODE", params("openai", &model, chat)).await;
+    client.request_ok("CREATE_NODE", params("openai", &model, chat)).await;
     execute(&mut client, "remember").await;
     drop(client);
     let server = server.restart().await;
     let file = std::fs::read_to_string(server.home.path().join("sessions.json")).unwrap();
     assert!(file.contains("Be brief.") && !file.contains(KEY), "{file}");
     let mut client = server.client().await;
-    let info = client.done("GET_NODE", json!({ "node_id": "c" })).await;
+    let info = client.request_ok("GET_NODE", json!({ "node_id": "c" })).await;
     assert_eq!((&info["state"], &info["type"]), (&json!("created"), &json!("chat")));
-    client.done("START_NODE", json!({ "node_id": "c" })).await;
+    client.request_ok("START_NODE", json!({ "node_id": "c" })).await;
     execute(&mut client, "hello").await;
     let body = model.requests()[1].body.to_string();
     assert!(body.contains("Be brief.") && !body.contains("remember"), "{body}");

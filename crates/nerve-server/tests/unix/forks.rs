@@ -28,7 +28,7 @@ fn agent(server: &TestServer) -> Value {
 async fn create(client: &mut Client, server: &TestServer, id: &str) -> Value {
     let env = json!({ "HOME": server.home.path().display().to_string() });
     let params = json!({ "node_id": "c", "command": agent(server), "env": env, "backend": "claude", "claude_session_id": id });
-    client.ask("CREATE_NODE", params).await
+    client.request("CREATE_NODE", params).await
 }
 
 #[tokio::test]
@@ -36,20 +36,20 @@ async fn fork_of_agent_is_reported_on_both_nodes() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     assert_eq!(create(client, &server, ID).await["success"], true);
-    client.done("WAIT_NODE", json!({ "node_id": "c", "until": "ready", "timeout": 30 })).await;
-    let info = client.done("GET_NODE", json!({ "node_id": "c" })).await;
+    client.request_ok("WAIT_NODE", json!({ "node_id": "c", "until": "ready", "timeout": 30 })).await;
+    let info = client.request_ok("GET_NODE", json!({ "node_id": "c" })).await;
     assert_eq!(info["metadata"]["claude_session_id"], ID, "{info}");
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
-    let data = client.done("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
+    watcher.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED"] })).await;
+    let data = client.request_ok("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
     assert_eq!(data, json!({ "node_id": "d", "forked_from": "c" }));
     let event = watcher.event("NODE_CREATED").await;
     assert_eq!((&event["node_id"], &event["data"]["forked_from"]), (&json!("d"), &json!("c")), "{event}");
-    let info = client.done("GET_NODE", json!({ "node_id": "d" })).await;
+    let info = client.request_ok("GET_NODE", json!({ "node_id": "d" })).await;
     let command = info["metadata"]["command"].as_str().unwrap();
     let new = info["metadata"]["claude_session_id"].as_str().unwrap();
     assert!(command.ends_with(&format!("--resume {ID} --fork-session --session-id {new}")), "{command}");
-    let error = client.fails("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
+    let error = client.request_err("FORK_NODE", json!({ "source_id": "c", "target_id": "d" })).await;
     assert!(error.contains("'d' exists already"), "{error}");
     server.stop().await;
 }
@@ -68,11 +68,11 @@ async fn fork_errors_are_reported() {
         (json!({ "source_id": "c", "target_id": 7 }), "target_id"),
         (json!({ "source_id": "c", "target_id": "d", "at": "x" }), "at"),
     ] {
-        let error = client.fails("FORK_NODE", params).await;
+        let error = client.request_err("FORK_NODE", params).await;
         assert!(error.contains(word), "{error}");
     }
-    client.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
-    let error = client.fails("FORK_NODE", json!({ "source_id": "b", "target_id": "d" })).await;
+    client.request_ok("CREATE_NODE", json!({ "node_id": "b", "backend": "bash" })).await;
+    let error = client.request_err("FORK_NODE", json!({ "source_id": "b", "target_id": "d" })).await;
     assert!(error.contains("does not support forking"), "{error}");
     server.stop().await;
 }

@@ -16,31 +16,31 @@ fn graph(id: &str, steps: &[(&str, &str, &[&str])]) -> Value {
     json!({ "graph": id, "nodes": { "sh": { "type": "bash" } }, "steps": steps })
 }
 
-fn with(mut params: Value, more: Value) -> Value {
+fn merge(mut params: Value, more: Value) -> Value {
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     params
 }
 
 /// Returns a command that ends when the file exists.
-fn until(marker: &Path) -> String {
+fn wait_command(marker: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.01; done; echo went on", marker.display())
 }
 
-fn text(result: &Value) -> &str {
+fn result_text(result: &Value) -> &str {
     result["text"].as_str().unwrap_or_else(|| panic!("{result}")).trim()
 }
 
 /// Runs a command and returns its failed result.
-async fn failure(client: &mut Client, command: &str, params: Value) -> Value {
-    let reply = client.ask(command, params).await;
+async fn request_failure(client: &mut Client, command: &str, params: Value) -> Value {
+    let reply = client.request(command, params).await;
     assert_eq!(reply["success"], false, "{reply}");
     reply
 }
 
 /// Waits until a run has this status.
-async fn run_is(client: &mut Client, run: &str, status: &str) -> Value {
+async fn wait_for_status(client: &mut Client, run: &str, status: &str) -> Value {
     loop {
-        let data = client.done("GET_RUN", json!({ "run_id": run })).await;
+        let data = client.request_ok("GET_RUN", json!({ "run_id": run })).await;
         if data["status"] == status {
             return data;
         }
@@ -54,20 +54,23 @@ async fn graph_runs_with_events_and_lookup() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "run_id": "r1" })).await;
+    watcher.request_ok("SUBSCRIBE", json!({ "run_id": "r1" })).await;
     let steps: [(&str, &str, &[&str]); 2] =
         [("a", "echo {{ input }}", &[]), ("b", "echo after {{ steps.a.text | trim }}", &["a"])];
-    let params = with(graph("hello", &steps), json!({ "input": "world", "run_id": "r1", "trace": true }));
-    let data = client.done("EXECUTE_GRAPH", params).await;
+    let params = merge(graph("hello", &steps), json!({ "input": "world", "run_id": "r1", "trace": true }));
+    let data = client.request_ok("EXECUTE_GRAPH", params).await;
     assert_eq!(
         (&data["graph_id"], &data["run_id"], &data["status"]),
         (&json!("hello"), &json!("r1"), &json!("completed"))
     );
-    assert_eq!((text(&data["results"]["a"]), text(&data["results"]["b"])), ("world", "after world"));
+    assert_eq!(
+        (result_text(&data["results"]["a"]), result_text(&data["results"]["b"])),
+        ("world", "after world")
+    );
     assert_eq!(data["trace"]["steps"].as_array().unwrap().len(), 2, "{data}");
 
-    let mut seen = Vec::new();
-    while seen.last().map(String::as_str) != Some("GRAPH_COMPLETED") {
+    let mut kinds = Vec::new();
+    while kinds.last().map(String::as_str) != Some("GRAPH_COMPLETED") {
         let event = watcher.line().await.unwrap();
         assert_eq!(
             (&event["data"]["run_id"], &event["data"]["graph_id"]),
@@ -82,10 +85,10 @@ async fn graph_runs_with_events_and_lookup() {
                 "{event}"
             );
         }
-        seen.push(kind);
+        kinds.push(kind);
     }
     assert_eq!(
-        seen,
+        kinds,
         [
             "GRAPH_STARTED",
             "STEP_STARTED",
@@ -96,13 +99,13 @@ async fn graph_runs_with_events_and_lookup() {
         ]
     );
 
-    let run = client.done("GET_RUN", json!({ "run_id": "r1" })).await;
+    let run = client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!(
         (&run["status"], &run["total_steps"], &run["done_steps"]),
         (&json!("completed"), &json!(2), &json!(2))
     );
     assert_eq!((&run["steps"][1]["step_id"], &run["steps"][1]["state"]), (&json!("b"), &json!("completed")));
-    let runs = client.done("LIST_RUNS", json!({})).await;
+    let runs = client.request_ok("LIST_RUNS", json!({})).await;
     assert_eq!(runs["runs"][0]["run_id"], "r1");
     server.stop().await;
 }
@@ -133,9 +136,9 @@ async fn events_of_run_precede_its_answer() {
 async fn deprecated_graph_format_runs_with_warnings() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    client.done("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
+    client.request_ok("CREATE_NODE", json!({ "node_id": "sh", "backend": "bash" })).await;
     let reply = client
-        .ask(
+        .request(
             "EXECUTE_DAG",
             json!({ "dag_id": "d", "tasks": [
                 { "task_id": "a", "channel_id": "sh", "text": "echo one" },
@@ -144,7 +147,10 @@ async fn deprecated_graph_format_runs_with_warnings() {
         )
         .await;
     assert_eq!(reply["success"], true, "{reply}");
-    assert_eq!((text(&reply["data"]["results"]["a"]), text(&reply["data"]["results"]["b"])), ("one", "two"));
+    assert_eq!(
+        (result_text(&reply["data"]["results"]["a"]), result_text(&reply["data"]["results"]["b"])),
+        ("one", "two")
+    );
     let warnings = reply["warnings"].to_string();
     for old in ["EXECUTE_DAG", "dag_id", "tasks", "task_id", "channel_id"] {
         assert!(warnings.contains(&format!("{old} is deprecated")), "{warnings}");
@@ -158,16 +164,19 @@ async fn failed_run_returns_partial_results() {
     let steps: [(&str, &str, &[&str]); 3] =
         [("a", "echo one", &[]), ("b", "exit 3", &["a"]), ("c", "echo never", &["b"])];
     let params = graph("fails", &steps);
-    let reply =
-        failure(&mut server.client().await, "EXECUTE_GRAPH", with(params.clone(), json!({ "trace": true })))
-            .await;
+    let reply = request_failure(
+        &mut server.client().await,
+        "EXECUTE_GRAPH",
+        merge(params.clone(), json!({ "trace": true })),
+    )
+    .await;
     let data = &reply["data"];
     assert!(reply["error"].as_str().unwrap().contains("exit code 3"), "{reply}");
     assert_eq!(
         (&data["error_type"], &data["status"], &data["graph_id"]),
         (&json!("process_error"), &json!("failed"), &json!("fails"))
     );
-    assert_eq!(text(&data["results"]["a"]), "one");
+    assert_eq!(result_text(&data["results"]["a"]), "one");
     assert_eq!(data["results"].get("c"), None, "{data}");
     assert_eq!(data["trace"]["status"], "failed", "{data}");
 
@@ -176,7 +185,7 @@ async fn failed_run_returns_partial_results() {
     let definition = params.as_object().unwrap().clone();
     let error = client.execute_graph(definition, &RunOptions::default()).await.unwrap_err();
     let run = error.server().unwrap().run.as_ref().unwrap();
-    assert_eq!((run.status.as_str(), text(&run.results["a"])), ("failed", "one"));
+    assert_eq!((run.status.as_str(), result_text(&run.results["a"])), ("failed", "one"));
     server.stop().await;
 }
 
@@ -185,15 +194,15 @@ async fn exceeded_budget_is_reported() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", "echo two", &["a"])];
-    let params = with(graph("poor", &steps), json!({ "budget": { "max_steps": 1 } }));
-    let reply = failure(client, "EXECUTE_GRAPH", params).await;
+    let params = merge(graph("poor", &steps), json!({ "budget": { "max_steps": 1 } }));
+    let reply = request_failure(client, "EXECUTE_GRAPH", params).await;
     assert_eq!(
         (&reply["data"]["error_type"], &reply["data"]["exceeded"]["reason"]),
         (&json!("budget_exceeded"), &json!("Step limit exceeded: 1/1")),
         "{reply}"
     );
     assert_eq!(reply["data"]["exceeded"]["usage"]["steps_executed"], 1);
-    assert_eq!(text(&reply["data"]["results"]["a"]), "one");
+    assert_eq!(result_text(&reply["data"]["results"]["a"]), "one");
     server.stop().await;
 }
 
@@ -202,14 +211,17 @@ async fn run_is_cancelled_by_run_or_graph_id() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut other = server.client().await;
-    other.done("SUBSCRIBE", json!({ "types": ["STEP_STARTED"] })).await;
+    other.request_ok("SUBSCRIBE", json!({ "types": ["STEP_STARTED"] })).await;
     let never = server.home.path().join("never");
     for (run, cancel) in [("r1", json!({ "run_id": "r1" })), ("r2", json!({ "graph_id": "long" }))] {
-        let waits = until(&never);
-        let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &waits, &["a"])];
-        client.send("EXECUTE_GRAPH", with(graph("long", &steps), json!({ "run_id": run }))).await;
+        let blocking_command = wait_command(&never);
+        let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &blocking_command, &["a"])];
+        client.send("EXECUTE_GRAPH", merge(graph("long", &steps), json!({ "run_id": run }))).await;
         while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
-        assert_eq!(other.done("CANCEL_GRAPH", cancel).await, json!({ "cancelled": true, "runs": [run] }));
+        assert_eq!(
+            other.request_ok("CANCEL_GRAPH", cancel).await,
+            json!({ "cancelled": true, "runs": [run] })
+        );
         let reply = client.reply().await;
         assert_eq!(
             (&reply["success"], &reply["data"]["status"]),
@@ -217,7 +229,7 @@ async fn run_is_cancelled_by_run_or_graph_id() {
             "{reply}"
         );
         assert_eq!(
-            (&reply["data"]["error_type"], text(&reply["data"]["results"]["a"])),
+            (&reply["data"]["error_type"], result_text(&reply["data"]["results"]["a"])),
             (&json!("cancelled"), "one")
         );
     }
@@ -229,16 +241,16 @@ async fn run_continues_without_its_client() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
     let mut client = server.client().await;
-    client.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
+    client.request_ok("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
     let marker = server.home.path().join("go");
-    let waits = until(&marker);
-    let steps: [(&str, &str, &[&str]); 2] = [("a", &waits, &[]), ("b", "echo two", &["a"])];
-    leaver.send("EXECUTE_GRAPH", with(graph("g", &steps), json!({ "run_id": "r1" }))).await;
+    let blocking_command = wait_command(&marker);
+    let steps: [(&str, &str, &[&str]); 2] = [("a", &blocking_command, &[]), ("b", "echo two", &["a"])];
+    leaver.send("EXECUTE_GRAPH", merge(graph("g", &steps), json!({ "run_id": "r1" }))).await;
     client.event("STEP_STARTED").await;
     drop(leaver);
     // A client that does not wait for its run.
     let detached = client
-        .done("EXECUTE_GRAPH", with(graph("h", &steps), json!({ "run_id": "r2", "detach": true })))
+        .request_ok("EXECUTE_GRAPH", merge(graph("h", &steps), json!({ "run_id": "r2", "detach": true })))
         .await;
     assert_eq!(
         (&detached["run_id"], &detached["status"], &detached["total_steps"]),
@@ -246,7 +258,7 @@ async fn run_continues_without_its_client() {
     );
     std::fs::write(&marker, "").unwrap();
     for run in ["r1", "r2"] {
-        assert_eq!(run_is(&mut client, run, "completed").await["done_steps"], 2);
+        assert_eq!(wait_for_status(&mut client, run, "completed").await["done_steps"], 2);
     }
     server.stop().await;
 }
@@ -256,30 +268,36 @@ async fn gate_is_answered() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["GATE_ASKED", "GATE_ANSWERED"] })).await;
+    watcher
+        .request_ok("SUBSCRIBE", json!({ "run_id": "r1", "types": ["GATE_ASKED", "GATE_ANSWERED"] }))
+        .await;
     let graph = json!({ "graph": "ship", "run_id": "r1", "detach": true, "steps": [
         { "id": "ok", "gate": { "question": "Ship it?", "choices": ["yes", "no"] } },
     ] });
-    client.done("EXECUTE_GRAPH", graph).await;
-    let asked = watcher.event("GATE_ASKED").await;
+    client.request_ok("EXECUTE_GRAPH", graph).await;
+    let question = watcher.event("GATE_ASKED").await;
     assert_eq!(
-        (&asked["data"]["question"], &asked["data"]["choices"]),
+        (&question["data"]["question"], &question["data"]["choices"]),
         (&json!("Ship it?"), &json!(["yes", "no"]))
     );
-    let waiting = run_is(client, "r1", "waiting").await;
+    let waiting = wait_for_status(client, "r1", "waiting").await;
     assert_eq!(
         (&waiting["gates"][0]["step_id"], &waiting["gates"][0]["question"]),
         (&json!("ok"), &json!("Ship it?"))
     );
-    let wrong = failure(client, "ANSWER_GATE", json!({ "run_id": "r1", "choice": "maybe" })).await;
+    let wrong = request_failure(client, "ANSWER_GATE", json!({ "run_id": "r1", "choice": "maybe" })).await;
     assert_eq!(wrong["data"]["error_type"], "invalid_request_error", "{wrong}");
-    let nowhere =
-        failure(client, "ANSWER_GATE", json!({ "run_id": "r1", "step_id": "other", "choice": "yes" })).await;
-    assert_eq!(nowhere["data"]["error_type"], "not_found_error", "{nowhere}");
-    client.done("ANSWER_GATE", json!({ "run_id": "r1", "step_id": "ok", "choice": "yes" })).await;
+    let unknown_step = request_failure(
+        client,
+        "ANSWER_GATE",
+        json!({ "run_id": "r1", "step_id": "other", "choice": "yes" }),
+    )
+    .await;
+    assert_eq!(unknown_step["data"]["error_type"], "not_found_error", "{unknown_step}");
+    client.request_ok("ANSWER_GATE", json!({ "run_id": "r1", "step_id": "ok", "choice": "yes" })).await;
     let answered = watcher.event("GATE_ANSWERED").await;
     assert_eq!((&answered["data"]["choice"], &answered["data"]["by"]), (&json!("yes"), &json!("person")));
-    run_is(client, "r1", "completed").await;
+    wait_for_status(client, "r1", "completed").await;
     server.stop().await;
 }
 
@@ -287,7 +305,7 @@ async fn gate_is_answered() {
 async fn gate_default_answer_is_reported() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    client.done("SUBSCRIBE", json!({ "types": ["GATE_ANSWERED"] })).await;
+    client.request_ok("SUBSCRIBE", json!({ "types": ["GATE_ANSWERED"] })).await;
     let gate =
         json!({ "question": "Ship it?", "choices": ["yes", "no"], "default": "no", "timeout_seconds": 0.05 });
     client.send("EXECUTE_GRAPH", json!({ "graph": "ship", "steps": [{ "id": "ok", "gate": gate }] })).await;
@@ -302,28 +320,28 @@ async fn next_server_resumes_interrupted_run() {
     let server = TestServer::start();
     let mut client = server.client().await;
     let marker = server.home.path().join("go");
-    client.done("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
-    let waits = until(&marker);
-    let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &waits, &["a"])];
-    client.send("EXECUTE_GRAPH", with(graph("g", &steps), json!({ "run_id": "r1" }))).await;
+    client.request_ok("SUBSCRIBE", json!({ "run_id": "r1", "types": ["STEP_STARTED"] })).await;
+    let blocking_command = wait_command(&marker);
+    let steps: [(&str, &str, &[&str]); 2] = [("a", "echo one", &[]), ("b", &blocking_command, &["a"])];
+    client.send("EXECUTE_GRAPH", merge(graph("g", &steps), json!({ "run_id": "r1" }))).await;
     while client.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
 
     let server = server.restart().await;
     let mut client = server.client().await;
-    assert_eq!(client.done("GET_RUN", json!({ "run_id": "r1" })).await["status"], "interrupted");
-    assert_eq!(client.done("LIST_RUNS", json!({})).await["runs"][0]["status"], "interrupted");
-    client.done("SUBSCRIBE", json!({ "run_id": "r1" })).await;
+    assert_eq!(client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await["status"], "interrupted");
+    assert_eq!(client.request_ok("LIST_RUNS", json!({})).await["runs"][0]["status"], "interrupted");
+    client.request_ok("SUBSCRIBE", json!({ "run_id": "r1" })).await;
     std::fs::write(&marker, "").unwrap();
-    let data = client.done("RESUME_RUN", json!({ "run_id": "r1" })).await;
-    assert_eq!((text(&data["results"]["a"]), text(&data["results"]["b"])), ("one", "went on"));
-    // No step runs twice, and none is left.
-    let run = client.done("GET_RUN", json!({ "run_id": "r1" })).await;
+    let data = client.request_ok("RESUME_RUN", json!({ "run_id": "r1" })).await;
+    assert_eq!((result_text(&data["results"]["a"]), result_text(&data["results"]["b"])), ("one", "went on"));
+    // The completed step is not run again.
+    let run = client.request_ok("GET_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!(
         (&run["steps"][0]["step_id"], &run["steps"][0]["state"]),
         (&json!("a"), &json!("reused")),
         "{run}"
     );
-    let again = failure(&mut client, "RESUME_RUN", json!({ "run_id": "r1" })).await;
+    let again = request_failure(&mut client, "RESUME_RUN", json!({ "run_id": "r1" })).await;
     assert_eq!(again["data"]["error_type"], "invalid_request_error", "{again}");
     server.stop().await;
 }
@@ -334,31 +352,32 @@ async fn graphs_are_registered_run_and_removed() {
     let client = &mut server.client().await;
     let steps: [(&str, &str, &[&str]); 1] = [("a", "echo {{ input.name }}", &[])];
     let definition = graph("greet", &steps);
-    let made = client.done("CREATE_GRAPH", json!({ "definition": definition })).await;
-    assert_eq!((&made["graph_id"], &made["steps"]), (&json!("greet"), &json!(["a"])));
-    let again = failure(client, "CREATE_GRAPH", definition.clone()).await;
+    let created = client.request_ok("CREATE_GRAPH", json!({ "definition": definition })).await;
+    assert_eq!((&created["graph_id"], &created["steps"]), (&json!("greet"), &json!(["a"])));
+    let again = request_failure(client, "CREATE_GRAPH", definition.clone()).await;
     assert_eq!(again["data"]["error_type"], "already_exists_error", "{again}");
     // Nodes and graphs of a session share a namespace.
-    let node = failure(client, "CREATE_NODE", json!({ "node_id": "greet", "backend": "bash" })).await;
+    let node = request_failure(client, "CREATE_NODE", json!({ "node_id": "greet", "backend": "bash" })).await;
     assert_eq!(node["data"]["error_type"], "already_exists_error", "{node}");
 
-    let one = client.done("GET_GRAPH", json!({ "graph_id": "greet" })).await;
-    assert_eq!(one["definition"]["graph"], "greet", "{one}");
-    let list = client.done("LIST_GRAPHS", json!({})).await;
+    let registered = client.request_ok("GET_GRAPH", json!({ "graph_id": "greet" })).await;
+    assert_eq!(registered["definition"]["graph"], "greet", "{registered}");
+    let list = client.request_ok("LIST_GRAPHS", json!({})).await;
     assert_eq!(
         (&list["graphs"], list["graphs_info"][0].get("definition")),
         (&json!(["greet"]), None),
         "{list}"
     );
-    assert_eq!(client.done("PING", json!({})).await["graphs"], 1);
-    assert_eq!(client.done("GET_SESSION", json!({})).await["graphs"], json!(["greet"]));
+    assert_eq!(client.request_ok("PING", json!({})).await["graphs"], 1);
+    assert_eq!(client.request_ok("GET_SESSION", json!({})).await["graphs"], json!(["greet"]));
 
-    let run = client.done("RUN_GRAPH", json!({ "graph_id": "greet", "input": { "name": "you" } })).await;
-    assert_eq!((&run["graph_id"], text(&run["results"]["a"])), (&json!("greet"), "you"));
-    client.done("DELETE_GRAPH", json!({ "graph_id": "greet" })).await;
+    let run =
+        client.request_ok("RUN_GRAPH", json!({ "graph_id": "greet", "input": { "name": "you" } })).await;
+    assert_eq!((&run["graph_id"], result_text(&run["results"]["a"])), (&json!("greet"), "you"));
+    client.request_ok("DELETE_GRAPH", json!({ "graph_id": "greet" })).await;
     for command in ["RUN_GRAPH", "GET_GRAPH", "DELETE_GRAPH"] {
-        let gone = failure(client, command, json!({ "graph_id": "greet" })).await;
-        assert_eq!(gone["data"]["error_type"], "not_found_error", "{command}: {gone}");
+        let error = request_failure(client, command, json!({ "graph_id": "greet" })).await;
+        assert_eq!(error["data"]["error_type"], "not_found_error", "{command}: {error}");
     }
     server.stop().await;
 }
@@ -372,12 +391,12 @@ async fn ten_thousand_steps_fit_one_request() {
     let nodes = json!({ "t": { "type": "template", "template": "<{{ input }}>" } });
     let params =
         json!({ "graph": "big", "nodes": nodes, "max_parallel": 8, "steps": steps, "run_id": "big" });
-    let data = client.done("EXECUTE_GRAPH", params).await;
+    let data = client.request_ok("EXECUTE_GRAPH", params).await;
     assert_eq!(
         (data["results"].as_object().unwrap().len(), &data["results"]["s9999"]),
         (10_000, &json!("<9999>"))
     );
-    let run = client.done("GET_RUN", json!({ "run_id": "big", "last": 3 })).await;
+    let run = client.request_ok("GET_RUN", json!({ "run_id": "big", "last": 3 })).await;
     assert_eq!((run["steps"].as_array().unwrap().len(), &run["done_steps"]), (3, &json!(10_000)));
     server.stop().await;
 }
@@ -408,31 +427,32 @@ async fn invalid_graph_runs_nothing() {
         ),
         ("EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step, step], "nodes": nodes }), "a"),
         ("CREATE_GRAPH", json!({ "definition": [1] }), "params.definition"),
-        ("RUN_GRAPH", json!({ "graph_id": "nobody" }), "nobody"),
-        ("GET_RUN", json!({ "run_id": "nobody" }), "nobody"),
+        ("RUN_GRAPH", json!({ "graph_id": "absent" }), "absent"),
+        ("GET_RUN", json!({ "run_id": "absent" }), "absent"),
         ("GET_RUN", json!({ "run_id": "../../etc/passwd" }), "../../etc/passwd"),
-        ("RESUME_RUN", json!({ "run_id": "nobody" }), "nobody"),
+        ("RESUME_RUN", json!({ "run_id": "absent" }), "absent"),
         ("RESUME_RUN", json!({ "run_id": "../r" }), "../r"),
-        ("CANCEL_GRAPH", json!({ "run_id": "nobody" }), "nobody"),
+        ("CANCEL_GRAPH", json!({ "run_id": "absent" }), "absent"),
         ("CANCEL_GRAPH", json!({}), "run_id"),
-        ("ANSWER_GATE", json!({ "run_id": "nobody", "choice": "yes" }), "nobody"),
-        ("ANSWER_GATE", json!({ "run_id": "nobody" }), "params.choice is missing"),
-        ("START_NODE", json!({ "node_id": "nobody" }), "nobody"),
-        ("START_SESSION", json!({ "name": "nobody" }), "nobody"),
+        ("ANSWER_GATE", json!({ "run_id": "absent", "choice": "yes" }), "absent"),
+        ("ANSWER_GATE", json!({ "run_id": "absent" }), "params.choice is missing"),
+        ("START_NODE", json!({ "node_id": "absent" }), "absent"),
+        ("START_SESSION", json!({ "name": "absent" }), "absent"),
     ];
     for (command, params, word) in cases {
         let shown = format!("{command} {params}");
-        let error = failure(client, command, params).await["error"].as_str().unwrap().to_string();
+        let error = request_failure(client, command, params).await["error"].as_str().unwrap().to_string();
         assert!(error.contains(word), "{shown}: {error:?} lacks {word:?}");
     }
     client.send_raw(br#"{"command_type":"EXECUTE_GRAPH","params":[{"id":"a"}],"request_id":1}"#).await;
     assert_eq!(client.reply().await["error"], "params: expected an object, got a list");
-    assert_eq!(client.done("LIST_RUNS", json!({})).await["runs"], json!([]));
+    assert_eq!(client.request_ok("LIST_RUNS", json!({})).await["runs"], json!([]));
     // A session's nodes are looked up when their step starts.
     let late =
-        failure(client, "EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "run_id": "late" })).await;
+        request_failure(client, "EXECUTE_GRAPH", json!({ "graph": "g", "steps": [step], "run_id": "late" }))
+            .await;
     assert!(late["error"].as_str().unwrap().contains("no node 'sh'"), "{late}");
-    let failed = run_is(client, "late", "failed").await;
+    let failed = wait_for_status(client, "late", "failed").await;
     assert!(failed["error"].as_str().unwrap().contains("no node 'sh'"), "{failed}");
     server.stop().await;
 }
@@ -441,21 +461,21 @@ async fn invalid_graph_runs_nothing() {
 async fn session_nodes_are_stopped_and_restarted() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    client.done("CREATE_SESSION", json!({ "name": "work" })).await;
-    let at = |more: Value| with(json!({ "session_id": "work" }), more);
+    client.request_ok("CREATE_SESSION", json!({ "name": "work" })).await;
+    let at = |more: Value| merge(json!({ "session_id": "work" }), more);
     let shell = json!({ "node_id": "sh", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" } });
-    client.done("CREATE_NODE", at(shell)).await;
-    client.done("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
-    let stopped = client.done("STOP_SESSION", json!({ "name": "work" })).await;
+    client.request_ok("CREATE_NODE", at(shell)).await;
+    client.request_ok("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
+    let stopped = client.request_ok("STOP_SESSION", json!({ "name": "work" })).await;
     assert_eq!(stopped, json!({ "nodes": ["sh"], "failed": [] }));
-    assert_eq!(client.done("GET_NODE", at(json!({ "node_id": "sh" }))).await["state"], "created");
-    assert_eq!(client.done("GET_SESSION", json!({ "name": "work" })).await["nodes"], json!(["sh"]));
-    let started = client.done("START_SESSION", json!({ "name": "work" })).await;
+    assert_eq!(client.request_ok("GET_NODE", at(json!({ "node_id": "sh" }))).await["state"], "created");
+    assert_eq!(client.request_ok("GET_SESSION", json!({ "name": "work" })).await["nodes"], json!(["sh"]));
+    let started = client.request_ok("START_SESSION", json!({ "name": "work" })).await;
     assert_eq!(started, json!({ "nodes": ["sh"], "failed": [] }));
-    client.done("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
-    client.done("STOP_SESSION", json!({ "name": "work" })).await;
-    assert_eq!(client.done("START_NODE", at(json!({ "node_id": "sh" }))).await["node_id"], "sh");
-    let reply = client.done("EXECUTE_INPUT", at(json!({ "node_id": "sh", "text": "echo back" }))).await;
-    assert_eq!(text(&reply["response"]), "back");
+    client.request_ok("WAIT_NODE", at(json!({ "node_id": "sh", "timeout": 20 }))).await;
+    client.request_ok("STOP_SESSION", json!({ "name": "work" })).await;
+    assert_eq!(client.request_ok("START_NODE", at(json!({ "node_id": "sh" }))).await["node_id"], "sh");
+    let reply = client.request_ok("EXECUTE_INPUT", at(json!({ "node_id": "sh", "text": "echo back" }))).await;
+    assert_eq!(result_text(&reply["response"]), "back");
     server.stop().await;
 }

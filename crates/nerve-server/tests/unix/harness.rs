@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything takes unless it hangs.
+/// Time limit for any step; exceeded only if a test hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Returns the directories below a separate NERVE_HOME.
@@ -51,14 +51,14 @@ pub(crate) trait Transport: Sized {
     /// Configures the server's listener.
     fn listen(_config: &mut ServerConfig) {}
     /// Connects and authenticates a client.
-    async fn connect(server: &Served<Self>) -> Client;
+    async fn connect(server: &RunningServer<Self>) -> Client;
 }
 
 /// The Unix socket.
 pub(crate) struct Unix;
 
 impl Transport for Unix {
-    async fn connect(server: &Served<Unix>) -> Client {
+    async fn connect(server: &RunningServer<Unix>) -> Client {
         Client::connect(&server.socket).await
     }
 }
@@ -71,40 +71,40 @@ impl Transport for Tcp {
         config.tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     }
 
-    async fn connect(server: &Served<Tcp>) -> Client {
+    async fn connect(server: &RunningServer<Tcp>) -> Client {
         let mut client = Client::tcp(server.tcp()).await;
-        let answer = client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
+        let answer = client.request_ok("AUTHENTICATE", json!({ "token": server.token() })).await;
         assert_eq!(answer["authenticated"], true);
         client
     }
 }
 
 /// A running server with clients over its Unix socket.
-pub(crate) type TestServer = Served<Unix>;
+pub(crate) type TestServer = RunningServer<Unix>;
 /// A running server with clients over TCP.
-pub(crate) type TcpServer = Served<Tcp>;
+pub(crate) type TcpServer = RunningServer<Tcp>;
 
-/// A running server. Dropping it stops it; [`Served::stop`] waits for that.
-pub(crate) struct Served<T> {
+/// A running server. Dropping it stops it; [`RunningServer::stop`] waits for that.
+pub(crate) struct RunningServer<T> {
     pub(crate) home: TempDir,
     pub(crate) socket: PathBuf,
     pub(crate) task: JoinHandle<Result<(), ServerError>>,
     tcp: Option<SocketAddr>,
     token: TokenFile,
     stop: CancellationToken,
-    over: PhantomData<T>,
+    transport: PhantomData<T>,
 }
 
-impl<T: Transport> Served<T> {
-    pub(crate) fn start() -> Served<T> {
-        Served::start_with(|_| {})
+impl<T: Transport> RunningServer<T> {
+    pub(crate) fn start() -> RunningServer<T> {
+        RunningServer::start_with(|_| {})
     }
 
-    pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> Served<T> {
-        Served::start_in(tempfile::tempdir().unwrap(), change)
+    pub(crate) fn start_with(change: impl FnOnce(&mut ServerConfig)) -> RunningServer<T> {
+        RunningServer::start_in(tempfile::tempdir().unwrap(), change)
     }
 
-    fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> Served<T> {
+    fn start_in(home: TempDir, change: impl FnOnce(&mut ServerConfig)) -> RunningServer<T> {
         let places = places(home.path());
         let mut config = ServerConfig::new("test", places.clone());
         T::listen(&mut config);
@@ -116,7 +116,7 @@ impl<T: Transport> Served<T> {
         let stopping = stop.clone();
         let task = tokio::spawn(async move { server.run(engine, stopping.cancelled_owned()).await });
         let socket = places.socket("test").unwrap();
-        Served { socket, home, task, tcp, token, stop, over: PhantomData }
+        RunningServer { socket, home, task, tcp, token, stop, transport: PhantomData }
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -140,24 +140,24 @@ impl<T: Transport> Served<T> {
 
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        self.ended().await;
+        self.wait_for_exit().await;
     }
 
-    /// Waits until the server has ended by itself.
-    pub(crate) async fn ended(self) {
-        ended(self.task).await;
+    /// Waits until the server has exited.
+    pub(crate) async fn wait_for_exit(self) {
+        wait_for_exit(self.task).await;
     }
 
     /// Stops the server and starts another one in the same directory.
-    pub(crate) async fn restart(self) -> Served<T> {
+    pub(crate) async fn restart(self) -> RunningServer<T> {
         self.stop.cancel();
-        ended(self.task).await;
-        Served::start_in(self.home, |_| {})
+        wait_for_exit(self.task).await;
+        RunningServer::start_in(self.home, |_| {})
     }
 }
 
-async fn ended(task: JoinHandle<Result<(), ServerError>>) {
-    tokio::time::timeout(DEADLINE, task).await.expect("the server did not end").unwrap().unwrap();
+async fn wait_for_exit(task: JoinHandle<Result<(), ServerError>>) {
+    tokio::time::timeout(DEADLINE, task).await.expect("server did not exit").unwrap().unwrap();
 }
 
 /// A client connection.
@@ -170,16 +170,16 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn connect(socket: &Path) -> Client {
         let (read, write) = UnixStream::connect(socket).await.unwrap().into_split();
-        Client::over(read, write)
+        Client::new(read, write)
     }
 
     /// Connects without authenticating.
     pub(crate) async fn tcp(address: SocketAddr) -> Client {
         let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
-        Client::over(read, write)
+        Client::new(read, write)
     }
 
-    pub(crate) fn over(
+    pub(crate) fn new(
         read: impl AsyncRead + Send + Unpin + 'static,
         write: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Client {
@@ -190,7 +190,7 @@ impl Client {
     pub(crate) async fn send_raw(&mut self, line: impl AsRef<[u8]>) {
         let write = self.write.as_mut().unwrap();
         let line = [line.as_ref(), b"\n"].concat();
-        tokio::time::timeout(DEADLINE, write.write_all(&line)).await.expect("nobody reads").unwrap();
+        tokio::time::timeout(DEADLINE, write.write_all(&line)).await.expect("send timed out").unwrap();
     }
 
     /// Sends a command and returns its request id.
@@ -208,14 +208,14 @@ impl Client {
         let mut line = String::new();
         let read = self.read.read_line(&mut line);
         // Closing a connection with unread data resets it, which counts as an end too.
-        let bytes = tokio::time::timeout(DEADLINE, read).await.expect("no line came").unwrap_or(0);
+        let bytes = tokio::time::timeout(DEADLINE, read).await.expect("no line received").unwrap_or(0);
         (bytes > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// Reads the next line that is no event.
+    /// Reads the next line that is not an event.
     pub(crate) async fn reply(&mut self) -> Value {
         loop {
-            let line = self.line().await.expect("the connection was closed");
+            let line = self.line().await.expect("connection closed");
             if line["type"] != "event" {
                 return line;
             }
@@ -225,7 +225,7 @@ impl Client {
     /// Reads the next event of this type.
     pub(crate) async fn event(&mut self, kind: &str) -> Value {
         loop {
-            let line = self.line().await.expect("the connection was closed");
+            let line = self.line().await.expect("connection closed");
             if line["type"] == "event" && line["event_type"] == kind {
                 return line;
             }
@@ -233,23 +233,23 @@ impl Client {
     }
 
     /// Sends a command and returns its reply; no other request may be pending.
-    pub(crate) async fn ask(&mut self, command: &str, params: Value) -> Value {
+    pub(crate) async fn request(&mut self, command: &str, params: Value) -> Value {
         let id = self.send(command, params).await;
         let reply = self.reply().await;
         assert_eq!(reply["request_id"], id.as_str(), "{reply}");
         reply
     }
 
-    /// Like [`Client::ask`] for a command that must succeed; returns its data.
-    pub(crate) async fn done(&mut self, command: &str, params: Value) -> Value {
-        let mut reply = self.ask(command, params).await;
+    /// Like [`Client::request`] for a command that must succeed; returns its data.
+    pub(crate) async fn request_ok(&mut self, command: &str, params: Value) -> Value {
+        let mut reply = self.request(command, params).await;
         assert_eq!(reply["success"], true, "{reply}");
         reply["data"].take()
     }
 
-    /// Like [`Client::ask`] for a command that must fail; returns the error.
-    pub(crate) async fn fails(&mut self, command: &str, params: Value) -> String {
-        let reply = self.ask(command, params).await;
+    /// Like [`Client::request`] for a command that must fail; returns the error.
+    pub(crate) async fn request_err(&mut self, command: &str, params: Value) -> String {
+        let reply = self.request(command, params).await;
         assert_eq!(reply["success"], false, "{reply}");
         reply["error"].as_str().unwrap().to_string()
     }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::harness::{DEADLINE, engine, places};
 
-fn served() -> (NerveClient, InProcess, TempDir) {
+fn start_in_process() -> (NerveClient, InProcess, TempDir) {
     let home = tempfile::tempdir().unwrap();
     let (stream, server) = serve_in_process(engine(&places(home.path()))).unwrap();
     (NerveClient::over(stream), server, home)
@@ -18,44 +18,44 @@ fn one_shot(node: &str) -> CreateNode {
     CreateNode { backend: "bash".to_string(), ..CreateNode::new(node) }
 }
 
-async fn ended(server: InProcess) {
-    tokio::time::timeout(DEADLINE, server.ended()).await.expect("the server did not end");
+async fn wait_for_exit(server: InProcess) {
+    tokio::time::timeout(DEADLINE, server.ended()).await.expect("server did not exit");
 }
 
 #[tokio::test]
 async fn client_gets_nodes_answers_and_events() {
-    let (client, server, home) = served();
+    let (client, server, home) = start_in_process();
     let mut events = client.events();
     let node = client.create_node(&one_shot("a")).await.unwrap();
     let answer = node.execute("echo hello", &ExecuteOptions::default()).await.unwrap();
     assert_eq!(answer.response.text.trim(), "hello");
     let event = events.next().await.unwrap();
     assert_eq!((event.kind(), event.node_id.as_deref()), (Some(EventType::NodeCreated), Some("a")));
-    assert!(!places(home.path()).runtime.exists(), "no socket is made");
+    assert!(!places(home.path()).runtime.exists(), "socket directory was created");
     drop((client, node, events));
-    ended(server).await;
+    wait_for_exit(server).await;
 }
 
 #[tokio::test]
 async fn shutdown_ends_server_and_notifies_client() {
-    let (client, server, _home) = served();
+    let (client, server, _home) = start_in_process();
     let mut events = client.events();
     client.create_node(&one_shot("a")).await.unwrap();
     client.shutdown(false).await.unwrap();
-    ended(server).await;
-    let mut seen = Vec::new();
+    wait_for_exit(server).await;
+    let mut kinds = Vec::new();
     while let Some(event) = events.next().await {
-        seen.extend(event.kind());
+        kinds.extend(event.kind());
     }
-    assert_eq!(seen.last(), Some(&EventType::ServerShutdown), "{seen:?}");
-    assert!(seen.contains(&EventType::NodeStopped), "{seen:?}");
+    assert_eq!(kinds.last(), Some(&EventType::ServerShutdown), "{kinds:?}");
+    assert!(kinds.contains(&EventType::NodeStopped), "{kinds:?}");
     assert!(matches!(client.ping().await, Err(ClientError::Closed(_))));
 }
 
 #[tokio::test]
 async fn stop_ends_server() {
-    let (client, server, _home) = served();
+    let (client, server, _home) = start_in_process();
     assert!(client.ping().await.unwrap().pong);
-    tokio::time::timeout(DEADLINE, server.stop(false)).await.expect("the server did not end");
+    tokio::time::timeout(DEADLINE, server.stop(false)).await.expect("server did not exit");
     assert!(matches!(client.ping().await, Err(ClientError::Closed(_))));
 }

@@ -30,7 +30,7 @@ async fn second_server_of_a_name_is_rejected() {
     assert!(error.to_string().starts_with("server 'test' is already running, pid "), "{error}");
     let other = ServerConfig::new("other", places(server.home.path()));
     drop(Server::bind(&other).unwrap());
-    assert_eq!(server.client().await.done("PING", json!({})).await["pong"], true);
+    assert_eq!(server.client().await.request_ok("PING", json!({})).await["pong"], true);
     server.stop().await;
 }
 
@@ -45,7 +45,7 @@ async fn stale_socket_is_replaced() {
 }
 
 #[tokio::test]
-async fn other_file_in_sockets_place_is_left_alone() {
+async fn foreign_file_at_socket_path_is_kept() {
     let home = tempfile::tempdir().unwrap();
     let places = places(home.path());
     private_directory(&places.runtime).unwrap();
@@ -64,7 +64,7 @@ async fn too_long_socket_path_is_rejected() {
     assert!(matches!(error, ServerError::PathTooLong { .. }));
     assert!(error.to_string().contains("at most 107"), "{error}");
     assert!(error.hint().unwrap().contains("NERVE_HOME"));
-    assert!(!deep.exists(), "nothing is made for a server that cannot be");
+    assert!(!deep.exists(), "directory created for a rejected server");
 }
 
 #[tokio::test]
@@ -72,13 +72,13 @@ async fn shutdown_notifies_clients_and_frees_name() {
     let server = TestServer::start();
     let places = places(server.home.path());
     let mut watcher = server.client().await;
-    watcher.done("PING", json!({})).await;
+    watcher.request_ok("PING", json!({})).await;
     let mut client = server.client().await;
-    assert_eq!(client.done("SHUTDOWN", json!({})).await["stopped"], true);
+    assert_eq!(client.request_ok("SHUTDOWN", json!({})).await["stopped"], true);
     watcher.event("SERVER_SHUTDOWN").await;
-    assert_eq!(watcher.line().await, None, "the connection is closed");
+    assert_eq!(watcher.line().await, None, "connection still open");
     let socket = server.socket.clone();
-    server.ended().await;
+    server.wait_for_exit().await;
     assert!(!socket.exists());
     assert_eq!(holder(&places, "test").unwrap(), Held::Free);
 }
@@ -86,13 +86,15 @@ async fn shutdown_notifies_clients_and_frees_name() {
 #[tokio::test]
 async fn shutdown_does_not_wait_for_stalled_client() {
     let server = TestServer::start();
-    let mut deaf = server.client().await;
+    let mut stalled = server.client().await;
     // Megabytes of unread answers.
     for _ in 0..200 {
-        deaf.send_raw(format!("{{\"type\":\"command\",\"command_type\":\"{}\"}}", "X".repeat(50_000))).await;
+        stalled
+            .send_raw(format!("{{\"type\":\"command\",\"command_type\":\"{}\"}}", "X".repeat(50_000)))
+            .await;
     }
-    server.client().await.done("SHUTDOWN", json!({})).await;
-    server.ended().await;
+    server.client().await.request_ok("SHUTDOWN", json!({})).await;
+    server.wait_for_exit().await;
 }
 
 #[tokio::test]
@@ -100,12 +102,12 @@ async fn excess_connection_gets_an_error() {
     let server = TestServer::start_with(|config| config.max_connections = 2);
     let mut first = server.client().await;
     let mut second = server.client().await;
-    first.done("PING", json!({})).await;
-    second.done("PING", json!({})).await;
+    first.request_ok("PING", json!({})).await;
+    second.request_ok("PING", json!({})).await;
     let mut third = Client::connect(&server.socket).await;
-    let told = third.line().await.unwrap();
-    assert!(told["error"].as_str().unwrap().contains("too many connections"), "{told}");
+    let error = third.line().await.unwrap();
+    assert!(error["error"].as_str().unwrap().contains("too many connections"), "{error}");
     assert_eq!(third.line().await, None);
-    first.done("PING", json!({})).await;
+    first.request_ok("PING", json!({})).await;
     server.stop().await;
 }

@@ -1,5 +1,5 @@
 //! The server over its Unix socket and over TCP, driven with raw lines.
-#![expect(clippy::unwrap_used, reason = "what cannot be had in a test fails it")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 #![expect(clippy::duplicate_mod, reason = "the same tests run over the Unix socket and over TCP")]
 
 mod harness;

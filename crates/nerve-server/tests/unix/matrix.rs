@@ -25,7 +25,7 @@ fn graph(id: &str, first: &str, second: &str) -> Value {
     })
 }
 
-fn with(mut params: Value, more: Value) -> Value {
+fn merge(mut params: Value, more: Value) -> Value {
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     params
 }
@@ -36,46 +36,46 @@ async fn test_execute_graph() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     for input in ["7", "seven"] {
-        let params = with(graph("g", "x={{ input }}", "echo x is $x"), json!({ "input": input }));
-        let data = client.done("EXECUTE_GRAPH", params).await;
+        let params = merge(graph("g", "x={{ input }}", "echo x is $x"), json!({ "input": input }));
+        let data = client.request_ok("EXECUTE_GRAPH", params).await;
         assert_eq!((&data["status"], &data["graph_id"]), (&json!("completed"), &json!("g")));
         // The second step runs in the terminal of the first.
         assert_eq!(data["results"]["b"]["text"], format!("x is {input}"), "{data:#}");
     }
     // The deprecated command and field names.
-    let node = with(json!({ "node_id": "old" }), shell());
-    client.done("CREATE_NODE", node).await;
+    let node = merge(json!({ "node_id": "old" }), shell());
+    client.request_ok("CREATE_NODE", node).await;
     let tasks = json!([
         { "task_id": "a", "channel_id": "old", "text": "y=8" },
         { "task_id": "b", "channel_id": "old", "text": "echo y is $y", "depends_on": ["a"] },
     ]);
-    let reply = client.ask("EXECUTE_DAG", json!({ "dag_id": "d", "tasks": tasks })).await;
+    let reply = client.request("EXECUTE_DAG", json!({ "dag_id": "d", "tasks": tasks })).await;
     assert_eq!(reply["data"]["results"]["b"]["text"], "y is 8", "{reply:#}");
     assert!(reply["warnings"].to_string().contains("EXECUTE_DAG is deprecated"), "{reply:#}");
     server.stop().await;
 }
 
 /// Runs a graph whose second step does not end, cancels it with `command` and returns the failed result.
-async fn cancelled(server: &TestServer, command: &str, what: Value) -> Value {
+async fn run_and_cancel(server: &TestServer, command: &str, target: Value) -> Value {
     let (mut client, mut other): (Client, Client) = (server.client().await, server.client().await);
-    other.done("SUBSCRIBE", json!({ "types": ["STEP_STARTED", "NODE_STOPPED"] })).await;
-    let run = with(graph("long", "echo one", "sleep 1000"), json!({ "run_id": "r" }));
+    other.request_ok("SUBSCRIBE", json!({ "types": ["STEP_STARTED", "NODE_STOPPED"] })).await;
+    let run = merge(graph("long", "echo one", "sleep 1000"), json!({ "run_id": "r" }));
     client.send("EXECUTE_GRAPH", run).await;
     while other.event("STEP_STARTED").await["data"]["step_id"] != "b" {}
-    assert_eq!(other.done(command, what).await["cancelled"], true);
+    assert_eq!(other.request_ok(command, target).await["cancelled"], true);
     client.reply().await
 }
 
 /// CANCEL_DAG and its replacement.
 #[tokio::test]
 async fn test_cancel_graph() {
-    for (command, what) in [
+    for (command, target) in [
         ("CANCEL_GRAPH", json!({ "run_id": "r" })),
         ("CANCEL_GRAPH", json!({ "graph_id": "long" })),
         ("CANCEL_DAG", json!({ "dag_id": "long" })),
     ] {
         let server = TestServer::start();
-        let reply = cancelled(&server, command, what).await;
+        let reply = run_and_cancel(&server, command, target).await;
         let data = &reply["data"];
         assert_eq!((&reply["success"], &data["status"]), (&json!(false), &json!("cancelled")), "{reply:#}");
         assert_eq!(
@@ -94,9 +94,9 @@ async fn test_graph_events() {
     let client = &mut server.client().await;
     for (id, second, end) in [("good", "echo two", "completed"), ("bad", "false", "failed")] {
         let mut watcher = server.client().await;
-        watcher.done("SUBSCRIBE", json!({ "run_id": id })).await;
-        client.ask("EXECUTE_GRAPH", with(graph(id, "echo one", second), json!({ "run_id": id }))).await;
-        let mut seen = Vec::new();
+        watcher.request_ok("SUBSCRIBE", json!({ "run_id": id })).await;
+        client.request("EXECUTE_GRAPH", merge(graph(id, "echo one", second), json!({ "run_id": id }))).await;
+        let mut kinds = Vec::new();
         loop {
             let event = watcher.line().await.unwrap();
             let (kind, data) = (event["event_type"].as_str().unwrap(), &event["data"]);
@@ -105,7 +105,7 @@ async fn test_graph_events() {
             }
             assert_eq!((&data["run_id"], &data["graph_id"]), (&json!(id), &json!(id)), "{event:#}");
             assert!(event["timestamp"].as_f64().unwrap() > 1.7e9, "{event:#}");
-            seen.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
+            kinds.push(format!("{kind} {}", data["step_id"].as_str().unwrap_or_default()).trim().to_string());
             if kind == "GRAPH_COMPLETED" {
                 assert_eq!(data["status"], end, "{event:#}");
                 break;
@@ -113,7 +113,7 @@ async fn test_graph_events() {
         }
         let last = if end == "completed" { "STEP_COMPLETED b" } else { "STEP_FAILED b" };
         assert_eq!(
-            seen,
+            kinds,
             [
                 "GRAPH_STARTED",
                 "STEP_STARTED a",

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, TestServer};
 
-async fn with_bash(client: &mut Client, node: &str) {
-    client.done("CREATE_NODE", json!({ "node_id": node, "backend": "bash" })).await;
+async fn create_bash(client: &mut Client, node: &str) {
+    client.request_ok("CREATE_NODE", json!({ "node_id": node, "backend": "bash" })).await;
 }
 
 fn execute(node: &str, text: &str, more: Value) -> Value {
@@ -18,27 +18,29 @@ fn execute(node: &str, text: &str, more: Value) -> Value {
 async fn async_execution_is_accepted_and_its_end_reported() {
     let server = TestServer::start();
     let (client, listener) = (&mut server.client().await, &mut server.client().await);
-    listener.done("SUBSCRIBE", json!({ "types": ["RESULT_READY"], "node_id": "b" })).await;
-    with_bash(client, "b").await;
-    let accepted = client.done("EXECUTE_INPUT", execute("b", "echo hello", json!({ "async": true }))).await;
+    listener.request_ok("SUBSCRIBE", json!({ "types": ["RESULT_READY"], "node_id": "b" })).await;
+    create_bash(client, "b").await;
+    let accepted =
+        client.request_ok("EXECUTE_INPUT", execute("b", "echo hello", json!({ "async": true }))).await;
     let id = accepted["result_id"].as_str().unwrap();
     assert_eq!(accepted, json!({ "result_id": id, "node_id": "b" }));
-    let result = client.done("GET_RESULT", json!({ "result_id": id, "wait": true, "timeout": 20 })).await;
+    let result =
+        client.request_ok("GET_RESULT", json!({ "result_id": id, "wait": true, "timeout": 20 })).await;
     assert_eq!((&result["status"], &result["turn"]), (&json!("done"), &json!(1)), "{result:#}");
     assert_eq!(result["response"]["text"].as_str().unwrap().trim(), "hello");
     assert_eq!(result["session_id"], "default");
     let event = listener.event("RESULT_READY").await;
     assert_eq!(event["data"], json!({ "result_id": id, "success": true, "status": "done" }));
     assert_eq!(event["node_id"], "b");
-    let all = client.done("LIST_RESULTS", json!({})).await;
+    let all = client.request_ok("LIST_RESULTS", json!({})).await;
     assert_eq!(all["results"][0]["result_id"], id);
     assert!(all["results"][0].get("response").is_none(), "{all:#}");
-    assert_eq!(client.done("LIST_RESULTS", json!({ "node_id": "other" })).await["results"], json!([]));
-    assert_eq!(client.done("LIST_RESULTS", json!({ "last": 0 })).await["results"], json!([]));
+    assert_eq!(client.request_ok("LIST_RESULTS", json!({ "node_id": "other" })).await["results"], json!([]));
+    assert_eq!(client.request_ok("LIST_RESULTS", json!({ "last": 0 })).await["results"], json!([]));
     // Results are available after a restart too.
     let server = server.restart().await;
     let client = &mut server.client().await;
-    let again = client.done("GET_RESULT", json!({ "result_id": id })).await;
+    let again = client.request_ok("GET_RESULT", json!({ "result_id": id })).await;
     assert_eq!(again, result);
     server.stop().await;
 }
@@ -47,13 +49,13 @@ async fn async_execution_is_accepted_and_its_end_reported() {
 async fn execution_is_lost_with_its_server() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    with_bash(client, "b").await;
-    let busy = execute("b", "exec sleep 1000", json!({ "async": true }));
-    let id = client.done("EXECUTE_INPUT", busy).await["result_id"].clone();
+    create_bash(client, "b").await;
+    let blocking = execute("b", "exec sleep 1000", json!({ "async": true }));
+    let id = client.request_ok("EXECUTE_INPUT", blocking).await["result_id"].clone();
     let waiting = client.send("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
     let server = server.restart().await;
     let client = &mut server.client().await;
-    let result = client.done("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
+    let result = client.request_ok("GET_RESULT", json!({ "result_id": id, "wait": true })).await;
     assert_eq!(
         (&result["status"], &result["error_type"]),
         (&json!("lost"), &json!("lost")),
@@ -67,16 +69,16 @@ async fn execution_is_lost_with_its_server() {
 async fn execution_is_cancelled() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    with_bash(client, "b").await;
-    let busy = execute("b", "exec sleep 1000", json!({ "async": true }));
-    let id = client.done("EXECUTE_INPUT", busy).await["result_id"].clone();
-    let result = client.done("CANCEL_RESULT", json!({ "result_id": id })).await;
+    create_bash(client, "b").await;
+    let blocking = execute("b", "exec sleep 1000", json!({ "async": true }));
+    let id = client.request_ok("EXECUTE_INPUT", blocking).await["result_id"].clone();
+    let result = client.request_ok("CANCEL_RESULT", json!({ "result_id": id })).await;
     assert_eq!(
         (&result["status"], &result["error_type"]),
         (&json!("failed"), &json!("cancelled")),
         "{result:#}"
     );
-    assert!(client.fails("CANCEL_RESULT", json!({ "result_id": id })).await.contains("failed already"));
+    assert!(client.request_err("CANCEL_RESULT", json!({ "result_id": id })).await.contains("failed already"));
     server.stop().await;
 }
 
@@ -84,13 +86,13 @@ async fn execution_is_cancelled() {
 async fn invalid_parameters_are_named() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    with_bash(client, "b").await;
-    let said = |role: &str, content: Value| json!({ "role": role, "content": content, "timestamp": 1 });
+    create_bash(client, "b").await;
+    let message_of = |role: &str, content: Value| json!({ "role": role, "content": content, "timestamp": 1 });
     let history =
-        |second: Value| json!({ "conversation": { "history": [said("user", json!("x")), second] } });
+        |second: Value| json!({ "conversation": { "history": [message_of("user", json!("x")), second] } });
     let cases = [
-        (history(said("system", json!("x"))), "history[1]: unknown role \"system\""),
-        (history(said("user", json!(5))), "history[1]: invalid type"),
+        (history(message_of("system", json!("x"))), "history[1]: unknown role \"system\""),
+        (history(message_of("user", json!(5))), "history[1]: invalid type"),
         (history(json!({ "role": "user" })), "history[1]: missing field `content`"),
         (history(json!("x")), "history[1]: "),
         (json!({ "conversation": "w/c" }), "params.conversation: invalid type"),
@@ -105,11 +107,11 @@ async fn invalid_parameters_are_named() {
         (json!({ "async": true, "webhook": { "secret": "x" } }), "missing field `url`"),
         (json!({ "async": true, "webhook": "http://a/" }), "params.webhook"),
         (json!({ "async": "yes" }), "params.async"),
-        (json!({ "async": true, "node_id": "nobody" }), "nobody"),
+        (json!({ "async": true, "node_id": "absent" }), "absent"),
         (json!({ "async": true, "conversation": { "workspace": " ", "chat": "c" } }), "workspace is empty"),
     ];
     for (more, words) in cases {
-        let error = client.fails("EXECUTE_INPUT", execute("b", "true", more.clone())).await;
+        let error = client.request_err("EXECUTE_INPUT", execute("b", "true", more.clone())).await;
         assert!(error.contains(words), "{more}: {error}");
     }
     for (command, params, words) in [
@@ -126,7 +128,7 @@ async fn invalid_parameters_are_named() {
         ),
         ("CREATE_NODE", json!({ "node_id": "c", "conversation": 5 }), "params.conversation"),
     ] {
-        let error = client.fails(command, params.clone()).await;
+        let error = client.request_err(command, params.clone()).await;
         assert!(error.contains(words), "{command} {params}: {error}");
     }
     server.stop().await;
@@ -136,24 +138,26 @@ async fn invalid_parameters_are_named() {
 async fn conversation_survives_restart_and_its_errors_are_warnings() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    let talk = json!({ "workspace": "my site", "chat": "c" });
-    client.done("CREATE_NODE", json!({ "node_id": "b", "backend": "bash", "conversation": talk })).await;
-    client.done("EXECUTE_INPUT", execute("b", "echo one", json!({}))).await;
+    let conversation = json!({ "workspace": "my site", "chat": "c" });
+    client
+        .request_ok("CREATE_NODE", json!({ "node_id": "b", "backend": "bash", "conversation": conversation }))
+        .await;
+    client.request_ok("EXECUTE_INPUT", execute("b", "echo one", json!({}))).await;
     let server = server.restart().await;
     let client = &mut server.client().await;
     // The conversation is part of the definition.
-    client.done("START_NODE", json!({ "node_id": "b" })).await;
-    client.done("EXECUTE_INPUT", execute("b", "echo two", json!({}))).await;
+    client.request_ok("START_NODE", json!({ "node_id": "b" })).await;
+    client.request_ok("EXECUTE_INPUT", execute("b", "echo two", json!({}))).await;
     let base = server.home.path().join("conversations");
     let workspace = std::fs::read_dir(&base).unwrap().next().unwrap().unwrap().path();
     assert!(workspace.file_name().unwrap().to_string_lossy().starts_with("my_site."), "{workspace:?}");
     let file = workspace.join("c.json");
-    let kept: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let messages: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let contents: Vec<&str> =
-        kept.iter().map(|message| message["content"].as_str().unwrap().trim()).collect();
+        messages.iter().map(|message| message["content"].as_str().unwrap().trim()).collect();
     assert_eq!(contents, ["echo one", "one", "echo two", "two"]);
     std::fs::write(&file, "[]]").unwrap();
-    let reply = client.ask("EXECUTE_INPUT", execute("b", "echo three", json!({}))).await;
+    let reply = client.request("EXECUTE_INPUT", execute("b", "echo three", json!({}))).await;
     assert_eq!(reply["success"], true, "{reply:#}");
     assert!(reply["warnings"].to_string().contains("is now in"), "{reply:#}");
     assert!(reply["data"]["response"]["attributes"].get("warnings").is_none(), "{reply:#}");

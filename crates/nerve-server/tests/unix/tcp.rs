@@ -38,7 +38,7 @@ async fn client_gets_nodes_answers_and_events() {
     assert_eq!(answer.response.text.trim(), "hello");
     assert_eq!(events.next().await.unwrap().kind(), Some(EventType::NodeCreated));
     client.shutdown(false).await.unwrap();
-    server.ended().await;
+    server.wait_for_exit().await;
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn addresses_are_published_and_freed() {
     let error = Server::bind(&config).unwrap_err();
     assert!(error.to_string().contains(&address.to_string()), "{error}");
     let mut client = server.client().await;
-    client.done("SHUTDOWN", json!({})).await;
+    client.request_ok("SHUTDOWN", json!({})).await;
     server.task.await.unwrap().unwrap();
     assert_eq!(daemon::addresses(&places, "test").unwrap(), daemon::Addresses::default());
     Server::bind(&config).unwrap();
@@ -121,7 +121,7 @@ async fn shutdown_does_not_wait_for_unauthenticated_clients() {
     wrong.send("AUTHENTICATE", json!({ "token": "wrong" })).await;
     let mut client = server.client().await;
     let start = std::time::Instant::now();
-    client.done("SHUTDOWN", json!({})).await;
+    client.request_ok("SHUTDOWN", json!({})).await;
     tokio::time::timeout(DEADLINE, server.task).await.unwrap().unwrap().unwrap();
     assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
     assert_eq!(silent.line().await, None);
@@ -134,8 +134,8 @@ async fn keepalive_detects_vanished_client() {
     let stream = TcpStream::connect(server.tcp()).await.unwrap();
     let (near, far) = (stream.local_addr().unwrap().port(), server.tcp().port());
     let (read, write) = stream.into_split();
-    let mut client = Client::over(read, write);
-    client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
+    let mut client = Client::new(read, write);
+    client.request_ok("AUTHENTICATE", json!({ "token": server.token() })).await;
     // In the kernel's table (proc_pid_net(5)), the server's end has a keepalive timer (2).
     let probed = || {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();

@@ -44,20 +44,20 @@ pub(crate) fn authority() -> Authority {
     let cert = params.signed_by(&key, &ca, &ca_key).unwrap();
     let files = TlsFiles { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
     fs::write(&files.cert, cert.pem()).unwrap();
-    secret(&files.key, &key.serialize_pem());
+    write_private(&files.key, &key.serialize_pem());
     Authority { pem: ca.pem(), files, _folder: folder }
 }
 
-fn secret(path: &Path, text: &str) {
+fn write_private(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn server(authority: &Authority) -> TcpServer {
+fn start_server(authority: &Authority) -> TcpServer {
     TcpServer::start_with(|config| config.tls = Some(authority.files.clone()))
 }
 
-async fn client(server: &TcpServer, authority: &Authority) -> NerveClient {
+async fn connect_client(server: &TcpServer, authority: &Authority) -> NerveClient {
     let tls = Tls::Authorities(authority.pem.clone().into());
     NerveClient::connect_tcp(&server.tcp().to_string(), &server.token(), &tls).await.unwrap()
 }
@@ -65,7 +65,7 @@ async fn client(server: &TcpServer, authority: &Authority) -> NerveClient {
 #[tokio::test]
 async fn trusting_client_is_served_by_name_and_address() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let tls = Tls::Authorities(authority.pem.clone().into());
     for host in ["localhost", "127.0.0.1"] {
         let address = format!("{host}:{}", server.tcp().port());
@@ -78,7 +78,7 @@ async fn trusting_client_is_served_by_name_and_address() {
 #[tokio::test]
 async fn client_without_ca_sends_no_token() {
     let known = authority();
-    let server = server(&known);
+    let server = start_server(&known);
     let (address, token) = (server.tcp().to_string(), server.token());
     for tls in [Tls::Public, Tls::Authorities(authority().pem.into())] {
         let error = NerveClient::connect_tcp(&address, &token, &tls).await.unwrap_err();
@@ -90,79 +90,83 @@ async fn client_without_ca_sends_no_token() {
 #[tokio::test]
 async fn plain_text_on_tls_port_is_ignored() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let mut plain = TcpStream::connect(server.tcp()).await.unwrap();
     let line =
         format!("{{\"command_type\":\"AUTHENTICATE\",\"params\":{{\"token\":\"{}\"}}}}\n", server.token());
     plain.write_all(line.as_bytes()).await.unwrap();
-    let mut said = Vec::new();
-    let _ = tokio::time::timeout(DEADLINE, plain.read_to_end(&mut said)).await.expect("it was kept");
-    assert!(!String::from_utf8_lossy(&said).contains('{'), "{said:?}");
+    let mut received = Vec::new();
+    let _ = tokio::time::timeout(DEADLINE, plain.read_to_end(&mut received))
+        .await
+        .expect("connection was not closed");
+    assert!(!String::from_utf8_lossy(&received).contains('{'), "{received:?}");
     let error =
         NerveClient::connect_tcp(&server.tcp().to_string(), &server.token(), &Tls::Off).await.unwrap_err();
     assert!(!matches!(error, ClientError::Server(_)), "{error}");
-    assert!(client(&server, &authority).await.ping().await.unwrap().pong);
+    assert!(connect_client(&server, &authority).await.ping().await.unwrap().pong);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn stalled_handshakes_are_ended() {
     let authority = authority();
-    let server = server(&authority);
-    let mut stuck = Vec::new();
+    let server = start_server(&authority);
+    let mut stalled = Vec::new();
     for _ in 0..50 {
         let mut stream = TcpStream::connect(server.tcp()).await.unwrap();
         // The first bytes of a handshake.
         stream.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
-        stuck.push(stream);
+        stalled.push(stream);
     }
     let start = Instant::now();
-    assert!(client(&server, &authority).await.ping().await.unwrap().pong);
+    assert!(connect_client(&server, &authority).await.ping().await.unwrap().pong);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    let mut said = Vec::new();
-    let read = tokio::time::timeout(DEADLINE, stuck[0].read_to_end(&mut said)).await.expect("it was kept");
-    assert!(matches!(read, Ok(0) | Err(_)), "{said:?}");
+    let mut received = Vec::new();
+    let read = tokio::time::timeout(DEADLINE, stalled[0].read_to_end(&mut received))
+        .await
+        .expect("connection was not closed");
+    assert!(matches!(read, Ok(0) | Err(_)), "{received:?}");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn slow_reader_gets_large_answers_completely() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     // Small buffers, which the answers exceed.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(32 * 1024).unwrap();
     let stream = socket.connect(server.tcp()).await.unwrap();
-    let (read, write) = tokio::io::split(tls_over(stream, &authority).await);
-    let client = &mut Client::over(read, write);
-    client.done("AUTHENTICATE", json!({ "token": server.token() })).await;
-    client.done("CREATE_NODE", json!({ "node_id": "a", "backend": "bash" })).await;
+    let (read, write) = tokio::io::split(tls_connect(stream, &authority).await);
+    let client = &mut Client::new(read, write);
+    client.request_ok("AUTHENTICATE", json!({ "token": server.token() })).await;
+    client.request_ok("CREATE_NODE", json!({ "node_id": "a", "backend": "bash" })).await;
     let text = "head -c 400000 /dev/zero | tr '\\0' x";
     for _ in 0..4 {
-        client.done("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
+        client.request_ok("EXECUTE_INPUT", json!({ "node_id": "a", "text": text })).await;
     }
-    client.done("SUBSCRIBE", json!({ "types": [] })).await;
+    client.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
     let history = json!({ "node_id": "a" });
     for _ in 0..ANSWERS {
         client.send("GET_HISTORY", history.clone()).await;
     }
-    // When another client has got as many answers, these are ready too, and still unread.
+    // Once another client has received as many answers, the unread ones are ready too.
     let mut other = Client::connect(&server.socket).await;
     for _ in 0..ANSWERS {
-        other.done("GET_HISTORY", history.clone()).await;
+        other.request_ok("GET_HISTORY", history.clone()).await;
     }
     let mut bytes = 0;
     for _ in 0..ANSWERS {
         bytes += client.reply().await.to_string().len();
     }
-    assert!(bytes > 10_000_000, "{bytes} bytes fill no socket");
+    assert!(bytes > 10_000_000, "{bytes} bytes do not fill the buffers");
     server.stop().await;
 }
 
 /// The maximum number of concurrent large answers per client.
 const ANSWERS: usize = 8;
 
-async fn tls_over(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStream> {
+async fn tls_connect(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -176,7 +180,7 @@ async fn tls_over(stream: TcpStream, authority: &Authority) -> TlsStream<TcpStre
 async fn invalid_certificate_files_are_named() {
     let (one, other) = (authority(), authority());
     let home = tempfile::tempdir().unwrap();
-    let refused = |cert: &Path, key: &Path, name: &Path| {
+    let assert_rejected = |cert: &Path, key: &Path, name: &Path| {
         let mut config = ServerConfig::new("test", places(home.path()));
         config.tcp = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         config.tls = Some(TlsFiles { cert: cert.to_path_buf(), key: key.to_path_buf() });
@@ -185,13 +189,13 @@ async fn invalid_certificate_files_are_named() {
         assert!(error.to_string().contains(name.to_str().unwrap()), "{error}");
     };
     let (cert, key) = (&one.files.cert, &one.files.key);
-    refused(key, key, key);
-    refused(cert, cert, cert);
-    refused(cert, &other.files.key, cert);
+    assert_rejected(key, key, key);
+    assert_rejected(cert, cert, cert);
+    assert_rejected(cert, &other.files.key, cert);
     let missing = home.path().join("none.pem");
-    refused(&missing, key, &missing);
+    assert_rejected(&missing, key, &missing);
     let open = home.path().join("open.pem");
     fs::copy(key, &open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
-    refused(cert, &open, &open);
+    assert_rejected(cert, &open, &open);
 }

@@ -7,35 +7,35 @@ use serde_json::{Value, json};
 use super::harness::{Client, TestServer};
 use crate::harness::DEADLINE;
 
-/// Creates a node with the shell that every machine has.
-async fn shell(client: &mut Client, node: &str) {
+/// Creates a node with bash in a terminal.
+async fn create_shell(client: &mut Client, node: &str) {
     let params = json!({
         "node_id": node, "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ ", "HISTFILE": "" },
     });
-    assert_eq!(client.done("CREATE_NODE", params).await["node_id"], node);
+    assert_eq!(client.request_ok("CREATE_NODE", params).await["node_id"], node);
 }
 
-async fn one_shot(client: &mut Client, node: &str) {
+async fn create_bash(client: &mut Client, node: &str) {
     let params = json!({ "node_id": node, "backend": "bash" });
-    assert_eq!(client.done("CREATE_NODE", params).await["node_id"], node);
+    assert_eq!(client.request_ok("CREATE_NODE", params).await["node_id"], node);
 }
 
-async fn state(client: &mut Client, node: &str) -> Value {
-    client.done("GET_NODE", json!({ "node_id": node })).await["state"].clone()
+async fn node_state(client: &mut Client, node: &str) -> Value {
+    client.request_ok("GET_NODE", json!({ "node_id": node })).await["state"].clone()
 }
 
 #[tokio::test]
 async fn every_one_of_many_requests_is_answered() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    let mut waiting = std::collections::BTreeSet::new();
+    let mut pending = std::collections::BTreeSet::new();
     for sent in 0..3000 {
-        waiting.insert(client.send("PING", json!({})).await);
+        pending.insert(client.send("PING", json!({})).await);
         // A client that never reads is blocked eventually.
-        while waiting.len() > 300 || (sent == 2999 && !waiting.is_empty()) {
+        while pending.len() > 300 || (sent == 2999 && !pending.is_empty()) {
             let reply = client.reply().await;
             let id = reply["request_id"].as_str().unwrap();
-            assert!(waiting.remove(id), "{id} twice");
+            assert!(pending.remove(id), "{id} twice");
         }
     }
     server.stop().await;
@@ -45,7 +45,7 @@ async fn every_one_of_many_requests_is_answered() {
 async fn quick_request_overtakes_slow_one() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    one_shot(client, "slow").await;
+    create_bash(client, "slow").await;
     let marker = server.home.path().join("go");
     let text = format!("until [ -e {} ]; do sleep 0.01; done; echo done", marker.display());
     let slow = client.send("EXECUTE_INPUT", json!({ "node_id": "slow", "text": text })).await;
@@ -62,7 +62,7 @@ async fn quick_request_overtakes_slow_one() {
 async fn half_closed_client_gets_its_answers() {
     let server = TestServer::start();
     let mut client = server.client().await;
-    one_shot(&mut client, "a").await;
+    create_bash(&mut client, "a").await;
     let ping = client.send("PING", json!({})).await;
     let turn = client.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.2; echo hi" })).await;
     client.half_close();
@@ -84,17 +84,17 @@ async fn half_closed_client_gets_its_answers() {
 async fn turn_ends_normally_after_its_client_left() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
-    one_shot(&mut leaver, "a").await;
+    create_bash(&mut leaver, "a").await;
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "types": ["NODE_BUSY", "NODE_READY"] })).await;
+    watcher.request_ok("SUBSCRIBE", json!({ "types": ["NODE_BUSY", "NODE_READY"] })).await;
     leaver.send("EXECUTE_INPUT", json!({ "node_id": "a", "text": "sleep 0.3; echo left alone" })).await;
     watcher.event("NODE_BUSY").await;
     drop(leaver);
     watcher.event("NODE_READY").await;
     let mut other = server.client().await;
-    let reply = other.done("EXECUTE_INPUT", json!({ "node_id": "a", "text": "echo mine" })).await;
+    let reply = other.request_ok("EXECUTE_INPUT", json!({ "node_id": "a", "text": "echo mine" })).await;
     assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), "mine");
-    let history = other.done("GET_HISTORY", json!({ "node_id": "a", "op": "send" })).await;
+    let history = other.request_ok("GET_HISTORY", json!({ "node_id": "a", "op": "send" })).await;
     assert_eq!(history["total"], 2, "{history}");
     assert!(history["entries"][0].to_string().contains("left alone"), "{history}");
     server.stop().await;
@@ -104,16 +104,16 @@ async fn turn_ends_normally_after_its_client_left() {
 async fn terminal_node_is_ready_again_after_client_left() {
     let server = TestServer::start();
     let mut leaver = server.client().await;
-    shell(&mut leaver, "sh").await;
-    leaver.done("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
+    create_shell(&mut leaver, "sh").await;
+    leaver.request_ok("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "node_id": "sh", "types": ["NODE_BUSY"] })).await;
+    watcher.request_ok("SUBSCRIBE", json!({ "node_id": "sh", "types": ["NODE_BUSY"] })).await;
     leaver.send("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "sleep 0.5; echo done" })).await;
     watcher.event("NODE_BUSY").await;
     drop(leaver);
-    watcher.done("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
-    assert_eq!(state(&mut watcher, "sh").await, "ready");
-    let reply = watcher.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "echo mine" })).await;
+    watcher.request_ok("WAIT_NODE", json!({ "node_id": "sh", "timeout": 20 })).await;
+    assert_eq!(node_state(&mut watcher, "sh").await, "ready");
+    let reply = watcher.request_ok("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "echo mine" })).await;
     assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), "mine");
     server.stop().await;
 }
@@ -122,12 +122,12 @@ async fn terminal_node_is_ready_again_after_client_left() {
 async fn half_closed_listener_still_gets_events() {
     let server = TestServer::start();
     let mut listener = server.client().await;
-    listener.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "SERVER_SHUTDOWN"] })).await;
+    listener.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "SERVER_SHUTDOWN"] })).await;
     listener.half_close();
     let mut client = server.client().await;
-    one_shot(&mut client, "a").await;
+    create_bash(&mut client, "a").await;
     assert_eq!(listener.event("NODE_CREATED").await["node_id"], "a");
-    client.done("SHUTDOWN", json!({})).await;
+    client.request_ok("SHUTDOWN", json!({})).await;
     listener.event("SERVER_SHUTDOWN").await;
     assert_eq!(listener.line().await, None);
 }
@@ -136,20 +136,23 @@ async fn half_closed_listener_still_gets_events() {
 async fn events_are_numbered_filtered_and_replayed() {
     let server = TestServer::start();
     let mut client = server.client().await;
-    one_shot(&mut client, "a").await;
-    one_shot(&mut client, "b").await;
+    create_bash(&mut client, "a").await;
+    create_bash(&mut client, "b").await;
     let mut late = server.client().await;
-    late.done("SUBSCRIBE", json!({ "since": 0, "node_id": "b", "types": ["NODE_CREATED"], "aliases": true }))
-        .await;
+    late.request_ok(
+        "SUBSCRIBE",
+        json!({ "since": 0, "node_id": "b", "types": ["NODE_CREATED"], "aliases": true }),
+    )
+    .await;
     let event = late.event("NODE_CREATED").await;
     assert_eq!(event["node_id"], "b");
     assert!(event["seq"].as_u64().unwrap() > 0);
     let old = late.line().await.unwrap();
     assert_eq!(old["event_type"], "CHANNEL_CREATED");
     assert_eq!(old["channel_id"], "b");
-    late.done("SUBSCRIBE", json!({ "types": [] })).await;
-    client.done("STOP_NODE", json!({ "node_id": "b" })).await;
-    let reply = late.ask("PING", json!({})).await;
+    late.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
+    client.request_ok("STOP_NODE", json!({ "node_id": "b" })).await;
+    let reply = late.request("PING", json!({})).await;
     assert_eq!(reply["success"], true);
     server.stop().await;
 }
@@ -158,7 +161,7 @@ async fn events_are_numbered_filtered_and_replayed() {
 async fn chunks_precede_the_answer() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    shell(client, "sh").await;
+    create_shell(client, "sh").await;
     let params = json!({ "node_id": "sh", "text": "echo one; sleep 0.1; echo two", "stream": true });
     let id = client.send("EXECUTE_INPUT", params).await;
     let mut chunks = String::new();
@@ -180,15 +183,16 @@ async fn chunks_precede_the_answer() {
 async fn failed_start_affects_only_its_caller() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    shell(client, "sh").await;
-    let error = client.fails("CREATE_NODE", json!({ "node_id": "x", "command": "claud-misspelt" })).await;
+    create_shell(client, "sh").await;
+    let error =
+        client.request_err("CREATE_NODE", json!({ "node_id": "x", "command": "claud-misspelt" })).await;
     assert!(error.contains("claud-misspelt"), "{error}");
     let params = json!({ "node_id": "y", "command": "bash", "cwd": "/no/such/directory" });
-    let error = client.fails("CREATE_NODE", params).await;
+    let error = client.request_err("CREATE_NODE", params).await;
     assert!(error.contains("/no/such/directory"), "{error}");
-    let taken = client.ask("CREATE_NODE", json!({ "node_id": "sh", "command": "bash" })).await;
+    let taken = client.request("CREATE_NODE", json!({ "node_id": "sh", "command": "bash" })).await;
     assert_eq!(taken["data"]["error_type"], "already_exists_error", "{taken}");
-    let nodes = client.done("LIST_NODES", json!({})).await;
+    let nodes = client.request_ok("LIST_NODES", json!({})).await;
     assert_eq!(nodes["nodes"], json!(["sh"]));
     server.stop().await;
 }
@@ -198,11 +202,12 @@ async fn concurrent_turns_get_separate_answers() {
     let server = TestServer::start();
     let mut first = server.client().await;
     let mut second = server.client().await;
-    shell(&mut first, "sh").await;
+    create_shell(&mut first, "sh").await;
     for round in 0..5 {
-        let ask = |word: &str| json!({ "node_id": "sh", "text": format!("sleep 0.05; echo {word}-{round}") });
-        first.send("EXECUTE_INPUT", ask("left")).await;
-        second.send("EXECUTE_INPUT", ask("right")).await;
+        let params =
+            |word: &str| json!({ "node_id": "sh", "text": format!("sleep 0.05; echo {word}-{round}") });
+        first.send("EXECUTE_INPUT", params("left")).await;
+        second.send("EXECUTE_INPUT", params("right")).await;
         let text = |reply: &Value| reply["data"]["response"]["text"].as_str().unwrap().trim().to_string();
         assert_eq!(text(&first.reply().await), format!("left-{round}"));
         assert_eq!(text(&second.reply().await), format!("right-{round}"));
@@ -214,12 +219,12 @@ async fn concurrent_turns_get_separate_answers() {
 async fn turns_work_after_large_output() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    shell(client, "sh").await;
+    create_shell(client, "sh").await;
     let params = json!({ "node_id": "sh", "text": "seq 1 400000", "timeout": 60 });
-    client.done("EXECUTE_INPUT", params).await;
+    client.request_ok("EXECUTE_INPUT", params).await;
     for number in 0..3 {
         let params = json!({ "node_id": "sh", "text": format!("echo after-{number}"), "timeout": 20 });
-        let reply = client.done("EXECUTE_INPUT", params).await;
+        let reply = client.request_ok("EXECUTE_INPUT", params).await;
         assert_eq!(reply["response"]["text"].as_str().unwrap().trim(), format!("after-{number}"));
     }
     server.stop().await;
@@ -230,11 +235,11 @@ async fn twenty_nodes_stop_within_two_seconds() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     for number in 0..20 {
-        shell(client, &format!("n{number}")).await;
+        create_shell(client, &format!("n{number}")).await;
     }
     let started = Instant::now();
-    client.done("SHUTDOWN", json!({})).await;
-    server.ended().await;
+    client.request_ok("SHUTDOWN", json!({})).await;
+    server.wait_for_exit().await;
     assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
 }
 
@@ -242,14 +247,14 @@ async fn twenty_nodes_stop_within_two_seconds() {
 async fn answer_of_a_million_lines_is_sent() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    shell(client, "sh").await;
-    let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "seq 1 1000000" })).await;
+    create_shell(client, "sh").await;
+    let data = client.request_ok("EXECUTE_INPUT", json!({ "node_id": "sh", "text": "seq 1 1000000" })).await;
     let response = &data["response"];
     assert!(response["text"].as_str().unwrap().ends_with("\n999999\n1000000"));
     assert!(response["attributes"]["truncated"].is_string(), "{}", response["attributes"]);
     // Every byte needs escaping.
     let text = "head -c 3000000 /dev/zero | tr '\\0' '\"' | fold -w 70";
-    let data = client.done("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
+    let data = client.request_ok("EXECUTE_INPUT", json!({ "node_id": "sh", "text": text })).await;
     assert!(data["response"]["text"].as_str().unwrap().ends_with('"'));
     server.stop().await;
 }
@@ -275,9 +280,9 @@ async fn chunks_name_request_only_for_its_sender() {
     let server = TestServer::start();
     let (mut first, mut second) = (server.client().await, server.client().await);
     let mut watcher = server.client().await;
-    watcher.done("SUBSCRIBE", json!({ "types": ["OUTPUT_CHUNK"] })).await;
-    one_shot(&mut first, "b").await;
-    shell(&mut first, "sh").await;
+    watcher.request_ok("SUBSCRIBE", json!({ "types": ["OUTPUT_CHUNK"] })).await;
+    create_bash(&mut first, "b").await;
+    create_shell(&mut first, "sh").await;
     for node in ["b", "sh"] {
         // Both use the same request id and wait for the same node.
         for (client, word) in [(&mut first, "left"), (&mut second, "right")] {
@@ -287,19 +292,19 @@ async fn chunks_name_request_only_for_its_sender() {
         }
         let (left, right) = (chunks_until(&mut first, "1").await, chunks_until(&mut second, "1").await);
         for (chunks, word, other) in [(left, "left", "right"), (right, "right", "left")] {
-            let of = |id: Value| -> String {
+            let text_of = |id: Value| -> String {
                 chunks.iter().filter(|(named, _)| *named == id).map(|(_, chunk)| chunk.as_str()).collect()
             };
-            assert_eq!(of(json!("1")).matches(word).count(), 2, "{node}: {chunks:?}");
-            assert!(!of(json!("1")).contains(other), "{node}: {chunks:?}");
-            assert!(!of(Value::Null).contains(word), "{node}: {chunks:?}");
+            assert_eq!(text_of(json!("1")).matches(word).count(), 2, "{node}: {chunks:?}");
+            assert!(!text_of(json!("1")).contains(other), "{node}: {chunks:?}");
+            assert!(!text_of(Value::Null).contains(word), "{node}: {chunks:?}");
         }
-        let mut seen = 0;
-        while seen < 4 {
+        let mut matches = 0;
+        while matches < 4 {
             let event = watcher.event("OUTPUT_CHUNK").await;
             assert_eq!(event["data"].get("request_id"), None, "{event}");
             let chunk = event["data"]["chunk"].as_str().unwrap();
-            seen += chunk.matches("left").count() + chunk.matches("right").count();
+            matches += chunk.matches("left").count() + chunk.matches("right").count();
         }
     }
     server.stop().await;
@@ -309,7 +314,7 @@ async fn chunks_name_request_only_for_its_sender() {
 async fn two_streams_on_one_node_do_not_mix() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    one_shot(client, "b").await;
+    create_bash(client, "b").await;
     for (id, word) in [(1, "one"), (2, "two")] {
         let params =
             json!({ "node_id": "b", "text": format!("echo {word}; sleep 0.2; echo {word}"), "stream": true });
@@ -348,31 +353,31 @@ async fn two_streams_on_one_node_do_not_mix() {
 async fn requests_are_accepted_while_answers_are_unread() {
     let server = TestServer::start();
     let client = &mut server.client().await;
-    one_shot(client, "b").await;
-    let much = "head -c 300000 /dev/zero | tr '\\0' x";
-    let mut waiting = std::collections::BTreeSet::new();
+    create_bash(client, "b").await;
+    let large_output = "head -c 300000 /dev/zero | tr '\\0' x";
+    let mut pending = std::collections::BTreeSet::new();
     for _ in 0..20 {
-        waiting.insert(client.send("EXECUTE_INPUT", json!({ "node_id": "b", "text": much })).await);
+        pending.insert(client.send("EXECUTE_INPUT", json!({ "node_id": "b", "text": large_output })).await);
     }
     for _ in 0..500 {
-        waiting.insert(client.send("PING", json!({})).await);
+        pending.insert(client.send("PING", json!({})).await);
     }
     // The answers exceed the socket's buffer. Later requests are executed anyway.
     client.send("CREATE_NODE", json!({ "node_id": "last", "backend": "bash" })).await;
     let mut other = server.client().await;
-    let made = async {
+    let created = async {
         loop {
-            let nodes = other.done("LIST_NODES", json!({})).await;
+            let nodes = other.request_ok("LIST_NODES", json!({})).await;
             if nodes["nodes"].as_array().unwrap().contains(&json!("last")) {
                 return;
             }
         }
     };
-    tokio::time::timeout(DEADLINE, made).await.expect("it was not taken");
-    while !waiting.is_empty() {
+    tokio::time::timeout(DEADLINE, created).await.expect("node was not created");
+    while !pending.is_empty() {
         let reply = client.reply().await;
         let id = reply["request_id"].as_str().unwrap();
-        assert!(waiting.remove(id) || id.starts_with("CREATE"), "{id} twice");
+        assert!(pending.remove(id) || id.starts_with("CREATE"), "{id} twice");
     }
     server.stop().await;
 }
@@ -382,25 +387,25 @@ async fn writes_to_a_node_keep_their_order() {
     let server = TestServer::start();
     let client = &mut server.client().await;
     let params = json!({ "node_id": "cat", "command": ["cat"], "parser": "none" });
-    client.done("CREATE_NODE", params).await;
+    client.request_ok("CREATE_NODE", params).await;
     for number in 0..60 {
         client.send("WRITE_DATA", json!({ "node_id": "cat", "data": format!("{number}.") })).await;
     }
     for _ in 0..60 {
         assert_eq!(client.reply().await["success"], true);
     }
-    client.done("WRITE_DATA", json!({ "node_id": "cat", "data": "end\r" })).await;
-    let wanted: String = (0..60).map(|number| format!("{number}.")).collect();
-    let seen = async {
+    client.request_ok("WRITE_DATA", json!({ "node_id": "cat", "data": "end\r" })).await;
+    let expected: String = (0..60).map(|number| format!("{number}.")).collect();
+    let read_to_end = async {
         loop {
-            let buffer = client.done("GET_BUFFER", json!({ "node_id": "cat" })).await;
+            let buffer = client.request_ok("GET_BUFFER", json!({ "node_id": "cat" })).await;
             let text = buffer["buffer"].as_str().unwrap().replace('\n', "");
             if text.contains("end") {
                 return text;
             }
         }
     };
-    let text = tokio::time::timeout(DEADLINE, seen).await.expect("the end did not come");
-    assert!(text.starts_with(&wanted), "{text}");
+    let text = tokio::time::timeout(DEADLINE, read_to_end).await.expect("end marker missing");
+    assert!(text.starts_with(&expected), "{text}");
     server.stop().await;
 }

@@ -1,5 +1,4 @@
-//! What works only over a Unix socket: the kernel reports a closed peer, and buffers are small enough for a
-//! test to fill.
+//! Cases that need a Unix socket: the kernel reports a closed peer, and the buffers are small enough to fill.
 
 use std::time::Instant;
 
@@ -12,14 +11,14 @@ async fn connection_ends_when_client_leaves_during_request() {
     let server = TestServer::start_with(|config| config.max_connections = 1);
     let mut leaver = server.client().await;
     let sh = json!({ "node_id": "sh", "command": ["bash", "--norc", "--noprofile"], "env": { "PS1": "$ " } });
-    leaver.done("CREATE_NODE", sh).await;
-    leaver.done("SUBSCRIBE", json!({ "types": [] })).await;
+    leaver.request_ok("CREATE_NODE", sh).await;
+    leaver.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
     leaver.send("WAIT_NODE", json!({ "node_id": "sh", "until": "blocked", "timeout": 1000 })).await;
     leaver.send("PING", json!({})).await;
     assert_eq!(leaver.line().await.unwrap()["data"]["pong"], true);
     drop(leaver);
     // One slot: the next client is served as soon as the first is gone.
-    let served = async {
+    let accepted = async {
         loop {
             let mut next = server.client().await;
             next.try_send("PING").await;
@@ -28,7 +27,7 @@ async fn connection_ends_when_client_leaves_during_request() {
             }
         }
     };
-    tokio::time::timeout(DEADLINE, served).await.expect("the connection was kept");
+    tokio::time::timeout(DEADLINE, accepted).await.expect("connection was not closed");
     server.stop().await;
 }
 
@@ -36,17 +35,17 @@ async fn connection_ends_when_client_leaves_during_request() {
 async fn slow_reader_loses_events_and_is_notified() {
     let server = TestServer::start();
     let mut slow = server.client().await;
-    slow.done("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
+    slow.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
     let mut busy = server.client().await;
-    busy.done("SUBSCRIBE", json!({ "types": [] })).await;
+    busy.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
     // Events are small: enough of them to fill the socket's buffers and the queue.
     let started = Instant::now();
     for round in 0..3000 {
         let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });
-        busy.done("CREATE_NODE", node.clone()).await;
-        busy.done("STOP_NODE", node).await;
+        busy.request_ok("CREATE_NODE", node.clone()).await;
+        busy.request_ok("STOP_NODE", node).await;
     }
-    assert!(started.elapsed() < DEADLINE, "a slow reader held up others");
+    assert!(started.elapsed() < DEADLINE, "slow reader delayed other clients");
     let last = "n2999";
     let (mut seen, mut dropped) = (0, 0);
     loop {
@@ -60,7 +59,7 @@ async fn slow_reader_loses_events_and_is_notified() {
             break;
         }
     }
-    assert!(dropped > 0, "the test made too few events");
+    assert!(dropped > 0, "too few events to overflow the queue");
     assert_eq!(seen + dropped, 6000);
     server.stop().await;
 }

@@ -1,6 +1,6 @@
-//! The testkit, tested: one binary for all.
+//! Tests of the testkit.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test panics")]
 
 mod mock_agent;
 mod mock_agent_on_a_terminal;

@@ -11,14 +11,14 @@ use nerve_testkit::wait_until;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::replay::Tape;
+use crate::replay::RecordingBuilder;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Terminal {
     master: File,
     slave: File,
-    seen: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
     agent: JoinHandle<std::io::Result<i32>>,
 }
 
@@ -31,8 +31,8 @@ fn start(options: MockAgentOptions) -> Terminal {
     tcsetwinsize(&slave, Winsize { ws_row: 30, ws_col: 90, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
 
     let master = File::from(master);
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (mut reader, sink) = (master.try_clone().unwrap(), seen.clone());
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let (mut reader, sink) = (master.try_clone().unwrap(), received.clone());
     std::thread::spawn(move || {
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = reader.read(&mut buffer) {
@@ -41,28 +41,28 @@ fn start(options: MockAgentOptions) -> Terminal {
     });
     let (input, output) = (slave.try_clone().unwrap(), slave.try_clone().unwrap());
     let agent = std::thread::spawn(move || run_on(input, output, options));
-    Terminal { master, slave, seen, agent }
+    Terminal { master, slave, received, agent }
 }
 
 impl Terminal {
-    fn sees(&self, part: &str) {
-        let sees = || String::from_utf8_lossy(&self.seen.lock().unwrap()).contains(part);
-        assert!(wait_until(PATIENCE, sees), "no {part:?}");
+    fn expect(&self, part: &str) {
+        let is_shown = || String::from_utf8_lossy(&self.received.lock().unwrap()).contains(part);
+        assert!(wait_until(TIMEOUT, is_shown), "no {part:?}");
     }
 }
 
 #[test]
 fn answers_in_raw_mode_and_restores_terminal() {
     let mut terminal = start(MockAgentOptions::default());
-    terminal.sees("shortcuts");
-    terminal.sees(&"─".repeat(90));
+    terminal.expect("shortcuts");
+    terminal.expect(&"─".repeat(90));
     assert!(!tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
     terminal.master.write_all(b"hello").unwrap();
-    terminal.sees("hello");
+    terminal.expect("hello");
     terminal.master.write_all(b"\r").unwrap();
-    terminal.sees("Worked");
+    terminal.expect("Worked");
     terminal.master.write_all(b"/exit").unwrap();
-    terminal.sees("/exit");
+    terminal.expect("/exit");
     terminal.master.write_all(b"\r").unwrap();
     assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
     assert!(tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
@@ -71,12 +71,12 @@ fn answers_in_raw_mode_and_restores_terminal() {
 #[test]
 fn uses_current_size_at_each_redraw() {
     let mut terminal = start(MockAgentOptions::default());
-    terminal.sees("shortcuts");
+    terminal.expect("shortcuts");
     tcsetwinsize(&terminal.slave, Winsize { ws_row: 30, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    terminal.seen.lock().unwrap().clear();
+    terminal.received.lock().unwrap().clear();
     terminal.master.write_all(b"x").unwrap();
-    terminal.sees("─\x1b[39m\r\n");
-    assert!(!String::from_utf8_lossy(&terminal.seen.lock().unwrap()).contains(&"─".repeat(51)));
+    terminal.expect("─\x1b[39m\r\n");
+    assert!(!String::from_utf8_lossy(&terminal.received.lock().unwrap()).contains(&"─".repeat(51)));
     terminal.master.write_all(b"\x15/exit").unwrap();
     terminal.master.write_all(b"\r").unwrap();
     assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
@@ -88,33 +88,36 @@ fn ends_at_end_of_input() {
     let (mut reader, output) = std::io::pipe().unwrap();
     let agent = std::thread::spawn(move || run_on(input, output, MockAgentOptions::default()));
     drop(writer);
-    let mut seen = Vec::new();
-    reader.read_to_end(&mut seen).unwrap();
-    assert!(String::from_utf8_lossy(&seen).contains("shortcuts"));
+    let mut received = Vec::new();
+    reader.read_to_end(&mut received).unwrap();
+    assert!(String::from_utf8_lossy(&received).contains("shortcuts"));
     assert_eq!(agent.join().unwrap().unwrap(), HANGUP);
 }
 
 #[test]
 fn flood_reaches_slow_reader_completely() {
     let mut terminal = start(MockAgentOptions::default());
-    terminal.sees("shortcuts");
+    terminal.expect("shortcuts");
     terminal.master.write_all(b"FLOOD 3\r").unwrap();
-    terminal.sees("END-OF-FLOOD");
-    assert!(terminal.seen.lock().unwrap().len() > 3 << 20);
+    terminal.expect("END-OF-FLOOD");
+    assert!(terminal.received.lock().unwrap().len() > 3 << 20);
     terminal.master.write_all(b"EXIT\r").unwrap();
     assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
 }
 
 #[test]
 fn replay_uses_raw_mode_and_restores_terminal() {
-    let (_dir, recording) =
-        Tape::new().out(0, "ask me\r\n").typed(5, "hello\r").out(6, "\x1b[1manswer\x1b[0m\n").done();
+    let (_dir, recording) = RecordingBuilder::new()
+        .output(0, "ask me\r\n")
+        .input(5, "hello\r")
+        .output(6, "\x1b[1manswer\x1b[0m\n")
+        .finish();
     let mut terminal = start(MockAgentOptions { replay: Some(recording), ..MockAgentOptions::default() });
-    terminal.sees("ask me\r\n");
+    terminal.expect("ask me\r\n");
     assert!(!tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
     terminal.master.write_all(b"something else\r").unwrap();
     // Byte for byte: no carriage return is added, nothing is echoed.
-    terminal.sees("ask me\r\n\x1b[1manswer\x1b[0m\n");
+    terminal.expect("ask me\r\n\x1b[1manswer\x1b[0m\n");
     assert_eq!(terminal.agent.join().unwrap().unwrap(), 0);
     assert!(tcgetattr(&terminal.slave).unwrap().local_modes.contains(LocalModes::ICANON));
 }

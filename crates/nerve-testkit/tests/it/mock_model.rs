@@ -19,29 +19,29 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
 
-    /// The JSON of each event.
+    /// Returns the JSON of each event.
     fn events(&self) -> Vec<Value> {
         assert!(self.headers.contains("text/event-stream"), "{}", self.headers);
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
         data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
-    /// The strings at `pointer` in all events, joined.
+    /// Joins the strings at `pointer` in all events.
     fn joined(&self, pointer: &str) -> String {
         self.events().iter().filter_map(|event| event.pointer(pointer)?.as_str().map(String::from)).collect()
     }
 }
 
 async fn model() -> MockModel {
-    with(Script::default()).await
+    serve_script(Script::default()).await
 }
 
-async fn with(script: Script) -> MockModel {
+async fn serve_script(script: Script) -> MockModel {
     serve(([127, 0, 0, 1], 0).into(), script).await.unwrap()
 }
 
 /// HTTP/1.0, so that the body ends with the connection.
-async fn call(model: &MockModel, head: &str, body: &str) -> Response {
+async fn request(model: &MockModel, head: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(model.addr()).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -58,7 +58,7 @@ async fn call(model: &MockModel, head: &str, body: &str) -> Response {
 }
 
 async fn post(model: &MockModel, path: &str, body: Value) -> Response {
-    call(model, &format!("POST {path}"), &body.to_string()).await
+    request(model, &format!("POST {path}"), &body.to_string()).await
 }
 
 fn message(text: &str, stream: bool) -> Value {
@@ -112,7 +112,7 @@ async fn thinking_is_a_separate_block() {
 }
 
 #[tokio::test]
-async fn a_tool_is_used_and_its_result_reported() {
+async fn tool_is_called_and_its_result_used() {
     let model = model().await;
     let response = post(&model, "/v1/messages", message("TOUCHTOOL", true)).await;
     let input: Value = serde_json::from_str(&response.joined("/delta/partial_json")).unwrap();
@@ -149,17 +149,17 @@ async fn errors_have_api_format() {
         assert_eq!(response.status, status);
         assert_eq!(response.json()["error"], json!({ "type": kind, "message": "scripted error" }));
     }
-    assert_eq!(call(&model, "POST /v1/messages", "{no json").await.status, 400);
-    let unknown = call(&model, "GET /v1/models", "").await;
+    assert_eq!(request(&model, "POST /v1/messages", "{no json").await.status, 400);
+    let unknown = request(&model, "GET /v1/models", "").await;
     assert_eq!((unknown.status, &unknown.json()["error"]["type"]), (404, &json!("not_found_error")));
-    assert_eq!(call(&model, "DELETE /v1/messages", "").await.status, 404);
+    assert_eq!(request(&model, "DELETE /v1/messages", "").await.status, 404);
 }
 
 #[tokio::test]
 async fn side_requests_are_answered() {
     let model = model().await;
     for head in ["HEAD /", "HEAD /api/hello", "GET /api/hello"] {
-        assert_eq!(call(&model, head, "").await.status, 200, "{head}");
+        assert_eq!(request(&model, head, "").await.status, 200, "{head}");
     }
     let count = post(&model, "/v1/messages/count_tokens", message("hello", false)).await.json();
     assert!(count["input_tokens"].as_u64() > Some(0));
@@ -167,7 +167,7 @@ async fn side_requests_are_answered() {
 
 #[tokio::test]
 async fn custom_rules_apply_in_every_protocol() {
-    let model = with(Script::default().rule("capital", Answer::text("Paris"))).await;
+    let model = serve_script(Script::default().rule("capital", Answer::text("Paris"))).await;
     let chat = json!({ "messages": [{ "role": "user", "content": "the capital?" }] });
     let message = post(&model, "/v1/messages", chat.clone()).await.json();
     assert_eq!(message["content"][0]["text"], "Paris");
@@ -181,7 +181,7 @@ async fn custom_rules_apply_in_every_protocol() {
 }
 
 #[tokio::test]
-async fn the_other_protocols_stream() {
+async fn other_protocols_stream() {
     let model = model().await;
     let gemini = json!({ "contents": [{ "role": "user", "parts": [{ "text": "hi" }] }] });
     let streamed = post(&model, "/v1beta/models/m:streamGenerateContent?alt=sse", gemini).await;
@@ -257,11 +257,11 @@ async fn first_answers_precede_rules() {
     let half = Answer::stream("data: half\n\n", Ending::Broken);
     let own = ToolCall::Own { name: "sh_run".into(), input: json!({ "command": "ls" }) };
     let script = Script::default().first([raw, half, Answer::tools([own.clone(), own])]);
-    let model = with(script).await;
+    let model = serve_script(script).await;
     let busy = post(&model, "/v1/messages", message("hello", true)).await;
     assert_eq!((busy.status, busy.body.as_str()), (429, ""));
     assert!(busy.headers.contains("retry-after: 7"), "{}", busy.headers);
-    // By HTTP/1.0, the end of the connection is the end of the body; what came before it is there.
+    // In HTTP/1.0 the end of the connection ends the body, so the part already sent is received.
     assert_eq!(post(&model, "/v1/messages", message("hello", true)).await.body, "data: half\n\n");
     let tools = post(&model, "/v1/messages", message("hello", false)).await.json();
     assert_eq!(tools["content"].as_array().map(Vec::len), Some(2));

@@ -1,5 +1,5 @@
-//! A terminal small enough to be obviously right: what the mock agent uses, and nothing else. Anything it does not
-//! know is a failure, so that the agent cannot quietly start to use it.
+//! A minimal terminal that supports only the sequences of the mock agent. Any other sequence fails the test, so that
+//! the agent cannot start to use it unnoticed.
 
 use std::collections::VecDeque;
 
@@ -34,11 +34,11 @@ impl Screen {
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
-        // A character or sequence that is cut at the end of a read waits for its rest.
+        // An incomplete character or sequence is kept until its rest arrives.
         let pending = std::mem::take(&mut self.pending);
         let mut rest = &pending[..];
         while !rest.is_empty() {
-            match self.one(rest) {
+            match self.process_one(rest) {
                 Some(used) => rest = &rest[used..],
                 None => break,
             }
@@ -54,20 +54,20 @@ impl Screen {
         self.modes.iter().rev().find(|(mode, _)| mode == name).map(|(_, on)| *on)
     }
 
-    /// The visible rows, without trailing blanks.
+    /// Returns the visible rows without trailing blanks.
     pub(crate) fn text(&self) -> String {
         let rows: Vec<String> = self.grid.iter().map(|row| line(row)).collect();
         rows.join("\n").trim_end_matches([' ', '\n']).to_owned()
     }
 
-    /// Scrollback and screen.
+    /// Returns scrollback and screen.
     pub(crate) fn all(&self) -> String {
         let mut all: Vec<String> = self.scrollback.iter().cloned().collect();
         all.push(self.text());
         all.join("\n")
     }
 
-    fn one(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn process_one(&mut self, bytes: &[u8]) -> Option<usize> {
         match bytes[0] {
             b'\r' => self.col = 0,
             b'\n' => self.line_feed(),

@@ -6,7 +6,7 @@ use nerve_vt::terminal::{LineIndex, Notice, TerminalState};
 use proptest::prelude::*;
 
 use crate::generate::{orderly_output, output};
-use crate::{all_lines, fed, feed};
+use crate::{all_lines, feed, terminal_with};
 
 fn size() -> impl Strategy<Value = Size> {
     (2u16..24, 1u16..12).prop_map(|(cols, rows)| Size::new(cols, rows))
@@ -36,15 +36,15 @@ proptest! {
 
     #[test]
     fn dump_restores_screen(size in size(), bytes in orderly_output()) {
-        let original = fed(size.cols, size.rows, &bytes);
-        let copy = fed(size.cols, size.rows, original.dump());
+        let original = terminal_with(size.cols, size.rows, &bytes);
+        let copy = terminal_with(size.cols, size.rows, original.dump());
         prop_assert_eq!(essence(&copy), essence(&original));
     }
 
     #[test]
     fn output_after_dump_is_equivalent(cols in 3u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
-        let mut original = fed(cols, rows, &bytes);
-        let mut copy = fed(cols, rows, original.dump());
+        let mut original = terminal_with(cols, rows, &bytes);
+        let mut copy = terminal_with(cols, rows, original.dump());
         // A dump contains neither the last printed character, which REP and combining characters use, nor the pending
         // wrap of a saved cursor whose row has wrapped since.
         let more = [b".\x1b7", &more[..]].concat();
@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn output_after_keyframe_is_identical(cols in 2u16..24, rows in 1u16..12, bytes in orderly_output(), more in orderly_output()) {
-        let mut original = fed(cols, rows, &bytes);
+        let mut original = terminal_with(cols, rows, &bytes);
         let keyframe = original.keyframe(TsNs(0)).unwrap();
         let mut copy = TerminalState::from_keyframe(&keyframe);
         feed(&mut original, &more);
@@ -117,7 +117,7 @@ proptest! {
             all_lines(&terminal);
             terminal.text(LineIndex(0)..LineIndex(u64::MAX));
             terminal.tail(9);
-            let copy = fed(screen.size.cols, screen.size.rows, terminal.dump());
+            let copy = terminal_with(screen.size.cols, screen.size.rows, terminal.dump());
             prop_assert_eq!(copy.title(), terminal.title());
             prop_assert!(feed(&mut terminal, "").notices.is_empty());
         }
@@ -126,29 +126,29 @@ proptest! {
     #[test]
     fn scrolled_off_rows_are_kept_as_shown(size in size(), bytes in orderly_output()) {
         // Leaves the alternate screen, which stores nothing, and resets the margins.
-        let mut terminal = fed(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
+        let mut terminal = terminal_with(size.cols, size.rows, [&bytes[..], b"\x1b[?1049l\x1b[r"].concat());
         let first = terminal.screen().first_line;
-        let shown: Vec<_> = (first..first + u64::from(size.rows))
+        let rows_before: Vec<_> = (first..first + u64::from(size.rows))
             .map(|line| (terminal.line_content(LineIndex(line)), terminal.line_text(LineIndex(line)), terminal.line_wrapped(LineIndex(line))))
             .collect();
         feed(&mut terminal, format!("\x1b[{}S", size.rows));
         prop_assert_eq!(terminal.screen().first_line, first + u64::from(size.rows));
-        for (line, was) in (first..).zip(shown) {
+        for (line, expected) in (first..).zip(rows_before) {
             let line = LineIndex(line);
-            prop_assert_eq!((terminal.line_content(line), terminal.line_text(line), terminal.line_wrapped(line)), was);
+            prop_assert_eq!((terminal.line_content(line), terminal.line_text(line), terminal.line_wrapped(line)), expected);
         }
     }
 
     #[test]
     fn readers_see_only_complete_frames(frames in prop::collection::vec(orderly_output(), 1..5), cut in 1usize..40) {
         // Each frame is enclosed in marks. Whatever the chunks, a reader sees one of the complete states.
-        let mut finished = vec![essence(&fed(12, 5, ""))];
+        let mut complete_states = vec![essence(&terminal_with(12, 5, ""))];
         let mut reference = TerminalState::new(Size::new(12, 5));
         let mut bytes = Vec::new();
         for frame in &frames {
             let frame = [b"\x1b[?2026h", &frame[..], b"\x1b[?2026l"].concat();
             feed(&mut reference, &frame);
-            finished.push(essence(&reference));
+            complete_states.push(essence(&reference));
             bytes.extend_from_slice(&frame);
         }
         let mut terminal = TerminalState::new(Size::new(12, 5));
@@ -158,7 +158,7 @@ proptest! {
             if bytes.windows(2).any(|pair| pair == b"\x1bc") {
                 continue;
             }
-            prop_assert!(finished.contains(&essence(&terminal)));
+            prop_assert!(complete_states.contains(&essence(&terminal)));
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use nerve_vt::terminal::LineIndex;
 
-use crate::{fed, feed, shown};
+use crate::{feed, screen_text, terminal_with};
 
 /// Returns the cursor's column after printing `text`.
 fn width(text: &str) -> u16 {
-    fed(40, 2, text).screen().cursor.col
+    terminal_with(40, 2, text).screen().cursor.col
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn graphemes_have_the_expected_width() {
         ("a🏽", 3),
     ] {
         assert_eq!(width(text), columns, "{text:?}");
-        assert_eq!(shown(&fed(40, 2, text)), text);
-        let mut split = fed(40, 2, "");
+        assert_eq!(screen_text(&terminal_with(40, 2, text)), text);
+        let mut split = terminal_with(40, 2, "");
         text.as_bytes().iter().for_each(|byte| {
             feed(&mut split, [*byte]);
         });
-        assert_eq!(split.screen(), fed(40, 2, text).screen(), "{text:?} byte by byte");
+        assert_eq!(split.screen(), terminal_with(40, 2, text).screen(), "{text:?} byte by byte");
     }
 }
 
@@ -54,23 +54,23 @@ fn cursor_movement_ends_grapheme() {
 #[test]
 fn marks_are_bounded() {
     let text = format!("a{}", "\u{301}".repeat(1000));
-    assert_eq!(shown(&fed(10, 2, text)).chars().count(), 17);
+    assert_eq!(screen_text(&terminal_with(10, 2, text)).chars().count(), 17);
     let chain = format!("👩{}", "\u{200d}👩".repeat(1000));
-    let longest = fed(200, 50, chain).screen().rows[0].text.split('👩').count();
+    let longest = terminal_with(200, 50, chain).screen().rows[0].text.split('👩').count();
     assert!(longest > 9);
 }
 
 #[test]
 fn wide_character_wraps_if_it_does_not_fit() {
-    let terminal = fed(5, 3, "abcd日x");
-    assert_eq!(shown(&terminal), "abcd\n日x");
+    let terminal = terminal_with(5, 3, "abcd日x");
+    assert_eq!(screen_text(&terminal), "abcd\n日x");
     assert!(terminal.line_wrapped(LineIndex(0)));
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(3)), ["abcd日x", ""][..1]);
 }
 
 #[test]
 fn emoji_style_at_the_edge_stays_narrow() {
-    assert_eq!(shown(&fed(3, 2, "ab❤\u{fe0f}c")), "ab❤\nc");
+    assert_eq!(screen_text(&terminal_with(3, 2, "ab❤\u{fe0f}c")), "ab❤\nc");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn no_half_wide_character_remains() {
         ("\x1b[2G😀", " 😀 x"),
         ("\x1b[4h\x1b[2GX", " X  本x"),
     ] {
-        let shown = shown(&fed(10, 1, format!("日本x{edit}")));
+        let screen_text = screen_text(&terminal_with(10, 1, format!("日本x{edit}")));
         let expected = match edit {
             "\x1b[2GX" => " X本x",
             "\x1b[1GX" => "X 本x",
@@ -96,6 +96,6 @@ fn no_half_wide_character_remains() {
             "\x1b[4h\x1b[2GX" => " X 本x",
             _ => expected,
         };
-        assert_eq!(shown, expected, "{edit:?}");
+        assert_eq!(screen_text, expected, "{edit:?}");
     }
 }

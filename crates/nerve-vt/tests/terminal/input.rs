@@ -4,11 +4,11 @@ use nerve_vt::keys::{Button, Code, Input, Key, Mouse, MouseAct, Wheel};
 use nerve_vt::screen::{Modes, MouseEncoding, MouseTracking};
 use proptest::prelude::*;
 
-use crate::fed;
+use crate::terminal_with;
 
 /// Returns the modes after a program wrote this.
 fn modes(written: &str) -> Modes {
-    fed(80, 24, written).modes()
+    terminal_with(80, 24, written).modes()
 }
 
 #[track_caller]
@@ -147,10 +147,12 @@ fn mouse_encodings() {
 
 #[test]
 fn mouse_modifiers() {
-    let held = |ctrl, alt, shift| Mouse { ctrl, alt, shift, ..mouse(PRESS, 0, 0) };
-    for (mouse, code) in
-        [(held(false, false, true), 4), (held(false, true, false), 8), (held(true, true, true), 28)]
-    {
+    let modified = |ctrl, alt, shift| Mouse { ctrl, alt, shift, ..mouse(PRESS, 0, 0) };
+    for (mouse, code) in [
+        (modified(false, false, true), 4),
+        (modified(false, true, false), 8),
+        (modified(true, true, true), 28),
+    ] {
         assert_eq!(encode("\x1b[?1000h\x1b[?1006h", mouse), format!("\x1b[<{code};1;1M").into_bytes());
         assert_eq!(encode("\x1b[?1000h", mouse), [0x1b, b'[', b'M', 32 + code, 33, 33]);
         // X10's encoding has no modifiers.
@@ -194,7 +196,7 @@ fn focus_and_pastes() {
 }
 
 /// Decodes the keys sent to a program with unambiguous keys.
-fn decoded(bytes: &[u8]) -> Option<Key> {
+fn decode(bytes: &[u8]) -> Option<Key> {
     let text = std::str::from_utf8(bytes).ok()?;
     let Some(sequence) = text.strip_prefix("\x1b[") else {
         let mut chars = text.chars();
@@ -210,9 +212,9 @@ fn decoded(bytes: &[u8]) -> Option<Key> {
     let mut parameters = parameters.split(';');
     let number = parameters.next()?.split(':').next()?;
     let number: u32 = if number.is_empty() { 1 } else { number.parse().ok()? };
-    let held = match parameters.next() {
+    let modifiers = match parameters.next() {
         None | Some("") => 0,
-        Some(held) => held.parse::<u8>().ok()? - 1,
+        Some(modifiers) => modifiers.parse::<u8>().ok()? - 1,
     };
     let code = match (last, number) {
         ('A', 1) => Code::Up,
@@ -240,11 +242,11 @@ fn decoded(bytes: &[u8]) -> Option<Key> {
         ('u', _) => Code::Char(char::from_u32(number)?),
         _ => return None,
     };
-    Some(Key { code, shift: held & 1 != 0, alt: held & 2 != 0, ctrl: held & 4 != 0 })
+    Some(Key { code, shift: modifiers & 1 != 0, alt: modifiers & 2 != 0, ctrl: modifiers & 4 != 0 })
 }
 
 /// Normalizes a letter with Shift to upper case.
-fn same(key: Key) -> Key {
+fn normalize_shift(key: Key) -> Key {
     let Code::Char(char) = key.code else { return key };
     let lower: Vec<char> = char.to_lowercase().collect();
     let back: Vec<char> = lower.iter().flat_map(|lower| lower.to_uppercase()).collect();
@@ -322,14 +324,14 @@ proptest! {
     fn unambiguous_keys_round_trip(key in any_key(), flags in any::<u8>(), application in any::<bool>()) {
         let modes = Modes { kitty_keyboard: flags & 31 | 1, application_cursor: application, ..Modes::default() };
         let bytes = Input::Key(key).bytes(modes);
-        let mut expected = same(key);
+        let mut expected = normalize_shift(key);
         if let Code::Char(char) = key.code && !key.ctrl && !key.alt && flags & 8 == 0 {
             // Text is sent as is: in upper case if that is a single character.
             let upper: Vec<char> = char.to_uppercase().collect();
             let text = if let ([upper], true) = (upper.as_slice(), key.shift) { *upper } else { char };
-            expected = same(Key::char(text));
+            expected = normalize_shift(Key::char(text));
         }
-        prop_assert_eq!(decoded(&bytes).map(same), Some(expected), "{:?}", String::from_utf8_lossy(&bytes));
+        prop_assert_eq!(decode(&bytes).map(normalize_shift), Some(expected), "{:?}", String::from_utf8_lossy(&bytes));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use nerve_vt::terminal::{LineIndex, Notice, Snapshot, TerminalState};
 
 use proptest::prelude::*;
 
-use crate::{all_lines, fed, feed, shown};
+use crate::{all_lines, feed, screen_text, terminal_with};
 
 fn numbered(rows: std::ops::Range<u32>) -> String {
     rows.map(|row| format!("line {row}\r\n")).collect()
@@ -13,7 +13,7 @@ fn numbered(rows: std::ops::Range<u32>) -> String {
 
 #[test]
 fn rows_keep_their_number_when_they_scroll_off() {
-    let terminal = fed(20, 5, numbered(0..100));
+    let terminal = terminal_with(20, 5, numbered(0..100));
     assert_eq!(terminal.screen().first_line, 96);
     assert_eq!(terminal.cursor_line(), LineIndex(100));
     assert_eq!(terminal.line_count(), 101);
@@ -27,7 +27,8 @@ fn rows_keep_their_number_when_they_scroll_off() {
 
 #[test]
 fn row_text_up_to_column() {
-    let mut terminal = fed(20, 5, "日本語$ \r\ne\u{301}a\u{1f44d}\u{1f3fd}b\u{2764}\u{fe0f}c  d\r\n");
+    let mut terminal =
+        terminal_with(20, 5, "日本語$ \r\ne\u{301}a\u{1f44d}\u{1f3fd}b\u{2764}\u{fe0f}c  d\r\n");
     for stored in [false, true] {
         let to = |line, col| terminal.line_text_to(LineIndex(line), col);
         assert_eq!(to(0, 6).as_deref(), Some("日本語"), "{stored}");
@@ -44,9 +45,9 @@ fn row_text_up_to_column() {
 
 #[test]
 fn scroll_up_stores_rows() {
-    let mut terminal = fed(20, 5, numbered(0..3));
+    let mut terminal = terminal_with(20, 5, numbered(0..3));
     feed(&mut terminal, "\x1b[2S");
-    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (2, "line 2"));
+    assert_eq!((terminal.screen().first_line, screen_text(&terminal).as_str()), (2, "line 2"));
     assert_eq!(all_lines(&terminal)[..3], ["line 0", "line 1", "line 2"]);
     // A large count in few bytes is clamped to the screen.
     feed(&mut terminal, "\x1b[99S".repeat(100));
@@ -56,7 +57,7 @@ fn scroll_up_stores_rows() {
 
 #[test]
 fn cleared_screen_is_stored() {
-    let mut terminal = fed(20, 5, "one\r\ntwo\x1b[2J");
+    let mut terminal = terminal_with(20, 5, "one\r\ntwo\x1b[2J");
     assert_eq!(terminal.screen().first_line, 2);
     assert_eq!(terminal.cursor_line(), LineIndex(3));
     feed(&mut terminal, "\x1b[Hthree");
@@ -67,7 +68,7 @@ fn cleared_screen_is_stored() {
 
 #[test]
 fn erased_scrollback_keeps_numbering() {
-    let mut terminal = fed(20, 5, numbered(0..50));
+    let mut terminal = terminal_with(20, 5, numbered(0..50));
     assert_eq!(feed(&mut terminal, "\x1b[3J").notices, [Notice::ScrollbackErased]);
     assert_eq!(terminal.first_kept_line(), LineIndex(46));
     assert_eq!(terminal.line_text(LineIndex(45)), None);
@@ -77,24 +78,24 @@ fn erased_scrollback_keeps_numbering() {
     assert_eq!(terminal.first_kept_line().0, terminal.screen().first_line);
     feed(&mut terminal, "\x1bc");
     assert_eq!(terminal.first_kept_line(), LineIndex(60));
-    assert_eq!(shown(&terminal), "");
+    assert_eq!(screen_text(&terminal), "");
 }
 
 #[test]
 fn only_region_at_top_stores_rows() {
-    let terminal = fed(20, 5, format!("{}\x1b[1;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
+    let terminal = terminal_with(20, 5, format!("{}\x1b[1;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
     assert_eq!(terminal.screen().first_line, 2);
     assert_eq!(all_lines(&terminal)[..2], ["line 0", "line 1"]);
-    let terminal = fed(20, 5, format!("{}\x1b[2;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
+    let terminal = terminal_with(20, 5, format!("{}\x1b[2;3r\x1b[3;1H\r\n\r\n", numbered(0..4)));
     assert_eq!(terminal.screen().first_line, 0);
-    let terminal = fed(20, 5, format!("{}\x1b[H\x1b[2M", numbered(0..4)));
-    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (0, "line 2\nline 3"));
+    let terminal = terminal_with(20, 5, format!("{}\x1b[H\x1b[2M", numbered(0..4)));
+    assert_eq!((terminal.screen().first_line, screen_text(&terminal).as_str()), (0, "line 2\nline 3"));
 }
 
 #[test]
 fn wrapped_rows_are_joined() {
     let long = "word ".repeat(10);
-    let terminal = fed(20, 3, format!("{long}\r\nshort\r\n\r\nend"));
+    let terminal = terminal_with(20, 3, format!("{long}\r\nshort\r\n\r\nend"));
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), [long.trim_end(), "short", "", "end"]);
     assert_eq!(terminal.text(LineIndex(1)..LineIndex(2)), ["word word word word"]);
     assert!(terminal.line_wrapped(LineIndex(0)) && !terminal.line_wrapped(LineIndex(3)));
@@ -105,15 +106,15 @@ fn wrapped_rows_are_joined() {
 
 #[test]
 fn one_row_terminal_joins_wrapped_text() {
-    let terminal = fed(5, 1, "0123456789ab日cdef\r\nx");
+    let terminal = terminal_with(5, 1, "0123456789ab日cdef\r\nx");
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), ["0123456789ab日cdef", "x"]);
-    let terminal = fed(5, 1, "0123日45\r\nx");
+    let terminal = terminal_with(5, 1, "0123日45\r\nx");
     assert_eq!(terminal.text(LineIndex(0)..LineIndex(99)), ["0123日45", "x"]);
 }
 
 #[test]
 fn tail_of_alternate_screen_is_visible_rows() {
-    let terminal = fed(20, 5, format!("{}\x1b[?1049h\x1b[Ha\r\nb", numbered(0..50)));
+    let terminal = terminal_with(20, 5, format!("{}\x1b[?1049h\x1b[Ha\r\nb", numbered(0..50)));
     assert_eq!(terminal.tail(10), ["a", "b"]);
     assert_eq!(terminal.tail(1), ["b"]);
     assert_eq!(terminal.line_text(LineIndex(49)).as_deref(), Some("line 49"));
@@ -135,7 +136,7 @@ fn limits_are_kept() {
 
 #[test]
 fn narrower_screen_stores_excess_rows() {
-    let mut terminal = fed(20, 4, "0123456789abcdefghij\r\nsecond\r\nthird\r\n$ ");
+    let mut terminal = terminal_with(20, 4, "0123456789abcdefghij\r\nsecond\r\nthird\r\n$ ");
     terminal.resize(Size::new(10, 4));
     assert_eq!(all_lines(&terminal), ["0123456789", "abcdefghij", "second", "third", "$"]);
     assert_eq!(terminal.screen().first_line, 1);
@@ -143,16 +144,16 @@ fn narrower_screen_stores_excess_rows() {
     terminal.resize(Size::new(10, 2));
     assert_eq!(terminal.screen().first_line, 3);
     terminal.resize(Size::new(10, 6));
-    assert_eq!((terminal.screen().first_line, shown(&terminal).as_str()), (3, "third\n$"));
+    assert_eq!((terminal.screen().first_line, screen_text(&terminal).as_str()), (3, "third\n$"));
     feed(&mut terminal, "go");
     assert_eq!(all_lines(&terminal), ["0123456789", "abcdefghij", "second", "third", "$ go"]);
 }
 
 #[test]
 fn wider_screen_unwraps_rows() {
-    let mut terminal = fed(10, 4, "0123456789abcdefghij\r\n$ ");
+    let mut terminal = terminal_with(10, 4, "0123456789abcdefghij\r\n$ ");
     terminal.resize(Size::new(40, 4));
-    assert_eq!(shown(&terminal), "0123456789abcdefghij\n$");
+    assert_eq!(screen_text(&terminal), "0123456789abcdefghij\n$");
     assert_eq!(terminal.screen().size, Size::new(40, 4));
 }
 
@@ -169,7 +170,7 @@ fn sizes_are_clamped() {
 #[test]
 fn snapshots_are_found_by_line() {
     let snapshot = |id| Snapshot { id, at: TsNs(id), ..Snapshot::default() };
-    let mut terminal = fed(20, 5, numbered(0..10));
+    let mut terminal = terminal_with(20, 5, numbered(0..10));
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, numbered(10..20));
     terminal.record_snapshot(snapshot(2));
@@ -243,7 +244,7 @@ proptest! {
 #[test]
 fn snapshots_of_a_line_keep_their_columns() {
     let snapshot = |id| Snapshot { id, at: TsNs(100 - id), ..Snapshot::default() };
-    let mut terminal = fed(20, 5, "one\r\ntwo");
+    let mut terminal = terminal_with(20, 5, "one\r\ntwo");
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, "\rt");
     terminal.record_snapshot(snapshot(2));
@@ -262,7 +263,7 @@ fn snapshots_of_a_line_keep_their_columns() {
 #[test]
 fn alternate_screen_snapshot_belongs_to_main_line() {
     let snapshot = |id| Snapshot { id, ..Snapshot::default() };
-    let mut terminal = fed(20, 5, "one\r\ntwo");
+    let mut terminal = terminal_with(20, 5, "one\r\ntwo");
     feed(&mut terminal, "\x1b[?1049h\x1b[5;9Halternate");
     terminal.record_snapshot(snapshot(1));
     feed(&mut terminal, "\x1b[?1049l");
@@ -277,17 +278,17 @@ fn alternate_screen_snapshot_belongs_to_main_line() {
 
 #[test]
 fn skip_drops_interrupted_sequences() {
-    let mut terminal = fed(20, 5, "one \x1b]0;never ended");
+    let mut terminal = terminal_with(20, 5, "one \x1b]0;never ended");
     terminal.skip_to(1000);
     feed(&mut terminal, "two");
-    assert_eq!((terminal.offset(), shown(&terminal).as_str()), (1003, "one two"));
+    assert_eq!((terminal.offset(), screen_text(&terminal).as_str()), (1003, "one two"));
     terminal.skip_to(10);
     assert_eq!(terminal.offset(), 1003);
 }
 
 #[test]
 fn row_output_is_cut_at_column() {
-    let row = |bytes: &str| fed(20, 1, bytes).screen().rows[0].clone();
+    let row = |bytes: &str| terminal_with(20, 1, bytes).screen().rows[0].clone();
     let coloured = row("a\x1b[31mbc\x1b[0m日本d");
     assert_eq!(coloured.to_ansi(20), "a\x1b[0;31mbc\x1b[0m日本d");
     assert_eq!(coloured.to_ansi(2), "a\x1b[0;31mb\x1b[0m");

@@ -17,7 +17,7 @@ use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{Changes, LineIndex, TerminalState};
 
 /// Returns a terminal after `bytes`.
-fn fed(cols: u16, rows: u16, bytes: impl AsRef<[u8]>) -> TerminalState {
+fn terminal_with(cols: u16, rows: u16, bytes: impl AsRef<[u8]>) -> TerminalState {
     let mut terminal = TerminalState::new(Size::new(cols, rows));
     feed(&mut terminal, bytes);
     terminal
@@ -29,10 +29,10 @@ fn feed(terminal: &mut TerminalState, bytes: impl AsRef<[u8]>) -> Changes {
 
 /// Returns the terminal's replies to `bytes`.
 fn replies(bytes: &str) -> String {
-    String::from_utf8(feed(&mut fed(80, 24, ""), bytes).replies).unwrap()
+    String::from_utf8(feed(&mut terminal_with(80, 24, ""), bytes).replies).unwrap()
 }
 
-fn shown(terminal: &TerminalState) -> String {
+fn screen_text(terminal: &TerminalState) -> String {
     terminal.screen().text()
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nerve_types::{Size, TsNs};
 use nerve_vt::terminal::{LineIndex, Notice, TerminalState};
 
-use crate::{all_lines, fed};
+use crate::{all_lines, terminal_with};
 
 const RECORDINGS: [&str; 5] = [
     "claude/classic-modern",
@@ -36,7 +36,7 @@ fn lengths(seed: u64, most: u64) -> impl Iterator<Item = usize> {
 fn chunking_makes_no_difference() {
     for name in RECORDINGS {
         let bytes = raw(name);
-        let whole = fed(120, 40, &bytes);
+        let whole = terminal_with(120, 40, &bytes);
         for (seed, most) in [(1, 1), (2, 17), (3, 4096), (4, 60_000)] {
             let mut split = TerminalState::new(Size::default());
             let mut rest = bytes.as_slice();
@@ -71,7 +71,7 @@ fn dump_at_any_moment_restores_screen() {
             // A dump holds no partial sequence: complete one before comparing.
             let mut ahead = original.dump();
             ahead.extend_from_slice(b"\x1b[?2026l");
-            let mut copy = fed(120, 40, &ahead);
+            let mut copy = terminal_with(120, 40, &ahead);
             original.expire_frame(TsNs(u64::MAX));
             assert_eq!(copy.screen().rows, original.screen().rows, "{name} at {}", original.offset());
             assert_eq!(copy.screen().cursor, original.screen().cursor);
@@ -83,13 +83,13 @@ fn dump_at_any_moment_restores_screen() {
 
 #[test]
 fn conversation_is_complete() {
-    let terminal = fed(120, 40, raw("claude/classic-modern"));
+    let terminal = terminal_with(120, 40, raw("claude/classic-modern"));
     let lines = all_lines(&terminal);
     for number in 1..=300 {
-        let wanted = format!(
+        let expected = format!(
             "- line {number:03}: lorem ipsum dolor sit amet, consectetur adipiscing elit number {number}"
         );
-        assert!(lines.iter().any(|line| line.trim() == wanted), "{wanted}");
+        assert!(lines.iter().any(|line| line.trim() == expected), "{expected}");
     }
     let unicode = lines.iter().find(|line| line.contains("● Unicode:")).unwrap();
     assert!(
@@ -132,9 +132,9 @@ fn answers_match_another_terminal() {
         ("gemini/default-modern", "gemini/08c-wide-response.txt", "word word", "END-OF-WIDE"),
     ] {
         let text = std::fs::read_to_string(screens.join(screen)).unwrap();
-        let seen: Vec<String> = text.lines().map(str::to_string).collect();
-        let ours = all_lines(&fed(120, 40, raw(recording)));
-        assert_eq!(block(&ours, first, last), block(&seen, first, last), "{screen}");
+        let expected: Vec<String> = text.lines().map(str::to_string).collect();
+        let actual = all_lines(&terminal_with(120, 40, raw(recording)));
+        assert_eq!(block(&actual, first, last), block(&expected, first, last), "{screen}");
     }
 }
 
@@ -159,10 +159,10 @@ fn titles_match_recorded_ones() {
 /// Checks the final screen after a session that ended with `/exit` or ^C.
 #[test]
 fn final_screen() {
-    let claude = fed(120, 40, raw("claude/classic-modern"));
+    let claude = terminal_with(120, 40, raw("claude/classic-modern"));
     assert!(!claude.modes().alternate && claude.screen().cursor.visible);
     assert!(claude.tail(60).iter().any(|line| line.contains("/exit")));
     assert!(claude.first_kept_line() < LineIndex(claude.screen().first_line));
-    let full = fed(120, 40, raw("claude/fs-noanswer"));
+    let full = terminal_with(120, 40, raw("claude/fs-noanswer"));
     assert!(!full.modes().alternate && full.modes().mouse.is_none() && full.modes().kitty_keyboard == 0);
 }

@@ -3,7 +3,7 @@
 use nerve_types::Size;
 use nerve_vt::terminal::TerminalState;
 
-use crate::{fed, feed, replies};
+use crate::{feed, replies, terminal_with};
 
 #[test]
 fn identity() {
@@ -64,7 +64,7 @@ fn each_screen_has_its_own_kitty_flags() {
 
 #[test]
 fn kitty_push_flood_is_bounded() {
-    let mut terminal = fed(80, 24, "\x1b[>1u".repeat(10_000));
+    let mut terminal = terminal_with(80, 24, "\x1b[>1u".repeat(10_000));
     feed(&mut terminal, "\x1b[?1049h".to_string() + &"\x1b[>3u".repeat(10_000));
     assert_eq!(terminal.modes().kitty_keyboard, 3);
 }

@@ -7,11 +7,11 @@ use nerve_vt::terminal::{
     Clipboard, LineIndex, Mark, MarkKind, Notice, Notification, Selections, TerminalState,
 };
 
-use crate::{all_lines, fed, feed, shown};
+use crate::{all_lines, feed, screen_text, terminal_with};
 
 #[test]
 fn wrapped_text_marks_its_row() {
-    let screen = fed(10, 4, "0123456789abc\r\nnext").screen();
+    let screen = terminal_with(10, 4, "0123456789abc\r\nnext").screen();
     assert_eq!(screen.text(), "0123456789\nabc\nnext");
     assert_eq!(screen.rows.iter().map(|row| row.wrapped).collect::<Vec<_>>(), [true, false, false, false]);
     assert_eq!((screen.cursor.row, screen.cursor.col), (2, 4));
@@ -19,24 +19,24 @@ fn wrapped_text_marks_its_row() {
 
 #[test]
 fn last_column_is_overwritten_without_autowrap() {
-    assert_eq!(shown(&fed(5, 2, "\x1b[?7l1234567\x1b[?7h8")), "12347\n8");
+    assert_eq!(screen_text(&terminal_with(5, 2, "\x1b[?7l1234567\x1b[?7h8")), "12347\n8");
 }
 
 #[test]
 fn style_runs_have_no_gaps() {
-    let row = &fed(20, 2, "ab\x1b[1;31mcd\x1b[0mef\x1b[48;2;1;2;3m  \x1b[m").screen().rows[0];
+    let row = &terminal_with(20, 2, "ab\x1b[1;31mcd\x1b[0mef\x1b[48;2;1;2;3m  \x1b[m").screen().rows[0];
     let plain = Style::default();
     let red = Style { bold: true, fg: Color::Indexed(1), ..plain };
     let backed = Style { bg: Color::Rgb(1, 2, 3), ..plain };
     assert_eq!(row.text, "abcdef");
     let run = |start, len, style| StyleRun { start, len, style };
     assert_eq!(row.runs, [run(0, 2, plain), run(2, 2, red), run(4, 2, plain), run(6, 2, backed)]);
-    assert_eq!(fed(20, 2, "plain").screen().rows[0].runs, []);
+    assert_eq!(terminal_with(20, 2, "plain").screen().rows[0].runs, []);
 }
 
 #[test]
 fn all_attributes_are_parsed() {
-    let style = |codes: &str| fed(20, 2, format!("\x1b[{codes}mx")).screen().rows[0].runs[0].style;
+    let style = |codes: &str| terminal_with(20, 2, format!("\x1b[{codes}mx")).screen().rows[0].runs[0].style;
     assert!(style("1").bold && style("2").dim && style("3").italic && style("4").underline);
     assert!(style("7").inverse && style("8").hidden && style("9").strikeout && style("21").underline);
     assert!(style("4:3").underline && style("4:5").underline);
@@ -54,7 +54,7 @@ fn all_attributes_are_parsed() {
 #[test]
 fn modes_are_tracked() {
     let set = "\x1b[?1h\x1b=\x1b[?1004h\x1b[?1003h\x1b[?1006h\x1b[?2004h\x1b[>5u\x1b[?25l";
-    let mut terminal = fed(80, 24, set);
+    let mut terminal = terminal_with(80, 24, set);
     let modes = terminal.modes();
     assert!(modes.application_cursor && modes.application_keypad && modes.focus_events);
     assert!(modes.bracketed_paste && !modes.alternate);
@@ -70,74 +70,74 @@ fn modes_are_tracked() {
 
 #[test]
 fn newline_mode_adds_carriage_return() {
-    assert_eq!(shown(&fed(9, 3, "ab\ncd\x1b[20h\nef")), "ab\n  cd\nef");
+    assert_eq!(screen_text(&terminal_with(9, 3, "ab\ncd\x1b[20h\nef")), "ab\n  cd\nef");
 }
 
 #[test]
 fn insert_mode_shifts_the_rest() {
-    assert_eq!(shown(&fed(8, 1, "abcdef\r\x1b[4hXY\x1b[4lZ")), "XYZbcdef");
+    assert_eq!(screen_text(&terminal_with(8, 1, "abcdef\r\x1b[4hXY\x1b[4lZ")), "XYZbcdef");
 }
 
 #[test]
 fn origin_mode_counts_from_margin() {
     assert_eq!(
-        shown(&fed(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")),
+        screen_text(&terminal_with(9, 6, "\x1b[3;5r\x1b[?6h\x1b[1;1Hin\x1b[99;1Hend\x1b[?6l\x1b[1;1Htop")),
         "top\n\nin\n\nend"
     );
 }
 
 #[test]
 fn soft_reset_resets_margins_and_rendition() {
-    let terminal = fed(9, 4, "\x1b[2;3r\x1b[4;1H\x1b[1m\x1b(0\x1b[!pqqq");
-    assert_eq!(shown(&terminal), "\n\n\nqqq");
+    let terminal = terminal_with(9, 4, "\x1b[2;3r\x1b[4;1H\x1b[1m\x1b(0\x1b[!pqqq");
+    assert_eq!(screen_text(&terminal), "\n\n\nqqq");
     assert_eq!(terminal.screen().rows[3].runs, []);
 }
 
 #[test]
 fn line_drawing_is_translated() {
-    assert_eq!(shown(&fed(9, 2, "\x1b(0lqk\x1b(B lqk")), "┌─┐ lqk");
-    assert_eq!(shown(&fed(9, 2, "\x1b)0a\x0eqq\x0fq")), "a──q");
+    assert_eq!(screen_text(&terminal_with(9, 2, "\x1b(0lqk\x1b(B lqk")), "┌─┐ lqk");
+    assert_eq!(screen_text(&terminal_with(9, 2, "\x1b)0a\x0eqq\x0fq")), "a──q");
 }
 
 #[test]
 fn tabs() {
-    assert_eq!(shown(&fed(30, 2, "a\tb\tc")), "a       b       c");
-    assert_eq!(shown(&fed(30, 2, "\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy")), "    y");
-    assert_eq!(shown(&fed(30, 2, "\x1b[2Ix")), "                x");
+    assert_eq!(screen_text(&terminal_with(30, 2, "a\tb\tc")), "a       b       c");
+    assert_eq!(screen_text(&terminal_with(30, 2, "\x1b[3g\x1b[5G\x1bH\r\tx\x1b[Zy")), "    y");
+    assert_eq!(screen_text(&terminal_with(30, 2, "\x1b[2Ix")), "                x");
 }
 
 #[test]
 fn erasing_and_shifting() {
-    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2X")), "abc  fgh");
-    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2P")), "abcfgh");
-    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[2@")), "abc  defgh");
-    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[K")), "abc");
-    assert_eq!(shown(&fed(10, 1, "abcdefgh\x1b[4G\x1b[1K")), "    efgh");
-    assert_eq!(shown(&fed(10, 2, "abc\r\nabcdefgh\x1b[4G\x1b[1J")), "\n    efgh");
-    assert_eq!(shown(&fed(10, 3, "abc\r\nabcdefgh\r\nxyz\x1b[2;4H\x1b[J")), "abc\nabc");
-    assert_eq!(shown(&fed(10, 1, "abc\x1b[3b")), "abcccc");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2X")), "abc  fgh");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2P")), "abcfgh");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[2@")), "abc  defgh");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[K")), "abc");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abcdefgh\x1b[4G\x1b[1K")), "    efgh");
+    assert_eq!(screen_text(&terminal_with(10, 2, "abc\r\nabcdefgh\x1b[4G\x1b[1J")), "\n    efgh");
+    assert_eq!(screen_text(&terminal_with(10, 3, "abc\r\nabcdefgh\r\nxyz\x1b[2;4H\x1b[J")), "abc\nabc");
+    assert_eq!(screen_text(&terminal_with(10, 1, "abc\x1b[3b")), "abcccc");
 }
 
 #[test]
 fn full_width_rule_survives_erase() {
-    assert_eq!(shown(&fed(5, 2, "-----\x1b[K")), "-----");
+    assert_eq!(screen_text(&terminal_with(5, 2, "-----\x1b[K")), "-----");
 }
 
 #[test]
 fn rows_scroll_within_region() {
     let rows = "1\r\n2\r\n3\r\n4\r\n5";
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[M"))), "1\n3\n4\n\n5");
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[L"))), "1\n\n2\n3\n5");
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1bM"))), "1\n\n2\n3\n5");
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2;4r\x1b[4;1H\n"))), "1\n3\n4\n\n5");
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2S"))), "3\n4\n5");
-    assert_eq!(shown(&fed(9, 5, format!("{rows}\x1b[2T"))), "\n\n1\n2\n3");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[M"))), "1\n3\n4\n\n5");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1b[L"))), "1\n\n2\n3\n5");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2;4r\x1b[2;1H\x1bM"))), "1\n\n2\n3\n5");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2;4r\x1b[4;1H\n"))), "1\n3\n4\n\n5");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2S"))), "3\n4\n5");
+    assert_eq!(screen_text(&terminal_with(9, 5, format!("{rows}\x1b[2T"))), "\n\n1\n2\n3");
 }
 
 #[test]
 fn cursor_stops_at_margins() {
     let at = |bytes: &str| {
-        let cursor = fed(20, 10, bytes).screen().cursor;
+        let cursor = terminal_with(20, 10, bytes).screen().cursor;
         (cursor.row, cursor.col)
     };
     assert_eq!(at("\x1b[3;7r\x1b[5;1H\x1b[99A"), (2, 0));
@@ -158,43 +158,43 @@ fn alternate_screen_is_entered_and_left() {
     for (enter, leave) in
         [("\x1b[?1049h", "\x1b[?1049l"), ("\x1b[?1047h", "\x1b[?1047l"), ("\x1b[?47h", "\x1b[?47l")]
     {
-        let mut terminal = fed(20, 4, "main\r\n$ ");
+        let mut terminal = terminal_with(20, 4, "main\r\n$ ");
         let changes = feed(&mut terminal, enter);
         assert_eq!(changes.notices, [Notice::Alternate(true)]);
-        assert_eq!(shown(&terminal), "");
+        assert_eq!(screen_text(&terminal), "");
         feed(&mut terminal, "\x1b[Hfull\r\nscreen\r\n\r\n\r\n\r\nrolled");
         assert!(terminal.modes().alternate);
-        assert_eq!(shown(&terminal), "\n\n\nrolled");
+        assert_eq!(screen_text(&terminal), "\n\n\nrolled");
         assert_eq!(terminal.screen().first_line, 0);
         assert_eq!(terminal.line_text(LineIndex(0)).as_deref(), Some("main"));
         assert_eq!(feed(&mut terminal, leave).notices, [Notice::Alternate(false)]);
-        assert_eq!(shown(&terminal), "main\n$");
+        assert_eq!(screen_text(&terminal), "main\n$");
         assert_eq!(all_lines(&terminal)[..2], ["main", "$"]);
     }
 }
 
 #[test]
 fn only_1049_restores_cursor() {
-    assert_eq!(shown(&fed(20, 4, "ab\x1b[?1049h\x1b[3;5H\x1b[?1049lX")), "abX");
-    assert_eq!(shown(&fed(20, 4, "ab\x1b[?47h\x1b[3;5H\x1b[?47lX")), "ab\n\n    X");
-    assert_eq!(shown(&fed(20, 4, "ab\x1b[?1048h\x1b[3;5H\x1b[?1048lX")), "abX");
+    assert_eq!(screen_text(&terminal_with(20, 4, "ab\x1b[?1049h\x1b[3;5H\x1b[?1049lX")), "abX");
+    assert_eq!(screen_text(&terminal_with(20, 4, "ab\x1b[?47h\x1b[3;5H\x1b[?47lX")), "ab\n\n    X");
+    assert_eq!(screen_text(&terminal_with(20, 4, "ab\x1b[?1048h\x1b[3;5H\x1b[?1048lX")), "abX");
 }
 
 #[test]
 fn resize_on_alternate_screen_reflows_main_screen() {
-    let mut terminal = fed(10, 3, "0123456789abcde\x1b[?1049h\x1b[HALTERNATE!");
+    let mut terminal = terminal_with(10, 3, "0123456789abcde\x1b[?1049h\x1b[HALTERNATE!");
     terminal.resize(Size::new(20, 4));
-    assert_eq!(shown(&terminal), "ALTERNATE!");
+    assert_eq!(screen_text(&terminal), "ALTERNATE!");
     feed(&mut terminal, "\x1b[?1049l");
-    assert_eq!(shown(&terminal), "0123456789abcde");
+    assert_eq!(screen_text(&terminal), "0123456789abcde");
     feed(&mut terminal, "\x1b[?1049h\x1b[H日本");
     terminal.resize(Size::new(3, 4));
-    assert_eq!(shown(&terminal), "日");
+    assert_eq!(screen_text(&terminal), "日");
 }
 
 #[test]
 fn titles() {
-    let mut terminal = fed(80, 24, "");
+    let mut terminal = terminal_with(80, 24, "");
     assert_eq!(feed(&mut terminal, "\x1b]0;✳ a;b\x07").notices, [Notice::Title("✳ a;b".into())]);
     feed(&mut terminal, "\x1b[22t\x1b]2;other\x1b\\");
     assert_eq!(terminal.title(), "other");
@@ -207,17 +207,17 @@ fn titles() {
 
 #[test]
 fn endless_title_is_ignored() {
-    let mut terminal = fed(80, 24, "\x1b]2;good\x07");
+    let mut terminal = terminal_with(80, 24, "\x1b]2;good\x07");
     feed(&mut terminal, format!("\x1b]2;{}", "x".repeat(3 << 20)));
     feed(&mut terminal, format!("{}\x07text", "y".repeat(1 << 20)));
-    assert_eq!((terminal.title(), shown(&terminal).as_str()), ("good", "text"));
+    assert_eq!((terminal.title(), screen_text(&terminal).as_str()), ("good", "text"));
 }
 
 #[test]
 fn other_strings_are_ignored() {
     let long = "z".repeat(2 << 20);
     assert_eq!(
-        shown(&fed(
+        screen_text(&terminal_with(
             80,
             24,
             format!("a\x1b_Gi=1;{long}\x1b\\b\x1bP{long}\x1b\\c\x1b^{long}\x1b\\d\x1bX{long}\x1b\\e")
@@ -228,7 +228,7 @@ fn other_strings_are_ignored() {
 
 #[test]
 fn notices() {
-    let mut terminal = fed(80, 24, "");
+    let mut terminal = terminal_with(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, bytes).notices;
     assert_eq!(notices("\x07\x07a\x07"), [Notice::Bell]);
     assert_eq!(notices("\x1b]9;4;1;42\x07"), [Notice::Progress { state: 1, value: 42 }]);
@@ -244,7 +244,7 @@ fn notices() {
 
 #[test]
 fn notifications_are_passed_on() {
-    let mut terminal = fed(80, 24, "");
+    let mut terminal = terminal_with(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]{bytes}\x1b\\")).notices;
     let text = |text: &str| vec![Notice::Notify(Notification::Text(text.into()))];
     assert_eq!(notices("9;All done; really\u{9b}31m"), text("All done; really31m"));
@@ -271,7 +271,7 @@ fn notifications_are_passed_on() {
 
 #[test]
 fn only_clipboard_texts_are_passed_on() {
-    let mut terminal = fed(80, 24, "");
+    let mut terminal = terminal_with(80, 24, "");
     let mut notices = |bytes: &str| feed(&mut terminal, format!("\x1b]52;{bytes}\x07"));
     let copied = |to, base64: &str| vec![Notice::Clipboard(Clipboard { to, base64: base64.into() })];
     assert_eq!(notices("c;aGVsbG8=").notices, copied(Selections::Clipboard, "aGVsbG8="));
@@ -289,7 +289,7 @@ fn only_clipboard_texts_are_passed_on() {
 #[test]
 fn row_has_underlines_and_links() {
     let link = "\x1b]8;id=7;https://example.org\x1b\\";
-    let terminal = fed(
+    let terminal = terminal_with(
         80,
         2,
         format!("\x1b[4ma\x1b[4:3;58;5;9mb日\x1b[0m{link}c\x1b[1md\x1b]8;;\x1b\\\x1b[me\x1b[4:2mf"),
@@ -316,7 +316,7 @@ fn row_has_underlines_and_links() {
 #[test]
 fn marks_have_positions() {
     let marks = |parts: &[&str]| {
-        let mut terminal = fed(80, 24, "");
+        let mut terminal = terminal_with(80, 24, "");
         let notices = parts.iter().flat_map(|part| feed(&mut terminal, part).notices);
         notices.collect::<Vec<_>>()
     };
@@ -337,23 +337,23 @@ fn marks_have_positions() {
 #[test]
 fn line_contains_hyperlinks() {
     let link = "\x1b]8;id=7;https://example.org/a;b\x1b\\";
-    let terminal = fed(80, 24, format!("see {link}this\x1b[1m one\x1b]8;;\x1b\\\x1b[m."));
+    let terminal = terminal_with(80, 24, format!("see {link}this\x1b[1m one\x1b]8;;\x1b\\\x1b[m."));
     let content = terminal.line_content(LineIndex(0)).unwrap();
     assert_eq!(content, format!("see {link}this\x1b[0;1m one\x1b]8;;\x1b\\\x1b[0m."));
     let long = format!("\x1b]8;;https://{}\x07text", "x".repeat(3000));
-    assert_eq!(fed(80, 24, long).line_content(LineIndex(0)).unwrap(), "text");
+    assert_eq!(terminal_with(80, 24, long).line_content(LineIndex(0)).unwrap(), "text");
 }
 
 #[test]
 fn row_as_ansi() {
     let ansi = "a\x1b[0;1;4:3;31;48;5;200;58;2;1;2;3mb\x1b[0mc";
-    assert_eq!(fed(80, 2, ansi).line_content(LineIndex(0)).unwrap(), ansi);
+    assert_eq!(terminal_with(80, 2, ansi).line_content(LineIndex(0)).unwrap(), ansi);
 }
 
 #[test]
 fn blink_survives_scrollback_and_dump() {
     let ansi = "a\x1b[0;1;5mb\x1b[0;5;4:3;31;58;5;9mc\x1b[0md";
-    let mut terminal = fed(80, 2, ansi);
+    let mut terminal = terminal_with(80, 2, ansi);
     let mut dumped = TerminalState::new(Size::new(80, 2));
     dumped.process_data(TsNs(0), &terminal.dump());
     assert_eq!(dumped.line_content(LineIndex(0)).unwrap(), ansi);
@@ -365,18 +365,21 @@ fn blink_survives_scrollback_and_dump() {
 
 #[test]
 fn decaln_fills_the_screen() {
-    assert_eq!(shown(&fed(3, 2, "\x1b#8")), "EEE\nEEE");
+    assert_eq!(screen_text(&terminal_with(3, 2, "\x1b#8")), "EEE\nEEE");
 }
 
 #[test]
 fn unknown_sequences_change_nothing() {
     let junk = "\x1b[?9999h\x1b[>99m\x1b[1;2;3;4;5;6T\x1b]4242;x\x07\x1b%G\x1b[4:9:9:9y\x1bPzzz\x1b\\\x1b[ !\"p\x1b[38m\x1b[999z\x7f\u{85}";
-    assert_eq!(fed(20, 3, format!("a{junk}b")).screen().rows, fed(20, 3, "ab").screen().rows);
+    assert_eq!(
+        terminal_with(20, 3, format!("a{junk}b")).screen().rows,
+        terminal_with(20, 3, "ab").screen().rows
+    );
 }
 
 #[test]
 fn grown_coloured_row_is_cleared_completely() {
-    let mut terminal = fed(3, 1, "\x1b[40mab\r\n\x1b[m");
+    let mut terminal = terminal_with(3, 1, "\x1b[40mab\r\n\x1b[m");
     terminal.resize(Size::new(6, 1));
     feed(&mut terminal, "\r\n");
     assert_eq!(terminal.screen().rows[0].runs, []);

@@ -13,31 +13,31 @@ async fn nothing_is_answered_without_the_right_token() {
     let server = HttpServer::start();
     let host = server.address.to_string();
     let token = server.token.as_str();
-    let cut = format!("Bearer {}", &token[..token.len() - 1]);
+    let truncated = format!("Bearer {}", &token[..token.len() - 1]);
     let longer = format!("Bearer {token}0");
     let basic = format!("Basic {token}");
-    let mut tries = Vec::new();
-    for given in ["", "Bearer", "Bearer ", &cut, &longer, &basic, token] {
-        tries.push(request("/nodes", &[("Host", &host), ("Authorization", given)]));
+    let mut requests = Vec::new();
+    for given in ["", "Bearer", "Bearer ", &truncated, &longer, &basic, token] {
+        requests.push(request("/nodes", &[("Host", &host), ("Authorization", given)]));
     }
     for path in ["/nodes", "/api/command", "/api/events", "/events", "/nowhere"] {
-        tries.push(request(path, &[("Host", &host)]));
+        requests.push(request(path, &[("Host", &host)]));
     }
     // Concurrently, since each answer is delayed more than the one before.
-    for answer in futures_util::future::join_all(tries.iter().map(|bytes| server.raw(bytes))).await {
-        let told = answer.problem(401, "authentication_error");
-        assert!(told.contains("nerve token show"), "{told}");
-        assert!(!told.contains(token));
-        assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+    for response in futures_util::future::join_all(requests.iter().map(|bytes| server.raw(bytes))).await {
+        let detail = response.problem(401, "authentication_error");
+        assert!(detail.contains("nerve token show"), "{detail}");
+        assert!(!detail.contains(token));
+        assert!(response.header("www-authenticate").unwrap().starts_with("Bearer"));
     }
     let good = format!("Bearer {token}");
-    let answer = server.raw(request("/nodes", &[("Host", &host), ("Authorization", &good)])).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = server.raw(request("/nodes", &[("Host", &host), ("Authorization", &good)])).await;
+    assert_eq!(response.status, 200, "{response:?}");
     server.stop().await;
 }
 
 #[tokio::test]
-async fn new_token_is_valid_at_once() {
+async fn old_token_is_rejected_at_once() {
     let server = HttpServer::start();
     assert_eq!(server.get("/nodes").await.status, 200);
     let file =
@@ -54,27 +54,27 @@ async fn foreign_host_or_origin_is_rejected_despite_token() {
     let port = server.address.port();
     let bearer = format!("Bearer {}", server.token);
     let localhost = format!("localhost:{port}");
-    let named = format!("nerve.example:{port}");
+    let configured_name = format!("nerve.example:{port}");
     let token = ("Authorization", bearer.as_str());
-    for good in [host.as_str(), &localhost, "localhost", "[::1]:1", &named] {
-        let answer = server.raw(request("/nodes", &[("Host", good), token])).await;
-        assert_eq!(answer.status, 200, "{good}: {answer:?}");
+    for good in [host.as_str(), &localhost, "localhost", "[::1]:1", &configured_name] {
+        let response = server.raw(request("/nodes", &[("Host", good), token])).await;
+        assert_eq!(response.status, 200, "{good}: {response:?}");
     }
     for bad in ["evil.example", "localhost.evil.example", "10.0.0.1", "nerve.example.evil.example"] {
         for path in ["/nodes", "/health", "/docs", "/api/events", "/events"] {
-            let answer = server.raw(request(path, &[("Host", bad), token])).await;
-            answer.problem(403, "permission_error");
+            let response = server.raw(request(path, &[("Host", bad), token])).await;
+            response.problem(403, "permission_error");
         }
     }
     let own = format!("http://{localhost}");
-    let answer = server.raw(request("/nodes", &[("Host", &localhost), token, ("Origin", &own)])).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.header("access-control-allow-origin"), None);
+    let response = server.raw(request("/nodes", &[("Host", &localhost), token, ("Origin", &own)])).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.header("access-control-allow-origin"), None);
     for bad in ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil.example"] {
         for path in ["/nodes", "/health", "/api/events", "/events"] {
-            let answer = server.raw(request(path, &[("Host", &localhost), token, ("Origin", bad)])).await;
-            answer.problem(403, "permission_error");
-            assert_eq!(answer.header("access-control-allow-origin"), None);
+            let response = server.raw(request(path, &[("Host", &localhost), token, ("Origin", bad)])).await;
+            response.problem(403, "permission_error");
+            assert_eq!(response.header("access-control-allow-origin"), None);
         }
     }
     let two = server.raw(request("/nodes", &[("Host", &host), ("Host", "localhost"), token])).await;
@@ -87,10 +87,10 @@ async fn foreign_host_or_origin_is_rejected_despite_token() {
     );
     assert_eq!(server.raw(line).await.status, 400);
     // A CORS preflight of another site is not allowed.
-    let asked = format!(
+    let preflight = format!(
         "OPTIONS /nodes HTTP/1.1\r\nHost: {localhost}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
     );
-    assert_eq!(server.raw(asked).await.status, 403);
+    assert_eq!(server.raw(preflight).await.status, 403);
     server.stop().await;
 }
 
@@ -108,7 +108,7 @@ async fn health_and_docs_need_no_token_and_reveal_nothing() {
             && !page.contains("<script")
             && !page.contains("secret-node")
     );
-    assert!(!page.contains("//"), "something comes from elsewhere");
+    assert!(!page.contains("//"), "page loads external resources");
     assert!(docs.header("content-security-policy").unwrap().contains("default-src 'none'"));
     let description = server.raw(request("/openapi.json", &[("Host", &host)])).await;
     assert_eq!(description.json()["openapi"], "3.1.0");
@@ -124,12 +124,12 @@ async fn health_and_docs_need_no_token_and_reveal_nothing() {
 }
 
 #[tokio::test]
-async fn request_keeps_the_clients_id() {
+async fn request_id_of_client_is_returned() {
     let server = HttpServer::start();
-    let head = server.head("GET", "/nodes/nobody");
-    let answer = server.raw(format!("{head}X-Request-Id: build-7\r\nConnection: close\r\n\r\n")).await;
-    answer.problem(404, "not_found_error");
-    assert_eq!(answer.header("x-request-id"), Some("build-7"));
+    let head = server.head("GET", "/nodes/absent");
+    let response = server.raw(format!("{head}X-Request-Id: build-7\r\nConnection: close\r\n\r\n")).await;
+    response.problem(404, "not_found_error");
+    assert_eq!(response.header("x-request-id"), Some("build-7"));
     let own = server.get("/nodes").await;
     let other = server.get("/nodes").await;
     assert!(
@@ -137,8 +137,8 @@ async fn request_keeps_the_clients_id() {
     );
     assert_eq!(own.header("cache-control"), Some("no-store"));
     let token = server.get(&format!("/nodes?token={}", server.token)).await;
-    let told = token.problem(400, "invalid_request_error");
-    assert!(told.contains("Authorization") && !told.contains(&server.token), "{told}");
+    let detail = token.problem(400, "invalid_request_error");
+    assert!(detail.contains("Authorization") && !detail.contains(&server.token), "{detail}");
     let none: Value = server.get("/nodes").await.json();
     assert_eq!(none["nodes"], json!([]));
     server.stop().await;

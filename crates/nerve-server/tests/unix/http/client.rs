@@ -43,15 +43,15 @@ impl HttpServer {
 
     pub(super) async fn stop(self) {
         self.stop.cancel();
-        self.ended().await;
+        self.wait_for_exit().await;
     }
 
-    pub(super) fn begin_to_stop(&self) {
+    pub(super) fn begin_shutdown(&self) {
         self.stop.cancel();
     }
 
-    pub(super) async fn ended(self) {
-        tokio::time::timeout(DEADLINE, self.task).await.expect("the server did not end").unwrap().unwrap();
+    pub(super) async fn wait_for_exit(self) {
+        tokio::time::timeout(DEADLINE, self.task).await.expect("server did not exit").unwrap().unwrap();
     }
 
     pub(super) async fn connect(&self) -> BufReader<TcpStream> {
@@ -67,52 +67,52 @@ impl HttpServer {
     }
 
     /// Sends bytes over a new connection and reads the response.
-    pub(super) async fn raw(&self, bytes: impl AsRef<[u8]>) -> Answer {
+    pub(super) async fn raw(&self, bytes: impl AsRef<[u8]>) -> HttpResponse {
         let mut stream = self.connect().await;
         // A server that rejects the request closes while the rest is being sent.
         let _ = stream.write_all(bytes.as_ref()).await;
-        Answer::read(&mut stream).await
+        HttpResponse::read(&mut stream).await
     }
 
-    pub(super) async fn ask(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub(super) async fn request(&self, method: &str, path: &str, body: Value) -> HttpResponse {
         let head = self.head(method, path);
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.raw(format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())).await
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, Value::Null).await
+    pub(super) async fn get(&self, path: &str) -> HttpResponse {
+        self.request("GET", path, Value::Null).await
     }
 
-    /// Like [`HttpServer::ask`] for a request that must succeed; returns its body.
-    pub(super) async fn done(&self, method: &str, path: &str, body: Value) -> Value {
-        let answer = self.ask(method, path, body).await;
-        assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
-        answer.json()
+    /// Like [`HttpServer::request`] for a request that must succeed; returns its body.
+    pub(super) async fn request_ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let response = self.request(method, path, body).await;
+        assert!((200..300).contains(&response.status), "{method} {path}: {response:?}");
+        response.json()
     }
 
     /// Creates a shell node that runs each prompt.
     pub(super) async fn bash(&self, id: &str) {
-        self.done("POST", "/nodes", json!({ "node_id": id, "backend": "bash" })).await;
+        self.request_ok("POST", "/nodes", json!({ "node_id": id, "backend": "bash" })).await;
     }
 }
 
 /// A complete response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// Reads a response with a Content-Length.
-    pub(super) async fn read(stream: &mut BufReader<TcpStream>) -> Answer {
+    pub(super) async fn read(stream: &mut BufReader<TcpStream>) -> HttpResponse {
         let (status, head) = read_head(stream).await;
         let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         tokio::time::timeout(DEADLINE, stream.read_exact(&mut body)).await.expect("no body").unwrap();
-        Answer { status, head, body }
+        HttpResponse { status, head, body }
     }
 
     pub(super) fn json(&self) -> Value {
@@ -143,7 +143,7 @@ pub(super) async fn read_head(stream: &mut BufReader<TcpStream>) -> (u16, String
     let mut head = String::new();
     loop {
         let line = stream.read_line(&mut head);
-        match tokio::time::timeout(DEADLINE, line).await.expect("no answer came") {
+        match tokio::time::timeout(DEADLINE, line).await.expect("no response") {
             Ok(0) | Err(_) => return (0, head),
             Ok(2) => break,
             Ok(_) => {}

@@ -31,7 +31,7 @@ impl Events {
         loop {
             let mut line = String::new();
             let read = tokio::time::timeout(DEADLINE, self.stream.read_line(&mut line)).await;
-            if read.expect("no line came").unwrap_or(0) == 0 {
+            if read.expect("no line received").unwrap_or(0) == 0 {
                 return None;
             }
             let text = line.trim_end();
@@ -51,7 +51,7 @@ impl Events {
         let deadline = Instant::now() + DEADLINE;
         let mut id = String::new();
         while let Some(line) = self.line().await {
-            assert!(Instant::now() < deadline, "no event came");
+            assert!(Instant::now() < deadline, "no event received");
             if let Some(found) = line.strip_prefix("id: ") {
                 id = found.to_string();
             }
@@ -85,7 +85,7 @@ async fn events_arrive_filtered_with_their_ids() {
     let created = some.next().await;
     assert_eq!((kind(&created), &created.as_ref().unwrap().1["node_id"]), ("NODE_CREATED", &json!("b")));
     assert_eq!(kind(&some.next().await), "CHANNEL_CREATED");
-    server.done("DELETE", "/nodes/b", Value::Null).await;
+    server.request_ok("DELETE", "/nodes/b", Value::Null).await;
     assert_eq!(kind(&some.next().await), "NODE_STOPPED");
     server.get("/events?types=NODE_EXPLODED").await.problem(400, "invalid_request_error");
     server.get("/events?since=-1").await.problem(400, "invalid_request_error");
@@ -157,7 +157,7 @@ async fn reader_of_another_server_misses_nothing() {
             assert_eq!(foreign.next().await.unwrap().1["node_id"], id);
         }
     }
-    // A number without a server is taken for this server's.
+    // A number without a server id refers to this server.
     let mut plain = Events::open(&server, path, &format!("Last-Event-ID: {number}\r\n")).await;
     assert_eq!(plain.next().await.unwrap().1["node_id"], "b");
     server.stop().await;
@@ -172,11 +172,11 @@ async fn stalled_reader_loses_events_and_is_notified() {
     let gate = json!({ "id": "g", "gate": { "question": "x".repeat(500_000), "choices": ["yes"] } });
     let graph = json!({ "definition": { "graph": "ask", "steps": [gate] }, "detach": true });
     for _ in 0..40 {
-        let run = server.done("POST", "/runs", graph.clone()).await;
+        let run = server.request_ok("POST", "/runs", graph.clone()).await;
         let path = format!("/runs/{}/answer", run["run_id"].as_str().unwrap());
         let deadline = Instant::now() + DEADLINE;
-        while server.ask("POST", &path, json!({ "choice": "yes" })).await.status != 200 {
-            assert!(Instant::now() < deadline, "somebody held it up");
+        while server.request("POST", &path, json!({ "choice": "yes" })).await.status != 200 {
+            assert!(Instant::now() < deadline, "gate was not answered");
         }
         assert_eq!(kind(&quick.next().await), "GATE_ANSWERED");
     }
@@ -191,7 +191,7 @@ async fn stalled_reader_loses_events_and_is_notified() {
             false => seen += 1,
         }
     }
-    assert!(dropped > 0, "the test made too few events");
+    assert!(dropped > 0, "too few events to overflow the queue");
     assert_eq!(seen + dropped, 80);
     server.stop().await;
 }
@@ -201,12 +201,12 @@ async fn shutdown_is_announced_and_ends_streams() {
     let server = HttpServer::start();
     let mut one = Events::open(&server, "/events?types=SERVER_SHUTDOWN", "").await;
     let mut two = Events::open(&server, "/events?types=", "").await;
-    let down = server.done("POST", "/api/shutdown", json!({ "keep_nodes": false })).await;
+    let down = server.request_ok("POST", "/api/shutdown", json!({ "keep_nodes": false })).await;
     assert_eq!(down["stopped"], true);
     assert_eq!(kind(&one.next().await), "SERVER_SHUTDOWN");
     assert_eq!(kind(&one.next().await), "the end");
     assert_eq!(kind(&two.next().await), "the end");
-    tokio::time::timeout(Duration::from_secs(5), server.ended()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(5), server.wait_for_exit()).await.unwrap();
 }
 
 #[tokio::test]
@@ -214,11 +214,10 @@ async fn token_change_ends_stream() {
     let server = HttpServer::start();
     let mut events = Events::open(&server, "/events", "").await;
     TokenFile::new(places(server.home.path()).token()).rotate().unwrap();
-    let mut last = Vec::new();
+    let mut lines = Vec::new();
     while let Some(line) = events.line().await {
-        last.push(line);
+        lines.push(line);
     }
-    let told = last.last().unwrap();
-    assert!(told.contains("token was changed"), "{last:?}");
+    assert!(lines.last().unwrap().contains("token was changed"), "{lines:?}");
     server.stop().await;
 }

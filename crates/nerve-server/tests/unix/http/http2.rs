@@ -22,7 +22,7 @@ use crate::harness::DEADLINE;
 /// The connection of an authenticated client.
 pub(super) struct Http2 {
     pub(super) send: SendRequest<Full<Bytes>>,
-    pub(super) ended: JoinHandle<hyper::Result<()>>,
+    pub(super) connection: JoinHandle<hyper::Result<()>>,
     authority: String,
     token: String,
 }
@@ -30,59 +30,58 @@ pub(super) struct Http2 {
 impl Http2 {
     async fn connect(server: &HttpServer) -> Http2 {
         let stream = TcpStream::connect(server.address).await.unwrap();
-        Http2::over(stream, &server.address.to_string(), &server.token).await
+        Http2::handshake(stream, &server.address.to_string(), &server.token).await
     }
 
-    pub(super) async fn over(
+    pub(super) async fn handshake(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         authority: &str,
         token: &str,
     ) -> Http2 {
         let (send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-        let ended = tokio::spawn(connection);
-        Http2 { send, ended, authority: authority.to_string(), token: token.to_string() }
+        let connection = tokio::spawn(connection);
+        Http2 { send, connection, authority: authority.to_string(), token: token.to_string() }
     }
 
-    fn request(&self, method: &str, path: &str) -> http::request::Builder {
+    fn builder(&self, method: &str, path: &str) -> http::request::Builder {
         Request::builder()
             .method(method)
             .uri(format!("http://{}{path}", self.authority))
             .header("authorization", format!("Bearer {}", self.token))
     }
 
-    async fn sent(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
-        let sent = self.send.clone().send_request(request);
-        tokio::time::timeout(DEADLINE, sent).await.expect("no answer").unwrap()
+    async fn send_request(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let response = self.send.clone().send_request(request);
+        tokio::time::timeout(DEADLINE, response).await.expect("no answer").unwrap()
     }
 
-    pub(super) async fn ask(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+    pub(super) async fn request(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        whole(self.sent(self.request(method, path).body(body.into()).unwrap()).await).await
+        read_response(self.send_request(self.builder(method, path).body(body.into()).unwrap()).await).await
     }
 
     /// Returns true if the server ends the connection in time.
-    async fn ends(self) -> bool {
+    async fn is_closed_by_server(self) -> bool {
         drop(self.send);
-        tokio::time::timeout(DEADLINE, self.ended).await.is_ok()
+        tokio::time::timeout(DEADLINE, self.connection).await.is_ok()
     }
 }
 
-async fn whole(answer: Response<Incoming>) -> (StatusCode, Value) {
-    assert_eq!(answer.version(), Version::HTTP_2);
-    let status = answer.status();
-    let body = tokio::time::timeout(DEADLINE, answer.into_body().collect()).await.expect("no body");
+async fn read_response(response: Response<Incoming>) -> (StatusCode, Value) {
+    assert_eq!(response.version(), Version::HTTP_2);
+    let status = response.status();
+    let body = tokio::time::timeout(DEADLINE, response.into_body().collect()).await.expect("no body");
     let body = body.unwrap().to_bytes();
     (status, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {body:?}")))
 }
 
 /// Reads an event stream until it contains this word.
-async fn told(events: &mut Incoming, word: &str) {
-    let mut seen = String::new();
-    while !seen.contains(word) {
+async fn wait_for_event(events: &mut Incoming, word: &str) {
+    let mut text = String::new();
+    while !text.contains(word) {
         let frame = tokio::time::timeout(DEADLINE, events.frame()).await;
-        let frame =
-            frame.unwrap_or_else(|_| panic!("{word} was not told: {seen}")).expect("the end").unwrap();
-        seen.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
+        let frame = frame.unwrap_or_else(|_| panic!("no {word}: {text}")).expect("the end").unwrap();
+        text.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
     }
 }
 
@@ -90,33 +89,34 @@ async fn told(events: &mut Incoming, word: &str) {
 async fn one_connection_carries_concurrent_requests_and_events() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
-    let events = client.sent(client.request("GET", "/events").body(Full::default()).unwrap()).await;
+    let events = client.send_request(client.builder("GET", "/events").body(Full::default()).unwrap()).await;
     assert_eq!(events.status(), StatusCode::OK);
     assert_eq!(events.headers()["content-type"], "text/event-stream");
     let mut events = events.into_body();
-    let (status, made) = client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
-    assert_eq!((status, &made["node_id"]), (StatusCode::CREATED, &json!("sh")));
-    told(&mut events, "NODE_CREATED").await;
+    let (status, created) =
+        client.request("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
+    assert_eq!((status, &created["node_id"]), (StatusCode::CREATED, &json!("sh")));
+    wait_for_event(&mut events, "NODE_CREATED").await;
     // More than the server runs concurrently: the rest waits, and none is lost.
-    let asked = (0..300).map(|n| {
+    let requests = (0..300).map(|n| {
         let line = json!({ "command_type": "PING", "request_id": n });
         let client = &client;
-        async move { client.ask("POST", "/api/command", line).await.1["request_id"].as_u64().unwrap() }
+        async move { client.request("POST", "/api/command", line).await.1["request_id"].as_u64().unwrap() }
     });
-    assert_eq!(join_all(asked).await, (0..300).collect::<Vec<u64>>());
+    assert_eq!(join_all(requests).await, (0..300).collect::<Vec<u64>>());
     // A long turn blocks no other request.
     let marker = server.home.path().join("go");
     let text = format!("until [ -e {} ]; do sleep 0.05; done; echo late", marker.display());
-    let slow = client.ask("POST", "/nodes/sh/execute", json!({ "text": text }));
+    let slow = client.request("POST", "/nodes/sh/execute", json!({ "text": text }));
     let quick = async {
-        told(&mut events, "NODE_BUSY").await;
-        assert_eq!(client.ask("GET", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
+        wait_for_event(&mut events, "NODE_BUSY").await;
+        assert_eq!(client.request("GET", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
         std::fs::write(&marker, "").unwrap();
     };
     let ((status, late), ()) = tokio::join!(slow, quick);
     assert!(status == StatusCode::OK && late.to_string().contains("late"), "{late}");
-    assert_eq!(client.ask("DELETE", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
-    told(&mut events, "NODE_STOPPED").await;
+    assert_eq!(client.request("DELETE", "/nodes/sh", Value::Null).await.0, StatusCode::OK);
+    wait_for_event(&mut events, "NODE_STOPPED").await;
     // HTTP/1.1 works on the same port.
     assert_eq!(server.get("/nodes").await.status, 200);
     server.stop().await;
@@ -125,8 +125,8 @@ async fn one_connection_carries_concurrent_requests_and_events() {
 #[tokio::test]
 async fn curl_speaks_both_versions_on_one_port() {
     let version = Command::new("curl").arg("--version").output();
-    if !version.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
-        return skip("curl_speaks_both_versions_at_one_port", "no curl with HTTP/2");
+    if !version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("HTTP2")) {
+        return skip("curl_speaks_both_versions_on_one_port", "no curl with HTTP/2");
     }
     let server = HttpServer::start();
     let body = server.home.path().join("body");
@@ -139,11 +139,11 @@ async fn curl_speaks_both_versions_on_one_port() {
             .arg(format!("http://{}/api/command", server.address))
             .arg("-H")
             .arg(format!("Authorization: Bearer {}", server.token));
-        let told = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
-        let said = String::from_utf8_lossy(&told.stdout);
+        let output = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(
-            said.contains("\"pong\":true") && said.ends_with(&format!("\n{version} 200")),
-            "{option}: {told:?}"
+            stdout.contains("\"pong\":true") && stdout.ends_with(&format!("\n{version} 200")),
+            "{option}: {output:?}"
         );
     }
     server.stop().await;
@@ -159,9 +159,9 @@ async fn failed_authentication_closes_the_connection() {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = client.sent(request.body(Full::default()).unwrap()).await;
-        assert_eq!(answer.headers().get("connection"), None);
-        let (status, problem) = whole(answer).await;
+        let response = client.send_request(request.body(Full::default()).unwrap()).await;
+        assert_eq!(response.headers().get("connection"), None);
+        let (status, problem) = read_response(response).await;
         (status.as_u16(), problem, client)
     };
     let bearer = format!("Bearer {}", server.token);
@@ -170,7 +170,7 @@ async fn failed_authentication_closes_the_connection() {
     for headers in [&[][..], &[("authorization", "Bearer wrong")][..]] {
         let (status, problem, client) = try_one(nodes.clone(), headers).await;
         assert_eq!((status, &problem["error_type"]), (401, &json!("authentication_error")));
-        assert!(client.ends().await, "it was kept");
+        assert!(client.is_closed_by_server().await, "connection was not closed");
     }
     let evil = "http://evil.example/nodes".to_string();
     assert_eq!(try_one(evil, &[token]).await.0, 403);
@@ -180,8 +180,8 @@ async fn failed_authentication_closes_the_connection() {
     assert_eq!(try_one(nodes.clone(), &[token, ("host", &host)]).await.0, 200);
     let (status, problem, _) = try_one(format!("http://{host}/api/events"), &[token]).await;
     assert_eq!(status, 400);
-    let told = format!("{} {}", problem["detail"], problem["hint"]);
-    assert!(told.contains("HTTP/1.1") && told.contains("/events"), "{told}");
+    let text = format!("{} {}", problem["detail"], problem["hint"]);
+    assert!(text.contains("HTTP/1.1") && text.contains("/events"), "{text}");
     server.stop().await;
 }
 
@@ -190,34 +190,34 @@ async fn excessive_request_is_rejected_and_connection_stays() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
     let status = async |request: http::request::Builder, body: Vec<u8>| {
-        let answer = client.send.clone().send_request(request.body(body.into()).unwrap());
-        let answer = tokio::time::timeout(DEADLINE, answer).await.expect("no answer").unwrap();
-        answer.status().as_u16()
+        let response = client.send.clone().send_request(request.body(body.into()).unwrap());
+        let response = tokio::time::timeout(DEADLINE, response).await.expect("no answer").unwrap();
+        response.status().as_u16()
     };
-    let mut many = client.request("GET", "/nodes");
+    let mut many = client.builder("GET", "/nodes");
     for n in 0..80 {
         many = many.header(format!("x-{n}"), "y");
     }
     assert_eq!(status(many, Vec::new()).await, 431);
-    let long = client.request("GET", "/nodes").header("x", "x".repeat(40_000));
+    let long = client.builder("GET", "/nodes").header("x", "x".repeat(40_000));
     assert_eq!(status(long, Vec::new()).await, 431);
-    let longer = client.request("GET", "/nodes").header("x", "x".repeat(100_000));
+    let longer = client.builder("GET", "/nodes").header("x", "x".repeat(100_000));
     assert_eq!(status(longer, Vec::new()).await, 431);
-    let path = client.request("GET", &format!("/nodes/{}", "x".repeat(33_000)));
+    let path = client.builder("GET", &format!("/nodes/{}", "x".repeat(33_000)));
     assert_eq!(status(path, Vec::new()).await, 431);
-    assert_eq!(status(client.request("POST", "/api/command"), vec![b' '; 17 << 20]).await, 413);
-    assert_eq!(client.ask("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
+    assert_eq!(status(client.builder("POST", "/api/command"), vec![b' '; 17 << 20]).await, 413);
+    assert_eq!(client.request("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
     server.stop().await;
 }
 
 /// Sends bytes over a new connection and returns how long the server keeps it.
-async fn kept(server: &HttpServer, bytes: &[u8]) -> Duration {
+async fn time_until_close(server: &HttpServer, bytes: &[u8]) -> Duration {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let started = Instant::now();
     let mut rest = Vec::new();
     let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
-    assert!(end.is_ok(), "it is still open: {bytes:?}");
+    assert!(end.is_ok(), "connection still open: {bytes:?}");
     started.elapsed()
 }
 
@@ -228,17 +228,17 @@ async fn stalled_and_invalid_connections_are_ended() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     // A head without its end.
     let headers = [0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82];
-    let silent = [
+    let stalled = [
         preface[..10].to_vec(),
         preface.to_vec(),
         [&preface[..], &settings].concat(),
         [&preface[..], &settings, &headers].concat(),
     ];
-    let waited = join_all(silent.iter().map(|bytes| kept(&server, bytes))).await;
-    for (bytes, waited) in silent.iter().zip(waited) {
-        assert!((8..15).contains(&waited.as_secs()), "{bytes:?}: {waited:?}");
+    let elapsed = join_all(stalled.iter().map(|bytes| time_until_close(&server, bytes))).await;
+    for (bytes, elapsed) in stalled.iter().zip(elapsed) {
+        assert!((8..15).contains(&elapsed.as_secs()), "{bytes:?}: {elapsed:?}");
     }
-    let wrong = [
+    let invalid = [
         [&preface[..], b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"].concat(),
         [&preface[..], &[0xff; 64]].concat(),
         // Data for no request.
@@ -246,9 +246,9 @@ async fn stalled_and_invalid_connections_are_ended() {
         // An endless head.
         [&preface[..], &settings, &headers, &[0, 0, 0, 9, 0, 0, 0, 0, 1].repeat(10_000)].concat(),
     ];
-    for bytes in &wrong {
-        let waited = kept(&server, bytes).await;
-        assert!(waited < Duration::from_secs(8), "{:?}: {waited:?}", &bytes[..40]);
+    for bytes in &invalid {
+        let elapsed = time_until_close(&server, bytes).await;
+        assert!(elapsed < Duration::from_secs(8), "{:?}: {elapsed:?}", &bytes[..40]);
     }
     assert_eq!(server.get("/health").await.status, 200);
     server.stop().await;
@@ -258,17 +258,17 @@ async fn stalled_and_invalid_connections_are_ended() {
 async fn unauthenticated_client_must_read_its_responses() {
     let server = HttpServer::start();
     let stream = TcpStream::connect(server.address).await.unwrap();
-    // It reads no body.
+    // A window of 0 blocks the body.
     let (send, connection) =
         h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();
     let connection = tokio::spawn(connection);
     let request = Request::get(format!("http://{}/docs", server.address)).body(()).unwrap();
     let mut send = send.ready().await.unwrap();
-    let (answer, _stream) = send.send_request(request, true).unwrap();
-    let answer = answer.await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let (response, _stream) = send.send_request(request, true).unwrap();
+    let response = response.await.unwrap();
+    assert_eq!(response.status(), 200);
     let started = Instant::now();
-    let _ = tokio::time::timeout(DEADLINE, connection).await.expect("it was kept").unwrap();
+    let _ = tokio::time::timeout(DEADLINE, connection).await.expect("connection was not closed").unwrap();
     assert!(started.elapsed() > Duration::from_secs(8), "{:?}", started.elapsed());
     server.stop().await;
 }
@@ -295,19 +295,19 @@ async fn rapid_resets_end_only_their_connection() {
     stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
     // The connection may be closed before all is sent.
     let _ = stream.write_all(&bytes).await;
-    let mut told = Vec::new();
-    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut told)).await;
-    assert!(end.is_ok(), "it was kept");
+    let mut received = Vec::new();
+    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut received)).await;
+    assert!(end.is_ok(), "connection was not closed");
     // GOAWAY with ENHANCE_YOUR_CALM.
-    let mut rest = &told[..];
-    let mut calm = false;
+    let mut rest = &received[..];
+    let mut has_enhance_your_calm = false;
     while let [a, b, c, kind, _, _, _, _, _, payload @ ..] = rest {
         let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
-        calm |= *kind == 7 && payload.get(4..8) == Some(&[0, 0, 0, 11]);
+        has_enhance_your_calm |= *kind == 7 && payload.get(4..8) == Some(&[0, 0, 0, 11]);
         rest = payload.get(length..).unwrap_or_default();
     }
-    assert!(calm, "{told:?}");
-    assert_eq!(other.ask("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
+    assert!(has_enhance_your_calm, "{received:?}");
+    assert_eq!(other.request("GET", "/nodes", Value::Null).await.0, StatusCode::OK);
     server.stop().await;
 }
 
@@ -315,21 +315,22 @@ async fn rapid_resets_end_only_their_connection() {
 async fn shutdown_completes_requests_and_ends_streams() {
     let server = HttpServer::start();
     let client = Http2::connect(&server).await;
-    client.ask("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
-    let events = client.sent(client.request("GET", "/events").body(Full::default()).unwrap()).await;
+    client.request("POST", "/nodes", json!({ "node_id": "sh", "backend": "bash" })).await;
+    let events = client.send_request(client.builder("GET", "/events").body(Full::default()).unwrap()).await;
     let mut events = events.into_body();
-    let turn = client.ask("POST", "/nodes/sh/execute", json!({ "text": "sleep 600" }));
-    let down = async {
-        told(&mut events, "NODE_BUSY").await;
-        server.begin_to_stop();
-        told(&mut events, "SERVER_SHUTDOWN").await;
-        while let Some(frame) = tokio::time::timeout(DEADLINE, events.frame()).await.expect("it does not end")
+    let turn = client.request("POST", "/nodes/sh/execute", json!({ "text": "sleep 600" }));
+    let shutdown = async {
+        wait_for_event(&mut events, "NODE_BUSY").await;
+        server.begin_shutdown();
+        wait_for_event(&mut events, "SERVER_SHUTDOWN").await;
+        while let Some(frame) =
+            tokio::time::timeout(DEADLINE, events.frame()).await.expect("event stream did not end")
         {
             frame.unwrap();
         }
     };
-    let ((status, answer), ()) = tokio::join!(turn, down);
-    assert!(status.as_u16() >= 200 && answer.is_object(), "{status} {answer}");
-    assert!(client.ends().await);
-    server.ended().await;
+    let ((status, response), ()) = tokio::join!(turn, shutdown);
+    assert!(status.as_u16() >= 200 && response.is_object(), "{status} {response}");
+    assert!(client.is_closed_by_server().await);
+    server.wait_for_exit().await;
 }

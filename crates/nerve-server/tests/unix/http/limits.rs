@@ -6,7 +6,7 @@ use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::client::{Answer, HttpServer};
+use super::client::{HttpResponse, HttpServer};
 use crate::harness::DEADLINE;
 
 #[tokio::test]
@@ -15,8 +15,8 @@ async fn oversized_body_is_rejected_before_it_is_read() {
     let head = server.head("POST", "/api/command");
     let started = Instant::now();
     // Announced but not sent: the response comes at once.
-    let answer = server.raw(format!("{head}Content-Length: 17000000000\r\n\r\n")).await;
-    answer.problem(413, "too_large");
+    let response = server.raw(format!("{head}Content-Length: 17000000000\r\n\r\n")).await;
+    response.problem(413, "too_large");
     assert!(started.elapsed() < Duration::from_secs(5));
     // Not announced.
     let mut stream = server.connect().await;
@@ -28,18 +28,18 @@ async fn oversized_body_is_rejected_before_it_is_read() {
         }
     }
     // The response arrives while the rest of the body is still being sent.
-    let answer = tokio::time::timeout(DEADLINE, Answer::read(&mut stream)).await.unwrap();
-    answer.problem(413, "too_large");
+    let response = tokio::time::timeout(DEADLINE, HttpResponse::read(&mut stream)).await.unwrap();
+    response.problem(413, "too_large");
     // Announced and sent completely before the response is read.
-    let long =
+    let long_header =
         [format!("{head}Content-Length: {}\r\n\r\n", 17 << 20).as_bytes(), &vec![b' '; 17 << 20]].concat();
-    server.raw(long).await.problem(413, "too_large");
+    server.raw(long_header).await.problem(413, "too_large");
     // Without a token, the body is not read at all.
     let host = server.address;
-    let answer = server
+    let response = server
         .raw(format!("POST /api/command HTTP/1.1\r\nHost: {host}\r\nContent-Length: 16000000\r\n\r\n"))
         .await;
-    answer.problem(401, "authentication_error");
+    response.problem(401, "authentication_error");
     server.stop().await;
 }
 
@@ -63,8 +63,8 @@ async fn deep_and_broken_json_is_reported() {
             server.head("POST", path),
             body.len()
         );
-        let told = server.raw([head.as_bytes(), body].concat()).await.problem(400, "invalid_request_error");
-        assert!(told.contains(word), "{path}: {told}");
+        let detail = server.raw([head.as_bytes(), body].concat()).await.problem(400, "invalid_request_error");
+        assert!(detail.contains(word), "{path}: {detail}");
     }
     server.stop().await;
 }
@@ -72,8 +72,8 @@ async fn deep_and_broken_json_is_reported() {
 #[tokio::test]
 async fn invalid_heads_end_only_their_connection() {
     let server = HttpServer::start();
-    let long = format!("{}X: {}\r\n\r\n", server.head("GET", "/nodes"), "x".repeat(100_000));
-    let many = format!("{}{}\r\n", server.head("GET", "/nodes"), "X: y\r\n".repeat(200));
+    let long_header = format!("{}X: {}\r\n\r\n", server.head("GET", "/nodes"), "x".repeat(100_000));
+    let many_headers = format!("{}{}\r\n", server.head("GET", "/nodes"), "X: y\r\n".repeat(200));
     let smuggled = format!(
         "{}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n",
         server.head("POST", "/nodes")
@@ -81,20 +81,20 @@ async fn invalid_heads_end_only_their_connection() {
     let endless = format!("{}X: {}", server.head("GET", "/nodes"), "x".repeat(1 << 20));
     let path = format!("{}\r\n", server.head("GET", &format!("/nodes/{}", "x".repeat(60_000))));
     for (bytes, statuses) in [
-        (long.as_bytes(), &[431][..]),
+        (long_header.as_bytes(), &[431][..]),
         (path.as_bytes(), &[431, 414]),
         // Still being sent when the response comes, which may be lost with it.
         (endless.as_bytes(), &[431, 0]),
-        (many.as_bytes(), &[431, 400]),
+        (many_headers.as_bytes(), &[431, 400]),
         (smuggled.as_bytes(), &[400]),
         (b"hello\r\n\r\n", &[400]),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", &[400, 0]),
         (b"{\"type\":\"command\",\"command_type\":\"PING\"}\n", &[400]),
         (b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", &[400, 505, 0]),
     ] {
-        let answer = server.raw(bytes).await;
-        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
-        assert!(statuses.contains(&answer.status), "{shown:?}: {answer:?}");
+        let response = server.raw(bytes).await;
+        let prefix = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]);
+        assert!(statuses.contains(&response.status), "{prefix:?}: {response:?}");
     }
     assert_eq!(server.get("/health").await.status, 200);
     server.stop().await;
@@ -103,33 +103,33 @@ async fn invalid_heads_end_only_their_connection() {
 #[tokio::test]
 async fn incomplete_request_times_out() {
     let server = HttpServer::start();
-    let mut half = Vec::new();
+    let mut incomplete = Vec::new();
     for bytes in ["", "GET /nodes HT", "GET /nodes HTTP/1.1\r\nHost: local"] {
         let mut stream = server.connect().await;
         stream.write_all(bytes.as_bytes()).await.unwrap();
-        half.push(stream);
+        incomplete.push(stream);
     }
     // A connection that was served once without a token and is idle now.
     let mut idle = server.connect().await;
     idle.write_all(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address).as_bytes())
         .await
         .unwrap();
-    assert_eq!(Answer::read(&mut idle).await.status, 200);
-    half.push(idle);
+    assert_eq!(HttpResponse::read(&mut idle).await.status, 200);
+    incomplete.push(idle);
     // An authenticated connection may idle longer.
-    let mut kept = server.connect().await;
+    let mut authenticated = server.connect().await;
     let request = format!("{}\r\n", server.head("GET", "/nodes"));
-    kept.write_all(request.as_bytes()).await.unwrap();
-    assert_eq!(Answer::read(&mut kept).await.status, 200);
+    authenticated.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut authenticated).await.status, 200);
     let started = Instant::now();
-    for mut stream in half {
+    for mut stream in incomplete {
         let mut rest = Vec::new();
         let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
-        assert!(read.is_ok(), "it is still open");
+        assert!(read.is_ok(), "connection still open");
     }
     assert!(started.elapsed() > Duration::from_secs(8), "{:?}", started.elapsed());
-    kept.write_all(request.as_bytes()).await.unwrap();
-    assert_eq!(Answer::read(&mut kept).await.status, 200);
+    authenticated.write_all(request.as_bytes()).await.unwrap();
+    assert_eq!(HttpResponse::read(&mut authenticated).await.status, 200);
     server.stop().await;
 }
 
@@ -137,27 +137,28 @@ async fn incomplete_request_times_out() {
 async fn half_closed_client_gets_its_response() {
     let server = HttpServer::start();
     server.bash("sh").await;
-    let go = server.home.path().join("go");
-    let text = format!("until [ -e {} ]; do sleep 0.02; done; echo hello", go.display());
+    let marker = server.home.path().join("go");
+    let text = format!("until [ -e {} ]; do sleep 0.02; done; echo hello", marker.display());
     let body = json!({ "text": text }).to_string();
     let head = server.head("POST", "/nodes/sh/execute");
     let mut stream = server.connect().await;
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
-    std::fs::write(go, "").unwrap();
-    let answer = Answer::read(&mut stream).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.json().to_string().contains("hello"), "{answer:?}");
+    std::fs::write(marker, "").unwrap();
+    let response = HttpResponse::read(&mut stream).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert!(response.json().to_string().contains("hello"), "{response:?}");
     // Two pipelined requests, then the end of input.
     let mut stream = server.connect().await;
     let twice = format!("{}\r\n", server.head("GET", "/nodes")).repeat(2);
     stream.write_all(twice.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     for _ in 0..2 {
-        assert_eq!(Answer::read(&mut stream).await.status, 200);
+        assert_eq!(HttpResponse::read(&mut stream).await.status, 200);
     }
     let mut rest = Vec::new();
-    let end = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await.expect("it is still open");
+    let end =
+        tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await.expect("connection still open");
     assert_eq!((end.unwrap(), rest.len()), (0, 0));
     server.stop().await;
 }
@@ -166,19 +167,20 @@ async fn half_closed_client_gets_its_response() {
 async fn started_command_continues_when_client_leaves() {
     let server = HttpServer::start();
     server.bash("sh").await;
-    let mark = server.home.path().join("mark");
-    let body = json!({ "text": format!("sleep 0.3; echo done > {}", mark.display()) }).to_string();
+    let marker = server.home.path().join("mark");
+    let body = json!({ "text": format!("sleep 0.3; echo done > {}", marker.display()) }).to_string();
     let head = server.head("POST", "/nodes/sh/execute");
     let mut stream = server.connect().await;
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
     let deadline = Instant::now() + DEADLINE;
-    let busy =
-        async |server: &HttpServer| server.done("GET", "/nodes/sh", Value::Null).await["state"] == "busy";
+    let busy = async |server: &HttpServer| {
+        server.request_ok("GET", "/nodes/sh", Value::Null).await["state"] == "busy"
+    };
     while !busy(&server).await {
         assert!(Instant::now() < deadline);
     }
     drop(stream);
-    while !mark.exists() {
+    while !marker.exists() {
         assert!(Instant::now() < deadline, "the turn ended with its client");
         tokio::task::yield_now().await;
     }
@@ -194,30 +196,34 @@ async fn running_request_is_answered_at_shutdown() {
     let mut stream = server.connect().await;
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
     let deadline = Instant::now() + DEADLINE;
-    while server.done("GET", "/nodes/sh", Value::Null).await["state"] != "busy" {
+    while server.request_ok("GET", "/nodes/sh", Value::Null).await["state"] != "busy" {
         assert!(Instant::now() < deadline);
     }
-    server.begin_to_stop();
-    let answer = Answer::read(&mut stream).await;
-    assert!(answer.status >= 200, "{answer:?}");
-    assert_eq!(answer.header("content-type").map(|kind| kind.ends_with("json")), Some(true), "{answer:?}");
-    server.ended().await;
+    server.begin_shutdown();
+    let response = HttpResponse::read(&mut stream).await;
+    assert!(response.status >= 200, "{response:?}");
+    assert_eq!(
+        response.header("content-type").map(|kind| kind.ends_with("json")),
+        Some(true),
+        "{response:?}"
+    );
+    server.wait_for_exit().await;
 }
 
 #[tokio::test]
 async fn excess_client_gets_an_error() {
     let server = HttpServer::start_with(|config| config.max_connections = 2);
-    let mut held = Vec::new();
+    let mut connections = Vec::new();
     for _ in 0..2 {
         let mut stream = server.connect().await;
         stream.write_all(format!("{}\r\n", server.head("GET", "/events")).as_bytes()).await.unwrap();
         assert_eq!(super::client::read_head(&mut stream).await.0, 200);
-        held.push(stream);
+        connections.push(stream);
     }
-    let told = server.get("/nodes").await.problem(503, "busy");
-    assert!(told.contains("too many connections"), "{told}");
+    let detail = server.get("/nodes").await.problem(503, "busy");
+    assert!(detail.contains("too many connections"), "{detail}");
     // Closed clients free their slots long before the next heartbeat.
-    for stream in held {
+    for stream in connections {
         set_socket_linger(stream.get_ref(), Some(Duration::ZERO)).unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(8);

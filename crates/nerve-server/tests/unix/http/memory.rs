@@ -7,11 +7,11 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::client::{Answer, HttpServer};
+use super::client::{HttpResponse, HttpServer};
 use crate::harness::DEADLINE;
 
 /// Returns the resident memory of this process, which includes the server, in MiB.
-fn resident() -> u64 {
+fn resident_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() / 1024
@@ -21,12 +21,12 @@ fn resident() -> u64 {
 async fn request_bodies_share_a_memory_limit() {
     const LENGTH: usize = 15 << 20;
     let server = HttpServer::start();
-    let before = resident();
+    let before = resident_mib();
     let head = server.head("POST", "/api/command");
     let head = format!("{head}Content-Length: {LENGTH}\r\n\r\n");
     // All bodies are incomplete at the same time: none is sent twice or completely.
     let body = vec![b' '; LENGTH - 1];
-    let sending = (0..40).map(|_| async {
+    let uploads = (0..40).map(|_| async {
         let mut stream = server.connect().await;
         let sent = async {
             stream.write_all(head.as_bytes()).await?;
@@ -36,41 +36,41 @@ async fn request_bodies_share_a_memory_limit() {
         let _ = tokio::time::timeout(Duration::from_secs(2), sent).await;
         stream
     });
-    let mut streams = futures_util::future::join_all(sending).await;
-    let taken = resident().saturating_sub(before);
-    assert!(taken < 120, "{taken} MiB are taken");
+    let mut streams = futures_util::future::join_all(uploads).await;
+    let used = resident_mib().saturating_sub(before);
+    assert!(used < 120, "{used} MiB in use");
     // Small requests do not wait.
     let started = Instant::now();
-    let ping = server.done("POST", "/api/command", json!({ "command_type": "PING" })).await;
+    let ping = server.request_ok("POST", "/api/command", json!({ "command_type": "PING" })).await;
     assert_eq!(ping["data"]["pong"], true);
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    // Four have memory. The others get an error.
-    let looking = streams.drain(..).map(|stream| async {
+    // Memory suffices for four bodies. The other clients get an error.
+    let polls = streams.drain(..).map(|stream| async {
         let mut byte = [0; 1];
         let answered = tokio::time::timeout(Duration::from_secs(8), stream.get_ref().peek(&mut byte)).await;
         (answered.is_ok(), stream)
     });
-    let (mut refused, mut held) = (0, Vec::new());
-    for (is_answered, mut stream) in futures_util::future::join_all(looking).await {
+    let (mut refused, mut accepted) = (0, Vec::new());
+    for (is_answered, mut stream) in futures_util::future::join_all(polls).await {
         if !is_answered {
-            held.push(stream);
+            accepted.push(stream);
             continue;
         }
-        let answer = Answer::read(&mut stream).await;
-        assert_eq!(answer.header("retry-after"), Some("5"), "{answer:?}");
-        let told = answer.problem(503, "busy");
-        assert!(told.contains("memory"), "{told}");
+        let response = HttpResponse::read(&mut stream).await;
+        assert_eq!(response.header("retry-after"), Some("5"), "{response:?}");
+        let detail = response.problem(503, "busy");
+        assert!(detail.contains("memory"), "{detail}");
         refused += 1;
     }
-    assert_eq!((refused, held.len()), (36, 4));
-    for mut stream in held {
+    assert_eq!((refused, accepted.len()), (36, 4));
+    for mut stream in accepted {
         stream.write_all(b" ").await.unwrap();
-        let answer = Answer::read(&mut stream).await;
-        assert_eq!(answer.status, 400, "{answer:?}");
+        let response = HttpResponse::read(&mut stream).await;
+        assert_eq!(response.status, 400, "{response:?}");
     }
     // Afterwards memory is available again.
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(LENGTH) } });
-    assert_eq!(server.done("POST", "/api/command", line).await["data"]["pong"], true);
+    assert_eq!(server.request_ok("POST", "/api/command", line).await["data"]["pong"], true);
     server.stop().await;
 }
 
@@ -88,7 +88,7 @@ async fn chunked_body_is_accepted() {
             stream.write_all(b"\r\n").await.unwrap();
         }
         stream.write_all(b"0\r\n\r\n").await.unwrap();
-        assert_eq!(Answer::read(&mut stream).await.json()["data"]["pong"], true);
+        assert_eq!(HttpResponse::read(&mut stream).await.json()["data"]["pong"], true);
     }
     server.stop().await;
 }
@@ -101,9 +101,9 @@ async fn unread_large_responses_are_limited() {
     server.bash("sh").await;
     let text = "head -c 900000 /dev/zero | tr '\\0' x";
     for _ in 0..TURNS {
-        server.done("POST", "/nodes/sh/execute", json!({ "text": text })).await;
+        server.request_ok("POST", "/nodes/sh/execute", json!({ "text": text })).await;
     }
-    let before = resident();
+    let before = resident_mib();
     // About twice as long as the system's buffers of a connection, and never read.
     let request = format!("{}\r\n", server.head("GET", "/nodes/sh/history"));
     let mut readers = Vec::new();
@@ -114,8 +114,8 @@ async fn unread_large_responses_are_limited() {
         stream.write_all(request.as_bytes()).await.unwrap();
         readers.push(stream);
     }
-    // The first ones have memory, and are read later.
-    let mut begun = Vec::new();
+    // The first responses fit into the limit and are read later.
+    let mut started_responses = Vec::new();
     for mut stream in readers {
         let mut byte = [0; 1];
         if tokio::time::timeout(Duration::from_secs(12), stream.get_ref().peek(&mut byte)).await.is_err() {
@@ -123,18 +123,22 @@ async fn unread_large_responses_are_limited() {
         }
         let (status, head) = super::client::read_head(&mut stream).await;
         match status {
-            200 => begun.push((stream, head)),
+            200 => started_responses.push((stream, head)),
             _ => assert_eq!(status, 503, "{head}"),
         }
     }
-    let taken = resident().saturating_sub(before);
-    assert!(begun.len() >= 8 && begun.len() < 40, "{} were begun", begun.len());
-    assert!(taken < 350, "{taken} MiB are taken");
-    assert_eq!(server.done("GET", "/nodes", Value::Null).await["nodes"], json!(["sh"]));
-    let (mut stream, head) = begun.swap_remove(0);
+    let used = resident_mib().saturating_sub(before);
+    assert!(
+        started_responses.len() >= 8 && started_responses.len() < 40,
+        "{} responses started",
+        started_responses.len()
+    );
+    assert!(used < 350, "{used} MiB in use");
+    assert_eq!(server.request_ok("GET", "/nodes", Value::Null).await["nodes"], json!(["sh"]));
+    let (mut stream, head) = started_responses.swap_remove(0);
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
     let mut body = vec![0; length.parse().unwrap()];
-    tokio::time::timeout(DEADLINE, stream.read_exact(&mut body)).await.expect("it is not sent").unwrap();
+    tokio::time::timeout(DEADLINE, stream.read_exact(&mut body)).await.expect("no body").unwrap();
     let history: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(history["entries"].as_array().unwrap().len(), TURNS);
     server.stop().await;

@@ -38,14 +38,14 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
 }
 
 async fn page(server: &HttpServer) -> String {
-    let answer = server.get("/metrics").await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
-    String::from_utf8(answer.body).unwrap()
+    let response = server.get("/metrics").await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4"));
+    String::from_utf8(response.body).unwrap()
 }
 
 #[tokio::test]
-async fn metrics_count_what_happened() {
+async fn metrics_count_turns_runs_and_requests() {
     let server = HttpServer::start();
     let host = server.address;
     let refused =
@@ -59,23 +59,23 @@ async fn metrics_count_what_happened() {
     assert!(of(&before, "nerve_connections{transport=\"http\"}") >= 1.0, "{before:?}");
 
     server.bash("sh").await;
-    server.done("POST", "/nodes", json!({ "node_id": "cat", "command": ["cat"] })).await;
-    server.done("POST", "/nodes/sh/execute", json!({ "text": "echo 123456789" })).await;
-    server.done("POST", "/nodes/sh/execute", json!({ "text": "sleep 0.2; exit 3" })).await;
+    server.request_ok("POST", "/nodes", json!({ "node_id": "cat", "command": ["cat"] })).await;
+    server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "echo 123456789" })).await;
+    server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "sleep 0.2; exit 3" })).await;
     server
-        .ask("POST", "/nodes/sh/execute", json!({ "text": "sleep 60", "timeout": 0.3 }))
+        .request("POST", "/nodes/sh/execute", json!({ "text": "sleep 60", "timeout": 0.3 }))
         .await
         .problem(504, "timeout");
     let steps = json!([{ "id": "one", "node": "sh", "input": "echo a" }, { "id": "two", "node": "sh", "input": "exit 1", "depends_on": ["one"] }]);
-    server.ask("POST", "/runs", json!({ "definition": { "graph": "g", "steps": steps } })).await;
-    server.ask("POST", "/api/command", json!({ "command_type": "NONSENSE" })).await;
+    server.request("POST", "/runs", json!({ "definition": { "graph": "g", "steps": steps } })).await;
+    server.request("POST", "/api/command", json!({ "command_type": "NONSENSE" })).await;
     let mut events = server.connect().await;
     events.write_all(format!("{}\r\n", server.head("GET", "/events")).as_bytes()).await.unwrap();
     assert_eq!(read_head(&mut events).await.0, 200);
 
     let text = page(&server).await;
     let after = samples(&text);
-    let more = |name: &str| of(&after, name) - of(&before, name);
+    let increase = |name: &str| of(&after, name) - of(&before, name);
     for (name, count) in [
         ("nerve_nodes{backend=\"bash\",state=\"ready\"}", 1.0),
         ("nerve_turns_started_total{backend=\"bash\"}", 5.0),
@@ -94,13 +94,16 @@ async fn metrics_count_what_happened() {
         ("nerve_requests_total{command=\"unknown\",outcome=\"invalid_request_error\"}", 1.0),
         ("nerve_events_published_total{type=\"NODE_CREATED\"}", 2.0),
     ] {
-        assert_eq!(more(name), count, "{name}\n{text}");
+        assert_eq!(increase(name), count, "{name}\n{text}");
     }
-    assert!(more("nerve_node_output_bytes_total") >= 12.0, "{text}");
-    let took = more("nerve_turn_duration_seconds_sum{backend=\"bash\",outcome=\"timeout\"}");
-    assert!((0.25..10.0).contains(&took), "{took}");
+    assert!(increase("nerve_node_output_bytes_total") >= 12.0, "{text}");
+    let duration_sum = increase("nerve_turn_duration_seconds_sum{backend=\"bash\",outcome=\"timeout\"}");
+    assert!((0.25..10.0).contains(&duration_sum), "{duration_sum}");
     assert!(of(&after, "nerve_connections{transport=\"http\"}") >= 2.0);
-    assert!(!text.contains("\"sh\"") && !text.contains("\"g\""), "a name is a label: {text}");
+    assert!(
+        !text.contains("\"sh\"") && !text.contains("\"g\""),
+        "label contains a node or graph name: {text}"
+    );
     server.stop().await;
 }
 
@@ -110,14 +113,14 @@ async fn official_parser_accepts_the_page() {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pypi"),
     };
-    // Not resolved: the interpreter finds its packages by its location.
+    // Not canonicalized: the interpreter finds its packages relative to its own path.
     let python = std::path::absolute(folder.join("bin/python")).unwrap();
     if !python.exists() {
-        return skip("prometheus_own_parser_reads_the_page", "no packages of PyPI: cargo xtask setup");
+        return skip("official_parser_accepts_the_page", "PyPI packages missing: cargo xtask setup");
     }
     let server = HttpServer::start();
     server.bash("sh").await;
-    server.done("POST", "/nodes/sh/execute", json!({ "text": "echo a" })).await;
+    server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "echo a" })).await;
     let page = page(&server).await;
     let program = "import sys; from prometheus_client.parser import text_string_to_metric_families as parse\n\
                    print(*sorted(family.name for family in parse(sys.stdin.read())))";
@@ -128,11 +131,11 @@ async fn official_parser_accepts_the_page() {
         .spawn()
         .unwrap();
     parser.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let told = parser.wait_with_output().unwrap();
-    let names = String::from_utf8(told.stdout).unwrap();
+    let output = parser.wait_with_output().unwrap();
+    let names = String::from_utf8(output.stdout).unwrap();
     for name in ["nerve_turn_duration_seconds", "nerve_requests", "nerve_nodes", "process_open_fds"] {
         assert!(names.split_whitespace().any(|found| found == name), "{name}: {names}");
     }
-    assert_ne!(server.done("GET", "/nodes", Value::Null).await, Value::Null);
+    assert_ne!(server.request_ok("GET", "/nodes", Value::Null).await, Value::Null);
     server.stop().await;
 }

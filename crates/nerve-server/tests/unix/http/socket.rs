@@ -70,15 +70,15 @@ async fn websocket_speaks_the_line_protocol() {
         let line = json!({ "command_type": "PING", "request_id": n }).to_string();
         socket.send(Message::text(line)).await.unwrap();
     }
-    let mut seen = Vec::new();
+    let mut ids = Vec::new();
     for _ in 0..500 {
-        seen.push(reply(&mut socket).await["request_id"].as_u64().unwrap());
+        ids.push(reply(&mut socket).await["request_id"].as_u64().unwrap());
     }
-    seen.sort_unstable();
-    assert_eq!(seen, (0..500).collect::<Vec<u64>>());
+    ids.sort_unstable();
+    assert_eq!(ids, (0..500).collect::<Vec<u64>>());
     socket.send(Message::text("hello")).await.unwrap();
     assert_eq!(reply(&mut socket).await["type"], "error");
-    server.done("DELETE", "/nodes/sh", Value::Null).await;
+    server.request_ok("DELETE", "/nodes/sh", Value::Null).await;
     assert_eq!(next(&mut socket).await["event_type"], "NODE_STOPPED");
     server.stop().await;
 }
@@ -111,7 +111,7 @@ async fn token_may_be_sent_as_a_subprotocol() {
 #[tokio::test]
 async fn token_subprotocol_is_not_echoed_or_used_elsewhere() {
     let server = HttpServer::start();
-    let ask = async |path: &str, upgrade: &str, protocols: &str| {
+    let upgrade_request = async |path: &str, upgrade: &str, protocols: &str| {
         server
             .raw(format!(
                 "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\
@@ -122,22 +122,22 @@ async fn token_subprotocol_is_not_echoed_or_used_elsewhere() {
             .await
     };
     let token = format!("nerve.token.{}", server.token);
-    let alone = ask("/api/events", "websocket", &token).await;
+    let alone = upgrade_request("/api/events", "websocket", &token).await;
     assert_eq!((alone.status, alone.header("sec-websocket-protocol")), (101, None), "{alone:?}");
     assert!(!alone.head.contains(&server.token));
-    let both = ask("/api/events", "websocket", &format!("{token}, nerve")).await;
+    let both = upgrade_request("/api/events", "websocket", &format!("{token}, nerve")).await;
     assert_eq!((both.status, both.header("sec-websocket-protocol")), (101, Some("nerve")), "{both:?}");
-    ask("/nodes", "websocket", &token).await.problem(401, "authentication_error");
-    ask("/api/events", "h2c", &token).await.problem(401, "authentication_error");
+    upgrade_request("/nodes", "websocket", &token).await.problem(401, "authentication_error");
+    upgrade_request("/api/events", "h2c", &token).await.problem(401, "authentication_error");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn broken_websockets_free_their_slots() {
-    const PLACES: usize = 10;
-    let server = HttpServer::start_with(|config| config.max_connections = PLACES);
+    const SLOTS: usize = 10;
+    let server = HttpServer::start_with(|config| config.max_connections = SLOTS);
     let mut sockets = Vec::new();
-    for _ in 0..PLACES {
+    for _ in 0..SLOTS {
         let mut socket = with_token(&server).await;
         // It stays open while silent, and without events nothing is sent to it.
         send(&mut socket, "SUBSCRIBE", json!({ "types": [] })).await;
@@ -149,18 +149,18 @@ async fn broken_websockets_free_their_slots() {
     }
     for socket in &sockets {
         let mut byte = [0];
-        let begun = socket.get_ref().peek(&mut byte);
-        assert_eq!(tokio::time::timeout(DEADLINE, begun).await.expect("nothing is sent").unwrap(), 1);
+        let first_byte = socket.get_ref().peek(&mut byte);
+        assert_eq!(tokio::time::timeout(DEADLINE, first_byte).await.expect("no bytes received").unwrap(), 1);
     }
     assert_eq!(server.get("/nodes").await.status, 503);
     drop(sockets);
     let deadline = Instant::now() + DEADLINE;
     let mut again = Vec::new();
-    while again.len() < PLACES {
+    while again.len() < SLOTS {
         let bearer = format!("Bearer {}", server.token);
         match open(&server, &[("authorization", &bearer)]).await {
             Ok(socket) => again.push(socket),
-            Err(_) => assert!(Instant::now() < deadline, "only {} places are free", again.len()),
+            Err(_) => assert!(Instant::now() < deadline, "only {} slots are free", again.len()),
         }
     }
     server.stop().await;
@@ -172,7 +172,7 @@ async fn oversized_message_ends_only_its_websocket() {
     let mut good = with_token(&server).await;
     let mut bad = with_token(&server).await;
     let big = Message::text("x".repeat(17 << 20));
-    tokio::time::timeout(DEADLINE, bad.send(big)).await.expect("nobody reads").unwrap();
+    tokio::time::timeout(DEADLINE, bad.send(big)).await.expect("send timed out").unwrap();
     let end = loop {
         match tokio::time::timeout(DEADLINE, bad.next()).await.expect("no end") {
             Some(Ok(Message::Close(frame))) => break frame.map(|frame| frame.code),
@@ -213,7 +213,7 @@ async fn shutdown_closes_websockets_after_last_answer() {
         }
         assert!(kinds.iter().any(|line| line.contains("SERVER_SHUTDOWN")), "{kinds:?}");
     }
-    server.ended().await;
+    server.wait_for_exit().await;
 }
 
 #[tokio::test]
@@ -224,8 +224,8 @@ async fn token_change_closes_websocket_with_error() {
     assert_eq!(reply(&mut socket).await["data"]["pong"], true);
     let file = TokenFile::new(places(server.home.path()).token());
     file.rotate().unwrap();
-    let told = reply(&mut socket).await;
-    assert!(told["error"].as_str().unwrap().contains("token was changed"), "{told}");
+    let message = reply(&mut socket).await;
+    assert!(message["error"].as_str().unwrap().contains("token was changed"), "{message}");
     let end = tokio::time::timeout(DEADLINE, socket.next()).await.expect("no end");
     assert!(matches!(end, Some(Ok(Message::Close(_)))), "{end:?}");
     server.stop().await;

@@ -22,7 +22,7 @@ use super::http2::Http2;
 use crate::harness::DEADLINE;
 use crate::tls::{Authority, authority};
 
-fn server(authority: &Authority) -> HttpServer {
+fn start_server(authority: &Authority) -> HttpServer {
     HttpServer::start_with(|config| config.tls = Some(authority.files.clone()))
 }
 
@@ -44,17 +44,17 @@ async fn connect(
 }
 
 /// Reads until the server closes.
-async fn rest(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
+async fn read_to_end(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut all = Vec::new();
     let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut all)).await;
-    let _ = read.expect("it was kept");
+    let _ = read.expect("connection was not closed");
     String::from_utf8_lossy(&all).into_owned()
 }
 
 #[tokio::test]
 async fn requests_and_events_over_tls() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     for alpn in [&[][..], &[&b"http/1.1"[..]][..]] {
         let mut stream = connect(&server, &authority, alpn).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), alpn.first().copied());
@@ -62,8 +62,8 @@ async fn requests_and_events_over_tls() {
         let head = server.head("POST", "/api/command");
         let request = format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
         stream.write_all(request.as_bytes()).await.unwrap();
-        let answer = rest(&mut stream).await;
-        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("\"pong\":true"), "{answer}");
+        let response = read_to_end(&mut stream).await;
+        assert!(response.starts_with("HTTP/1.1 200 OK") && response.contains("\"pong\":true"), "{response}");
     }
     let mut events = BufReader::new(connect(&server, &authority, &[]).await.unwrap());
     let head = format!("{}\r\n", server.head("GET", "/events?types=NODE_CREATED"));
@@ -73,7 +73,7 @@ async fn requests_and_events_over_tls() {
     let head = server.head("POST", "/nodes");
     let request = format!("{head}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
     other.write_all(request.as_bytes()).await.unwrap();
-    assert!(rest(&mut other).await.starts_with("HTTP/1.1 201"));
+    assert!(read_to_end(&mut other).await.starts_with("HTTP/1.1 201"));
     let mut line = String::new();
     while !line.contains("NODE_CREATED") {
         line.clear();
@@ -86,14 +86,14 @@ async fn requests_and_events_over_tls() {
 #[tokio::test]
 async fn http2_is_negotiated_by_alpn() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let stream = connect(&server, &authority, &[b"h2", b"http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let host = format!("localhost:{}", server.address.port());
-    let client = Http2::over(stream, &host, &server.token).await;
-    let (status, pong) = client.ask("POST", "/api/command", json!({ "command_type": "PING" })).await;
+    let client = Http2::handshake(stream, &host, &server.token).await;
+    let (status, pong) = client.request("POST", "/api/command", json!({ "command_type": "PING" })).await;
     assert_eq!((status, &pong["data"]["pong"]), (StatusCode::OK, &json!(true)));
-    assert_eq!(client.ask("GET", "/nodes/nobody", Value::Null).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(client.request("GET", "/nodes/absent", Value::Null).await.0, StatusCode::NOT_FOUND);
     // A protocol that the server does not speak.
     assert!(connect(&server, &authority, &[b"spdy/3"]).await.is_err());
     server.stop().await;
@@ -102,11 +102,11 @@ async fn http2_is_negotiated_by_alpn() {
 #[tokio::test]
 async fn curl_negotiates_http2_and_rejects_unknown_ca() {
     let version = Command::new("curl").arg("--version").output();
-    if !version.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("HTTP2")) {
-        return skip("curl_agrees_on_http2_and_refuses_who_it_does_not_know", "no curl with HTTP/2");
+    if !version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("HTTP2")) {
+        return skip("curl_negotiates_http2_and_rejects_unknown_ca", "no curl with HTTP/2");
     }
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let ca = server.home.path().join("ca.pem");
     std::fs::write(&ca, &authority.pem).unwrap();
     let url = format!("https://localhost:{}/health", server.address.port());
@@ -121,13 +121,13 @@ async fn curl_negotiates_http2_and_rejects_unknown_ca() {
         (&["--http2", "-k"][..], "\n2 200"),
         (&["--http1.1", "--cacert", ca][..], "\n1.1 200"),
     ] {
-        let told = curl(arguments).await;
-        assert!(String::from_utf8_lossy(&told.stdout).ends_with(end), "{arguments:?}: {told:?}");
+        let output = curl(arguments).await;
+        assert!(String::from_utf8_lossy(&output.stdout).ends_with(end), "{arguments:?}: {output:?}");
     }
-    let told = curl(&["--http2"]).await;
+    let output = curl(&["--http2"]).await;
     assert!(
-        !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("certificate"),
-        "{told:?}"
+        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("certificate"),
+        "{output:?}"
     );
     server.stop().await;
 }
@@ -135,7 +135,7 @@ async fn curl_negotiates_http2_and_rejects_unknown_ca() {
 #[tokio::test]
 async fn websocket_over_tls() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let stream = connect(&server, &authority, &[b"http/1.1"]).await.unwrap();
     let url = format!("wss://localhost:{}/api/events", server.address.port());
     let mut request = url.into_client_request().unwrap();
@@ -144,15 +144,15 @@ async fn websocket_over_tls() {
     let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
     let line = json!({ "command_type": "PING", "params": { "x": "x".repeat(1 << 20) } }).to_string();
     socket.send(Message::text(line)).await.unwrap();
-    let answer = tokio::time::timeout(DEADLINE, socket.next()).await.expect("no answer").unwrap().unwrap();
-    assert!(answer.to_text().unwrap().contains("\"pong\":true"), "{answer}");
+    let response = tokio::time::timeout(DEADLINE, socket.next()).await.expect("no answer").unwrap().unwrap();
+    assert!(response.to_text().unwrap().contains("\"pong\":true"), "{response}");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn client_without_ca_sends_no_request() {
     let (known, other) = (authority(), authority());
-    let server = server(&known);
+    let server = start_server(&known);
     let error = connect(&server, &other, &[b"h2"]).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
     server.stop().await;
@@ -161,16 +161,16 @@ async fn client_without_ca_sends_no_request() {
 #[tokio::test]
 async fn plain_http_on_tls_port_gets_an_error() {
     let authority = authority();
-    let server = server(&authority);
+    let server = start_server(&authority);
     let body = "x".repeat(30_000);
     let head = server.head("POST", "/api/command");
     let post = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     for request in [post.as_str(), "GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
-        let told = rest(&mut stream).await;
-        let (head, problem) = told.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 400 ") && head.contains("application/problem+json"), "{told}");
+        let response = read_to_end(&mut stream).await;
+        let (head, problem) = response.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 ") && head.contains("application/problem+json"), "{response}");
         let problem: Value = serde_json::from_str(problem).unwrap();
         assert!(problem["detail"].as_str().unwrap().contains("TLS"), "{problem}");
         assert!(problem["hint"].as_str().unwrap().contains("https"), "{problem}");
@@ -178,7 +178,7 @@ async fn plain_http_on_tls_port_gets_an_error() {
     // Anything else gets a TLS alert, and other clients are not affected.
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"\x00\x01 neither\r\n\r\n").await.unwrap();
-    assert!(!rest(&mut stream).await.contains("HTTP"));
+    assert!(!read_to_end(&mut stream).await.contains("HTTP"));
     assert!(connect(&server, &authority, &[b"h2"]).await.is_ok());
     server.stop().await;
 }
