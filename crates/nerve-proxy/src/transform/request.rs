@@ -11,7 +11,7 @@ use crate::api_error::ApiError;
 pub struct Request {
     /// Body for the upstream.
     pub body: Value,
-    /// Whether the answer is to be streamed.
+    /// True if the answer is streamed.
     pub stream: bool,
     /// Data needed to translate the answer.
     pub plan: Plan,
