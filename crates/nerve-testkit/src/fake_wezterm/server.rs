@@ -134,8 +134,8 @@ impl Mux {
                 self.panes.insert(id, Placed { pane, window: id, tab: id, workspace, is_active: true });
                 Ok(format!("{id}\n"))
             }
-            Request::Split { pane, argv, cwd, beside, percent } => {
-                self.split(pane, argv, cwd, (beside, percent), env)
+            Request::Split { pane, argv, cwd, side_by_side, percent } => {
+                self.split(pane, argv, cwd, (side_by_side, percent), env)
             }
             Request::Send { pane, text, paste } => {
                 let pane = &self.pane(pane)?.pane;
@@ -197,14 +197,14 @@ impl Mux {
         of: u64,
         argv: Vec<String>,
         cwd: Option<String>,
-        (beside, percent): (bool, u16),
+        (side_by_side, percent): (bool, u16),
         env: BTreeMap<String, String>,
     ) -> Result<String, String> {
         let placed = self.pane(of)?;
         let size = placed.pane.terminal().size();
         let share = |cells: u16| (u32::from(cells) * u32::from(percent) / 100).try_into().unwrap_or(cells);
         // A line separates the two panes.
-        let (new, left) = if beside {
+        let (new, left) = if side_by_side {
             let cols = share(size.cols);
             (Size::new(cols, size.rows), Size::new(size.cols.saturating_sub(cols + 1), size.rows))
         } else {

@@ -93,9 +93,9 @@ pub const FLAGS: &str = "\
   --word-delay MS      time from word to word of a slow answer (30)
   --no-title           do not set the window title
   --session-id ID      keep the conversation under this id, in ~/.claude/projects
-  --resume ID          go on with the conversation of this id
-  --fork-session       go on with a copy of it
-  --settings FILE      taken, and not looked at
+  --resume ID          continue the conversation with this id
+  --fork-session       continue a copy of it
+  --settings FILE      accepted and ignored
   --replay FILE        play a recording: emit its output, wait where something was typed, end with its exit code
   --fast               with --replay: without the recorded pauses
 ";

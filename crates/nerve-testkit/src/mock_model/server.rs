@@ -209,8 +209,8 @@ async fn answer(
     }
     let id = shared.replies.fetch_add(1, Ordering::Relaxed) + 1;
     if stream {
-        let told = shared.clone();
-        let sent = move || told.requests.answered(number);
+        let state = shared.clone();
+        let sent = move || state.requests.answered(number);
         stream::respond(protocol.events(&reply, body, id, &prompt.tools), stopped, sent)
     } else {
         shared.requests.answered(number);
