@@ -13,10 +13,10 @@ pub use crate::task_entry::{Target, TaskEntry};
 use crate::tools::{Listed, Modal, Tool, Tools};
 use crate::viewport::Viewport;
 
-/// What the next key will be used for.
+/// Use of the next key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PendingKey {
-    /// Its usual meaning.
+    /// The usual meaning.
     #[default]
     None,
     /// The key after the prefix.
@@ -50,7 +50,7 @@ pub struct Viewer {
     pub(crate) last_stop: Option<(u64, u64)>,
     /// Effect to be taken by the caller after drawing.
     pub(crate) pending_effect: Option<Effect>,
-    /// Why no branch can be created here.
+    /// Reason why no branch can be created here.
     pub(crate) no_entry_reason: Option<&'static str>,
     /// The terminal is that of an agent's tool.
     pub(crate) is_tool: bool,
