@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::convert::line_of;
 use crate::dispatch::Outcome;
 
-/// What the answer to a request has to contain, whatever the outcome.
+/// Required content of the answer to a request, whatever the outcome.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) request_id: Option<RequestId>,

@@ -86,7 +86,7 @@ async fn run(socket: WebSocket, credential: Option<Credential>, state: Arc<Serve
     tokio::join!(connection::serve_lines(LineReader::new(read), write, hung_up, revoked, state), outgoing);
 }
 
-/// Why the incoming side ended.
+/// Reason why the incoming side ended.
 enum End {
     /// The client has closed or is gone.
     Left,

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use self::message::Message;
 use super::budget::Share;
-use super::operation::{Operation, Own};
+use super::operation::{Builtin, Operation};
 use super::problem::Problem;
 use super::resource::{PathParams, execute, held, json_body, raw_query};
 use super::{Shared, body, query};
@@ -29,7 +29,7 @@ const START_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 /// Answers a request of agentapi's interface.
 pub(crate) async fn serve(
     operation: &'static Operation,
-    what: Own,
+    what: Builtin,
     State(shared): State<Shared>,
     PathParams(path): PathParams,
     request: Request,
@@ -37,13 +37,13 @@ pub(crate) async fn serve(
     let (parts, sent) = request.into_parts();
     let agent = Agent::new(shared, operation, &path, &parts.uri)?;
     match what {
-        Own::AgentMessages => {
+        Builtin::AgentMessages => {
             let (messages, share) = agent.messages().await?;
             let bytes = json!({ "messages": messages }).to_string().into_bytes();
             Ok(json_body(held(bytes, share)))
         }
-        Own::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
-        Own::AgentEvents => events::stream(agent).await,
+        Builtin::AgentMessage => agent.send(&body::read(sent, &agent.shared.budget).await?.bytes).await,
+        Builtin::AgentEvents => events::stream(agent).await,
         _ => Ok(json_body(agent.status().await?.to_string())),
     }
 }
