@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::job_control;
 use crate::out;
 
-/// How long a terminal may take to resize its window.
+/// Time limit for a terminal to resize its window.
 const RESIZE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the window's size if standard output is a terminal.
@@ -20,8 +20,7 @@ pub(crate) fn window() -> Option<Size> {
     (size.ws_col > 0 && size.ws_row > 0).then(|| Size::new(size.ws_col, size.ws_row))
 }
 
-/// Returns the size for the program's terminal. If a size is given, the window is asked to resize; a warning is
-/// printed if it does not.
+/// Returns the size for the program's terminal. If a size is given, asks the window to resize; prints a warning if it does not.
 pub(crate) async fn wanted_size(cols: Option<u16>, rows: Option<u16>) -> Size {
     let now = window().unwrap_or_default();
     let wanted = Size::new(cols.unwrap_or(now.cols), rows.unwrap_or(now.rows));

@@ -38,7 +38,7 @@ pub(super) struct Live {
     options: ViewerOptions,
     /// Program size last sent to the host.
     program_size: Option<Size>,
-    /// When to read the recording's size again.
+    /// Time to read the recording's size again.
     size_due: Option<Instant>,
     /// A bell to pass on with the next frame.
     bell_pending: bool,
@@ -47,7 +47,7 @@ pub(super) struct Live {
     /// Exit status of a program whose output is still shown.
     ended: Option<ExitStatus>,
     pub(super) faults: Vec<String>,
-    /// Where to go next.
+    /// Next target.
     pub(super) switch_to: Option<AttachTarget>,
     /// Runs to show after this one has ended.
     next_runs: Option<NextRuns>,

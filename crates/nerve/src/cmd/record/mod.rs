@@ -35,7 +35,7 @@ use crate::cmd::{full_screen, spawn_failure};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::{exit, out, tty};
 
-/// How long to wait for the last event after the program's end.
+/// Time limit for the last event after the program's end.
 const LAST_EVENT: Duration = Duration::from_secs(2);
 
 /// Returns true if a viewer is shown ([`viewed()`]); otherwise [`record`] is used.
@@ -195,7 +195,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
         Err(error) => return out::warning(format_args!("no events are sent: {error}")),
     };
     loop {
-        let told = match events.recv().await {
+        let sent = match events.recv().await {
             Ok(EngineEvent { kind: EventKind::Activity(activity), .. }) => pipe.tell(&activity),
             Ok(_) => Ok(()),
             Err(RecvError::Lagged(lost)) => pipe.tell(&Activity::Log {
@@ -206,7 +206,7 @@ async fn tell(mut events: broadcast::Receiver<EngineEvent>, pipe: File) {
             }),
             Err(RecvError::Closed) => return,
         };
-        if let Err(error) = told {
+        if let Err(error) = sent {
             return out::warning(error);
         }
     }

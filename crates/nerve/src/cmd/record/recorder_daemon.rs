@@ -26,13 +26,13 @@ use tokio::task::JoinHandle;
 use crate::cli::record::Behind;
 use crate::exit::{FAILED, Failure, signal_name};
 
-/// How long the recorder may take to start.
+/// Time limit for the recorder to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum length of the entry line in bytes.
 const MAX_ENTRY: u64 = 1 << 20;
 /// Bytes kept of its standard error.
 const MAX_SAID: u64 = 64 << 10;
-/// How long to wait for the rest of standard error.
+/// Time limit for the rest of standard error.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A recorder process.
@@ -73,10 +73,11 @@ impl Recorder {
         let mut child = command.spawn().context("cannot start the recorder")?;
         drop(writer);
         let said = tokio::spawn(listen(child.stderr.take()));
-        let told = pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
+        let entry_pipe =
+            pipe::Receiver::from_owned_fd(reader.into()).context("cannot listen to the recorder")?;
         let mut line = String::new();
-        let mut told = BufReader::new(told.take(MAX_ENTRY));
-        let read = tokio::time::timeout(PATIENCE, told.read_line(&mut line)).await;
+        let mut entry_pipe = BufReader::new(entry_pipe.take(MAX_ENTRY));
+        let read = tokio::time::timeout(PATIENCE, entry_pipe.read_line(&mut line)).await;
         let Ok(entry) = serde_json::from_str::<Entry>(&line) else {
             if read.is_err() || !line.is_empty() {
                 // A recorder that failed to report must not start the program later.

@@ -53,13 +53,12 @@ impl ToolFeed {
         if std::mem::take(&mut self.full) {
             return Ok(ToolFeedEvent::Full);
         }
-        let executions::UpdateBatch { was_reset: anew, first, updates: told, full } =
-            self.watch.changed().await?;
+        let executions::UpdateBatch { was_reset: anew, first, updates, full } = self.watch.changed().await?;
         self.full = full;
         Ok(ToolFeedEvent::Changed(ToolUpdates {
             reset: anew,
             first,
-            updates: told.into_iter().map(to_viewer).collect(),
+            updates: updates.into_iter().map(to_viewer).collect(),
         }))
     }
 }
@@ -86,7 +85,7 @@ pub(crate) enum OpenedTool {
     Live(Box<TerminalMirror>),
     /// A finished terminal; the recording, if only its end was read so far.
     Ended(Box<TerminalState>, Option<PathBuf>),
-    /// It runs without its own terminal; keys go to the agent's.
+    /// The tool has no terminal of its own; keys go to the agent's.
     Agent,
 }
 

@@ -102,7 +102,7 @@ struct RecordingSession {
     view: RecordingView,
     name: String,
     session: ViewerSession,
-    /// Where to go next.
+    /// Next target.
     switch_to: Option<AttachTarget>,
     /// Run to show as soon as it starts.
     next_runs: Option<NextRuns>,
